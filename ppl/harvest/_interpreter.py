@@ -1,0 +1,243 @@
+"""The one interpreter: evaluates a jaxpr and lets an action decide what happens at each sow."""
+
+import abc
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+from ppl.harvest._liveness import Liveness, LiveRule, Mask
+from ppl.harvest._plants import Plants, move_axis
+from ppl.harvest._sow import Site, sow_p
+from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
+
+
+class Action(abc.ABC):
+    """What a transformation does at the sows of a program."""
+
+    batched: ClassVar[bool] = True
+    """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
+
+    records: ClassVar[bool] = True
+    """Whether `at` records anything at all."""
+
+    @abc.abstractmethod
+    def matches(self, site: Site) -> bool:
+        """Whether the transformation looks at this sow."""
+
+    def strips(self, site: Site) -> bool:
+        """Whether a sow that does not match is taken out of the program, its value left."""
+        return False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """Whether `at` looks at the value, the predicate and the extras."""
+        return not planted, not planted, False
+
+    @abc.abstractmethod
+    def at(
+        self, site: Site, operands: "Operands", plant: Any
+    ) -> tuple[Sequence[Any], Any]:
+        """The leaves that take the value's place, and a record (a pytree) to reap or None."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Operands:
+    """The operands of a sow; leaves that the action does not read may be None."""
+
+    values: tuple[Any, ...]
+    pred: Any
+    extras: tuple[Any, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Reaped:
+    """A record of one occurrence. `pred` tells whether it took place; None if that is certain."""
+
+    record: Any
+    pred: Any
+    site: Site = dataclasses.field(metadata={"static": True})
+
+    def after(self, old: "Reaped | None") -> "Reaped":
+        """This record where it took place, and the `old` one elsewhere."""
+        if old is None or self.pred is None:
+            return self
+        shape = max(self.site.batch_shape, old.site.batch_shape, key=len)
+        new, old = self.spread(shape), old.spread(shape)
+        record = jax.tree.map(
+            lambda n, o: _select(new.pred, n, o), new.record, old.record
+        )
+        pred = None if old.pred is None else new.pred | old.pred
+        return dataclasses.replace(new, record=record, pred=pred)
+
+    def spread(self, batch_shape: tuple[int, ...]) -> "Reaped":
+        """With the `vmap` axes that another sow of the same name stands under."""
+        if self.site.batch_shape == batch_shape:
+            return self
+        spread = lambda leaf: jnp.broadcast_to(leaf, batch_shape + leaf.shape)  # noqa: E731
+        return jax.tree.map(spread, self)
+
+    def or_zeros(self) -> "Reaped":
+        """Zeros where it did not take place."""
+        if self.pred is None:
+            return self
+        select = lambda leaf: _select(self.pred, leaf, jnp.zeros_like(leaf))  # noqa: E731
+        return dataclasses.replace(self, record=jax.tree.map(select, self.record))
+
+
+def _select(pred: jax.Array, on_true: Any, on_false: Any) -> jax.Array:
+    pred = jnp.expand_dims(pred, tuple(range(pred.ndim, on_true.ndim)))
+    return jnp.where(pred, on_true, on_false)
+
+
+class RunRule(Protocol):
+    """How a higher-order equation is built again around what it sows."""
+
+    def run(
+        self,
+        eqn: Any,
+        args: list[Any],
+        plants: Plants,
+        live_outs: Mask,
+        on: "Interpreter",
+    ) -> tuple[Sequence[Any], list[Reaped]]: ...
+
+
+class Rule(FindRule, LiveRule, RunRule, Protocol):
+    """All that there is to say about one primitive."""
+
+
+class Interpreter:
+    """Evaluates a program under one action; each sub-jaxpr with a matching sow is evaluated once."""
+
+    def __init__(
+        self,
+        action: Action,
+        rules: Mapping[str, Rule],
+        planted: Iterable[Path],
+        survey: Survey,
+    ):
+        self.action = action
+        self.survey = survey
+        self._rules = rules
+        self._planted = frozenset(planted)
+        self.liveness = Liveness(survey, rules, self._reads)
+
+    def run(
+        self,
+        jaxpr: Any,
+        args: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        live_outs: Sequence[bool],
+    ) -> tuple[list[Any], list[Reaped]]:
+        """Results and records of a jaxpr. What is not needed is None, among `args` and results."""
+        inner, consts = _jax.raw(jaxpr)
+        env = dict(
+            zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True)
+        )
+        queue, reaps = Plants(plants), []
+        for eqn, needs in zip(
+            inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True
+        ):
+            if needs is None:
+                continue
+            operands = [
+                _read(env, v) if read else None
+                for v, read in zip(eqn.invars, needs[0], strict=True)
+            ]
+            outs, new = self._equation(eqn, operands, queue, needs[1])
+            reaps += new
+            env.update(zip(eqn.outvars, outs, strict=True))
+        results = [
+            _read_result(env, v) if live else None
+            for v, live in zip(inner.outvars, live_outs, strict=True)
+        ]
+        return results, reaps
+
+    def _equation(
+        self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask
+    ) -> tuple[Sequence[Any], list[Reaped]]:
+        sites = self.survey.of_equation(eqn)
+        if eqn.primitive is sow_p:
+            return self._sow(eqn, args, queue.take(sites), bool(sites))
+        if sites:
+            return self._rules[eqn.primitive.name].run(
+                eqn, args, queue, live_outs, self
+            )
+        return _jax.bind(eqn, args), []
+
+    def _sow(
+        self,
+        eqn: Any,
+        args: list[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        matches: bool,
+    ) -> tuple[Sequence[Any], list[Reaped]]:
+        site = eqn.params["site"]
+        if not matches:
+            return (
+                args[: site.num_values]
+                if self.action.strips(site)
+                else sow_p.bind(*args, site=site)
+            ), []
+        operands = Operands(*site.split(_as_arrays(eqn, args)))
+        (plant,) = plants.get(site.path, [None])
+        values, record = self.action.at(site, operands, plant)
+        values = [
+            _jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)
+        ]
+        return values, [] if record is None else [Reaped(record, operands.pred, site)]
+
+    def _reads(self, eqn: Any) -> Mask:
+        site = eqn.params["site"]
+        value, pred, extras = self.action.reads(site, site.path in self._planted)
+        rest = len(eqn.invars) - site.num_mapped_always
+        return (*[value] * site.num_values, *[pred] * site.has_pred, *[extras] * rest)
+
+    def gather(self, reaps: Iterable[Reaped], sites: Sites) -> dict[Path, Reaped]:
+        """The records of one level by path: clobbered by the last, or stacked."""
+        groups: dict[Path, list[Reaped]] = {}
+        for reaped in reaps:
+            groups.setdefault(reaped.site.path, []).append(reaped)
+        return {path: self._merge(group, sites[path]) for path, group in groups.items()}
+
+    def _merge(self, group: list[Reaped], found: Found) -> Reaped:
+        if found.clobbers:
+            merged = None
+            for reaped in group:
+                merged = reaped.after(merged)
+            assert merged is not None
+            return merged.spread(found.site.batch_shape)
+        if self.action.batched:
+            group = [reaped.spread(found.site.batch_shape) for reaped in group]
+        if found.count == 1:
+            return group[0]
+        axis = found.repeat_axis if self.action.batched else 0
+        stack = lambda *leaves: jnp.stack(leaves, axis)  # noqa: E731
+        return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
+
+    def from_loop_axis(self, record: Any, found: Found) -> Any:
+        """Move the axis that a scan has put in front to where the loop's axis belongs."""
+        return move_axis(record, 0, found.loop_axis) if self.action.batched else record
+
+
+def _read(env: Mapping[Any, Any], atom: Any) -> Any:
+    return atom.val if isinstance(atom, jex.Literal) else env[atom]
+
+
+def _as_arrays(eqn: Any, args: list[Any]) -> list[Any]:
+    """The operands of a sow, its literals as arrays."""
+    pairs = zip(args, eqn.invars, strict=True)
+    return [
+        _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
+        for x, v in pairs
+    ]
+
+
+def _read_result(env: Mapping[Any, Any], atom: Any) -> Any:
+    value = _read(env, atom)
+    return _jax.as_aval(value, atom.aval) if isinstance(atom, jex.Literal) else value

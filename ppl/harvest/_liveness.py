@@ -1,0 +1,82 @@
+"""Which equations a harvested program needs: what a plant makes dead is never evaluated."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+from ppl.harvest._survey import Survey
+
+Mask = tuple[bool, ...]
+Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which results are.
+
+
+class LiveRule(Protocol):
+    """Which operands a higher-order equation reads, given which of its results are read."""
+
+    def live_operands(
+        self, eqn: Any, live_outs: Mask, liveness: "Liveness"
+    ) -> Mask: ...
+
+
+class Liveness:
+    """Backward analysis, memoised on the jaxpr and on which of its results are needed.
+
+    `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it.
+    Equations with a matching sow or with another effect are always needed.
+    """
+
+    def __init__(
+        self,
+        survey: Survey,
+        rules: Mapping[str, LiveRule],
+        reads: Callable[[Any], Mask],
+    ):
+        self._survey = survey
+        self._rules = rules
+        self._reads = reads
+        self._memo: dict[tuple[int, Mask], tuple[list[Needs | None], Mask]] = {}
+
+    def equations(self, jaxpr: Any, live_outs: Sequence[bool]) -> list[Needs | None]:
+        """What is needed of each equation of a jaxpr; None for a dead one."""
+        return self._analyse(jaxpr, tuple(live_outs))[0]
+
+    def inputs(self, jaxpr: Any, live_outs: Sequence[bool]) -> Mask:
+        """Which inputs of a jaxpr are needed."""
+        return self._analyse(jaxpr, tuple(live_outs))[1]
+
+    def _analyse(self, jaxpr: Any, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
+        key = (id(jaxpr), live_outs)
+        if key not in self._memo:
+            inner, _ = _jax.raw(jaxpr)
+            live = {
+                v
+                for v, needed in zip(inner.outvars, live_outs, strict=True)
+                if needed and _is_var(v)
+            }
+            equations: list[Needs | None] = []
+            for eqn in reversed(inner.eqns):
+                outs = tuple(v in live for v in eqn.outvars)
+                equations.append(needs := self._of_equation(eqn, outs))
+                if needs is not None:
+                    live |= {
+                        v
+                        for v, read in zip(eqn.invars, needs[0], strict=True)
+                        if read and _is_var(v)
+                    }
+            self._memo[key] = equations[::-1], tuple(v in live for v in inner.invars)
+        return self._memo[key]
+
+    def _of_equation(self, eqn: Any, outs: Mask) -> Needs | None:
+        if self._survey.of_equation(eqn):
+            if rule := self._rules.get(eqn.primitive.name):
+                return rule.live_operands(eqn, outs, self), outs
+            return self._reads(eqn), outs
+        if any(outs) or eqn.effects:
+            return (True,) * len(eqn.invars), outs
+        return None
+
+
+def _is_var(atom: Any) -> bool:
+    return not isinstance(atom, jex.Literal)

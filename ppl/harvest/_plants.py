@@ -1,0 +1,52 @@
+"""Planted values on their way to the sows that they replace."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.harvest._survey import Found, Path, Sites
+
+Planted = Mapping[Path, Sequence[Any]]
+
+
+class Plants:
+    """Hands out the plants of one level of a program in program order.
+
+    `plants` maps a path to one pytree per occurrence; a name that clobbers has one for all of them.
+    """
+
+    def __init__(self, plants: Planted):
+        self._plants = plants
+        self._taken = dict.fromkeys(plants, 0)
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        return frozenset(self._plants)
+
+    def take(self, sites: Sites) -> dict[Path, list[Any]]:
+        """The plants of the occurrences that an equation holds."""
+        return {
+            p: self._next(p, found) for p, found in sites.items() if p in self._plants
+        }
+
+    def _next(self, path: Path, found: Found) -> list[Any]:
+        start = 0 if found.clobbers else self._taken[path]
+        self._taken[path] = start + found.count
+        return list(self._plants[path][start : start + found.count])
+
+
+def unstack(plant: Any, found: Found) -> list[Any]:
+    """A plant for all occurrences of a name as one plant for each."""
+    if found.count == 1:
+        return [plant]
+    front = move_axis(plant, found.repeat_axis, 0)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], front) for i in range(found.count)]
+
+
+def move_axis(tree: Any, source: int, destination: int) -> Any:
+    """`jnp.moveaxis` on every leaf."""
+    if source == destination:
+        return tree
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, source, destination), tree)

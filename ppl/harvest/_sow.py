@@ -1,0 +1,304 @@
+"""The sow primitive: a value with a tag and a name, the identity until it is harvested."""
+
+import dataclasses
+import weakref
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.interpreters import batching
+
+from ppl.harvest import _jax
+
+Mode = Literal["strict", "append", "clobber", "cond_clobber"]
+MODES = ("strict", "append", "clobber", "cond_clobber")
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """A `vmap` axis that a sow stands under: its size, and which of the extra operands it maps."""
+
+    size: int
+    mapped: tuple[bool, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """The static part of a sow. Its operands are the value's leaves, perhaps a predicate, and extras.
+
+    Attributes:
+        tag: The namespace in which transformations find it.
+        name: The name within its scope.
+        mode: What happens when the name comes again.
+        tree: The structure of the value.
+        extra_tree: The structure of what the sow carries beside the value.
+        note: Anything hashable that the sower tells the transformation.
+        scope: The scopes around it, outermost first.
+        axes: The `vmap` axes that it stands under, innermost first. Every value has them all in front.
+        loops: For each scan, innermost first, that a `vmap` was found outside of: the number of axes
+            that lie inside of that scan.
+    """
+
+    tag: Hashable
+    name: Hashable
+    mode: Mode
+    tree: Any
+    extra_tree: Any
+    note: Hashable = None
+    scope: tuple[Hashable, ...] = ()
+    axes: tuple[Axis, ...] = ()
+    loops: tuple[int, ...] = ()
+
+    @property
+    def path(self) -> tuple[Hashable, ...]:
+        return (*self.scope, self.name)
+
+    @property
+    def num_values(self) -> int:
+        return self.tree.num_leaves
+
+    @property
+    def has_pred(self) -> bool:
+        return self.mode == "cond_clobber"
+
+    @property
+    def num_mapped_always(self) -> int:
+        return self.num_values + self.has_pred
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in reversed(self.axes))
+
+    def num_axes_outside(self, depth: int) -> int:
+        """The number of vmap axes outside of the `depth` innermost loops around the site."""
+        if depth == 0:
+            return len(self.axes)
+        return len(self.axes) - self.loops[depth - 1] if depth <= len(self.loops) else 0
+
+    def split(
+        self, operands: Sequence[Any]
+    ) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
+        """The operands as (leaves of the value, predicate or None, leaves of the extra)."""
+        values, rest = operands[: self.num_values], operands[self.num_values :]
+        pred = rest[0] if self.has_pred else None
+        return tuple(values), pred, tuple(rest[self.has_pred :])
+
+
+def describe(path: tuple[Hashable, ...]) -> str:
+    """A site's path as errors print it: `'a/x'`."""
+    return repr("/".join(map(str, path)))
+
+
+def bind_site(
+    value: Any,
+    *,
+    tag: Hashable,
+    name: Hashable,
+    mode: Mode,
+    pred: Any = None,
+    extra: Any = None,
+    note: Hashable = None,
+) -> Any:
+    """Sow `value` together with `extra`, a pytree of arrays that stays with the site."""
+    leaves, tree = jax.tree_util.tree_flatten(value)
+    leaves = [_as_array(leaf, name) for leaf in leaves]
+    extras, extra_tree = jax.tree_util.tree_flatten(extra)
+    site = Site(tag, name, mode, tree, extra_tree, note)
+    preds = [jnp.asarray(pred, bool)] if site.has_pred else []
+    out = sow_p.bind(*leaves, *preds, *map(jnp.asarray, extras), site=site)
+    return jax.tree_util.tree_unflatten(tree, out)
+
+
+def _as_array(leaf: Any, name: Hashable) -> jax.Array:
+    try:
+        return jnp.asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"sow {name!r}: expected a pytree of arrays, got a leaf of type {type(leaf).__name__}: "
+            f"{leaf!r}. Register its class with jax.tree_util.register_dataclass or "
+            "jax.tree_util.register_pytree_node, or sow the arrays that it holds."
+        ) from error
+
+
+def _check_name(tag: Hashable, name: Hashable) -> None:
+    for what, given in (("tag", tag), ("name", name)):
+        try:
+            hash(given)
+        except TypeError as error:
+            raise TypeError(
+                f"sow {name!r}: {what} must be hashable, got {given!r}."
+            ) from error
+
+
+def sow(
+    value: Any, *, tag: Hashable, name: Hashable, mode: Mode = "strict", key: Any = None
+) -> Any:
+    """Name a value, so that transformations of the function around can reap or replace it.
+
+    Outside of `harvest` and its kin, it is the identity: `sow(x, tag=t, name=n) == x`, with derivative 1.
+
+    Args:
+        value: Any pytree of arrays.
+        tag: A hashable namespace; each transformation looks at one tag.
+        name: A hashable name, unique within tag and scope for mode "strict".
+        mode: What happens when the name comes again: "strict" (an error), "append" (values are stacked
+            on a new axis 0, in loops too) or "clobber" (the last value wins).
+        key: Any pytree, often a random key, that the result is made to depend on.
+
+    Returns:
+        `value`, its leaves as arrays.
+
+    Raises:
+        TypeError: If a leaf of `value` is no array, or `tag` or `name` is not hashable.
+        ValueError: If `mode` is none of the three.
+
+    Example:
+        >>> from ppl.harvest import reap, sow
+        >>> def f(x):
+        ...     return 2 * sow(x + 1.0, tag="intermediate", name="y")
+        >>> f(1.0).item(), reap(f, tag="intermediate")(1.0)["y"].item()
+        (4.0, 2.0)
+    """
+    _check_name(tag, name)
+    if mode == "cond_clobber":
+        raise ValueError(
+            f"sow {name!r}: mode 'cond_clobber' needs a predicate; use sow_cond(value, pred, ...)."
+        )
+    if mode not in MODES:
+        raise ValueError(
+            f"sow {name!r}: mode must be one of {MODES[:3]}, got {mode!r}."
+        )
+    return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode)
+
+
+def sow_cond(
+    value: Any,
+    pred: Any,
+    *,
+    tag: Hashable,
+    name: Hashable,
+    mode: Mode = "cond_clobber",
+    key: Any = None,
+) -> Any:
+    """Name a value where `pred` holds: the last such value is reaped, zeros if there is none.
+
+    Args:
+        value: Any pytree of arrays.
+        pred: A scalar boolean.
+        tag: A hashable namespace; each transformation looks at one tag.
+        name: A hashable name.
+        mode: "cond_clobber", the one mode that there is for it.
+        key: Any pytree that the result is made to depend on.
+
+    Returns:
+        `value`, its leaves as arrays, whatever `pred` is.
+
+    Raises:
+        TypeError: If a leaf of `value` is no array, or `tag` or `name` is not hashable.
+        ValueError: If `mode` is another one, or `pred` is not a scalar.
+
+    Example:
+        >>> import jax
+        >>> from ppl.harvest import reap, sow_cond
+        >>> def f(x):
+        ...     def body(i, x):
+        ...         return sow_cond(x + i, i < 3, tag="t", name="early")
+        ...     return jax.lax.fori_loop(0, 10, body, x)
+        >>> reap(f, tag="t")(0)["early"].item()
+        3
+    """
+    _check_name(tag, name)
+    if mode != "cond_clobber":
+        raise ValueError(
+            f"sow_cond {name!r}: mode must be 'cond_clobber', got {mode!r}."
+        )
+    if jnp.shape(pred) != ():
+        raise ValueError(
+            f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it with "
+            "jnp.any or jnp.all, or vmap over it."
+        )
+    return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode, pred=pred)
+
+
+def _tie(value: Any, key: Any, name: Hashable) -> Any:
+    """Let `value` depend on `key` in the compiled program, at no cost when it runs."""
+    if key is None:
+        return value
+    value = jax.tree.map(lambda leaf: _as_array(leaf, name), value)
+    return lax.optimization_barrier((value, key))[0]
+
+
+def _impl(*operands: Any, site: Site) -> list[Any]:
+    return list(operands[: site.num_values])
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, site: Site) -> Any:
+    return sow_p.bind(*primals, site=site), list(tangents[: site.num_values])
+
+
+def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[Any]:
+    return [*cotangents, *[None] * (len(operands) - site.num_values)]
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
+    size, args, mapped = batch_operands(args, dims, site.num_mapped_always)
+    site = dataclasses.replace(site, axes=(*site.axes, Axis(size, mapped)))
+    return sow_p.bind(*args, site=site), [0] * site.num_values
+
+
+def batch_operands(
+    args: Sequence[Any], dims: Sequence[Any], num_mapped_always: int
+) -> tuple[int, list[Any], tuple[bool, ...]]:
+    """Move batch axes to the front; the first `num_mapped_always` operands all get one."""
+    size = next(
+        arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None
+    )
+    moved = [
+        batching.bdim_at_front(arg, dim, size)
+        if dim is not None or i < num_mapped_always
+        else arg
+        for i, (arg, dim) in enumerate(zip(args, dims, strict=True))
+    ]
+    return size, moved, tuple(dim is not None for dim in dims[num_mapped_always:])
+
+
+sow_p = _jax.make_primitive(
+    "sow",
+    impl=_impl,
+    abstract_eval=_impl,
+    jvp=_jvp,
+    transpose=_transpose,
+    batch=_batch,
+    effectful=True,
+)
+
+_marked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def _mark_loops(jaxpr: Any) -> Any:
+    """The body of a scan with its sows told that the next `vmap` axis lies outside of the scan."""
+    if jaxpr not in _marked:
+        _marked[jaxpr] = _mark(jaxpr, 1)
+    return _marked[jaxpr]
+
+
+def _mark(jaxpr: Any, depth: int) -> Any:
+    if not _jax.has_sow(jaxpr):
+        return jaxpr
+
+    def mark_equation(eqn: Any) -> Any:
+        if eqn.primitive is sow_p:
+            site = eqn.params["site"]
+            missing = (len(site.axes),) * (depth - len(site.loops))
+            return eqn.replace(
+                params={"site": dataclasses.replace(site, loops=site.loops + missing)}
+            )
+        inner = depth + (eqn.primitive.name == "scan")
+        return _jax.map_subjaxprs(eqn, lambda j: _mark(j, inner))
+
+    return _jax.map_equations(jaxpr, mark_equation)
+
+
+_jax.before_scan_is_batched(_mark_loops)

@@ -1,0 +1,189 @@
+"""What a program sows, found before anything is evaluated; every misuse of a mode is an error here."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Protocol
+
+import jax
+
+from ppl.harvest import _jax
+from ppl.harvest._sow import Site, describe, sow_p
+
+Path = tuple[Hashable, ...]
+Sites = Mapping[Path, "Found"]
+CLOBBERS = ("clobber", "cond_clobber")
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What one name sows at one level of the program: all of its sows together.
+
+    Attributes:
+        site: The sow (the one under the most `vmap` axes, if there are several).
+        avals: The leaves of one occurrence, with the axes of the loops already left.
+        count: How many occurrences stand side by side ("append" only).
+        depth: How many loops around the sow have been left.
+        certain: Whether at least one of the sows is sure to take place.
+        uniform: Whether all the sows stand under the same `vmap` axes.
+    """
+
+    site: Site
+    avals: tuple[jax.ShapeDtypeStruct, ...]
+    count: int = 1
+    depth: int = 0
+    certain: bool = True
+    uniform: bool = True
+
+    @property
+    def clobbers(self) -> bool:
+        return self.site.mode in CLOBBERS
+
+    @property
+    def repeat_axis(self) -> int:
+        """Where the occurrences of an appended value are stacked: behind the `vmap` axes."""
+        return self.site.num_axes_outside(self.depth)
+
+    @property
+    def loop_axis(self) -> int:
+        """Where the next loop stacks an appended value."""
+        return self.site.num_axes_outside(self.depth + 1)
+
+    def collapsed(self) -> "Found":
+        """With the occurrences stacked into one."""
+        if self.count == 1:
+            return self
+        return dataclasses.replace(
+            self, avals=_with_axis(self.avals, self.repeat_axis, self.count), count=1
+        )
+
+    def out_of_loop(self, length: int) -> "Found":
+        """As seen from outside of a scan of `length` iterations."""
+        inner = self.collapsed()
+        certain = self.certain and length > 0
+        if self.clobbers:
+            return dataclasses.replace(inner, depth=self.depth + 1, certain=certain)
+        avals = _with_axis(inner.avals, self.loop_axis, length)
+        return dataclasses.replace(inner, avals=avals, depth=self.depth + 1)
+
+
+def _with_axis(
+    avals: Iterable[jax.ShapeDtypeStruct], axis: int, size: int
+) -> tuple[jax.ShapeDtypeStruct, ...]:
+    return tuple(
+        jax.ShapeDtypeStruct(
+            (*a.shape[:axis], size, *a.shape[axis:]), a.dtype, weak_type=a.weak_type
+        )
+        for a in avals
+    )
+
+
+def show(avals: Iterable[Any]) -> str:
+    """Abstract values as errors print them: `float32[3], int32[]`."""
+    return (
+        ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in avals)
+        or "no arrays"
+    )
+
+
+def error(path: Path, message: str) -> ValueError:
+    return ValueError(f"sow {describe(path)}: {message}")
+
+
+class FindRule(Protocol):
+    """How a higher-order equation changes what its bodies sow."""
+
+    def find(self, eqn: Any, survey: "Survey") -> Sites: ...
+
+
+class Survey:
+    """Finds the sows that match, level by level; each jaxpr is walked once."""
+
+    def __init__(
+        self,
+        matches: Callable[[Site], bool],
+        rules: Mapping[str, FindRule],
+        check: bool = True,
+    ):
+        self._matches = matches
+        self._rules = rules
+        self._found: dict[int, tuple[Any, Sites]] = {}
+        self.check = check
+
+    def __call__(self, jaxpr: Any) -> Sites:
+        """The matching sows of a jaxpr by path, in program order."""
+        if id(jaxpr) not in self._found:
+            found: dict[Path, Found] = {}
+            if _jax.has_sow(jaxpr):
+                for eqn in _jax.raw(jaxpr)[0].eqns:
+                    for path, new in self.of_equation(eqn).items():
+                        found[path] = (
+                            self._join(path, found[path], new) if path in found else new
+                        )
+            self._found[id(jaxpr)] = (jaxpr, found)
+        return self._found[id(jaxpr)][1]
+
+    def of_equation(self, eqn: Any) -> Sites:
+        """The matching sows in one equation, by path."""
+        if eqn.primitive is sow_p:
+            site = eqn.params["site"]
+            if not self._matches(site):
+                return {}
+            avals = tuple(
+                jax.ShapeDtypeStruct(
+                    v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type
+                )
+                if hasattr(v.aval, "weak_type")
+                else jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype)
+                for v in eqn.outvars
+            )
+            return {site.path: Found(site, avals, certain=not site.has_pred)}
+        if rule := self._rules.get(eqn.primitive.name):
+            return rule.find(eqn, self)
+        for jaxpr in _jax.subjaxprs(eqn):
+            for path in self(jaxpr):
+                raise NotImplementedError(
+                    f"sow {describe(path)} stands inside of {eqn.primitive.name!r}, which harvest "
+                    "cannot open. Move the sow out of it."
+                )
+        return {}
+
+    def _join(self, path: Path, old: Found, new: Found) -> Found:
+        """Two sows of one name, one after the other."""
+        if not self.check:
+            return old
+        modes = (old.site.mode, new.site.mode)
+        if old.clobbers != new.clobbers or "strict" in modes:
+            raise error(
+                path,
+                f"Variable has already been reaped: the name is sown again (modes {modes[0]!r}, "
+                f"then {modes[1]!r}). Give each sow its own name, put one into a scope with nest, or "
+                "sow all of them with mode='append' or mode='clobber'.",
+            )
+        _check_same_values(path, old, new)
+        widest = max(old, new, key=lambda f: len(f.site.axes))
+        return dataclasses.replace(
+            widest,
+            count=1 if old.clobbers else old.count + new.count,
+            certain=old.certain or new.certain,
+            uniform=old.uniform
+            and new.uniform
+            and old.site.batch_shape == new.site.batch_shape,
+        )
+
+
+def _check_same_values(path: Path, old: Found, new: Found) -> None:
+    """Two occurrences of a name must hold alike values; one may stand outside of the `vmap`s."""
+    same = old.site.tree == new.site.tree and _event_avals(old) == _event_avals(new)
+    shapes = {old.site.batch_shape, new.site.batch_shape}
+    movable = all(f.repeat_axis in (0, len(f.site.axes)) for f in (old, new))
+    if not (same and len(shapes - {()}) <= 1 and movable):
+        raise error(
+            path,
+            f"the same name is sown with different values: {show(old.avals)} and then "
+            f"{show(new.avals)}. Give each its own name.",
+        )
+
+
+def _event_avals(found: Found) -> list[tuple[Any, ...]]:
+    outside = found.repeat_axis
+    return [(a.shape[outside:], a.dtype) for a in found.avals]

@@ -1,0 +1,76 @@
+"""What the rules for scan and while share: clobbered values are carried along."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._survey import Found, Path, Sites
+
+
+class Kept:
+    """The last value of each clobbered name that a loop body sows, as a part of the loop's carry.
+
+    A carried value is (record, pred): `pred` tells whether there was any; it is None where every
+    iteration is sure to sow one.
+    """
+
+    def __init__(self, on: Interpreter, sites: Sites, planted: Mapping[Path, Any]):
+        names = (p for p, found in sites.items() if found.clobbers and p not in planted)
+        self._sites = {p: sites[p] for p in names if on.action.records}
+
+    def start(self, *, certain: bool) -> list[Any]:
+        """The carry before the first iteration; `certain` if an iteration is sure to be complete."""
+        return [
+            (
+                _zeros(f),
+                None if certain and f.certain else jnp.zeros(f.site.batch_shape, bool),
+            )
+            for f in self._sites.values()
+        ]
+
+    def update(
+        self,
+        last: list[Any],
+        reaped: Mapping[Path, Reaped],
+        active: jax.Array | None = None,
+    ) -> list[Any]:
+        """The carry after an iteration, which counts for an element where `active` holds."""
+        carry = []
+        for (path, found), (record, pred) in zip(
+            self._sites.items(), last, strict=True
+        ):
+            old = Reaped(record, pred, found.site)
+            new = reaped[path]
+            if active is not None:
+                ran = _for_site(active, found)
+                took_place = ran if new.pred is None else ran & new.pred
+                new = Reaped(new.record, took_place, new.site)
+            new = new.after(old)
+            carry.append((new.record, new.pred))
+        return carry
+
+    def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
+        """What is reaped from the loop; of an `empty` one, only that nothing was sown."""
+        return [
+            Reaped(
+                record, jnp.zeros(f.site.batch_shape, bool) if empty else pred, f.site
+            )
+            for f, (record, pred) in zip(self._sites.values(), last, strict=True)
+        ]
+
+
+def _zeros(found: Found) -> tuple[jax.Array, ...]:
+    return tuple(_jax.as_aval(jnp.zeros(a.shape, a.dtype), a) for a in found.avals)
+
+
+def _for_site(active: jax.Array, found: Found) -> jax.Array:
+    """A loop's predicate, one element for each of the loop's batch, as the site is batched."""
+    shape = found.site.batch_shape
+    if active.shape != shape[: active.ndim]:
+        active = jnp.any(active)
+    active = jnp.expand_dims(active, tuple(range(active.ndim, len(shape))))
+    return jnp.broadcast_to(active, shape)

@@ -1,0 +1,99 @@
+"""The rule for `jax.lax.cond` and `jax.lax.switch`."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._plants import Plants
+from ppl.harvest._survey import Found, Path, Sites, Survey, error, show
+
+
+class Cond:
+    """Every branch sows the same names with the same values; the taken branch decides which."""
+
+    def find(self, eqn: Any, survey: Survey) -> Sites:
+        branches = [survey(branch) for branch in eqn.params["branches"]]
+        if not survey.check:
+            return {path: found for sites in branches for path, found in sites.items()}
+        for path in {path: None for sites in branches for path in sites}:
+            _check_agree(path, [sites.get(path) for sites in branches])
+        certain = [
+            all(sites[path].certain for sites in branches) for path in branches[0]
+        ]
+        return {
+            path: dataclasses.replace(found, certain=sure)
+            for (path, found), sure in zip(branches[0].items(), certain, strict=True)
+        }
+
+    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        masks = [
+            liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]
+        ]
+        return (True, *map(any, zip(*masks, strict=True)))
+
+    def run(
+        self,
+        eqn: Any,
+        args: list[Any],
+        plants: Plants,
+        live_outs: Mask,
+        on: Interpreter,
+    ) -> tuple[Sequence[Any], list[Reaped]]:
+        sites = on.survey.of_equation(eqn)
+        sown: list[Any] = []
+
+        def branch(jaxpr: Any) -> Any:
+            def call(operands: list[Any], planted: Any) -> tuple[list[Any], list[Any]]:
+                outs, reaps = on.run(jaxpr, operands, planted, live_outs)
+                # Another branch may sow in another order, and its sows may carry other extras.
+                reaps = [r for path in sites for r in reaps if r.site.path == path]
+                sown[:] = [sites[r.site.path].site for r in reaps]
+                return outs, [
+                    (r.record, _definite(r.pred, sites[r.site.path])) for r in reaps
+                ]
+
+            return call
+
+        index, *operands = args
+        branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
+        outs, records = lax.switch(index, branches, operands, plants.take(sites))
+        return outs, [
+            Reaped(*pair, site) for pair, site in zip(records, sown, strict=True)
+        ]
+
+
+def _definite(pred: Any, found: Found) -> Any:
+    """All branches must tell alike whether a sow took place."""
+    if pred is None and not found.certain:
+        return jnp.ones(found.site.batch_shape, bool)
+    return pred
+
+
+def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
+    first = branches[0]
+    for i, other in enumerate(branches):
+        if first is None or other is None:
+            missing = i if other is None else 0
+            raise error(
+                path,
+                f"Missing sow in branch {missing} of a cond. Every branch must sow the same names; "
+                "sow a value in the other branches too, or sow the result of the cond.",
+            )
+        for what, a, b in (
+            ("mode", first.site.mode, other.site.mode),
+            ("structure", first.site.tree, other.site.tree),
+            ("values", show(first.avals), show(other.avals)),
+            ("number of sows", first.count, other.count),
+            ("vmap axes", first.site.batch_shape, other.site.batch_shape),
+        ):
+            if a != b:
+                raise error(
+                    path,
+                    f"the branches of a cond disagree in its {what}: {a} in branch 0, {b} in branch "
+                    f"{i}. Make them agree, or sow the result of the cond.",
+                )
