@@ -4,7 +4,7 @@ Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. No
 imported; what is undocumented is the meaning of equation parameters and of two registration tables.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
