@@ -38,9 +38,7 @@ class Action(abc.ABC):
         return not planted, not planted, False
 
     @abc.abstractmethod
-    def at(
-        self, site: Site, operands: "Operands", plant: Any
-    ) -> tuple[Sequence[Any], Any]:
+    def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
         """The leaves that take the value's place, and a record (a pytree) to reap or None."""
 
 
@@ -68,9 +66,7 @@ class Reaped:
             return self
         shape = max(self.site.batch_shape, old.site.batch_shape, key=len)
         new, old = self.spread(shape), old.spread(shape)
-        record = jax.tree.map(
-            lambda n, o: _select(new.pred, n, o), new.record, old.record
-        )
+        record = jax.tree.map(lambda n, o: _select(new.pred, n, o), new.record, old.record)
         pred = None if old.pred is None else new.pred | old.pred
         return dataclasses.replace(new, record=record, pred=pred)
 
@@ -136,13 +132,9 @@ class Interpreter:
     ) -> tuple[list[Any], list[Reaped]]:
         """Results and records of a jaxpr. What is not needed is None, among `args` and results."""
         inner, consts = _jax.raw(jaxpr)
-        env = dict(
-            zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True)
-        )
+        env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
         queue, reaps = Plants(plants), []
-        for eqn, needs in zip(
-            inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True
-        ):
+        for eqn, needs in zip(inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True):
             if needs is None:
                 continue
             operands = [
@@ -165,9 +157,7 @@ class Interpreter:
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites))
         if sites:
-            return self._rules[eqn.primitive.name].run(
-                eqn, args, queue, live_outs, self
-            )
+            return self._rules[eqn.primitive.name].run(eqn, args, queue, live_outs, self)
         return _jax.bind(eqn, args), []
 
     def _sow(
@@ -187,9 +177,7 @@ class Interpreter:
         operands = Operands(*site.split(_as_arrays(eqn, args)))
         (plant,) = plants.get(site.path, [None])
         values, record = self.action.at(site, operands, plant)
-        values = [
-            _jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)
-        ]
+        values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
     def _reads(self, eqn: Any) -> Mask:

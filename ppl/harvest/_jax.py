@@ -18,9 +18,7 @@ Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
 
 def _debug_effect() -> type:
     """The class of the effect of `jax.debug.callback`, which has no public name."""
-    (effect,) = jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(
-        0.0
-    ).effects
+    (effect,) = jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(0.0).effects
     return type(effect)
 
 
@@ -84,11 +82,7 @@ def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
 
 def as_aval(value: Any, aval: Any) -> jax.Array:
     """`value` with exactly the dtype and weak type of `aval` (no public cast gives a weak type)."""
-    value = (
-        jnp.asarray(value)
-        if isinstance(value, jax.Array)
-        else jnp.asarray(value, aval.dtype)
-    )
+    value = jnp.asarray(value) if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
     have = jax.typeof(value)
     weak = getattr(aval, "weak_type", False)
     if have.dtype == aval.dtype and getattr(have, "weak_type", False) == weak:

@@ -15,9 +15,7 @@ Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which resu
 class LiveRule(Protocol):
     """Which operands a higher-order equation reads, given which of its results are read."""
 
-    def live_operands(
-        self, eqn: Any, live_outs: Mask, liveness: "Liveness"
-    ) -> Mask: ...
+    def live_operands(self, eqn: Any, live_outs: Mask, liveness: "Liveness") -> Mask: ...
 
 
 class Liveness:

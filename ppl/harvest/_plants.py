@@ -27,9 +27,7 @@ class Plants:
 
     def take(self, sites: Sites) -> dict[Path, list[Any]]:
         """The plants of the occurrences that an equation holds."""
-        return {
-            p: self._next(p, found) for p, found in sites.items() if p in self._plants
-        }
+        return {p: self._next(p, found) for p, found in sites.items() if p in self._plants}
 
     def _next(self, path: Path, found: Found) -> list[Any]:
         start = 0 if found.clobbers else self._taken[path]

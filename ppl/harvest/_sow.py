@@ -77,9 +77,7 @@ class Site:
             return len(self.axes)
         return len(self.axes) - self.loops[depth - 1] if depth <= len(self.loops) else 0
 
-    def split(
-        self, operands: Sequence[Any]
-    ) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
+    def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
         """The operands as (leaves of the value, predicate or None, leaves of the extra)."""
         values, rest = operands[: self.num_values], operands[self.num_values :]
         pred = rest[0] if self.has_pred else None
@@ -127,9 +125,7 @@ def _check_name(tag: Hashable, name: Hashable) -> None:
         try:
             hash(given)
         except TypeError as error:
-            raise TypeError(
-                f"sow {name!r}: {what} must be hashable, got {given!r}."
-            ) from error
+            raise TypeError(f"sow {name!r}: {what} must be hashable, got {given!r}.") from error
 
 
 def sow(
@@ -167,9 +163,7 @@ def sow(
             f"sow {name!r}: mode 'cond_clobber' needs a predicate; use sow_cond(value, pred, ...)."
         )
     if mode not in MODES:
-        raise ValueError(
-            f"sow {name!r}: mode must be one of {MODES[:3]}, got {mode!r}."
-        )
+        raise ValueError(f"sow {name!r}: mode must be one of {MODES[:3]}, got {mode!r}.")
     return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode)
 
 
@@ -211,9 +205,7 @@ def sow_cond(
     """
     _check_name(tag, name)
     if mode != "cond_clobber":
-        raise ValueError(
-            f"sow_cond {name!r}: mode must be 'cond_clobber', got {mode!r}."
-        )
+        raise ValueError(f"sow_cond {name!r}: mode must be 'cond_clobber', got {mode!r}.")
     if jnp.shape(pred) != ():
         raise ValueError(
             f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it with "
@@ -252,13 +244,9 @@ def batch_operands(
     args: Sequence[Any], dims: Sequence[Any], num_mapped_always: int
 ) -> tuple[int, list[Any], tuple[bool, ...]]:
     """Move batch axes to the front; the first `num_mapped_always` operands all get one."""
-    size = next(
-        arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None
-    )
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     moved = [
-        batching.bdim_at_front(arg, dim, size)
-        if dim is not None or i < num_mapped_always
-        else arg
+        batching.bdim_at_front(arg, dim, size) if dim is not None or i < num_mapped_always else arg
         for i, (arg, dim) in enumerate(zip(args, dims, strict=True))
     ]
     return size, moved, tuple(dim is not None for dim in dims[num_mapped_always:])

@@ -79,10 +79,7 @@ def _with_axis(
 
 def show(avals: Iterable[Any]) -> str:
     """Abstract values as errors print them: `float32[3], int32[]`."""
-    return (
-        ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in avals)
-        or "no arrays"
-    )
+    return ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in avals) or "no arrays"
 
 
 def error(path: Path, message: str) -> ValueError:
@@ -116,9 +113,7 @@ class Survey:
             if _jax.has_sow(jaxpr):
                 for eqn in _jax.raw(jaxpr)[0].eqns:
                     for path, new in self.of_equation(eqn).items():
-                        found[path] = (
-                            self._join(path, found[path], new) if path in found else new
-                        )
+                        found[path] = self._join(path, found[path], new) if path in found else new
             self._found[id(jaxpr)] = (jaxpr, found)
         return self._found[id(jaxpr)][1]
 
@@ -129,9 +124,7 @@ class Survey:
             if not self._matches(site):
                 return {}
             avals = tuple(
-                jax.ShapeDtypeStruct(
-                    v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type
-                )
+                jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
                 if hasattr(v.aval, "weak_type")
                 else jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype)
                 for v in eqn.outvars
@@ -165,9 +158,7 @@ class Survey:
             widest,
             count=1 if old.clobbers else old.count + new.count,
             certain=old.certain or new.certain,
-            uniform=old.uniform
-            and new.uniform
-            and old.site.batch_shape == new.site.batch_shape,
+            uniform=old.uniform and new.uniform and old.site.batch_shape == new.site.batch_shape,
         )
 
 

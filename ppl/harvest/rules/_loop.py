@@ -40,9 +40,7 @@ class Kept:
     ) -> list[Any]:
         """The carry after an iteration, which counts for an element where `active` holds."""
         carry = []
-        for (path, found), (record, pred) in zip(
-            self._sites.items(), last, strict=True
-        ):
+        for (path, found), (record, pred) in zip(self._sites.items(), last, strict=True):
             old = Reaped(record, pred, found.site)
             new = reaped[path]
             if active is not None:
@@ -56,9 +54,7 @@ class Kept:
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
         """What is reaped from the loop; of an `empty` one, only that nothing was sown."""
         return [
-            Reaped(
-                record, jnp.zeros(f.site.batch_shape, bool) if empty else pred, f.site
-            )
+            Reaped(record, jnp.zeros(f.site.batch_shape, bool) if empty else pred, f.site)
             for f, (record, pred) in zip(self._sites.values(), last, strict=True)
         ]
 

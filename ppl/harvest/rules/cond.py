@@ -22,18 +22,14 @@ class Cond:
             return {path: found for sites in branches for path, found in sites.items()}
         for path in {path: None for sites in branches for path in sites}:
             _check_agree(path, [sites.get(path) for sites in branches])
-        certain = [
-            all(sites[path].certain for sites in branches) for path in branches[0]
-        ]
+        certain = [all(sites[path].certain for sites in branches) for path in branches[0]]
         return {
             path: dataclasses.replace(found, certain=sure)
             for (path, found), sure in zip(branches[0].items(), certain, strict=True)
         }
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        masks = [
-            liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]
-        ]
+        masks = [liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]]
         return (True, *map(any, zip(*masks, strict=True)))
 
     def run(
@@ -53,18 +49,14 @@ class Cond:
                 # Another branch may sow in another order, and its sows may carry other extras.
                 reaps = [r for path in sites for r in reaps if r.site.path == path]
                 sown[:] = [sites[r.site.path].site for r in reaps]
-                return outs, [
-                    (r.record, _definite(r.pred, sites[r.site.path])) for r in reaps
-                ]
+                return outs, [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
 
             return call
 
         index, *operands = args
         branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
         outs, records = lax.switch(index, branches, operands, plants.take(sites))
-        return outs, [
-            Reaped(*pair, site) for pair, site in zip(records, sown, strict=True)
-        ]
+        return outs, [Reaped(*pair, site) for pair, site in zip(records, sown, strict=True)]
 
 
 def _definite(pred: Any, found: Found) -> Any:

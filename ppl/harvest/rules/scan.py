@@ -26,10 +26,7 @@ class Scan:
                     "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
                     "Sow it with mode='append' to stack the values, or mode='clobber' for the last.",
                 )
-        return {
-            path: found.out_of_loop(eqn.params["length"])
-            for path, found in sites.items()
-        }
+        return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
         return _live(eqn, live_outs, liveness)[1]
@@ -55,12 +52,8 @@ class Scan:
 
         def step(state: Any, inputs: Any) -> Any:
             (carry, last), (xs, rows) = state, inputs
-            slices = {
-                p: unstack(row, sites[p]) for p, row in zip(sliced, rows, strict=True)
-            }
-            outs, reaps = on.run(
-                body, [*consts, *carry, *xs], fixed | slices, live_body
-            )
+            slices = {p: unstack(row, sites[p]) for p, row in zip(sliced, rows, strict=True)}
+            outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             reaped = on.gather(reaps, sites)
             appended = [r for p, r in reaped.items() if not sites[p].clobbers]
             return (outs[:num_carry], kept.update(last, reaped)), (
@@ -69,13 +62,9 @@ class Scan:
             )
 
         init = (carry, kept.start(certain=True))
-        (carry, last), (ys, appended) = lax.scan(
-            step, init, (xs, rows), **_jax.scan_options(eqn)
-        )
+        (carry, last), (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
         appended = [
-            dataclasses.replace(
-                r, record=on.from_loop_axis(r.record, sites[r.site.path])
-            )
+            dataclasses.replace(r, record=on.from_loop_axis(r.record, sites[r.site.path]))
             for r in appended
         ]
         return [*carry, *ys], appended + kept.finish(last, empty=length == 0)

@@ -1,0 +1,100 @@
+"""A function traced to a jaxpr, and its evaluation under an action."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.harvest._interpreter import Action, Interpreter
+from ppl.harvest._plants import unstack
+from ppl.harvest._survey import Path, Sites, Survey
+from ppl.harvest.rules import RULES
+
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A jaxpr, its operands (None for an abstract one), and how its results are put together."""
+
+    jaxpr: Any
+    operands: list[Any]
+    unflatten: Callable[[Sequence[Any]], Any]
+
+
+def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
+    """Trace `f`: arrays are abstract, Python numbers and other objects are passed as they are.
+
+    An argument may be a `jax.ShapeDtypeStruct`; the program can be evaluated if it does not need it.
+    """
+    leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
+    traced_in = [isinstance(leaf, (*_ARRAYS, jax.ShapeDtypeStruct)) for leaf in leaves]
+    operands = [_operand(leaf) for leaf in _only(leaves, traced_in)]
+    out: dict[str, Any] = {}
+
+    def flat(*arrays: Any) -> list[Any]:
+        args, kwargs = jax.tree_util.tree_unflatten(tree, _merge(leaves, traced_in, arrays))
+        results, out["tree"] = jax.tree_util.tree_flatten(f(*args, **kwargs))
+        out["traced"] = traced = [isinstance(x, _ARRAYS) for x in results]
+        out["static"] = [None if t else x for x, t in zip(results, traced, strict=True)]
+        return _only(results, traced)
+
+    jaxpr = jax.make_jaxpr(flat)(*operands)
+
+    def unflatten(arrays: Sequence[Any]) -> Any:
+        results = _merge(out["static"], out["traced"], arrays)
+        return jax.tree_util.tree_unflatten(out["tree"], results)
+
+    concrete = [None if isinstance(x, jax.ShapeDtypeStruct) else x for x in operands]
+    return Program(jaxpr, concrete, unflatten)
+
+
+def _operand(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jnp.asarray(leaf)
+
+
+def _only(items: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
+    return [item for item, keep in zip(items, mask, strict=True) if keep]
+
+
+def _merge(items: Sequence[Any], mask: Sequence[bool], new: Sequence[Any]) -> list[Any]:
+    rest = iter(new)
+    return [next(rest) if replace else item for item, replace in zip(items, mask, strict=True)]
+
+
+class Harvester:
+    """A program under an action: what it sows, and what comes of planting."""
+
+    def __init__(self, program: Program, action: Action, *, check: bool = True):
+        self._program = program
+        self._action = action
+        self._survey = Survey(action.matches, RULES, check)
+
+    @property
+    def sites(self) -> Sites:
+        """The sows that the action looks at, by path, in program order."""
+        return self._survey(self._program.jaxpr)
+
+    def run(
+        self, plants: Mapping[Path, Any], *, live_outs: bool = True
+    ) -> tuple[list[Any], dict[Path, Any]]:
+        """Results (None if they are not wanted) and records by path, in program order."""
+        jaxpr, sites = self._program.jaxpr, self.sites
+        interpreter = self._interpreter(plants)
+        queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
+        live = [live_outs] * len(jaxpr.out_avals)
+        outs, reaps = interpreter.run(jaxpr, self._program.operands, queues, live)
+        gathered = interpreter.gather(reaps, sites)
+        return outs, {p: gathered[p].or_zeros().record for p in sites if p in gathered}
+
+    def reads(self, operand: int, plants: Mapping[Path, Any]) -> bool:
+        """Whether any record depends on an operand, once the plants have cut what they replace."""
+        jaxpr = self._program.jaxpr
+        nothing = [False] * len(jaxpr.out_avals)
+        return self._interpreter(plants).liveness.inputs(jaxpr, nothing)[operand]
+
+    def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:
+        return Interpreter(self._action, RULES, plants, self._survey)
