@@ -1,0 +1,72 @@
+"""Pytrees of floating-point arrays as one flat vector."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import keystr, tree_flatten_with_path
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """The structure, shapes and dtypes of a pytree, and the way to a flat vector and back.
+
+    Hashable, so that it can be static under ``jax.jit``. Leaves of several dtypes share the
+    vector's dtype, to which they promote, and get their own back.
+
+    Example:
+        >>> layout = Layout.of({"a": jnp.zeros(2), "b": jnp.ones(())})
+        >>> layout.ravel({"a": jnp.zeros(2), "b": jnp.ones(())})
+        Array([0., 0., 1.], dtype=float32)
+    """
+
+    treedef: Any
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, position: Any) -> "Layout":
+        """The layout of `position`.
+
+        Raises:
+            TypeError: if a leaf is not a floating-point array.
+            ValueError: if `position` holds no number at all.
+        """
+        leaves, treedef = tree_flatten_with_path(position)
+        for path, leaf in leaves:
+            dtype = jnp.result_type(leaf)
+            if not jnp.issubdtype(dtype, jnp.floating):
+                raise TypeError(
+                    f"position{keystr(path)} has dtype {dtype}; a position is a pytree of "
+                    "floating-point arrays. Convert it, e.g. with jnp.asarray(x, float)."
+                )
+        shapes = tuple(jnp.shape(leaf) for _, leaf in leaves)
+        if not sum(map(math.prod, shapes)):
+            raise ValueError(f"position has no element to move: got {position!r}")
+        return cls(treedef, shapes, tuple(jnp.result_type(leaf) for _, leaf in leaves))
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return sum(map(math.prod, self.shapes))
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the flat vector."""
+        return jnp.result_type(*self.dtypes)
+
+    def ravel(self, position: Any) -> jax.Array:
+        """The elements of `position` as one vector of shape ``(size,)``."""
+        leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(position)]
+        return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves)
+
+    def unravel(self, vector: jax.Array) -> Any:
+        """The pytree whose elements are `vector`."""
+        leaves, start = [], 0
+        for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
+            stop = start + math.prod(shape)
+            leaves.append(vector[start:stop].reshape(shape).astype(dtype))
+            start = stop
+        return jax.tree.unflatten(self.treedef, leaves)
