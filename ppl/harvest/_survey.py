@@ -25,6 +25,7 @@ class Found:
         depth: How many loops around the sow have been left.
         certain: Whether at least one of the sows is sure to take place.
         uniform: Whether all the sows stand under the same `vmap` axes.
+        conditional: Whether it stands in a cond, whose branches may sow with different extras.
     """
 
     site: Site
@@ -33,6 +34,7 @@ class Found:
     depth: int = 0
     certain: bool = True
     uniform: bool = True
+    conditional: bool = False
 
     @property
     def clobbers(self) -> bool:

@@ -24,7 +24,7 @@ class Cond:
             _check_agree(path, [sites.get(path) for sites in branches])
         certain = [all(sites[path].certain for sites in branches) for path in branches[0]]
         return {
-            path: dataclasses.replace(found, certain=sure)
+            path: dataclasses.replace(found, certain=sure, conditional=True)
             for (path, found), sure in zip(branches[0].items(), certain, strict=True)
         }
 

@@ -1,0 +1,76 @@
+"""The draw as a primitive: its sampler is traced only where something needs the draw."""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl import distribution
+from ppl._lift import lift
+from ppl.harvest import _jax
+from ppl.harvest._sow import Axis, batch_operands
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """The static part of a draw; its operands are the key and the leaves of the distribution."""
+
+    name: str
+    distribution: Any
+    tree: Any
+    avals: tuple[jax.ShapeDtypeStruct, ...]
+    axes: tuple[Axis, ...] = ()
+
+    def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
+        d = jax.tree.unflatten(self.distribution, leaves)
+        values = jax.tree.leaves(distribution.draw(d, jax.random.fold_in(key, _salt(self.name))))
+        return tuple(x.astype(aval.dtype) for x, aval in zip(values, self.avals, strict=True))
+
+
+def draw(key: jax.Array, d: Any, *, name: str) -> Any:
+    """A draw from `d`, which depends on `key` and `name` alone: one key serves many names."""
+    leaves, distribution_tree = jax.tree.flatten(d)
+    avals, tree = jax.tree.flatten(distribution.abstract_draw(d, key))
+    static = Draw(name, distribution_tree, tree, tuple(avals))
+    return jax.tree.unflatten(tree, draw_p.bind(key, *map(jnp.asarray, leaves), draw=static))
+
+
+def _salt(name: str) -> int:
+    """A hash of a name that is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest())
+
+
+def _impl(*operands: Any, draw: Draw) -> list[Any]:
+    return list(lift(draw.sample, draw.axes)(*operands))
+
+
+def _abstract_eval(*avals: Any, draw: Draw) -> list[Any]:
+    sizes = tuple(axis.size for axis in reversed(draw.axes))
+    return [jax.core.ShapedArray(sizes + a.shape, a.dtype) for a in draw.avals]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:
+    moving = [not _jax.is_zero_tangent(t) for t in tangents]
+
+    def sample(*some: Any) -> tuple[Any, ...]:
+        rest = iter(some)
+        operands = [next(rest) if m else p for p, m in zip(primals, moving, strict=True)]
+        return tuple(_impl(*operands, draw=draw))
+
+    some = [tuple(x for x, m in zip(xs, moving, strict=True) if m) for xs in (primals, tangents)]
+    return jax.jvp(sample, *some)
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, draw: Draw) -> Any:
+    size, args, mapped = batch_operands(args, dims, 0)
+    draw = dataclasses.replace(draw, axes=(*draw.axes, Axis(size, mapped)))
+    outs = draw_p.bind(*args, draw=draw)
+    return outs, [0] * len(outs)
+
+
+draw_p = _jax.make_primitive(
+    "draw", impl=_impl, abstract_eval=_abstract_eval, jvp=_jvp, batch=_batch
+)

@@ -1,0 +1,229 @@
+"""unconstrain: a model's density over unconstrained space."""
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl import distribution
+from ppl._density import log_probs, total
+from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
+from ppl._sample import check_key
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import known, nested, paths_in
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Path, show
+
+
+def bijector(site: Site, d: Any) -> Any:
+    """The bijector of a latent site."""
+    try:
+        return distribution.bijector(d)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"site {describe(site.path)}: {distribution.name_of(d)} has no map from unconstrained space "
+            f"({error}) Sum it out, or condition on it."
+        ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Constrain(SiteAction):
+    """Positions become values, which are recorded, with their log determinants and densities."""
+
+    batched: ClassVar[bool] = False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            return operands.values, jnp.sum(log_prob(site, operands, operands.values))
+
+        def constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
+            b = bijector(site, d)
+            value = b.forward(position)
+            return value, distribution.log_det(b, position) + jnp.sum(
+                distribution.log_prob(d, value)
+            )
+
+        value, log_density = at_site(site, operands, plant, constrain)
+        return jax.tree.leaves(value), jnp.sum(log_density)
+
+
+@dataclasses.dataclass(frozen=True)
+class Values(SiteAction):
+    """Positions become values, which are recorded."""
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            return operands.values, None
+        value = at_site(site, operands, plant, lambda x, d: bijector(site, d).forward(x))
+        return jax.tree.leaves(value), value
+
+
+@dataclasses.dataclass(frozen=True)
+class Positions(SiteAction):
+    """Values become positions, which are recorded."""
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            return operands.values, None
+        return plant, at_site(site, operands, plant, lambda x, d: bijector(site, d).inverse(x))
+
+
+class _HOLE:
+    """Where data stand among static leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call that are no data: objects, integers, the structure."""
+
+    tree: Any
+    leaves: tuple[Hashable, ...]
+
+    _DATA: ClassVar = (jax.Array, np.ndarray, np.generic, float, complex)
+
+    @classmethod
+    def split(
+        cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple["Arguments", list[Any]]:
+        """The static part of arguments, and their data: arrays and floats."""
+        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+        data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
+        rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)
+        for leaf in rest:
+            if not isinstance(leaf, Hashable):
+                raise TypeError(
+                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; register its class "
+                    "as a pytree if it holds arrays."
+                )
+        return cls(tree, rest), data
+
+    def join(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with these data."""
+        rest = iter(data)
+        return jax.tree.unflatten(self.tree, [next(rest) if x is _HOLE else x for x in self.leaves])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unconstrained:
+    """A model over unconstrained space, made by `unconstrain`.
+
+    A pytree whose leaves are the data, so it can be an argument of a jitted function, and new data of
+    the same shapes never recompile. A position is a dict by latent site, nested as the scopes are, of
+    unconstrained arrays.
+    """
+
+    model: Model
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+    shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
+
+    def log_density(self, position: Mapping[str, Any]) -> jax.Array:
+        """The log density of a position: that of its values plus the log determinant of the map.
+
+        Raises:
+            ValueError: If a name is missing or unknown, or a shape does not fit.
+        """
+        return total(self._run(Constrain()).records(self._plants(position)))
+
+    def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all latent sites at a position."""
+        return nested(self._run(Values()).records(self._plants(position)))
+
+    def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The position of values; not finite where a value is outside of its support."""
+        run = self._run(Positions())
+        return nested(run.records(run.fit(values, "unconstrain", complete=True)))
+
+    def initial(self, key: jax.Array) -> dict[str, Any]:
+        """A position with every coordinate uniform on (-2, 2), as Stan starts its chains."""
+        check_key("initial", key)
+        leaves, tree = jax.tree.flatten(nested(dict(self.shapes)))
+        keys = jax.random.split(key, max(len(leaves), 1))
+        draws = [
+            jax.random.uniform(k, x.shape, x.dtype, -2.0, 2.0)
+            for k, x in zip(keys, leaves, strict=False)
+        ]
+        return jax.tree.unflatten(tree, draws)
+
+    def log_probs(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """The log probability of every site, observed ones too, at the values of a position."""
+        args, kwargs = self.arguments.join(self.data)
+        return log_probs(self.model)(self.constrain(position), *args, **kwargs)
+
+    def _run(self, action: SiteAction) -> Run:
+        args, kwargs = self.arguments.join(self.data)
+        return Run(self.model, trace_model(self.model, None, args, kwargs), action)
+
+    def _plants(self, position: Mapping[str, Any]) -> dict[Path, Sequence[Any]]:
+        shapes = dict(self.shapes)
+        entries = dict(paths_in(position, shapes))
+        for path in [*entries, *shapes]:
+            if path not in shapes or path not in entries:
+                what = "is missing" if path in shapes else "is no latent site"
+                raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
+        return {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
+
+
+def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
+    leaves = [jnp.asarray(x) for x in jax.tree.leaves(position)]
+    expected = jax.tree.leaves(shape)
+    if [x.shape for x in leaves] != [x.shape for x in expected]:
+        raise ValueError(
+            f"position: site {describe(path)}: expected {show(expected)} (unconstrained), got "
+            f"{show(leaves)}."
+        )
+    return leaves
+
+
+def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
+    """A model's density over unconstrained space, for samplers and optimisers.
+
+    log_density(position) = log_density(model)(values, *args) + log |d values / d position|,
+    where values = constrain(position), site by site through the bijector of its distribution.
+
+    Args:
+        model: A function of a random key.
+        *args: The arguments of the model without its key. Arrays and floats are data; integers and
+            other objects are static.
+        **kwargs: Keyword arguments of the model.
+
+    Returns:
+        An object with `log_density(position)`, `constrain(position)`, `unconstrain(values)`,
+        `initial(key)` and `log_probs(position)`.
+
+    Raises:
+        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or the
+            model uses its key elsewhere than in `sample`.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        >>> target = ppl.unconstrain(model)
+        >>> target.constrain({"scale": 0.0})["scale"].item()
+        1.0
+        >>> round(target.log_density({"scale": 0.0}).item(), 4)
+        -0.7258
+    """
+    arguments, data = Arguments.split(args, kwargs)
+    target = Unconstrained(as_pytree(model), data, arguments, ())
+    run = target._run(Positions())
+    latent = {
+        path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
+        for path, found in run.latent().items()
+    }
+    if not latent:
+        raise ValueError(f"{run.name} has no latent site: there is nothing to infer.")
+    for path, value in latent.items():
+        if not all(jax.dtypes.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
+            raise ValueError(
+                f"site {describe(path)}: its values are discrete ({show(jax.tree.leaves(value))}), so there "
+                "is no map from unconstrained space. Sum it out, or condition on it."
+            )
+    values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
+    shapes = jax.eval_shape(run.records, values)
+    return dataclasses.replace(target, shapes=tuple(shapes.items()))

@@ -1,0 +1,79 @@
+"""All that the language needs of a distribution, and how TensorFlow Probability's give it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+def is_distribution(d: Any) -> bool:
+    """Whether `d` has the methods of a distribution."""
+    return callable(getattr(d, "log_prob", None)) and callable(getattr(d, "sample", None))
+
+
+def _is_tfp(d: Any) -> bool:
+    return hasattr(d, "experimental_default_event_space_bijector")
+
+
+def name_of(d: Any) -> str:
+    """The family's name."""
+    return type(d).__name__
+
+
+def draw(d: Any, key: jax.Array) -> Any:
+    """One draw."""
+    return d.sample(seed=key) if _is_tfp(d) else d.sample(key)
+
+
+def abstract_draw(d: Any, key: Any) -> Any:
+    """Shape and dtype of a draw, without tracing the sampler where the distribution tells them."""
+    shape, dtype = (getattr(d, name, None) for name in ("event_shape", "dtype"))
+    if isinstance(shape, tuple) and jax.tree_util.all_leaves([dtype]) and dtype is not None:
+        return jax.ShapeDtypeStruct((*d.batch_shape, *shape), dtype)
+    return jax.eval_shape(lambda k: draw(d, k), key)
+
+
+def log_prob(d: Any, value: Any) -> jax.Array:
+    """The log density of a value, -inf outside of the support."""
+    return _tfp_log_prob(d, value) if _is_tfp(d) else d.log_prob(value)
+
+
+def bijector(d: Any) -> Any:
+    """The map from unconstrained space onto the support.
+
+    Raises:
+        NotImplementedError: If there is none, as for a discrete distribution.
+    """
+    if not _is_tfp(d):
+        return d.bijector
+    found = d.experimental_default_event_space_bijector()
+    if found is None:
+        raise NotImplementedError(f"{name_of(d)} is discrete.")
+    return found
+
+
+def log_det(b: Any, position: Any) -> jax.Array:
+    """The log determinant of the Jacobian of a bijector at an unconstrained position, summed."""
+    if hasattr(b, "forward_min_event_ndims"):
+        return jnp.sum(b.forward_log_det_jacobian(position, b.forward_min_event_ndims))
+    return jnp.sum(b.forward_log_det_jacobian(position))
+
+
+def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
+    """The log density of a TFP distribution, which by itself is NaN at many values off the support.
+
+    There the map to unconstrained space is NaN too; a point of the support is scored in their place,
+    so that gradients are finite.
+    """
+    try:
+        b = bijector(d)
+    except NotImplementedError:
+        return d.log_prob(value)
+    if type(b).__name__ == "Identity" or not jax.tree_util.all_leaves([value]):
+        return d.log_prob(value)
+    position = b.inverse(value)
+    event_axes = range(value.ndim - len(d.event_shape), value.ndim)
+    inside = ~jnp.isnan(position).any(tuple(range(event_axes.start, position.ndim)))
+    feasible = b.forward(jnp.zeros_like(position))
+    safe = jnp.where(jnp.expand_dims(inside, tuple(event_axes)), value, feasible)
+    return jnp.where(inside, d.log_prob(safe), -jnp.inf)
