@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.tree_util import Partial
 
 from inference.flat import Layout
@@ -19,7 +20,9 @@ from inference.hamiltonian import (
     flat_value_and_grad,
     pull,
 )
-from inference.randomness import momentum_and_seed
+from inference.randomness import normal, seed_of
+
+_MOMENTUM = np.uint32(1 << 31)  # the counters of the momentum, beyond those of uniforms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +94,8 @@ def start(kernel: HamiltonianKernel, key: jax.Array, state: State) -> Start:
     if step_size.shape != ():
         raise ValueError(f"step_size must be a scalar, got shape {step_size.shape}")
     factor = _factor(kernel, layout)
-    momentum, seed = momentum_and_seed(key, layout.size, layout.dtype)
+    seed = seed_of(key)
+    momentum = normal(seed, _MOMENTUM + jnp.arange(layout.size, dtype=jnp.uint32), layout.dtype)
     gradient = layout.ravel(state.gradient)
     point = Point(
         layout.ravel(state.position),

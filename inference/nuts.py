@@ -12,7 +12,7 @@ from inference.kernel import HamiltonianKernel, start
 from inference.randomness import uniform
 from inference.tree import Proposal, Tally, Walk, grow, is_turning, select
 
-_MERGE = 1 << 30  # the counters of uniforms that belong to doublings, beyond those of all leaves
+_DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
 
 
 class NUTSInfo(NamedTuple):
@@ -86,9 +86,10 @@ class NUTS(HamiltonianKernel):
         """One transition from `state`."""
         layout, dynamics, point, seed = start(self, key, state)
         walk = Walk(dynamics, point, seed, self._any_chain)
+        draws = uniform(seed, _DOUBLINGS + jnp.arange(2 * self.max_depth)).reshape(-1, 2)
         end = lax.while_loop(
             lambda trajectory: (trajectory.depth < self.max_depth) & trajectory.any_going,
-            lambda trajectory: _double(walk, trajectory, self.max_depth),
+            lambda trajectory: _double(walk, trajectory, draws),
             _trajectory(point),
         )
         proposal, tally = end.proposal, end.tally
@@ -127,17 +128,17 @@ def _trajectory(point: Point) -> Trajectory:
     )
 
 
-def _double(walk: Walk, old: Trajectory, max_depth: int) -> Trajectory:
+def _double(walk: Walk, old: Trajectory, draws: jax.Array) -> Trajectory:
     """`old` and as many leaves again, on one side, unless these turn or diverge among themselves."""
-    draws = uniform(walk.seed, _MERGE + 2 * old.depth + jnp.arange(2))
-    to_right = draws[0] < 0.5
+    side, choice = draws[old.depth]
+    to_right = side < 0.5
     near, far = select(to_right, (old.right, old.left), (old.left, old.right))
     step_size = jnp.where(to_right, 1, -1) * walk.dynamics.step_size
     outwards = walk._replace(dynamics=walk.dynamics._replace(step_size=step_size))
-    new = grow(outwards, near, old.depth, max_depth, old.tally)
+    new = grow(outwards, near, old.depth, len(draws), old.tally)
 
     joins = old.tally.is_going & new.tally.is_going
-    is_chosen = joins & (draws[1] < jnp.exp(new.log_weight - old.log_weight))
+    is_chosen = joins & (choice < jnp.exp(new.log_weight - old.log_weight))
     first_new = new.checkpoints[0, 0]
     turns = is_turning(
         far.momentum,

@@ -1,8 +1,9 @@
-"""The random numbers of one transition, from one call of the key's generator.
+r"""The random numbers of one transition.
 
-A transition needs a momentum, and then a uniform number for each leaf of a trajectory whose length
-is not known. Threefry costs as much as several leapfrog steps of a small model, so it is called once:
-for the momentum and for a seed of 64 bits, from which a counter-based hash makes the uniforms.
+A transition needs a momentum, and a uniform number for each leaf of a trajectory whose length is not
+known beforehand. This is JAX's own generator, Threefry, as a pure function of a seed and a counter: in
+plain arithmetic that fuses with what surrounds it, it compiles in a third of the time of a call of
+`jax.random` and costs next to nothing in a loop.
 """
 
 import jax
@@ -10,42 +11,54 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
 
-def momentum_and_seed(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> tuple[jax.Array, jax.Array]:
-    r"""A standard normal vector and a seed for :func:`uniform`, independent of each other.
 
-    The normals are :math:`\sqrt{2}\,\mathrm{erf}^{-1}(u)`, with `u` uniform on a symmetric grid in
-    (-1, 1) that is as fine as the dtype's mantissa.
+def seed_of(key: jax.Array) -> jax.Array:
+    """The two uint32 words of a typed or legacy key; of a longer key, the halves' exclusive or."""
+    words = random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    first, *others = words.reshape(-1, 2)
+    for other in others:
+        first = first ^ other
+    return first
 
-    Args:
-        key: Typed or legacy key.
-        size: Length of the vector.
-        dtype: Floating-point dtype of the vector.
 
-    Returns:
-        The vector, of shape ``(size,)``, and the seed, two uint32 words.
+def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Threefry-2x32 with 20 rounds: two words of uint32 for each `counter`.
+
+    References:
+        Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
     """
-    mantissa, word = (52, jnp.uint64) if jnp.dtype(dtype).itemsize == 8 else (23, jnp.uint32)
-    bits = random.bits(key, (size + 2,), word)
-    grid = (bits[:size] >> (jnp.iinfo(word).bits - mantissa)).astype(f"float{bits.itemsize * 8}")
-    signed = (grid + 0.5) * 2.0 ** (1 - mantissa) - 1.0
-    return (np.sqrt(2.0) * lax.erf_inv(signed)).astype(dtype), bits[size:].astype(jnp.uint32)
+    keys = (seed[0], seed[1], seed[0] ^ seed[1] ^ jnp.uint32(_PARITY))
+    counter = jnp.asarray(counter).astype(jnp.uint32)
+    x, y = jnp.broadcast_to(keys[0], counter.shape), counter + keys[1]
+    for block in range(1, 6):
+        for rotation in _ROTATIONS[(block - 1) % 2]:
+            x = x + y
+            y = ((y << rotation) | (y >> (32 - rotation))) ^ x
+        x, y = x + keys[block % 3], y + keys[(block + 1) % 3] + jnp.uint32(block)
+    return x, y
 
 
 def uniform(seed: jax.Array, counter: jax.Array) -> jax.Array:
-    """A float32 in (0, 1), a pure function of `seed` and `counter`.
+    """A float32 in (0, 1) for each `counter`."""
+    return _open_unit(threefry(seed, counter)[0], jnp.float32)
 
-    The counter steps through a Weyl sequence from the first word of the seed; two rounds of a
-    multiply-xorshift mixer, with the second word between them, scramble it.
 
-    References:
-        Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators, section 3;
-        the multipliers are those of Wellons (2018), Prospecting for hash functions.
-    """
-    x = seed[0] + jnp.asarray(counter).astype(jnp.uint32) * jnp.uint32(0x9E3779B9)
-    for word in (jnp.uint32(0), seed[1]):
-        x = x ^ word
-        x = (x ^ (x >> 16)) * jnp.uint32(0x21F0AAAD)
-        x = (x ^ (x >> 15)) * jnp.uint32(0x735A2D97)
-        x = x ^ (x >> 15)
-    return ((x >> 9).astype(jnp.float32) + 0.5) * 2.0**-23
+def normal(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    r"""A standard normal number for each `counter`: :math:`\sqrt{2}\,\mathrm{erf}^{-1}(2u - 1)`."""
+    high, low = threefry(seed, counter)
+    if jnp.dtype(dtype).itemsize == 8:
+        word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
+        unit = _open_unit(word, dtype)
+    else:
+        unit = _open_unit(high, jnp.float32)
+    return (np.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
+
+
+def _open_unit(word: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """The midpoint of the cell of the unit interval that `word` falls in; all are representable."""
+    mantissa = jnp.finfo(dtype).nmant
+    cell = word >> (jnp.iinfo(word.dtype).bits - mantissa)
+    return (cell.astype(dtype) + 0.5) * 2.0**-mantissa

@@ -28,6 +28,7 @@ from inference.starting import MOST_ATTEMPTS, find_start
 _AXIS = "chain"
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _CHUNK_SECONDS = 0.2
+_START = np.uint32(1 << 31)  # folded into a chain's key for its start, as iterations are for theirs
 
 
 class Target(Protocol):
@@ -159,12 +160,12 @@ def _start(
     step_size = jnp.asarray(kernel.step_size, layout.dtype)
 
     def one(chain: jax.Array) -> tuple[Chains, jax.Array]:
-        key_start, key_run = random.split(random.fold_in(key, chain))
+        key_chain = random.fold_in(key, chain)
         state, search = find_start(
-            key_start, target.log_density, target.initial, layout, step_size, metric, tune
+            random.fold_in(key_chain, _START), target.log_density, target.initial, layout, step_size, metric, tune
         )
         adaptation = adaptation_init(search.step_size, metric)
-        return Chains(jnp.int32(0), key_run, state, adaptation), search.is_found
+        return Chains(jnp.int32(0), key_chain, state, adaptation), search.is_found
 
     chains, is_found = jax.vmap(one)(jnp.arange(num_chains))
     return chains._replace(iteration=jnp.int32(0)), is_found

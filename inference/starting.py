@@ -17,7 +17,7 @@ from inference.hamiltonian import (
     flat_value_and_grad,
     leapfrog,
 )
-from inference.randomness import momentum_and_seed
+from inference.randomness import normal, seed_of
 from inference.tree import select
 
 MOST_ATTEMPTS = 100
@@ -77,14 +77,13 @@ def find_start(
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 4.
     """
-    key_momentum, key_position = random.split(key)
-    momentum, _ = momentum_and_seed(key_momentum, layout.size, layout.dtype)
+    momentum = normal(seed_of(key), jnp.arange(layout.size), layout.dtype)
     zeros, zero = jnp.zeros_like(momentum), jnp.zeros((), layout.dtype)
     value_and_grad = flat_value_and_grad(log_density, layout)
     factor = factorize(inverse_mass_matrix)
 
     def turn(search: Search) -> Search:
-        position = layout.ravel(initial(random.fold_in(key_position, search.num_attempts)))
+        position = layout.ravel(initial(random.fold_in(key, search.num_attempts)))
         attempt = Point(position, momentum, zeros, zero, zeros)
         origin = select(search.is_found, search.point, attempt)
         step_size = jnp.where(search.is_found, search.step_size, 0)

@@ -58,9 +58,14 @@ class Walk(NamedTuple):
 
 
 class Subtree(NamedTuple):
-    """The leaves so far: the last one, the chosen one, ``log sum exp(-energy)``, sum of momenta."""
+    """The leaves so far: the last one, the chosen one, ``log sum exp(-energy)``, sum of momenta.
+
+    `uniform` is the next leaf's: carried, it is computed once and not in each place that uses it.
+    The first leaf is chosen whatever it is.
+    """
 
     index: jax.Array
+    uniform: jax.Array
     any_going: jax.Array
     end: Point
     proposal: Proposal
@@ -114,6 +119,7 @@ def grow(walk: Walk, edge: Point, depth: jax.Array, max_depth: int, tally: Tally
     zero = jnp.zeros_like(edge.log_density)
     tree = Subtree(
         jnp.int32(0),
+        jnp.float32(0.5),
         walk.any_chain(tally.is_going),
         edge,
         Proposal(edge.position, edge.log_density, edge.gradient, zero),
@@ -138,7 +144,7 @@ def _add_leaf(walk: Walk, tree: Subtree, depth: jax.Array) -> Subtree:
     change = energy_change(walk.start, end)
 
     log_weight = jnp.logaddexp(tree.log_weight, -change)
-    is_chosen = uniform(walk.seed, (1 << depth) + index) < jnp.exp(-change - log_weight)
+    is_chosen = tree.uniform < jnp.exp(-change - log_weight)
     leaf = Proposal(end.position, end.log_density, end.gradient, change)
 
     momentum_sum = tree.momentum_sum + end.momentum
@@ -155,6 +161,7 @@ def _add_leaf(walk: Walk, tree: Subtree, depth: jax.Array) -> Subtree:
     )
     return Subtree(
         index + 1,
+        uniform(walk.seed, (1 << depth) + index + 1),
         walk.any_chain(tally.is_going),
         end,
         select(is_chosen, leaf, tree.proposal),
