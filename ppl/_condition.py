@@ -34,16 +34,16 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 
     Args:
         model: A function of a random key.
-        data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a scan has
-            the axes of `vmap` and of the loop in front.
+        data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
+            scan has the axes of `vmap` and of the loop in front.
 
     Returns:
-        The model with these sites observed, a function of the same arguments: again a model. It is a
-        pytree whose leaves are the data, so that new data of the same shapes do not recompile.
+        The model with these sites observed, a function of the same arguments: again a model. It is
+        a pytree whose leaves are the data, so that new data of the same shapes do not recompile.
 
     Raises:
-        ValueError: When the result is called or transformed, if a name is unknown, a site is observed
-            already, or a value has another shape than its site.
+        ValueError: When the result is called or transformed, if a name is unknown, a site is
+            observed already, or a value has another shape than its site.
         TypeError: Then, if a value has another kind of dtype.
 
     Example:

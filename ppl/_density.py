@@ -56,8 +56,9 @@ def log_density(model: Model) -> Callable[..., jax.Array]:
         arguments of the model without its key. Outside of the support it is -inf.
 
     Raises:
-        ValueError: When called, if a name is missing, unknown, observed or used twice, if a value has
-            another shape than its site, or if the model uses its key elsewhere than in `sample`.
+        ValueError: When called, if a name is missing, unknown, observed or used twice, if a value
+            has another shape than its site, or if the model uses its key elsewhere than in
+            `sample`.
         TypeError: When called, if a value has another kind of dtype.
 
     Example:
@@ -82,8 +83,8 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
         model: A function of a random key.
 
     Returns:
-        A function of the same arguments as `log_density(model)`, that gives by site the log probability
-        for each element of `vmap` and loop axes and of the distribution's batch.
+        A function of the same arguments as `log_density(model)`, that gives by site the log
+        probability for each element of `vmap` and loop axes and of the distribution's batch.
 
     Raises:
         ValueError: As `log_density`.

@@ -20,7 +20,7 @@ Model = Callable[..., Any]
 
 
 def as_pytree(model: Model) -> Model:
-    """A model whose data are the leaves of a pytree, so that it can be an argument of a jitted function."""
+    """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     if not callable(model):
         raise TypeError(f"expected a model, a function of a random key, got {model!r}.")
     return (
@@ -39,8 +39,8 @@ def trace_model(
         inspect.signature(model).bind(key, *args, **kwargs)
     except TypeError as error:
         raise TypeError(
-            f"{name_of(model)} cannot be called with a random key and then the given arguments: {error}. "
-            "A model is a function of a key, f(key, *args, **kwargs)."
+            f"{name_of(model)} cannot be called with a random key and then the given arguments: "
+            f"{error}. A model is a function of a key, f(key, *args, **kwargs)."
         ) from error
     except ValueError:  # A callable without a signature.
         pass
@@ -72,8 +72,8 @@ def at_site(
     """`fn(value, distribution)` under the axes of the site."""
     if site.extra_tree.num_nodes == 0 or jax.tree.structure(None) == site.extra_tree:
         raise ValueError(
-            f"site {describe(site.path)} has the tag {TAG!r} but no distribution. Draw it with ppl.sample, "
-            "or sow it with another tag."
+            f"site {describe(site.path)} has the tag {TAG!r} but no distribution. Draw it with "
+            "ppl.sample, or sow it with another tag."
         )
 
     def of_leaves(values: Any, *extras: Any) -> Any:
@@ -97,8 +97,8 @@ class Run(Harvester):
         for path, found in self.sites.items():
             if found.count > 1:
                 raise ValueError(
-                    f"{self.name}: site {describe(path)} is sampled {found.count} times. Give each its own "
-                    "name, or nest the submodel: ppl.nest(submodel, scope=...)."
+                    f"{self.name}: site {describe(path)} is sampled {found.count} times. Give "
+                    "each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
                 )
 
     def latent(self) -> dict[Path, Found]:
@@ -117,7 +117,7 @@ class Run(Harvester):
         }
 
     def entries(self, values: Mapping[str, Any], where: str, *, complete: bool) -> dict[Path, Any]:
-        """Values for latent sites by path; an error for a name that is unknown, observed or missing."""
+        """Values for latent sites by path; unknown, observed and missing names are errors."""
         latent = self.latent()
         entries = dict(paths_in(values, self.sites))
         for path in entries:
@@ -127,8 +127,8 @@ class Run(Harvester):
                 )
             if path not in latent:
                 raise ValueError(
-                    f"{where}: site {describe(path)} of {self.name} is observed already; give values "
-                    "only for latent sites."
+                    f"{where}: site {describe(path)} of {self.name} is observed already; give "
+                    "values only for latent sites."
                 )
         missing = [path for path in latent if path not in entries]
         if missing and complete:
@@ -142,8 +142,10 @@ class Run(Harvester):
         """The records, which must not depend on the model's key beyond its draws."""
         if self.reads(0, plants):
             raise ValueError(
-                f"{self.name}: its density depends on its random key elsewhere than in ppl.sample, so "
-                "it is no function of the values of its sites. Draw all randomness with ppl.sample, or "
+                f"{self.name}: its density depends on its random key elsewhere than in "
+                "ppl.sample, so "
+                "it is no function of the values of its sites. Draw all randomness with "
+                "ppl.sample, or "
                 "pass it as an argument."
             )
         return self.run(plants, live_outs=False)[1]

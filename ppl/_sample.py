@@ -16,9 +16,10 @@ LATENT, OBSERVED = "latent", "observed"
 def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
     """Draw a random variable of a model.
 
-    Run as it is, this is a draw from `dist`. The transformations of a model (`condition`, `simulate`,
-    `log_density`, ...) find it by its name. The draw depends on `key` and `name`, so one key serves a
-    whole function body; loops and `vmap` need a key for each iteration or element, as all of JAX does.
+    Run as it is, this is a draw from `dist`. The transformations of a model (`condition`,
+    `simulate`, `log_density`, ...) find it by its name. The draw depends on `key` and `name`, so
+    one key serves a whole function body; loops and `vmap` need a key for each iteration or
+    element, as all of JAX does.
 
     Args:
         key: A random key, typed (`jax.random.key`) or legacy (`jax.random.PRNGKey`).
@@ -43,8 +44,8 @@ def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
         raise TypeError(f"sample: name must be a string, got {name!r}.")
     if not distribution.is_distribution(dist):
         raise TypeError(
-            f"sample {name!r}: expected a distribution with log_prob and sample as the second argument, "
-            f"got {type(dist).__name__}: {dist!r}."
+            f"sample {name!r}: expected a distribution with log_prob and sample as the second "
+            f"argument, got {type(dist).__name__}: {dist!r}."
         )
     check_key(f"sample {name!r}", key)
     value = draw(jnp.asarray(key), dist, name=name)
@@ -65,6 +66,6 @@ def check_key(where: str, key: Any) -> None:
     if not ok:
         got = f"{dtype}{list(shape)}" if shape is not None else repr(key)
         raise TypeError(
-            f"{where}: expected one random key (from jax.random.key or split off another), got {got}. "
-            "A model is a function of a key: f(key, *args). Split a key for each element of a vmap."
+            f"{where}: expected one random key (from jax.random.key or split off another), got "
+            f"{got}. A model is a function of a key: f(key, *args). Split a key for each element of a vmap."
         )

@@ -32,8 +32,8 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
         model: A function of a random key.
 
     Returns:
-        A function that gives a dict of values by site, observed sites included, nested as the scopes
-        are; a site under `vmap` or in a scan has these axes in front.
+        A function that gives a dict of values by site, observed sites included, nested as the
+        scopes are; a site under `vmap` or in a scan has these axes in front.
 
     Raises:
         TypeError: When called, if the first argument is no random key.
@@ -63,8 +63,8 @@ class SiteTrace:
 
     Attributes:
         value: What was drawn or observed.
-        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front; None
-            for a site in a `cond`, whose branches may have different ones.
+        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front;
+            None for a site in a `cond`, whose branches may have different ones.
         log_prob: The log probability of `value`, one for each element of the axes and of the batch.
         kind: "latent" or "observed".
     """

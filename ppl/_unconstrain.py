@@ -24,7 +24,8 @@ def bijector(site: Site, d: Any) -> Any:
         return distribution.bijector(d)
     except NotImplementedError as error:
         raise ValueError(
-            f"site {describe(site.path)}: {distribution.name_of(d)} has no map from unconstrained space "
+            f"site {describe(site.path)}: {distribution.name_of(d)} has no map from "
+            "unconstrained space "
             f"({error}) Sum it out, or condition on it."
         ) from error
 
@@ -95,8 +96,8 @@ class Arguments:
         for leaf in rest:
             if not isinstance(leaf, Hashable):
                 raise TypeError(
-                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; register its class "
-                    "as a pytree if it holds arrays."
+                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; register "
+                    "its class as a pytree if it holds arrays."
                 )
         return cls(tree, rest), data
 
@@ -111,9 +112,9 @@ class Arguments:
 class Unconstrained:
     """A model over unconstrained space, made by `unconstrain`.
 
-    A pytree whose leaves are the data, so it can be an argument of a jitted function, and new data of
-    the same shapes never recompile. A position is a dict by latent site, nested as the scopes are, of
-    unconstrained arrays.
+    A pytree whose leaves are the data, so it can be an argument of a jitted function, and new data
+    of the same shapes never recompile. A position is a dict by latent site, nested as the scopes
+    are, of unconstrained arrays.
     """
 
     model: Model
@@ -196,8 +197,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         `initial(key)` and `log_probs(position)`.
 
     Raises:
-        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or the
-            model uses its key elsewhere than in `sample`.
+        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or
+            the model uses its key elsewhere than in `sample`.
 
     Example:
         >>> import ppl, distributions as dist
@@ -221,7 +222,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     for path, value in latent.items():
         if not all(jax.dtypes.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
             raise ValueError(
-                f"site {describe(path)}: its values are discrete ({show(jax.tree.leaves(value))}), so there "
+                f"site {describe(path)}: its values are discrete "
+                f"({show(jax.tree.leaves(value))}), so there "
                 "is no map from unconstrained space. Sum it out, or condition on it."
             )
     values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}

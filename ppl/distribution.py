@@ -62,8 +62,8 @@ def log_det(b: Any, position: Any) -> jax.Array:
 def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
     """The log density of a TFP distribution, which by itself is NaN at many values off the support.
 
-    There the map to unconstrained space is NaN too; a point of the support is scored in their place,
-    so that gradients are finite.
+    There the map to unconstrained space is NaN too; a point of the support is scored in their
+    place, so that gradients are finite.
     """
     try:
         b = bijector(d)

@@ -83,9 +83,10 @@ def harvest(
 ) -> Callable[..., tuple[Any, dict[Hashable, Any]]]:
     """Turn the sows of a function into inputs and outputs.
 
-    The result takes a dict of plants before the arguments of `f`. A sown value whose name is planted is
-    replaced; one whose name is not is reaped. Both dicts nest as the scopes do. The result is a pure
-    function that composes with every transformation of JAX, and holds no more sows with this tag.
+    The result takes a dict of plants before the arguments of `f`. A sown value whose name is
+    planted is replaced; one whose name is not is reaped. Both dicts nest as the scopes do. The
+    result is a pure function that composes with every transformation of JAX, and holds no more
+    sows with this tag.
 
     Args:
         f: Any function that JAX can trace.
@@ -95,12 +96,13 @@ def harvest(
         exclusive: Also take out the sows with other tags, leaving their values.
 
     Returns:
-        `(plants, *args, **kwargs) -> (f(*args, **kwargs), reaps)`. A value sown under `vmap` has the
-        batch axes in front; one appended in scans has an axis for each, outermost first.
+        `(plants, *args, **kwargs) -> (f(*args, **kwargs), reaps)`. A value sown under `vmap` has
+        the batch axes in front; one appended in scans has an axis for each, outermost first.
 
     Raises:
-        ValueError: When called, if a plant has a name that no sow has, or another structure or shape
-            than the value that it replaces, or if a name is sown in a way that its mode does not allow.
+        ValueError: When called, if a plant has a name that no sow has, or another structure or
+            shape than the value that it replaces, or if a name is sown in a way that its mode does
+            not allow.
         TypeError: When called, if a plant has another dtype.
 
     Example:
@@ -200,8 +202,10 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     Example:
         >>> from ppl.harvest import nest, reap, sow
         >>> f = lambda x: sow(x + 1.0, tag="t", name="y")
-        >>> reap(lambda x: nest(f, scope="a")(x) + nest(f, scope="b")(2 * x), tag="t")(1.0)
-        {'a': {'y': Array(2., dtype=float32, weak_type=True)}, 'b': {'y': Array(3., dtype=float32, weak_type=True)}}
+        >>> g = lambda x: nest(f, scope="a")(x) + nest(f, scope="b")(2 * x)
+        >>> reaps = reap(g, tag="t")(1.0)
+        >>> reaps["a"]["y"].item(), reaps["b"]["y"].item()
+        (2.0, 3.0)
     """
     action = Rename(scope)
 

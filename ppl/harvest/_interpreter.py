@@ -108,7 +108,7 @@ class Rule(FindRule, LiveRule, RunRule, Protocol):
 
 
 class Interpreter:
-    """Evaluates a program under one action; each sub-jaxpr with a matching sow is evaluated once."""
+    """Evaluates a program under one action, each sub-jaxpr with a matching sow once."""
 
     def __init__(
         self,

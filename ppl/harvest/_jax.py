@@ -1,7 +1,8 @@
 """Everything that harvest must know of JAX beyond its documented API.
 
-Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from `jax._src` is
-imported; what is undocumented is the meaning of equation parameters and of two registration tables.
+Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from
+`jax._src` is imported; what is undocumented is the meaning of equation parameters and of two
+registration tables.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +26,8 @@ def _debug_effect() -> type:
 class SowEffect(_debug_effect()):
     """Keeps a sow alive and unique through every transformation of JAX.
 
-    A sow without an effect is dropped by the partial evaluation of jit, scan, cond and checkpoint when
-    its value is unused, and doubled by checkpoint when it is used. JAX allows the effect of
+    A sow without an effect is dropped by the partial evaluation of jit, scan, cond and checkpoint
+    when its value is unused, and doubled by checkpoint when it is used. JAX allows the effect of
     `jax.debug.callback` in every construct, by `isinstance`, and drops or doubles it in none.
     """
 
@@ -50,7 +51,7 @@ def make_primitive(
     transpose: Callable[..., Sequence] | None = None,
     effectful: bool = False,
 ) -> jex.Primitive:
-    """A primitive with several results and one rule for each transformation (the `def_*` methods)."""
+    """A primitive with several results and one rule for each transformation."""
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(impl)
@@ -74,7 +75,7 @@ def is_zero_tangent(tangent: Any) -> bool:
 
 
 def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
-    """Evaluate one equation as it stands, as `jax.core.eval_jaxpr` does for each of its equations."""
+    """Evaluate one equation as it stands, as `jax.core.eval_jaxpr` does with all of them."""
     with eqn.ctx.manager:
         out = eqn.primitive.bind(*args, **eqn.primitive.get_bind_params(eqn.params))
     return list(out) if eqn.primitive.multiple_results else [out]
@@ -163,9 +164,9 @@ def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
 def before_scan_is_batched(rewrite: Callable[[Jaxpr], Jaxpr]) -> None:
     """Let `rewrite` see the body of every scan with sows in it before `vmap` batches it.
 
-    After batching nothing tells a `vmap` of a scan from a scan of a `vmap`, though their sown values have
-    their axes in different orders. The table of batching rules is public, its entry for scan is not
-    documented. Scans without a sow are not touched.
+    After batching nothing tells a `vmap` of a scan from a scan of a `vmap`, though their sown
+    values have their axes in different orders. The table of batching rules is public, its entry
+    for scan is not documented. Scans without a sow are not touched.
     """
     table, scan = batching.fancy_primitive_batchers, jex.primitives.scan_p
     batch_scan = table[scan]

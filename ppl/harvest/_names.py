@@ -45,7 +45,8 @@ def paths_in(plants: Mapping[Hashable, Any], sites: Collection[Path]) -> list[tu
             if path in prefixes and path not in sites:
                 if not isinstance(value, Mapping):
                     raise TypeError(
-                        f"{describe(path)} is a scope: expected a dict of its values, got {value!r}."
+                        f"{describe(path)} is a scope: expected a dict of its values, got "
+                        f"{value!r}."
                     )
                 entries += walk(value, path)
             else:
@@ -58,7 +59,7 @@ def paths_in(plants: Mapping[Hashable, Any], sites: Collection[Path]) -> list[tu
 def check_plants(
     plants: Mapping[Hashable, Any], sites: Sites, allows: Callable[[Path], bool]
 ) -> dict[Path, Leaves]:
-    """The leaves of each plant; an error for one that does not fit or that no sow has the name of."""
+    """The leaves of each plant; one that does not fit, or whose name no sow has, is an error."""
     found: dict[Path, Leaves] = {}
     for path, value in paths_in(plants, sites):
         if path in sites:
@@ -89,7 +90,8 @@ def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) 
         raise ValueError(f"{where}: expected {expected}, got {tree}.")
     if not found.uniform:
         raise ValueError(
-            f"{where}: it is sown inside and outside of a vmap, so no one value stands for both. Give "
+            f"{where}: it is sown inside and outside of a vmap, so no one value stands for both. "
+            "Give "
             "each sow a name of its own."
         )
     avals = found.collapsed().avals
@@ -109,13 +111,14 @@ def _fit(where: str, leaf: Any, aval: Any, same_kind: bool) -> jax.Array:
     if array.dtype == aval.dtype or _takes_dtype(leaf, array, aval.dtype, same_kind):
         return array if array.dtype == aval.dtype else _jax.as_aval(array.astype(aval.dtype), aval)
     raise TypeError(
-        f"{where}: expected {show([aval])}, got {show([array])}. Cast it with .astype({str(aval.dtype)!r}) "
+        f"{where}: expected {show([aval])}, got {show([array])}. Cast it with "
+        f".astype({str(aval.dtype)!r}) "
         "if that is what is meant."
     )
 
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:
-    """Whether a leaf may be cast: a scalar without a dtype of its own, or an array of the same kind."""
+    """Whether a leaf may be cast: a scalar without a dtype, or an array of the same kind."""
     have, want = _kind(array.dtype), _kind(dtype)
     if isinstance(leaf, float) and leaf.is_integer() and want == 1:
         return True

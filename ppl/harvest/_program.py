@@ -28,7 +28,8 @@ class Program:
 def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
     """Trace `f`: arrays are abstract, Python numbers and other objects are passed as they are.
 
-    An argument may be a `jax.ShapeDtypeStruct`; the program can be evaluated if it does not need it.
+    An argument may be a `jax.ShapeDtypeStruct`; the program can be evaluated if it does not need
+    it.
     """
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
     traced_in = [isinstance(leaf, (*_ARRAYS, jax.ShapeDtypeStruct)) for leaf in leaves]

@@ -26,7 +26,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """The static part of a sow. Its operands are the value's leaves, perhaps a predicate, and extras.
+    """The static part of a sow; its operands are the value's leaves, a predicate perhaps, extras.
 
     Attributes:
         tag: The namespace in which transformations find it.
@@ -36,9 +36,10 @@ class Site:
         extra_tree: The structure of what the sow carries beside the value.
         note: Anything hashable that the sower tells the transformation.
         scope: The scopes around it, outermost first.
-        axes: The `vmap` axes that it stands under, innermost first. Every value has them all in front.
-        loops: For each scan, innermost first, that a `vmap` was found outside of: the number of axes
-            that lie inside of that scan.
+        axes: The `vmap` axes that it stands under, innermost first. Every value has them all in
+            front.
+        loops: For each scan, innermost first, that a `vmap` was found outside of: the number of
+            axes that lie inside of that scan.
     """
 
     tag: Hashable
@@ -133,14 +134,15 @@ def sow(
 ) -> Any:
     """Name a value, so that transformations of the function around can reap or replace it.
 
-    Outside of `harvest` and its kin, it is the identity: `sow(x, tag=t, name=n) == x`, with derivative 1.
+    Outside of `harvest` and its kin, it is the identity: `sow(x, tag=t, name=n) == x`, with
+    derivative 1.
 
     Args:
         value: Any pytree of arrays.
         tag: A hashable namespace; each transformation looks at one tag.
         name: A hashable name, unique within tag and scope for mode "strict".
-        mode: What happens when the name comes again: "strict" (an error), "append" (values are stacked
-            on a new axis 0, in loops too) or "clobber" (the last value wins).
+        mode: What happens when the name comes again: "strict" (an error), "append" (values are
+            stacked on a new axis 0, in loops too) or "clobber" (the last value wins).
         key: Any pytree, often a random key, that the result is made to depend on.
 
     Returns:
@@ -208,7 +210,8 @@ def sow_cond(
         raise ValueError(f"sow_cond {name!r}: mode must be 'cond_clobber', got {mode!r}.")
     if jnp.shape(pred) != ():
         raise ValueError(
-            f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it with "
+            f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it "
+            "with "
             "jnp.any or jnp.all, or vmap over it."
         )
     return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode, pred=pred)

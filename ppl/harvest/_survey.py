@@ -1,4 +1,4 @@
-"""What a program sows, found before anything is evaluated; every misuse of a mode is an error here."""
+"""What a program sows, found before it is evaluated; each misuse of a mode is an error here."""
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -151,7 +151,8 @@ class Survey:
             raise error(
                 path,
                 f"Variable has already been reaped: the name is sown again (modes {modes[0]!r}, "
-                f"then {modes[1]!r}). Give each sow its own name, put one into a scope with nest, or "
+                f"then {modes[1]!r}). Give each sow its own name, put one into a scope with "
+                "nest, or "
                 "sow all of them with mode='append' or mode='clobber'.",
             )
         _check_same_values(path, old, new)

@@ -23,7 +23,7 @@ class Kept:
         self._sites = {p: sites[p] for p in names if on.action.records}
 
     def start(self, *, certain: bool) -> list[Any]:
-        """The carry before the first iteration; `certain` if an iteration is sure to be complete."""
+        """The carry at first; `certain` if there is sure to be an iteration."""
         return [
             (
                 _zeros(f),

@@ -86,6 +86,7 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
             if a != b:
                 raise error(
                     path,
-                    f"the branches of a cond disagree in its {what}: {a} in branch 0, {b} in branch "
+                    f"the branches of a cond disagree in its {what}: {a} in branch 0, {b} in "
+                    "branch "
                     f"{i}. Make them agree, or sow the result of the cond.",
                 )

@@ -24,7 +24,8 @@ class Scan:
                 raise error(
                     path,
                     "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
-                    "Sow it with mode='append' to stack the values, or mode='clobber' for the last.",
+                    "Sow it with mode='append' to stack the values, or mode='clobber' for the "
+                    "last.",
                 )
         return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 

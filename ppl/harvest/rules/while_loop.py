@@ -22,7 +22,8 @@ class While:
         for path in survey(eqn.params["cond_jaxpr"]):
             raise error(
                 path,
-                "it stands in the condition of a while loop, where harvest cannot reach it. Sow the "
+                "it stands in the condition of a while loop, where harvest cannot reach it. Sow "
+                "the "
                 "value in the body of the loop.",
             )
         sites = survey(eqn.params["body_jaxpr"])
@@ -30,7 +31,8 @@ class While:
             if not found.clobbers and survey.check:
                 raise error(
                     path,
-                    "Must use clobber or cond_clobber mode inside of a `while_loop`, whose number of "
+                    "Must use clobber or cond_clobber mode inside of a `while_loop`, whose "
+                    "number of "
                     f"iterations is not known; got mode {found.site.mode!r}. Use lax.scan or a "
                     "fori_loop with static bounds to have every value.",
                 )
