@@ -1,0 +1,58 @@
+# Everything needs only make and a Python >= 3.11; the rest goes into $(VENV), once.
+PYTHON ?=
+VENV ?= .venv
+BIN = $(VENV)/bin
+PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+EXAMPLES = $(wildcard examples/*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-all doctest examples lint format bench clean
+MAKEFLAGS += --no-print-directory
+
+help: ## show this list
+	@echo "make TARGET [PYTHON=python3.x] [VENV=.venv]"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## sample the posterior of eight schools
+	@.ci/venv "$(VENV)" "$(PYTHON)" examples
+	@$(BIN)/python examples/eight_schools.py
+
+test: ## run the tests, without the slow ones
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(PYTEST)
+
+test-slow: ## run the slow tests alone
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(PYTEST) -m slow
+
+test-all: ## run all tests
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(PYTEST) -m "slow or not slow"
+
+doctest: ## run the examples in docstrings and in the README
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m pytest -q --doctest-modules ppl distributions inference tests/test_readme.py
+
+examples: ## run every file in examples/
+	@.ci/venv "$(VENV)" "$(PYTHON)" examples
+	@set -e; for file in $(EXAMPLES); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+lint: ## check style, formatting and types
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m ruff check --quiet
+	@$(BIN)/python -m ruff format --check --quiet
+	@PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/python -m pyright --pythonpath $(BIN)/python
+
+format: ## put the code into its format
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m ruff check --quiet --fix
+	@$(BIN)/python -m ruff format --quiet
+
+bench: ## run the benchmarks
+	@.ci/venv "$(VENV)" "$(PYTHON)" benchmarks
+	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+clean: ## remove the virtual environment and all caches
+	@test ! -e "$(VENV)/pyvenv.cfg" || rm -rf "$(VENV)"
+	@rm -rf .pytest_cache .ruff_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,87 @@
+"""What all tests run under: the CPU, strict promotion, derandomised hypothesis, common fixtures."""
+
+import os
+import pathlib
+from collections.abc import Iterator
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import hypothesis
+import jax
+import jax.numpy as jnp
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+POSTERIORDB = pathlib.Path(
+    os.environ.get("PPL_POSTERIORDB", ROOT.parent / "shared" / "posteriordb")
+)
+
+# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. Through
+# TFP it cannot: TFP broadcasts parameters against draws in nearly every method of its distributions
+# (rank), and mixes int32, float32 and float64 in Categorical, LogNormal and StudentT (dtype). A test
+# that needs another setting than its directory's is marked `promotion(rank=..., dtype=...)`.
+STRICT = {"rank": "raise", "dtype": "strict"}
+THROUGH_TFP = {"rank": "allow", "dtype": "standard"}
+PROMOTION = {
+    "harvest": STRICT,
+    "language": THROUGH_TFP,
+    "distributions": THROUGH_TFP,
+    "inference": THROUGH_TFP,
+    "models": THROUGH_TFP,
+}
+
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None, database=None)
+hypothesis.settings.load_profile("suite")
+
+
+def promotion_of(item: pytest.Item) -> dict[str, str]:
+    """The promotion settings of a test: its directory's, overruled by its own marks."""
+    in_tests = item.path.is_relative_to(ROOT / "tests")
+    directory = item.path.relative_to(ROOT / "tests").parts[0] if in_tests else ""
+    settings = dict(PROMOTION.get(directory, STRICT))
+    for mark in reversed(list(item.iter_markers("promotion"))):
+        settings |= mark.kwargs
+    return settings
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Runs a test, with the fixtures that it sets up, under its promotion settings."""
+    settings = promotion_of(item)
+    with jax.numpy_rank_promotion(settings["rank"]), jax.numpy_dtype_promotion(settings["dtype"]):
+        return (yield)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests against reference posteriors where there are none."""
+    if POSTERIORDB.is_dir():
+        return
+    needing = [item for item in items if "posteriordb" in getattr(item, "fixturenames", ())]
+    config.hook.pytest_deselected(items=needing)
+    items[:] = [item for item in items if item not in needing]
+
+
+def pytest_report_header() -> list[str]:
+    """Says what the run stands on, and what it must leave out."""
+    missing = "" if POSTERIORDB.is_dir() else " not found: the tests that need it are left out"
+    return [f"jax: {jax.__version__}", f"posteriordb: {POSTERIORDB}{missing}"]
+
+
+@pytest.fixture(scope="session")
+def posteriordb() -> pathlib.Path:
+    """The folder of reference posteriors; without it, a test that asks is not collected."""
+    return POSTERIORDB
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Runs a test in double precision."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=["float32", "float64"])
+def float_dtype(request: pytest.FixtureRequest) -> Iterator[jnp.dtype]:
+    """Runs a test once in each precision, as the default one of JAX; gives the dtype."""
+    with jax.enable_x64(request.param == "float64"):
+        yield jnp.dtype(request.param)

@@ -1,0 +1,161 @@
+"""Three packages, one direction: who imports whom, what each offers, what importing it costs."""
+
+import ast
+import importlib
+import pathlib
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("ppl", "distributions", "inference")
+HEAVY = ("tensorflow_probability", "optax", "arviz")
+
+
+def imports(source: str, package: str) -> set[str]:
+    """The names that a module of `package` imports, at any depth; relative ones made absolute."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join([*parents, node.module] if node.module else parents)
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def modules(package: str) -> list[pathlib.Path]:
+    found = sorted((ROOT / package).rglob("*.py"))
+    assert found, package
+    return found
+
+
+def imports_of(path: pathlib.Path) -> set[str]:
+    return imports(path.read_text(), ".".join(path.relative_to(ROOT).parent.parts))
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def importers(where: str, target: str) -> set[str]:
+    """The files under `where` that import `target` or anything in it."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in modules(where)
+        if any(within(name, target) for name in imports_of(path))
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import ppl.harvest as h", {"ppl.harvest"}),
+        ("def f():\n    from jax import _src", {"jax", "jax._src"}),
+        ("from . import rules", {"ppl.harvest", "ppl.harvest.rules"}),
+        ("from .rules import scan", {"ppl.harvest.rules", "ppl.harvest.rules.scan"}),
+        ("from .. import sample", {"ppl", "ppl.sample"}),
+    ],
+)
+def test_every_form_of_import_is_seen(source, found):
+    assert imports(source, "ppl.harvest") == found
+
+
+@pytest.mark.parametrize(
+    ("package", "target", "allowed"),
+    [
+        ("ppl", "distributions", set()),
+        ("ppl", "inference", set()),
+        ("distributions", "ppl", set()),
+        ("distributions", "inference", set()),
+        ("inference", "ppl", {"inference/mcmc.py"}),
+    ],
+)
+def test_packages_import_in_one_direction(package, target, allowed):
+    assert importers(package, target) <= allowed
+
+
+def test_harvest_imports_nothing_of_the_language():
+    outside = {
+        (path.name, name)
+        for path in modules("ppl/harvest")
+        for name in imports_of(path)
+        if within(name, "ppl") and not within(name, "ppl.harvest")
+    }
+    assert not outside
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_one_file_knows_the_insides_of_jax(package):
+    naming = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules(package)
+        if any(within(name, "jax._src") for name in imports_of(path))
+        or any(
+            isinstance(node, ast.Attribute) and node.attr == "_src"
+            for node in ast.walk(ast.parse(path.read_text()))
+        )
+    }
+    assert naming <= {"ppl/harvest/_jax.py"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_are_typed(package):
+    assert (ROOT / package / "py.typed").is_file()
+
+
+def public_functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef]:
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from public_functions(node.body)
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+def unannotated(function: ast.FunctionDef) -> list[str]:
+    a = function.args
+    named = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+    return [x.arg for x in named if x.annotation is None and x.arg not in ("self", "cls")]
+
+
+def test_missing_annotations_are_seen():
+    (function,) = public_functions(ast.parse("def f(self, a: int, b, *c, d, **e): ...").body)
+    assert unannotated(function) == ["b", "d", "c", "e"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_public_signatures_are_annotated(package):
+    missing = {
+        f"{path.relative_to(ROOT).as_posix()}:{function.lineno}": unannotated(function)
+        for path in modules(package)
+        for function in public_functions(ast.parse(path.read_text()).body)
+        if unannotated(function)
+    }
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["ppl", "ppl.harvest", "distributions", "inference"])
+def test_public_names_are_those_listed(name):
+    module = importlib.import_module(name)
+    listed = module.__all__
+    public = {
+        key
+        for key, value in vars(module).items()
+        if not key.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert len(set(listed)) == len(listed)
+    assert public <= set(listed)
+    assert all(hasattr(module, key) for key in listed)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_a_package_is_cheap(package):
+    code = f"import sys, {package}; print(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
