@@ -32,13 +32,18 @@ class LogDensity(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         values = operands.values if plant is None else plant
-        return values, jnp.sum(log_prob(site, operands, values))
+        return values, summed(log_prob(site, operands, values))
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:
     """The sum over sites and loops."""
-    sums = [x if x.ndim == 0 else jnp.sum(x) for x in records.values()]
+    sums = [summed(x) for x in records.values()]
     return functools.reduce(operator.add, sums) if sums else jnp.zeros(())
+
+
+def summed(x: jax.Array) -> jax.Array:
+    """The sum of all elements; of one element, nothing that must be traced."""
+    return jnp.sum(x) if jnp.ndim(x) else x
 
 
 def log_density(model: Model) -> Callable[..., jax.Array]:

@@ -67,5 +67,6 @@ def check_key(where: str, key: Any) -> None:
         got = f"{dtype}{list(shape)}" if shape is not None else repr(key)
         raise TypeError(
             f"{where}: expected one random key (from jax.random.key or split off another), got "
-            f"{got}. A model is a function of a key: f(key, *args). Split a key for each element of a vmap."
+            f"{got}. A model is a function of a key: f(key, *args). Split a key for each element "
+            "of a vmap."
         )

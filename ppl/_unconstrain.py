@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
-from ppl._density import log_probs, total
+from ppl._density import log_probs, summed, total
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl.harvest._interpreter import Operands
@@ -38,17 +38,17 @@ class Constrain(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
-            return operands.values, jnp.sum(log_prob(site, operands, operands.values))
+            return operands.values, summed(log_prob(site, operands, operands.values))
 
         def constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
             b = bijector(site, d)
             value = b.forward(position)
-            return value, distribution.log_det(b, position) + jnp.sum(
+            return value, summed(distribution.log_det(b, position)) + jnp.sum(
                 distribution.log_prob(d, value)
             )
 
         value, log_density = at_site(site, operands, plant, constrain)
-        return jax.tree.leaves(value), jnp.sum(log_density)
+        return jax.tree.leaves(value), summed(log_density)
 
 
 @dataclasses.dataclass(frozen=True)

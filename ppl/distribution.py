@@ -53,10 +53,10 @@ def bijector(d: Any) -> Any:
 
 
 def log_det(b: Any, position: Any) -> jax.Array:
-    """The log determinant of the Jacobian of a bijector at an unconstrained position, summed."""
+    """The log determinants of the Jacobian of a bijector at unconstrained positions."""
     if hasattr(b, "forward_min_event_ndims"):
-        return jnp.sum(b.forward_log_det_jacobian(position, b.forward_min_event_ndims))
-    return jnp.sum(b.forward_log_det_jacobian(position))
+        return b.forward_log_det_jacobian(position, b.forward_min_event_ndims)
+    return b.forward_log_det_jacobian(position)
 
 
 def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
