@@ -16,8 +16,8 @@ POSTERIORDB = pathlib.Path(
     os.environ.get("PPL_POSTERIORDB", ROOT.parent / "shared" / "posteriordb")
 )
 
-# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. Through
-# TFP it cannot: TFP broadcasts parameters against draws in nearly every method of its distributions
+# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. Not so in
+# TFP's: it broadcasts parameters against draws in nearly every method of its families
 # (rank), and mixes int32, float32 and float64 in Categorical, LogNormal and StudentT (dtype). A test
 # that needs another setting than its directory's is marked `promotion(rank=..., dtype=...)`.
 STRICT = {"rank": "raise", "dtype": "strict"}
