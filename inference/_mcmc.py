@@ -1,0 +1,134 @@
+"""Markov chain Monte Carlo on models: where the language and the kernels meet."""
+
+import operator
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+
+import ppl
+from inference.kernel import HamiltonianKernel
+from inference.nuts import NUTS
+from inference.result import MCMCResult
+from inference.sampling import sample
+
+
+def mcmc(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    kernel: HamiltonianKernel = NUTS(),
+    num_warmup: int = 1000,
+    num_draws: int = 1000,
+    num_chains: int = 4,
+    mass_matrix: Literal["diagonal", "dense"] = "diagonal",
+    target_acceptance_rate: float = 0.8,
+    progress_bar: bool = False,
+    **kwargs: Any,
+) -> MCMCResult:
+    """Draws from the posterior of `model` by Markov chain Monte Carlo.
+
+    Chains start at random points, uniform on (-2, 2) in unconstrained space, where the density and its
+    gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix in Stan's
+    windows, each chain on its own. All chains advance together in one compiled function; new data of
+    the same shapes, another key, and other numbers of iterations compile nothing. An interrupt
+    (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines every draw.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        kernel: How to move: :class:`NUTS` or :class:`HMC`, without a log density. Its step size and
+            inverse mass matrix are where warm-up begins.
+        num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
+        num_draws: Draws to keep per chain.
+        num_chains: Chains.
+        mass_matrix: ``"diagonal"``, or ``"dense"`` to learn correlations too.
+        target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
+        progress_bar: Whether to show one.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The draws, with statistics and a summary.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range, or no starting point of finite density is found; the
+            message names the sites that are not finite there.
+
+    References:
+        Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Stan Development Team, Stan
+        Reference Manual, MCMC sampling.
+    """
+    _check_key(key)
+    _check_kernel(kernel)
+    num_warmup = _count("num_warmup", num_warmup, least=0)
+    num_draws = _count("num_draws", num_draws, least=1)
+    num_chains = _count("num_chains", num_chains, least=1)
+    if mass_matrix not in ("diagonal", "dense"):
+        raise ValueError(f"mass_matrix must be 'diagonal' or 'dense', got {mass_matrix!r}")
+    if not 0 < target_acceptance_rate < 1:
+        raise ValueError(
+            f"target_acceptance_rate must lie between 0 and 1, got {target_acceptance_rate!r}"
+        )
+    with _progress(progress_bar, num_warmup, num_draws) as on_progress:
+        samples = sample(
+            key,
+            ppl.unconstrain(model, *args, **kwargs),
+            kernel,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            num_chains=num_chains,
+            is_dense=mass_matrix == "dense",
+            target_acceptance_rate=float(target_acceptance_rate),
+            on_progress=on_progress,
+        )
+    return MCMCResult(*samples)
+
+
+@contextmanager
+def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
+    """A function to be told the number of finished iterations."""
+    if not is_shown:
+        yield lambda _: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=num_warmup + num_draws, unit="iteration") as bar:
+
+        def on_progress(num_done: int) -> None:
+            bar.set_description("warm-up" if num_done < num_warmup else "draws", refresh=False)
+            bar.update(num_done - bar.n)
+
+        yield on_progress
+
+
+def _check_key(key: Any) -> None:
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
+    if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
+        raise TypeError(f"key must be one key, such as jax.random.key(0), got {key!r}")
+
+
+def _check_kernel(kernel: Any) -> None:
+    if not isinstance(kernel, HamiltonianKernel):
+        made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
+        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}")
+    if kernel.log_density is not None:
+        name = type(kernel).__name__
+        raise ValueError(
+            f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
+            "without log_density, or drive kernel.step yourself"
+        )
+
+
+def _count(name: str, value: Any, *, least: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if count < least or isinstance(value, bool):
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    return count

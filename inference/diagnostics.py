@@ -1,0 +1,264 @@
+r"""Convergence diagnostics of draws, in NumPy and float64, for all parameters at once.
+
+Every function takes draws of shape ``(chain, draw, *shape)`` and returns an array of the rest,
+``shape``. The answer is NaN where a draw is NaN, or fewer than 4 are in a chain.
+
+References:
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16, 667-718.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri
+
+Array = NDArray[np.float64]
+
+_BLOCK = 1 << 20  # numbers looked at together: what stays in the cache, more or less
+
+
+def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
+    """`statistic` of ``(parameter, chain, draw)``, as a function of ``(chain, draw, *shape)``."""
+
+    @wraps(statistic)
+    def wrapped(draws: ArrayLike, *args: float) -> Array:
+        array = np.asarray(draws)
+        if array.ndim < 2:
+            raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
+        num_chains, num_draws, *shape = array.shape
+        flat = np.moveaxis(array.reshape(num_chains, num_draws, -1), -1, 0)
+        result = np.full(len(flat), np.nan)
+        step = max(1, _BLOCK // max(1, num_chains * num_draws))
+        for start in range(0, len(flat) if num_draws >= 4 and num_chains else 0, step):
+            block = np.asarray(flat[start : start + step], np.float64, order="C")
+            is_valid = ~np.isnan(block).any((1, 2))
+            if not is_valid.any():
+                continue
+            with np.errstate(divide="ignore", invalid="ignore"):
+                result[start : start + step][is_valid] = statistic(block[is_valid], *args)
+        return result.reshape(shape)
+
+    return wrapped
+
+
+@_by_parameter
+def rhat(draws: Array) -> Array:
+    r"""Rank-normalised split :math:`\hat R`, the larger of the bulk's and the folded one's.
+
+    Close to 1 where chains agree; above 1.01 they have not mixed. NaN for a single chain.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+
+    Example:
+        >>> float(rhat(np.random.default_rng(0).normal(size=(4, 1000))).round(2))
+        1.0
+
+    References:
+        Vehtari et al. (2021), equation 4 and section 4.2.
+    """
+    if draws.shape[1] < 2:
+        return np.full(len(draws), np.nan)
+    halves = _split(draws)
+    folded = np.abs(halves - np.median(halves, (1, 2), keepdims=True))
+    return np.fmax(_rhat(_rank_normalize(halves)), _rhat(_rank_normalize(folded)))
+
+
+@_by_parameter
+def ess_bulk(draws: Array) -> Array:
+    """Effective sample size of the bulk: that of the rank-normalised draws' mean.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+
+    References:
+        Vehtari et al. (2021), section 4.3.
+    """
+    return _ess(_rank_normalize(_split(draws)))
+
+
+@_by_parameter
+def ess_tail(draws: Array) -> Array:
+    """Effective sample size of the tails: the smaller of the 5 % and the 95 % quantile's.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+
+    References:
+        Vehtari et al. (2021), section 4.3.
+    """
+    return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
+
+
+@_by_parameter
+def ess_mean(draws: Array) -> Array:
+    """Effective sample size of the mean of split chains.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+    """
+    return _ess(_split(draws))
+
+
+@_by_parameter
+def mcse_mean(draws: Array) -> Array:
+    r"""Monte Carlo standard error of the mean, :math:`\mathrm{sd} / \sqrt{\mathrm{ESS}}`.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+    """
+    return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(_split(draws)))
+
+
+@_by_parameter
+def mcse_sd(draws: Array) -> Array:
+    """Monte Carlo standard error of the standard deviation, by the delta method.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        ``shape``.
+    """
+    squares = (draws - draws.mean((1, 2), keepdims=True)) ** 2
+    variance = squares.mean((1, 2))
+    error = ((squares**2).mean((1, 2)) - variance**2) / _ess(_split(squares))
+    return np.sqrt(error / variance / 4)
+
+
+@_by_parameter
+def mcse_quantile(draws: Array, prob: float) -> Array:
+    """Monte Carlo standard error of the quantile `prob`, half the width of its 68 % interval.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+        prob: In (0, 1).
+
+    Returns:
+        ``shape``.
+
+    References:
+        Vehtari et al. (2021), section 4.4.
+    """
+    ess = _ess_quantile(draws, prob)[:, None]
+    ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
+    size = ordered.shape[1]
+    one_sd = np.array([0.1586553, 0.8413447])
+    place = betaincinv(ess * prob + 1, ess * (1 - prob) + 1, one_sd) * size - 1
+    low = np.fmax(np.floor(place[:, :1]), 0).astype(int)
+    high = np.fmin(np.ceil(place[:, 1:]), size - 1).astype(int)
+    interval = np.take_along_axis(ordered, np.hstack([low, high]), 1)
+    return (interval[:, 1] - interval[:, 0]) / 2
+
+
+def ebfmi(energy: ArrayLike) -> Array:
+    r"""Energy Bayesian fraction of missing information of each chain.
+
+    :math:`\sum_t (E_t - E_{t-1})^2 / T` over the variance of :math:`E`. Below 0.3, fresh momenta move the
+    energy too little to explore its distribution, as with heavy tails.
+
+    Args:
+        energy: ``(chain, draw)``, the Hamiltonian at each draw.
+
+    Returns:
+        ``(chain,)``.
+
+    References:
+        Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
+        Carlo.
+    """
+    energy = np.asarray(energy, np.float64)
+    if energy.shape[1] < 2:
+        return np.full(len(energy), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1, ddof=1)
+
+
+def _split(draws: Array) -> Array:
+    """Halves of chains as chains; of an odd number of draws the middle one is left out."""
+    half = draws.shape[2] // 2
+    return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
+
+
+def _rank_normalize(draws: Array) -> Array:
+    """Normal scores of the ranks over all chains; ties share their mean rank."""
+    flat = draws.reshape(len(draws), -1)
+    size = flat.shape[1]
+    order = np.argsort(flat, axis=1)
+    ordered = np.take_along_axis(flat, order, 1)
+    place = np.arange(size)
+    rises = np.diff(ordered, axis=1) > 0
+    edge = np.ones((len(flat), 1), bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, rises]), place, 0), 1)
+    last = np.where(np.hstack([rises, edge]), place, size)
+    last = np.minimum.accumulate(last[:, ::-1], 1)[:, ::-1]
+    scores = ndtri(((first + last) / 2 + 1 - 3 / 8) / (size + 1 / 4))
+    result = np.empty_like(scores)
+    np.put_along_axis(result, order, scores, 1)
+    return result.reshape(draws.shape)
+
+
+def _rhat(chains: Array) -> Array:
+    num_draws = chains.shape[2]
+    between = num_draws * chains.mean(2).var(1, ddof=1)
+    within = chains.var(2, ddof=1).mean(1)
+    return np.sqrt((between / within + num_draws - 1) / num_draws)
+
+
+def _ess_quantile(draws: Array, prob: float) -> Array:
+    quantile = np.quantile(draws, prob, axis=(1, 2), keepdims=True)
+    return _ess(_split((draws <= quantile).astype(np.float64)))
+
+
+def _ess(chains: Array) -> Array:
+    """Effective sample size by Geyer's initial monotone sequence of autocorrelations."""
+    num_parameters, num_chains, num_draws = chains.shape
+    size = num_chains * num_draws
+    covariance = _mean_autocovariance(chains)
+    within = covariance[:, :1] * num_draws / (num_draws - 1)
+    total = covariance[:, :1] + chains.mean(2).var(1, ddof=int(num_chains > 1))[:, None]
+    correlation = 1 - (within - covariance) / total
+    correlation[:, 0] = 1
+
+    num_pairs = max(0, (num_draws - 3) // 2) + 1
+    pairs = correlation[:, : 2 * num_pairs].reshape(num_parameters, num_pairs, 2)
+    sums = pairs.sum(2)
+    stops = ~(sums > 0)
+    stops[:, -1] = True
+    end = np.argmax(stops, 1)[:, None]
+    positive = np.minimum.accumulate(sums, 1)
+    before = np.where(np.arange(num_pairs) < end, positive, 0).sum(1)
+    even = np.take_along_axis(pairs[:, :, 0], end, 1)[:, 0]
+    is_kept = (even > 0) | (np.take_along_axis(sums, end, 1)[:, 0] >= 0)
+    tau = np.maximum(2 * before - 1 + np.where(is_kept, even, 0), 1 / np.log10(size))
+
+    is_constant = np.ptp(chains, axis=(1, 2)) < np.finfo(float).resolution
+    is_undefined = np.isnan(correlation[:, 1])
+    return np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
+
+
+def _mean_autocovariance(chains: Array) -> Array:
+    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
+    num_draws = chains.shape[2]
+    length = 1 << (2 * num_draws - 1).bit_length()
+    spectrum = np.fft.rfft(chains - chains.mean(2, keepdims=True), length)
+    power = (spectrum.real**2 + spectrum.imag**2).mean(1)
+    return np.fft.irfft(power, length)[:, :num_draws] / num_draws

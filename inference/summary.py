@@ -1,0 +1,192 @@
+"""A table of what draws say, and of what may be wrong with them."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inference.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.names import element_names, named_leaves
+
+LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
+_MOST_ROWS = 60
+_HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
+
+
+class Row(NamedTuple):
+    """Posterior summary of one scalar."""
+
+    mean: float
+    sd: float
+    q5: float
+    q50: float
+    q95: float
+    mcse_mean: float
+    ess_bulk: float
+    ess_tail: float
+    rhat: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Posterior summaries by scalar, and the problems that sampling had.
+
+    Prints as a table. ``summary["theta[0]"]`` is one row, ``summary.rhat`` one column.
+
+    Attributes:
+        names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
+        mean, sd, q5, q50, q95: Posterior mean, standard deviation and quantiles.
+        mcse_mean: Monte Carlo standard error of the mean.
+        ess_bulk, ess_tail, rhat: See :mod:`inference.diagnostics`.
+        problems: What went wrong, each with what to do about it; empty if nothing did.
+        num_chains, num_draws: Chains, and draws of each.
+    """
+
+    names: tuple[str, ...]
+    mean: np.ndarray
+    sd: np.ndarray
+    q5: np.ndarray
+    q50: np.ndarray
+    q95: np.ndarray
+    mcse_mean: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    rhat: np.ndarray
+    problems: tuple[str, ...]
+    num_chains: int
+    num_draws: int
+
+    def __getitem__(self, name: str) -> Row:
+        try:
+            index = self.names.index(name)
+        except ValueError:
+            some = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+            raise KeyError(f"no scalar is named {name!r}; there are {some}") from None
+        return Row(*(float(getattr(self, field)[index]) for field in Row._fields))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __str__(self) -> str:
+        return self.table(_MOST_ROWS)
+
+    __repr__ = __str__
+
+    def table(self, most_rows: int | None = None) -> str:
+        """The table as text, with at most so many rows, and the problems below it."""
+        shown = self.names if most_rows is None else self.names[:most_rows]
+        cells = [("", *_HEADINGS)] + [(name, *_cells(self[name])) for name in shown]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([name.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
+            for name, *rest in cells
+        ]
+        if len(shown) < len(self.names):
+            hidden = len(self.names) - len(shown)
+            lines.append(f"... and {hidden} more; summary.table() shows all {len(self.names)}")
+        found = [f"! {problem}" for problem in self.problems] or [
+            "No problem found: no divergence, no trajectory cut short, R-hat at most "
+            f"{HIGH_RHAT}, ESS at least {LOW_ESS_PER_CHAIN} per chain."
+        ]
+        return "\n".join([*lines, "", f"{self.num_chains} x {self.num_draws} draws.", *found])
+
+
+def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
+    """Summarises draws of shape ``(chain, draw, *shape)`` and the statistics of their sampler."""
+    names, columns = [], []
+    for name, leaf in named_leaves(draws):
+        names += element_names(name, np.shape(leaf)[2:])
+        columns.append(np.reshape(leaf, (*np.shape(leaf)[:2], -1)))
+    values = np.concatenate(columns, 2).astype(np.float64)
+    q5, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95], axis=(0, 1))
+    num_chains, num_draws, _ = values.shape
+    summary = Summary(
+        names=tuple(names),
+        mean=values.mean((0, 1)),
+        sd=values.std((0, 1), ddof=1) if num_chains * num_draws > 1 else values[0, 0] * np.nan,
+        q5=q5,
+        q50=q50,
+        q95=q95,
+        mcse_mean=mcse_mean(values),
+        ess_bulk=ess_bulk(values),
+        ess_tail=ess_tail(values),
+        rhat=rhat(values),
+        problems=(),
+        num_chains=num_chains,
+        num_draws=num_draws,
+    )
+    problems = (*_sampler_problems(stats), *_mixing_problems(summary))
+    return dataclasses.replace(summary, problems=problems)
+
+
+def _sampler_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
+    num_divergent = int(np.sum(stats["is_divergent"]))
+    if num_divergent:
+        yield (
+            f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
+            "curves more sharply somewhere than the step size can follow, and the draws are biased "
+            "away from there. Write hierarchical sites non-centred (a standard normal, scaled), "
+            "raise target_acceptance_rate to 0.95 or more, or narrow priors that allow extremes."
+        )
+    num_truncated = int(np.sum(stats.get("is_truncated", 0)))
+    if num_truncated:
+        yield (
+            f"{num_truncated} of {stats['is_truncated'].size} trajectories were cut short by "
+            "max_depth: slow, not wrong. Try mass_matrix='dense', bring parameters to similar "
+            "scales, or allow NUTS(max_depth=12)."
+        )
+    low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI)
+    if low.size:
+        yield (
+            f"E-BFMI is below {LOW_EBFMI} in {_listed('chain', low)}: the energy mixes slowly, as "
+            "with heavy tails or a funnel. Reparameterise (non-centred, or lighter tails on an "
+            "unconstrained scale), and draw more."
+        )
+
+
+def _mixing_problems(summary: Summary) -> Iterator[str]:
+    if summary.num_chains == 1:
+        yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
+    high = np.flatnonzero(summary.rhat > HIGH_RHAT)
+    if high.size:
+        worst = summary.names[int(np.nanargmax(summary.rhat))]
+        yield (
+            f"R-hat exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
+            f"{worst} ({np.nanmax(summary.rhat):.2f}): the chains do not agree, so neither means "
+            "nor intervals can be trusted. Raise num_warmup and num_draws; if that does not help, "
+            "look for several modes or parameters that the data cannot tell apart."
+        )
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    enough = LOW_ESS_PER_CHAIN * summary.num_chains
+    if np.any(ess < enough):
+        worst = summary.names[int(np.nanargmin(ess))]
+        yield (
+            f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
+            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and R-hat "
+            "are unreliable. Raise num_draws, or reparameterise so that chains move faster."
+        )
+    unknown = np.flatnonzero(~np.isfinite(summary.mean))
+    if unknown.size:
+        yield (
+            f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
+            "draws that are not finite: look for overflow in the transformation of these sites."
+        )
+
+
+def _listed(noun: str, numbers: np.ndarray) -> str:
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _cells(row: Row) -> list[str]:
+    """Three significant digits of the standard deviation, for all values on its scale."""
+    scale = row.sd if np.isfinite(row.sd) and row.sd > 0 else abs(row.mean)
+    digits = 2 if not np.isfinite(scale) or scale == 0 else 2 - int(np.floor(np.log10(scale)))
+    largest = np.nanmax(np.abs([row.mean, row.sd, row.q5, row.q95, 0.0]))
+    plain = digits <= 6 and largest < 1e7
+    values = [f"{x:.{max(digits, 0)}f}" if plain else f"{x:.3e}" for x in row[:5]]
+    ess = [f"{x:.0f}" for x in (row.ess_bulk, row.ess_tail)]
+    return [*values, f"{row.mcse_mean:.2g}", *ess, f"{row.rhat:.3f}"]
