@@ -12,14 +12,12 @@ import jax.numpy as jnp
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
-POSTERIORDB = pathlib.Path(
-    os.environ.get("PPL_POSTERIORDB", ROOT.parent / "shared" / "posteriordb")
-)
+POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
 
-# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. Not so in
-# TFP's: it broadcasts parameters against draws in nearly every method of its families
-# (rank), and mixes int32, float32 and float64 in Categorical, LogNormal and StudentT (dtype). A test
-# that needs another setting than its directory's is marked `promotion(rank=..., dtype=...)`.
+# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. TFP does
+# not allow it: nearly every method broadcasts parameters against draws (rank), and Categorical,
+# LogNormal and StudentT mix int32, float32 and float64 (dtype). A test that needs another setting
+# than its directory's is marked `promotion(rank=..., dtype=...)`.
 STRICT = {"rank": "raise", "dtype": "strict"}
 THROUGH_TFP = {"rank": "allow", "dtype": "standard"}
 PROMOTION = {
