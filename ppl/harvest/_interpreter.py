@@ -174,7 +174,7 @@ class Interpreter:
                 if self.action.strips(site)
                 else sow_p.bind(*args, site=site)
             ), []
-        operands = Operands(*site.split(_as_arrays(eqn, args)))
+        operands = _operands(eqn, args)
         (plant,) = plants.get(site.path, [None])
         values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
@@ -217,13 +217,19 @@ def _read(env: Mapping[Any, Any], atom: Any) -> Any:
     return atom.val if isinstance(atom, jex.Literal) else env[atom]
 
 
-def _as_arrays(eqn: Any, args: list[Any]) -> list[Any]:
-    """The operands of a sow, its literals as arrays."""
-    pairs = zip(args, eqn.invars, strict=True)
-    return [
-        _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
-        for x, v in pairs
+def _operands(eqn: Any, args: list[Any]) -> Operands:
+    """The operands of a sow. A literal among the extras is a scalar of the host.
+
+    So whoever uses it still knows its value, which a traced number would hide.
+    """
+    site = eqn.params["site"]
+    literal = [
+        isinstance(v, jex.Literal) and x is not None for v, x in zip(eqn.invars, args, strict=True)
     ]
+    cast = [_jax.as_aval] * site.num_mapped_always
+    cast += [_jax.host_scalar] * (len(args) - len(cast))
+    columns = zip(args, eqn.invars, literal, cast, strict=True)
+    return Operands(*site.split([c(x, v.aval) if known else x for x, v, known, c in columns]))
 
 
 def _read_result(env: Mapping[Any, Any], atom: Any) -> Any:

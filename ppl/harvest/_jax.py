@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.extend import core as jex
 from jax.interpreters import ad, batching, mlir
@@ -91,6 +92,12 @@ def as_aval(value: Any, aval: Any) -> jax.Array:
     return lax.convert_element_type_p.bind(
         value, new_dtype=aval.dtype, weak_type=weak, sharding=None
     )
+
+
+def host_scalar(value: Any, aval: Any) -> Any:
+    """A literal as a NumPy scalar, or as a Python number if its type is weak."""
+    value = np.asarray(value, aval.dtype)[()]
+    return value.item() if aval.weak_type else value
 
 
 def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
