@@ -1,0 +1,57 @@
+"""Dtype promotion and rank alignment, done once so that formulas can be written plainly."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+
+def float_dtype(*values: Any) -> np.dtype:
+    """The floating dtype of `values` under JAX's promotion rules; Python scalars and integers defer."""
+    return common_dtype(*values, 1.0)
+
+
+def common_dtype(*values: Any) -> np.dtype:
+    """The dtype of `values` under JAX's standard promotion rules, however strict the user's setting."""
+    with jax.numpy_dtype_promotion("standard"):
+        return jnp.result_type(*values)
+
+
+def convert(x: ArrayLike, dtype: Any) -> Any:
+    """`x` in `dtype`. A host scalar stays on the host: that costs no operation, traced or not."""
+    if isinstance(x, jax.Array):
+        return x if x.dtype == dtype else x.astype(dtype)
+    return np.asarray(x, dtype) if np.ndim(x) == 0 else jnp.asarray(x, dtype)
+
+
+def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
+    """`x` with leading axes of size 1 up to `batch_ndims + event_ndims` axes; scalars stay scalars."""
+    missing = batch_ndims + event_ndims - x.ndim
+    return x if x.ndim == 0 or missing <= 0 else lax.expand_dims(jnp.asarray(x), range(missing))
+
+
+def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Any, ...]:
+    """All arguments in one (floating) dtype and, scalars apart, of one rank; the first one is an array."""
+    dtype = float_dtype(x, *others) if dtype is None else dtype
+    arrays = [jnp.asarray(x, dtype), *(convert(other, dtype) for other in others)]
+    ndim = max(a.ndim for a in arrays)
+    return tuple(align(a, 0, ndim) for a in arrays)
+
+
+def known(x: Any) -> np.ndarray | None:
+    """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
+    if isinstance(x, jax.core.Tracer) or (isinstance(x, Array) and not x.is_fully_addressable):
+        return None
+    return np.asarray(x)
+
+
+def summarise(x: Any) -> str:
+    """A few characters for `x`: the value of a host scalar, dtype and shape of an array."""
+    if not hasattr(x, "dtype") or not hasattr(x, "shape"):
+        return repr(x)
+    if x.shape == () and not isinstance(x, jax.core.Tracer):
+        return str(x)
+    return f"{x.dtype}[{','.join(map(str, x.shape))}]"

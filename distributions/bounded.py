@@ -1,0 +1,131 @@
+"""Families on an interval: Uniform, Beta, TruncatedNormal."""
+
+import jax.numpy as jnp
+from jax import Array, random
+from jax.typing import ArrayLike
+
+from distributions.constraints import extended_real, interval, open_interval, positive, real
+from distributions.family import Family, family, parameter
+from distributions.special import log_beta, log_normal_mass, truncated_normal_quantile
+
+
+@family(
+    support=interval,
+    tfp="Uniform",
+    increasing=("low", "high"),
+    log_prob=lambda x, low, high: -jnp.log(high - low),
+    sample=lambda key, shape, dtype, low, high: low + (high - low) * random.uniform(key, shape, dtype),
+)
+class Uniform(Family):
+    r"""Uniform distribution.
+
+    `p(x) = 1 / (high - low)` for `low <= x <= high`.
+
+    Args:
+        low: The lower end.
+        high: The upper end, greater than `low`.
+
+    >>> Uniform(0.0, 2.0).log_prob(jnp.array([1.0, 3.0]))
+    Array([-0.6931472,       -inf], dtype=float32)
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 26.
+    """
+
+    low: ArrayLike = parameter(real, default=0.0)
+    high: ArrayLike = parameter(real, default=1.0)
+
+
+def _beta_sample(key, shape, dtype, a, b):
+    info = jnp.finfo(dtype)
+    return jnp.clip(random.beta(key, a, b, shape, dtype), info.tiny, 1 - info.epsneg)
+
+
+@family(
+    support=open_interval(0.0, 1.0),
+    tfp="Beta",
+    log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
+    sample=_beta_sample,
+)
+class Beta(Family):
+    r"""Beta distribution with mean `a / (a + b)`.
+
+    `p(x) = x^(a - 1) (1 - x)^(b - 1) / B(a, b)` with `a = concentration1` and `b = concentration0`, for `0 < x < 1`.
+
+    Args:
+        concentration1: The exponent of `x`, plus 1; positive.
+        concentration0: The exponent of `1 - x`, plus 1; positive.
+
+    >>> Beta(2.0, 2.0).log_prob(0.5)
+    Array(0.40546513, dtype=float32)
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration1: ArrayLike = parameter(positive)
+    concentration0: ArrayLike = parameter(positive)
+
+
+def _standardise(bound, loc, scale) -> Array:
+    """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
+    finite = jnp.isfinite(bound)
+    return jnp.where(finite, (jnp.where(finite, bound, loc) - loc) / scale, bound)
+
+
+def _truncated_normal_log_prob(x, loc, scale, low, high):
+    z, a, b = (x - loc) / scale, _standardise(low, loc, scale), _standardise(high, loc, scale)
+    anchor, log_mass = log_normal_mass(a, b)
+    return -0.5 * (z - anchor) * (z + anchor) - jnp.log(scale) - log_mass
+
+
+def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
+    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    draw = loc + scale * truncated_normal_quantile(random.uniform(key, shape, dtype), a, b)
+    info = jnp.finfo(dtype)
+    return jnp.clip(draw, jnp.maximum(low, info.min), jnp.minimum(high, info.max))
+
+
+def _truncated_normal_moments(loc, scale, low, high):
+    """The mean and the variance of the standardised variable."""
+    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    anchor, log_mass = log_normal_mass(a, b)
+    at_a, at_b = (jnp.exp(0.5 * (anchor - t) * (anchor + t) - log_mass) for t in (a, b))
+    mean = at_a - at_b
+    slope = jnp.where(jnp.isfinite(a), a, 0) * at_a - jnp.where(jnp.isfinite(b), b, 0) * at_b
+    return mean, jnp.maximum(1 + slope - jnp.square(mean), 0)
+
+
+@family(
+    support=lambda loc, scale, low, high: interval(low, high),
+    tfp="TruncatedNormal",
+    increasing=("low", "high"),
+    log_prob=_truncated_normal_log_prob,
+    sample=_truncated_normal_sample,
+    mean=lambda loc, scale, *bounds: loc + scale * _truncated_normal_moments(loc, scale, *bounds)[0],
+    variance=lambda loc, scale, *bounds: jnp.square(scale) * _truncated_normal_moments(loc, scale, *bounds)[1],
+)
+class TruncatedNormal(Family):
+    r"""Normal distribution restricted to an interval, far tails included.
+
+    `p(x) = exp(-z^2 / 2) / (scale C)` for `low <= x <= high`, where `z = (x - loc) / scale` and `C` is the integral of
+    `exp(-t^2 / 2)` between the standardised bounds. It is computed without cancellation: the log density has the
+    relative precision of the dtype also when the interval lies many scales away from `loc`.
+
+    Args:
+        loc: The mean before truncation.
+        scale: The standard deviation before truncation, positive.
+        low: The lower end, or `-inf`.
+        high: The upper end, or `inf`; greater than `low`.
+
+    >>> TruncatedNormal(0.0, 1.0, 40.0, jnp.inf).log_prob(40.0)
+    Array(3.6895032, dtype=float32)
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 13, section 10.1.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
+    low: ArrayLike = parameter(extended_real)
+    high: ArrayLike = parameter(extended_real)

@@ -1,0 +1,135 @@
+"""What every distribution is: the public methods, written once over a private core."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions._arrays import summarise
+from distributions.bijectors import Bijector
+from distributions.constraints import Constraint
+
+Shape = tuple[int, ...]
+
+
+class Distribution(abc.ABC):
+    """A family of probability distributions with its parameters.
+
+    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are computed from the leaves when they
+    are asked for, so a distribution may be flattened, its leaves mapped, and put together again inside `jax.vmap`.
+
+    A draw has shape `sample_shape + batch_shape + event_shape`.
+    """
+
+    @property
+    @abc.abstractmethod
+    def support(self) -> Constraint:
+        """The set of values with positive density."""
+
+    @property
+    @abc.abstractmethod
+    def batch_shape(self) -> Shape:
+        """The shape of independent distributions that the parameters hold."""
+
+    @property
+    @abc.abstractmethod
+    def event_shape(self) -> Shape:
+        """The shape of one draw of one distribution."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype:
+        """The dtype of draws."""
+
+    @abc.abstractmethod
+    def mean(self) -> Array:
+        """The expectation, of shape `batch_shape + event_shape`."""
+
+    @abc.abstractmethod
+    def variance(self) -> Array:
+        """The variance of each entry, of shape `batch_shape + event_shape`."""
+
+    @abc.abstractmethod
+    def _log_prob(self, value: ArrayLike) -> Array:
+        """`log_prob` for a value of a fitting shape."""
+
+    @abc.abstractmethod
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        """Draws of the full shape."""
+
+    @property
+    def bijector(self) -> Bijector:
+        """The map from unconstrained space onto the support.
+
+        Raises:
+            NotImplementedError: The distribution is discrete.
+        """
+        if self.support.is_discrete:
+            raise NotImplementedError(
+                f"{type(self).__name__} is discrete: there is no map from unconstrained space onto its support"
+            )
+        return self.support.bijector
+
+    def log_prob(self, value: ArrayLike) -> Array:
+        """The log density (or log mass) at `value`, summed over the event's axes only.
+
+        Outside of the support it is `-inf`, with a gradient of zero. A value of NaN never has a finite
+        log density: it is NaN for families on the whole real line, `-inf` for all others.
+
+        Args:
+            value: An array that broadcasts with `batch_shape + event_shape` along its batch axes.
+
+        Returns:
+            One number per event, in the dtype to which JAX promotes the value (unless the distribution is
+            discrete) and the parameters.
+
+        Raises:
+            ValueError: The shape of the value does not fit.
+        """
+        shape, event_ndims = np.shape(value), len(self.event_shape)
+        split = len(shape) - event_ndims
+        if split < 0 or shape[split:] != self.event_shape:
+            self._refuse(shape)
+        try:
+            np.broadcast_shapes(shape[:split], self.batch_shape)
+        except ValueError:
+            self._refuse(shape)
+        return self._log_prob(value)
+
+    def _refuse(self, shape: Shape) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__}: a value of shape {shape} does not broadcast with "
+            f"batch_shape {self.batch_shape} and event_shape {self.event_shape}"
+        )
+
+    def sample(self, key: Array, sample_shape: int | Sequence[int] = ()) -> Array:
+        """Independent draws, of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+
+        Args:
+            key: A typed key (`jax.random.key`) or a legacy one (`jax.random.PRNGKey`).
+            sample_shape: The shape in front of the batch shape.
+        """
+        front = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
+        return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
+
+    def __repr__(self) -> str:
+        """The family with its parameters, arrays abbreviated to dtype and shape."""
+        fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
+        shown = ", ".join(f"{name}={summarise(value)}" for name, value in fields if value is not None)
+        return f"{type(self).__name__}({shown})"
+
+
+def full(value: Any, shape: Shape, dtype: Any) -> Array:
+    """`value` broadcast to `shape`, in `dtype`."""
+    return jnp.broadcast_to(jnp.asarray(value, dtype), shape)
+
+
+__all__ = ["Distribution", "full", "jax"]

@@ -1,0 +1,176 @@
+"""Families on a half line: HalfNormal, HalfCauchy, Exponential, Gamma, InverseGamma, LogNormal."""
+
+import jax.numpy as jnp
+from jax import Array, lax, random
+from jax.typing import ArrayLike
+
+from distributions.constraints import at_least, nonnegative, positive, real
+from distributions.family import Family, family, parameter
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO
+
+
+def _positive(draw: Array) -> Array:
+    """Draws that underflowed or overflowed, brought back to positive finite numbers."""
+    info = jnp.finfo(draw.dtype)
+    return jnp.clip(draw, info.tiny, info.max)
+
+
+@family(
+    support=nonnegative,
+    tfp="HalfNormal",
+    log_prob=lambda x, scale: -0.5 * jnp.square(x / scale) - jnp.log(scale) + (LOG_TWO - LOG_SQRT_TWO_PI),
+    sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
+)
+class HalfNormal(Family):
+    r"""Distribution of the absolute value of a normal variable with mean 0.
+
+    `p(x) = 2 exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi))` for `x >= 0`.
+
+    Args:
+        scale: The standard deviation of the normal variable, positive.
+
+    >>> HalfNormal(1.0).log_prob(jnp.array([0.0, -1.0]))
+    Array([-0.22579135,        -inf], dtype=float32)
+
+    References:
+        Gelman, "Prior distributions for variance parameters in hierarchical models", Bayesian Analysis 1 (2006).
+    """
+
+    scale: ArrayLike = parameter(positive)
+
+
+@family(
+    support=lambda loc, scale: at_least(loc),
+    tfp="HalfCauchy",
+    log_prob=lambda x, loc, scale: -jnp.log1p(jnp.square((x - loc) / scale)) - jnp.log(scale) + (LOG_TWO - LOG_PI),
+    sample=lambda key, shape, dtype, loc, scale: loc + scale * jnp.abs(random.cauchy(key, shape, dtype)),
+    mean=lambda loc, scale: jnp.inf,
+    variance=lambda loc, scale: jnp.inf,
+)
+class HalfCauchy(Family):
+    r"""Upper half of a Cauchy distribution; its mean is infinite.
+
+    `p(x) = 2 / (pi scale (1 + ((x - loc) / scale)^2))` for `x >= loc`.
+
+    Args:
+        loc: The lower end.
+        scale: The distance from the lower end to the median, positive.
+
+    >>> HalfCauchy(0.0, 5.0).log_prob(jnp.array([5.0, -1.0]))
+    Array([-2.7541678,       -inf], dtype=float32)
+
+    References:
+        Gelman, "Prior distributions for variance parameters in hierarchical models", Bayesian Analysis 1 (2006).
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
+
+
+@family(
+    support=nonnegative,
+    tfp="Exponential",
+    log_prob=lambda x, rate: jnp.log(rate) - rate * x,
+    sample=lambda key, shape, dtype, rate: random.exponential(key, shape, dtype) / rate,
+)
+class Exponential(Family):
+    r"""Exponential distribution with mean `1 / rate`.
+
+    `p(x) = rate exp(-rate x)` for `x >= 0`.
+
+    Args:
+        rate: The inverse of the mean, positive.
+
+    >>> Exponential(2.0).log_prob(1.0)
+    Array(-1.3068528, dtype=float32)
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 19.
+    """
+
+    rate: ArrayLike = parameter(positive)
+
+
+@family(
+    support=positive,
+    tfp="Gamma",
+    log_prob=lambda x, a, rate: a * jnp.log(rate * x) - rate * x - lax.lgamma(a) - jnp.log(x),
+    sample=lambda key, shape, dtype, a, rate: _positive(random.gamma(key, a, shape, dtype) / rate),
+)
+class Gamma(Family):
+    r"""Gamma distribution with mean `concentration / rate`.
+
+    `p(x) = rate^a x^(a - 1) exp(-rate x) / Gamma(a)` with `a = concentration`, for `x > 0`.
+
+    Args:
+        concentration: The shape, positive.
+        rate: The inverse of the scale, positive.
+
+    >>> Gamma(2.0, 1.0).log_prob(1.0)
+    Array(-1., dtype=float32)
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    rate: ArrayLike = parameter(positive)
+
+
+@family(
+    support=positive,
+    tfp="InverseGamma",
+    log_prob=lambda x, a, scale: a * jnp.log(scale / x) - scale / x - lax.lgamma(a) - jnp.log(x),
+    sample=lambda key, shape, dtype, a, scale: _positive(scale / _positive(random.gamma(key, a, shape, dtype))),
+    mean=lambda a, scale: jnp.where(a > 1, scale / jnp.abs(a - 1), jnp.inf),
+    variance=lambda a, scale: jnp.where(a > 2, jnp.square(scale / (a - 1)) / jnp.abs(a - 2), jnp.inf),
+)
+class InverseGamma(Family):
+    r"""Distribution of the inverse of a gamma variable with rate `scale`.
+
+    `p(x) = scale^a x^(-a - 1) exp(-scale / x) / Gamma(a)` with `a = concentration`, for `x > 0`.
+
+    Args:
+        concentration: The shape, positive.
+        scale: The scale, positive.
+
+    >>> InverseGamma(2.0, 1.0).log_prob(1.0)
+    Array(-1., dtype=float32)
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    scale: ArrayLike = parameter(positive)
+
+
+def _log_normal_log_prob(x, loc, scale):
+    log_x = jnp.log(x)
+    return -0.5 * jnp.square((log_x - loc) / scale) - jnp.log(scale) - log_x - LOG_SQRT_TWO_PI
+
+
+@family(
+    support=positive,
+    tfp="LogNormal",
+    log_prob=_log_normal_log_prob,
+    sample=lambda key, shape, dtype, loc, scale: _positive(jnp.exp(loc + scale * random.normal(key, shape, dtype))),
+)
+class LogNormal(Family):
+    r"""Distribution of the exponential of a normal variable.
+
+    `p(x) = exp(-((log x - loc) / scale)^2 / 2) / (x scale sqrt(2 pi))` for `x > 0`.
+
+    Args:
+        loc: The mean of `log x`.
+        scale: The standard deviation of `log x`, positive.
+
+    >>> LogNormal(0.0, 1.0).log_prob(1.0)
+    Array(-0.9189385, dtype=float32)
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 14.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
