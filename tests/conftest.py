@@ -14,10 +14,10 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
 
-# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. TFP does
-# not allow it: nearly every method broadcasts parameters against draws (rank), and Categorical,
-# LogNormal and StudentT mix int32, float32 and float64 (dtype). A test that needs another setting
-# than its directory's is marked `promotion(rank=..., dtype=...)`.
+# JAX refuses to promote ranks ("raise") and dtypes ("strict") wherever our code alone runs. TFP
+# cannot live with it: nearly every method broadcasts parameters against draws (rank), and
+# Categorical, LogNormal and StudentT mix int32, float32 and float64 (dtype). A test that needs
+# another setting than its directory's is marked `promotion(rank=..., dtype=...)`.
 STRICT = {"rank": "raise", "dtype": "strict"}
 THROUGH_TFP = {"rank": "allow", "dtype": "standard"}
 PROMOTION = {
@@ -59,10 +59,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in needing]
 
 
-def pytest_report_header() -> list[str]:
-    """Says what the run stands on, and what it must leave out."""
-    missing = "" if POSTERIORDB.is_dir() else " not found: the tests that need it are left out"
-    return [f"jax: {jax.__version__}", f"posteriordb: {POSTERIORDB}{missing}"]
+def pytest_report_header() -> str:
+    """Says which JAX runs."""
+    return f"jax: {jax.__version__}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says what was left out."""
+    if not POSTERIORDB.is_dir():
+        terminalreporter.write_line(f"No {POSTERIORDB}: the tests that read it were left out.")
 
 
 @pytest.fixture(scope="session")
