@@ -1,5 +1,6 @@
 """Families on an interval: Uniform, Beta, TruncatedNormal."""
 
+import jax
 import jax.numpy as jnp
 from jax import Array, random
 from jax.typing import ArrayLike
@@ -73,6 +74,7 @@ def _standardise(bound, loc, scale) -> Array:
     return jnp.where(finite, (jnp.where(finite, bound, loc) - loc) / scale, bound)
 
 
+@jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
     z, a, b = (x - loc) / scale, _standardise(low, loc, scale), _standardise(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b)

@@ -149,12 +149,11 @@ class Poisson(Family):
 
 
 def _take(table: Array, index: Array) -> Array:
-    """`table[..., index]` along the last axis, batch axes broadcast."""
-    if table.ndim == 1 or all(n == 1 for n in table.shape[:-1]):
-        return table.reshape(-1)[index]
-    if index.ndim == 0:
-        return table[..., index]
-    return jnp.take_along_axis(table, index[..., None], axis=-1)[..., 0]
+    """`table[..., index]` along the last axis; batch axes broadcast, and one table serves all of `index`."""
+    if all(n == 1 for n in table.shape[:-1]):
+        return jnp.take(table.reshape(-1), index, mode="clip")
+    table = table if index.ndim else table.reshape(-1, table.shape[-1])
+    return jnp.take_along_axis(table, index[..., None], axis=-1, mode="clip")[..., 0]
 
 
 def _categorical_log_prob(y, logits, probs):

@@ -24,7 +24,7 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import align, convert, float_dtype, known
 from distributions._pytree import pytree_dataclass
-from distributions.constraints import Constraint, host_check
+from distributions.constraints.base import Constraint, host_check
 from distributions.distribution import Distribution, Shape, full
 
 T = TypeVar("T")

@@ -6,6 +6,7 @@ References:
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -49,6 +50,7 @@ def stirling_error(x: Array) -> Array:
     return total / x
 
 
+@jax.jit
 def log_beta(a: Array, b: Array) -> Array:
     """`log B(a, b)` for positive `a` and `b`, without the cancellation between log-gammas of large ones."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
@@ -94,6 +96,7 @@ def _tail(a: Array, b: Array) -> Array:
     return jnp.where(narrow, jnp.log(half * quadrature), jnp.log(wide))
 
 
+@jax.jit
 def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
     """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, either of them infinite or not.
 
@@ -130,6 +133,7 @@ def _far_tail(u: Array, a: Array, b: Array) -> Array:
     return w
 
 
+@jax.jit
 def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`.
 

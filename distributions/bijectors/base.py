@@ -1,0 +1,72 @@
+"""What a bijector is, and how one acts on each entry of an event."""
+
+from __future__ import annotations
+
+import abc
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions._pytree import pytree_dataclass, static
+
+Shape = tuple[int, ...]
+
+
+class Bijector(abc.ABC):
+    """A differentiable one-to-one map `y = forward(x)` from unconstrained `x`."""
+
+    event_ndims: int = 0
+
+    @abc.abstractmethod
+    def forward(self, x: ArrayLike) -> Array:
+        """The constrained value of `x`."""
+
+    @abc.abstractmethod
+    def inverse(self, y: ArrayLike) -> Array:
+        """The unconstrained value of `y`."""
+
+    @abc.abstractmethod
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`log |det dy/dx|`, one number per event of `x`."""
+
+    def forward_event_shape(self, shape: Shape) -> Shape:
+        """The shape of `forward(x)` for `x` of the given shape."""
+        return tuple(shape)
+
+    def inverse_event_shape(self, shape: Shape) -> Shape:
+        """The shape of `inverse(y)` for `y` of the given shape."""
+        return tuple(shape)
+
+
+@pytree_dataclass
+class Independent(Bijector):
+    """A bijector whose trailing `ndims` batch axes belong to the event: log determinants are summed."""
+
+    bijector: Bijector
+    ndims: int = static()
+
+    @property
+    def event_ndims(self) -> int:
+        """Axes of one unconstrained event."""
+        return self.bijector.event_ndims + self.ndims
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The constrained value of `x`."""
+        return self.bijector.forward(x)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The unconstrained value of `y`."""
+        return self.bijector.inverse(y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """The sum over the event's axes."""
+        return jnp.sum(self.bijector.forward_log_det_jacobian(x), axis=tuple(range(-self.ndims, 0)))
+
+    def forward_event_shape(self, shape: Shape) -> Shape:
+        """The shape of `forward(x)`."""
+        return self.bijector.forward_event_shape(shape)
+
+    def inverse_event_shape(self, shape: Shape) -> Shape:
+        """The shape of `inverse(y)`."""
+        return self.bijector.inverse_event_shape(shape)

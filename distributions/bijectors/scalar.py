@@ -1,0 +1,164 @@
+"""Bijectors of single numbers: onto the line, half lines and intervals."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from distributions._arrays import promote
+from distributions._pytree import pytree_dataclass
+from distributions.bijectors.base import Bijector
+
+
+@pytree_dataclass
+class Identity(Bijector):
+    """`y = x`, onto the real line."""
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The value itself."""
+        return jnp.asarray(x)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The value itself."""
+        return jnp.asarray(y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """Zero."""
+        return jnp.zeros_like(jnp.asarray(x))
+
+
+@pytree_dataclass
+class Exp(Bijector):
+    """`y = exp(x)`, onto the positive numbers.
+
+    >>> Exp().forward(0.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+
+    def forward(self, x: ArrayLike) -> Array:
+        """`exp(x)`."""
+        return jnp.exp(x)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`log(y)`."""
+        return jnp.log(y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`x`."""
+        return jnp.asarray(x)
+
+
+def _step(bound: ArrayLike, dtype: jnp.dtype) -> Array:
+    """At least the distance from `bound` to the next number of `dtype`, on either side."""
+    info = jnp.finfo(dtype)
+    return lax.stop_gradient(jnp.maximum(jnp.abs(bound) * info.eps, info.tiny))
+
+
+@pytree_dataclass
+class Lower(Bijector):
+    """`y = low + exp(x)`, onto the numbers above `low`; never rounded down to `low` itself."""
+
+    low: ArrayLike
+
+    def forward(self, x: ArrayLike) -> Array:
+        """`low + exp(x)`."""
+        x, low = promote(x, self.low)
+        return jnp.maximum(low + jnp.exp(x), low + _step(low, x.dtype))
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`log(y - low)`."""
+        y, low = promote(y, self.low)
+        return jnp.log(y - low)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`x`."""
+        return jnp.asarray(x)
+
+
+@pytree_dataclass
+class Upper(Bijector):
+    """`y = high - exp(-x)`, onto the numbers below `high`; increasing, as all maps of this module."""
+
+    high: ArrayLike
+
+    def forward(self, x: ArrayLike) -> Array:
+        """`high - exp(-x)`."""
+        x, high = promote(x, self.high)
+        return jnp.minimum(high - jnp.exp(-x), high - _step(high, x.dtype))
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`-log(high - y)`."""
+        y, high = promote(y, self.high)
+        return -jnp.log(high - y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`-x`."""
+        return -jnp.asarray(x)
+
+
+@pytree_dataclass
+class Sigmoid(Bijector):
+    """`y = low + (high - low) / (1 + exp(-x))`, onto the interval between two finite bounds.
+
+    The value is computed from the nearer bound, so that it is precise next to both.
+    """
+
+    low: ArrayLike = 0.0
+    high: ArrayLike = 1.0
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The point of the interval whose logit is `x`."""
+        x, low, high = promote(x, self.low, self.high)
+        width = high - low
+        y = jnp.where(x < 0, low + width * lax.logistic(x), high - width * lax.logistic(-x))
+        return jnp.clip(y, low + _step(low, x.dtype), high - _step(high, x.dtype))
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`log(y - low) - log(high - y)`."""
+        y, low, high = promote(y, self.low, self.high)
+        return jnp.log(y - low) - jnp.log(high - y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`log(high - low) - softplus(x) - softplus(-x)`."""
+        x, low, high = promote(x, self.low, self.high)
+        return jnp.log(high - low) - jax.nn.softplus(x) - jax.nn.softplus(-x)
+
+
+@pytree_dataclass
+class Bounded(Bijector):
+    """Onto the interval between two bounds of which each may be infinite, element by element.
+
+    Where both are finite it is `Sigmoid`, where one is it is `Lower` or `Upper`, where none is `Identity`.
+    It serves bounds whose values are not known when the program is traced.
+    """
+
+    low: ArrayLike
+    high: ArrayLike
+
+    def _pick(self, method: str, value: ArrayLike) -> Array:
+        value, low, high = promote(value, self.low, self.high)
+        below, above = jnp.isfinite(low), jnp.isfinite(high)
+        a = jnp.where(below, low, jnp.where(above, high - 1, 0))
+        b = jnp.where(above, high, a + 1)
+        cases = ((below & above, Sigmoid(a, b)), (below & ~above, Lower(a)), (above & ~below, Upper(b)))
+        # Where a case does not apply its map sees a harmless point, or its gradient would be NaN.
+        harmless = 0.0 if method != "inverse" else (a + b) / 2
+        result = getattr(Identity(), method)(value)
+        for applies, bijector in cases:
+            other = getattr(bijector, method)(jnp.where(applies, value, harmless))
+            result = jnp.where(applies, other, result)
+        return result
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The constrained value of `x`."""
+        return self._pick("forward", x)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The unconstrained value of `y`."""
+        return self._pick("inverse", y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`log dy/dx`."""
+        return self._pick("forward_log_det_jacobian", x)

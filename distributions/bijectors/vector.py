@@ -1,0 +1,90 @@
+"""Bijectors onto vectors: the simplex and ordered vectors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions._arrays import promote
+from distributions._pytree import pytree_dataclass
+from distributions.bijectors.base import Bijector, Shape
+
+
+@pytree_dataclass
+class StickBreaking(Bijector):
+    """From `n - 1` real numbers onto the simplex of `n`; zero goes to the uniform point.
+
+    `z_k = logistic(x_k - log(n - k))` is the fraction that `y_k` breaks off what is left of a stick of length 1.
+
+    >>> StickBreaking().forward(jnp.zeros(3))
+    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    """
+
+    event_ndims = 1
+
+    def _offset(self, x: Array) -> Array:
+        """`log(n - k)`, for `k = 1 .. n - 1`."""
+        offset = jnp.log(jnp.arange(x.shape[-1], 0, -1, dtype=x.dtype))
+        return offset.reshape((1,) * (x.ndim - 1) + offset.shape)
+
+    def _log_sticks(self, x: ArrayLike) -> tuple[Array, Array, Array]:
+        """`log z_k`, `log (1 - z_k)`, and the log of what is left before each break."""
+        (x,) = promote(x)
+        logit = x - self._offset(x)
+        log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
+        left = jnp.cumsum(log_rest, axis=-1)
+        return log_z, log_rest, jnp.concatenate([jnp.zeros_like(left[..., :1]), left], axis=-1)
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The point of the simplex; entries that underflow are the smallest normal number."""
+        log_z, _, log_left = self._log_sticks(x)
+        log_last = jnp.zeros_like(log_left[..., :1])
+        y = jnp.exp(log_left + jnp.concatenate([log_z, log_last], axis=-1))
+        return jnp.maximum(y, jnp.finfo(y.dtype).tiny)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`x_k = log y_k - log(y_{k+1} + ... + y_n) + log(n - k)`."""
+        (y,) = promote(y)
+        rest = jnp.flip(jnp.cumsum(jnp.flip(y, -1), axis=-1), -1)
+        x = jnp.log(y[..., :-1]) - jnp.log(rest[..., 1:])
+        return x + self._offset(x)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """Of the map to the first `n - 1` entries: `sum_k log z_k + log(1 - z_k) + log left_k`."""
+        log_z, log_rest, log_left = self._log_sticks(x)
+        return jnp.sum(log_z + log_rest + log_left[..., :-1], axis=-1)
+
+    def forward_event_shape(self, shape: Shape) -> Shape:
+        """The last axis grows by one."""
+        return (*shape[:-1], shape[-1] + 1)
+
+    def inverse_event_shape(self, shape: Shape) -> Shape:
+        """The last axis shrinks by one."""
+        return (*shape[:-1], shape[-1] - 1)
+
+
+@pytree_dataclass
+class Ordered(Bijector):
+    """Onto increasing vectors: `y_1 = x_1`, `y_k = y_{k-1} + exp(x_k)`.
+
+    >>> Ordered().forward(jnp.zeros(3))
+    Array([0., 1., 2.], dtype=float32)
+    """
+
+    event_ndims = 1
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The first entry and exponentiated steps, summed up."""
+        (x,) = promote(x)
+        return jnp.cumsum(jnp.concatenate([x[..., :1], jnp.exp(x[..., 1:])], axis=-1), axis=-1)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The first entry and the logs of the steps."""
+        (y,) = promote(y)
+        return jnp.concatenate([y[..., :1], jnp.log(jnp.diff(y, axis=-1))], axis=-1)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`x_2 + ... + x_n`."""
+        return jnp.sum(promote(x)[0][..., 1:], axis=-1)

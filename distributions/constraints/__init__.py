@@ -1,0 +1,94 @@
+"""Sets of values: the supports of distributions and the constraints on their parameters.
+
+A constraint is a pytree whose leaves are its bounds. `check` works on NumPy arrays on the host, without any
+compilation, and on JAX arrays, traced or not.
+
+    >>> from distributions import constraints
+    >>> constraints.interval(0.0, 2.0).check(jnp.array([1.0, 3.0]))
+    Array([ True, False], dtype=bool)
+    >>> constraints.positive.bijector.forward(0.0)
+    Array(1., dtype=float32, weak_type=True)
+"""
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from distributions.constraints.array import LogWeights, LowerCholesky, Ordered, PositiveDefinite, Simplex
+from distributions.constraints.base import Constraint as Constraint
+from distributions.constraints.base import Independent
+from distributions.constraints.scalar import ExtendedReal, GreaterThan, IntegerInterval, Interval, LessThan, Real
+
+__all__ = [
+    "Constraint",
+    "at_least",
+    "boolean",
+    "extended_real",
+    "greater_than",
+    "independent",
+    "integer_interval",
+    "interval",
+    "less_than",
+    "log_weights",
+    "lower_cholesky",
+    "nonnegative",
+    "nonnegative_integer",
+    "open_interval",
+    "open_simplex",
+    "ordered",
+    "positive",
+    "positive_definite",
+    "real",
+    "real_vector",
+    "simplex",
+    "unit_interval",
+]
+
+real = Real()
+extended_real = ExtendedReal()
+real_vector = Independent(Real(), 1)
+positive = GreaterThan(0.0)
+nonnegative = GreaterThan(0.0, closed=True)
+unit_interval = Interval(0.0, 1.0)
+boolean = IntegerInterval(0, 1)
+nonnegative_integer = IntegerInterval(0, np.inf)
+simplex = Simplex()
+open_simplex = Simplex(closed=False)
+ordered = Ordered()
+log_weights = LogWeights()
+lower_cholesky = LowerCholesky()
+positive_definite = PositiveDefinite()
+
+
+def greater_than(low: ArrayLike) -> GreaterThan:
+    """The finite numbers above `low`."""
+    return GreaterThan(low)
+
+
+def at_least(low: ArrayLike) -> GreaterThan:
+    """The finite numbers from `low` upwards."""
+    return GreaterThan(low, closed=True)
+
+
+def less_than(high: ArrayLike) -> LessThan:
+    """The finite numbers below `high`."""
+    return LessThan(high)
+
+
+def interval(low: ArrayLike, high: ArrayLike) -> Interval:
+    """The finite numbers from `low` to `high`, both included; either may be infinite."""
+    return Interval(low, high)
+
+
+def open_interval(low: ArrayLike, high: ArrayLike) -> Interval:
+    """The finite numbers between `low` and `high`, both excluded; either may be infinite."""
+    return Interval(low, high, closed=False)
+
+
+def integer_interval(low: ArrayLike, high: ArrayLike) -> IntegerInterval:
+    """The integers from `low` to `high`, both included."""
+    return IntegerInterval(low, high)
+
+
+def independent(constraint: Constraint, ndims: int) -> Constraint:
+    """`constraint` on each entry of an event with `ndims` more axes."""
+    return Independent(constraint, ndims) if ndims else constraint

@@ -1,0 +1,92 @@
+"""What a constraint is, and how one acts on each entry of an event."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import numpy as np
+
+from distributions import bijectors
+from distributions._arrays import known
+from distributions._pytree import pytree_dataclass, static
+
+Shape = tuple[int, ...]
+
+
+class Constraint(abc.ABC):
+    """A set of values.
+
+    Attributes:
+        event_ndims: The number of trailing axes that one value takes.
+        is_discrete: Whether the set is countable.
+        is_unrestricted: Whether every finite value belongs to it.
+        description: What a value of the set is, for an error message.
+        bijector: A smooth map from unconstrained space onto the set (its interior, where it is closed).
+    """
+
+    event_ndims: int = 0
+    is_discrete: bool = False
+    is_unrestricted: bool = False
+    description: str
+    bijector: bijectors.Bijector
+
+    @abc.abstractmethod
+    def check(self, value: Any) -> Any:
+        """Whether `value` belongs to the set: a boolean per event. NaN and infinity do not."""
+
+    @abc.abstractmethod
+    def feasible(self, shape: Shape = ()) -> Any:
+        """A point of the set that broadcasts to an event of the given shape."""
+
+
+@pytree_dataclass
+class Independent(Constraint):
+    """A constraint on each entry of an event with `ndims` more axes."""
+
+    base: Constraint
+    ndims: int = static()
+
+    @property
+    def event_ndims(self) -> int:
+        """Axes of one value."""
+        return self.base.event_ndims + self.ndims
+
+    @property
+    def is_discrete(self) -> bool:
+        """As the constraint on the entries."""
+        return self.base.is_discrete
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """As the constraint on the entries."""
+        return self.base.is_unrestricted
+
+    @property
+    def description(self) -> str:
+        """As of the entries."""
+        return self.base.description
+
+    @property
+    def bijector(self) -> bijectors.Bijector:
+        """That of the entries, its log determinants summed."""
+        return bijectors.Independent(self.base.bijector, self.ndims)
+
+    def check(self, value: Any) -> Any:
+        """Whether all entries satisfy the constraint."""
+        return self.base.check(value).all(tuple(range(-self.ndims, 0)))
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """A point for every entry."""
+        return self.base.feasible(shape)
+
+
+def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:
+    """`constraint.check(value)` on the host, or None when a number that it needs is traced."""
+    array = known(value)
+    bounds = [known(leaf) for leaf in jax.tree.leaves(constraint)]
+    if array is None or any(bound is None for bound in bounds):
+        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(jax.tree.unflatten(jax.tree.structure(constraint), bounds).check(array))

@@ -1,0 +1,196 @@
+"""Sets of numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions import bijectors
+from distributions._arrays import common_dtype, known, promote
+from distributions._pytree import pytree_dataclass, static
+from distributions.constraints.base import Constraint, Shape
+
+
+def _match(value: Any, *bounds: Any, dtype: Any = None) -> tuple[Any, ...]:
+    """Value and bounds in one dtype and of one rank, unless the value is on the host."""
+    return promote(value, *bounds, dtype=dtype) if isinstance(value, Array) else (value, *bounds)
+
+
+def _is_zero(bound: ArrayLike) -> bool:
+    return isinstance(bound, float | int) and bound == 0
+
+
+@pytree_dataclass
+class Real(Constraint):
+    """Finite real numbers."""
+
+    is_unrestricted = True
+    description = "finite"
+    bijector = bijectors.Identity()
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is finite."""
+        return abs(value) < np.inf
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """Zero."""
+        return 0.0
+
+
+@pytree_dataclass
+class ExtendedReal(Constraint):
+    """Real numbers and both infinities: the bounds of an interval."""
+
+    description = "a number (infinite or not), not NaN"
+    bijector = bijectors.Identity()
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is a number."""
+        return value == value
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """Zero."""
+        return 0.0
+
+
+@pytree_dataclass
+class GreaterThan(Constraint):
+    """The finite numbers above `low`, and `low` itself when `closed`."""
+
+    low: ArrayLike
+    closed: bool = static(default=False)
+
+    @property
+    def description(self) -> str:
+        """The bound."""
+        if _is_zero(self.low):
+            return f"{'nonnegative' if self.closed else 'positive'} and finite"
+        return f"finite and {'at least' if self.closed else 'greater than'} {self.low}"
+
+    @property
+    def bijector(self) -> bijectors.Bijector:
+        """`exp`, shifted."""
+        return bijectors.Exp() if _is_zero(self.low) else bijectors.Lower(self.low)
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is finite and above the bound."""
+        value, low = _match(value, self.low)
+        return (value >= low if self.closed else value > low) & (value < np.inf)
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """A point above the bound."""
+        return _above(self.low)
+
+
+@pytree_dataclass
+class LessThan(Constraint):
+    """The finite numbers below `high`."""
+
+    high: ArrayLike
+
+    @property
+    def description(self) -> str:
+        """The bound."""
+        return f"finite and less than {self.high}"
+
+    @property
+    def bijector(self) -> bijectors.Bijector:
+        """`high - exp(-x)`."""
+        return bijectors.Upper(self.high)
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is finite and below the bound."""
+        value, high = _match(value, self.high)
+        return (value < high) & (value > -np.inf)
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """A point below the bound."""
+        return _below(self.high)
+
+
+def _above(bound: Any) -> Any:
+    return bound + abs(bound) + 1
+
+
+def _below(bound: Any) -> Any:
+    return bound - abs(bound) - 1
+
+
+@pytree_dataclass
+class Interval(Constraint):
+    """The finite numbers between two bounds, which belong to it when `closed` and which may be infinite."""
+
+    low: ArrayLike
+    high: ArrayLike
+    closed: bool = static(default=True)
+
+    @property
+    def description(self) -> str:
+        """The bounds."""
+        left, right = "[]" if self.closed else "()"
+        return f"in the interval {left}{self.low}, {self.high}{right}"
+
+    @property
+    def bijector(self) -> bijectors.Bijector:
+        """A scaled logistic function, or its limit where a bound is infinite."""
+        low, high = known(self.low), known(self.high)
+        finite = low is not None and high is not None and np.isfinite(low).all() and np.isfinite(high).all()
+        return bijectors.Sigmoid(self.low, self.high) if finite else bijectors.Bounded(self.low, self.high)
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is finite and between the bounds."""
+        value, low, high = _match(value, self.low, self.high)
+        inside = (value >= low) & (value <= high) if self.closed else (value > low) & (value < high)
+        return inside & (abs(value) < np.inf)
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """The middle; some point beside the finite bound where the other one is infinite."""
+        low, high, xp = known(self.low), known(self.high), np
+        if low is None or high is None:
+            low, high, xp = self.low, self.high, jnp
+        is_low, is_high = xp.isfinite(low), xp.isfinite(high)
+        low, high = xp.where(is_low, low, 0), xp.where(is_high, high, 0)
+        a = xp.where(is_low, low, _below(high))
+        b = xp.where(is_high, high, _above(a))
+        return a / 2 + b / 2
+
+
+@pytree_dataclass
+class IntegerInterval(Constraint):
+    """The integers from `low` to `high`, both included, of any dtype; `high` may be infinite."""
+
+    low: ArrayLike
+    high: ArrayLike
+
+    is_discrete = True
+
+    @property
+    def description(self) -> str:
+        """The bounds."""
+        if self.high is not np.inf:
+            return f"an integer in [{self.low}, {self.high}]"
+        return "a nonnegative integer" if _is_zero(self.low) else f"an integer of at least {self.low}"
+
+    @property
+    def bijector(self) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplementedError(f"{self} is discrete: there is no map from unconstrained space")
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is an integer between the bounds."""
+        high = value if self.high is np.inf else self.high
+        dtype = common_dtype(value, self.low, high)
+        value, low, high = _match(value, self.low, high, dtype=dtype)
+        inside = (value >= low) & (value <= high)
+        if jnp.issubdtype(dtype, jnp.integer):
+            return inside
+        floor = np.floor if isinstance(value, np.ndarray) else jnp.floor
+        return inside & (value < np.inf) & (value == floor(value))
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """`low`."""
+        return self.low
