@@ -30,11 +30,11 @@ def mcmc(
 ) -> MCMCResult:
     """Draws from the posterior of `model` by Markov chain Monte Carlo.
 
-    Chains start at random points, uniform on (-2, 2) in unconstrained space, where the density and its
-    gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix in Stan's
-    windows, each chain on its own. All chains advance together in one compiled function; new data of
-    the same shapes, another key, and other numbers of iterations compile nothing. An interrupt
-    (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+    Chains start at random points, uniform on (-2, 2) in unconstrained space, where the density and
+    its gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix in
+    Stan's windows, each chain on its own. All chains advance together in one compiled function; new
+    data of the same shapes, another key, and other numbers of iterations compile nothing. An
+    interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.

@@ -1,13 +1,14 @@
 r"""Warm-up: dual averaging of the step size, and Stan's windows for the mass matrix.
 
-Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that another
-number of warm-up iterations compiles nothing.
+Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
+another number of warm-up iterations compiles nothing.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2; Stan Development Team, Stan
     Reference Manual, HMC algorithm parameters.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -32,9 +33,9 @@ class Schedule(NamedTuple):
             padded with 0.
     """
 
-    num_warmup: np.ndarray
-    slow_start: np.ndarray
-    slow_stop: np.ndarray
+    num_warmup: np.ndarray | np.int32
+    slow_start: np.ndarray | np.int32
+    slow_stop: np.ndarray | np.int32
     window_ends: np.ndarray
 
 
@@ -76,10 +77,10 @@ class DualAveraging(NamedTuple):
 
 
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
-    """The state at `step_size`; shrinks towards ten times that, as long steps are the cheap ones."""
+    """The state at `step_size`; shrinks towards ten times that, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
     zero = jnp.zeros_like(log_step_size)
-    return DualAveraging(log_step_size, log_step_size, zero, zero, log_step_size + np.log(10.0))
+    return DualAveraging(log_step_size, log_step_size, zero, zero, log_step_size + math.log(10.0))
 
 
 def dual_averaging_update(
@@ -94,9 +95,9 @@ def dual_averaging_update(
     r"""One step of dual averaging towards the acceptance rate `target`.
 
     .. math::
-        \bar h_t = (1 - \tfrac{1}{t + t_0}) \bar h_{t-1} + \tfrac{1}{t + t_0}(\delta - \alpha_t),\quad
-        \log\epsilon_t = \mu - \tfrac{\sqrt t}{\gamma} \bar h_t,\quad
-        \log\bar\epsilon_t = t^{-\kappa} \log\epsilon_t + (1 - t^{-\kappa}) \log\bar\epsilon_{t-1}
+        \bar h_t &= (1 - \tfrac{1}{t + t_0}) \bar h_{t-1} + \tfrac{1}{t + t_0}(\delta - \alpha_t) \\
+        \log\epsilon_t &= \mu - \tfrac{\sqrt t}{\gamma} \bar h_t \\
+        \log\bar\epsilon_t &= t^{-\kappa} \log\epsilon_t + (1 - t^{-\kappa}) \log\bar\epsilon_{t-1}
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 5.
@@ -148,8 +149,9 @@ def welford_covariance(state: Welford, *, regularize: bool = True) -> jax.Array:
     covariance = deviations / jnp.maximum(n - 1, 1)
     if not regularize:
         return covariance
-    unit = jnp.ones_like(deviations) if deviations.ndim == 1 else jnp.eye(*deviations.shape)
-    return (n * covariance + 5e-3 * unit.astype(covariance.dtype)) / (n + 5)
+    ones = jnp.ones(len(deviations), deviations.dtype)
+    unit = ones if deviations.ndim == 1 else jnp.diag(ones)
+    return (n * covariance + 5e-3 * unit) / (n + 5)
 
 
 class Adaptation(NamedTuple):

@@ -5,7 +5,7 @@ Every function takes draws of shape ``(chain, draw, *shape)`` and returns an arr
 
 References:
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
-    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16, 667-718.
+    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16.
 """
 
 from collections.abc import Callable
@@ -172,8 +172,8 @@ def mcse_quantile(draws: Array, prob: float) -> Array:
 def ebfmi(energy: ArrayLike) -> Array:
     r"""Energy Bayesian fraction of missing information of each chain.
 
-    :math:`\sum_t (E_t - E_{t-1})^2 / T` over the variance of :math:`E`. Below 0.3, fresh momenta move the
-    energy too little to explore its distribution, as with heavy tails.
+    The mean of :math:`(E_t - E_{t-1})^2` over the variance of :math:`E_t`. Below 0.3, fresh momenta
+    move the energy too little to explore its distribution, as with heavy tails.
 
     Args:
         energy: ``(chain, draw)``, the Hamiltonian at each draw.

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import Partial
 
 from inference.flat import Layout
@@ -21,8 +20,6 @@ from inference.hamiltonian import (
     pull,
 )
 from inference.randomness import normal, seed_of
-
-_MOMENTUM = np.uint32(1 << 31)  # the counters of the momentum, beyond those of uniforms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +35,8 @@ class HamiltonianKernel(abc.ABC):
             ``jax.tree.leaves`` lists the position; an estimate of the covariance. `None` is 1.
         inverse_mass_factor: The factor `L` of ``inverse_mass_matrix = L @ L.T``, lower triangular
             or the vector of square roots. Computed in every step where it is `None`.
-        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of each
-            other keep in step, which is faster; their draws are the same.
+        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of
+            each other keep in step, which is faster; their draws are the same.
     """
 
     log_density: Callable[[Any], jax.Array] | None = None
@@ -95,7 +92,7 @@ def start(kernel: HamiltonianKernel, key: jax.Array, state: State) -> Start:
         raise ValueError(f"step_size must be a scalar, got shape {step_size.shape}")
     factor = _factor(kernel, layout)
     seed = seed_of(key)
-    momentum = normal(seed, _MOMENTUM + jnp.arange(layout.size, dtype=jnp.uint32), layout.dtype)
+    momentum = normal(seed, layout.size, layout.dtype)
     gradient = layout.ravel(state.gradient)
     point = Point(
         layout.ravel(state.position),

@@ -129,7 +129,7 @@ def _trajectory(point: Point) -> Trajectory:
 
 
 def _double(walk: Walk, old: Trajectory, draws: jax.Array) -> Trajectory:
-    """`old` and as many leaves again, on one side, unless these turn or diverge among themselves."""
+    """`old` and as many leaves again on one side, unless these turn or diverge among themselves."""
     side, choice = draws[old.depth]
     to_right = side < 0.5
     near, far = select(to_right, (old.right, old.left), (old.left, old.right))

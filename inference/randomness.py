@@ -1,10 +1,12 @@
 r"""The random numbers of one transition.
 
-A transition needs a momentum, and a uniform number for each leaf of a trajectory whose length is not
-known beforehand. This is JAX's own generator, Threefry, as a pure function of a seed and a counter: in
-plain arithmetic that fuses with what surrounds it, it compiles in a third of the time of a call of
-`jax.random` and costs next to nothing in a loop.
+A transition needs a momentum, and a uniform number for each leaf of a trajectory whose length is
+not known beforehand. This is JAX's own generator, Threefry, as a pure function of a seed and a
+counter: in plain arithmetic that fuses with what surrounds it, it compiles in a third of the time
+of a call of `jax.random` and costs next to nothing in a loop.
 """
+
+import math
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from jax import lax, random
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
+_NORMALS = np.uint32(1 << 31)
 
 
 def seed_of(key: jax.Array) -> jax.Array:
@@ -46,15 +49,18 @@ def uniform(seed: jax.Array, counter: jax.Array) -> jax.Array:
     return _open_unit(threefry(seed, counter)[0], jnp.float32)
 
 
-def normal(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    r"""A standard normal number for each `counter`: :math:`\sqrt{2}\,\mathrm{erf}^{-1}(2u - 1)`."""
-    high, low = threefry(seed, counter)
+def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
+    r"""A vector of standard normal numbers, :math:`\sqrt{2}\,\mathrm{erf}^{-1}(2u - 1)`.
+
+    Its counters begin at ``2**31``, and leave those below it to :func:`uniform`.
+    """
+    high, low = threefry(seed, _NORMALS + jnp.arange(size, dtype=jnp.uint32))
     if jnp.dtype(dtype).itemsize == 8:
         word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
         unit = _open_unit(word, dtype)
     else:
         unit = _open_unit(high, jnp.float32)
-    return (np.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
+    return (math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
 
 
 def _open_unit(word: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -68,13 +68,13 @@ class MCMCResult:
         }
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)
-        return arviz.from_dict(**groups)
+        return arviz.from_dict(posterior=groups["posterior"], sample_stats=groups["sample_stats"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         leaves = tree_flatten_with_path(fields)[0]
-        arrays = {json.dumps([key.key for key in keys]): np.asarray(x) for keys, x in leaves}
+        arrays: dict[str, Any] = {json.dumps([key.key for key in keys]): x for keys, x in leaves}
         with open(path, "wb") as file:
             np.savez(file, **arrays)
 

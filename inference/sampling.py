@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,31 +24,12 @@ from inference.hamiltonian import State
 from inference.kernel import HamiltonianKernel, check_mass_matrix
 from inference.names import named_leaves
 from inference.starting import MOST_ATTEMPTS, find_start
+from inference.target import Target
 
 _AXIS = "chain"
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _CHUNK_SECONDS = 0.2
 _START = np.uint32(1 << 31)  # folded into a chain's key for its start, as iterations are for theirs
-
-
-class Target(Protocol):
-    """A log density on unconstrained space; a pytree whose leaves are the data."""
-
-    def log_density(self, position: Any) -> jax.Array:
-        """The unnormalised log density of `position`, a scalar."""
-        ...
-
-    def initial(self, key: jax.Array) -> Any:
-        """A random position to start from."""
-        ...
-
-    def constrain(self, position: Any) -> dict[str, Any]:
-        """The values that `position` stands for."""
-        ...
-
-    def log_probs(self, position: Any) -> dict[str, Any]:
-        """The log probabilities by site, for messages."""
-        ...
 
 
 class Chains(NamedTuple):
@@ -162,7 +143,7 @@ def _start(
     def one(chain: jax.Array) -> tuple[Chains, jax.Array]:
         key_chain = random.fold_in(key, chain)
         state, search = find_start(
-            random.fold_in(key_chain, _START), target.log_density, target.initial, layout, step_size, metric, tune
+            random.fold_in(key_chain, _START), target, layout, step_size, metric, tune
         )
         adaptation = adaptation_init(search.step_size, metric)
         return Chains(jnp.int32(0), key_chain, state, adaptation), search.is_found

@@ -1,7 +1,7 @@
-"""Where chains start: a point of finite density and gradient, and a step size of the right order."""
+"""Where chains start: at a point of finite density, with a step size of the right order."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from inference.hamiltonian import (
     leapfrog,
 )
 from inference.randomness import normal, seed_of
+from inference.target import Target
 from inference.tree import select
 
 MOST_ATTEMPTS = 100
@@ -49,8 +50,7 @@ class Search(NamedTuple):
 
 def find_start(
     key: jax.Array,
-    log_density: Callable[[Any], jax.Array],
-    initial: Callable[[jax.Array], Any],
+    target: Target,
     layout: Layout,
     step_size: jax.Array,
     inverse_mass_matrix: jax.Array,
@@ -64,8 +64,7 @@ def find_start(
 
     Args:
         key: Typed or legacy key.
-        log_density: Function of a position.
-        initial: Function of a key that draws a position.
+        target: Gives the log density, and positions to try.
         layout: The layout of a position.
         step_size: Where the search for the step size begins.
         inverse_mass_matrix: Vector (a diagonal) or matrix.
@@ -77,13 +76,13 @@ def find_start(
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 4.
     """
-    momentum = normal(seed_of(key), jnp.arange(layout.size), layout.dtype)
+    momentum = normal(seed_of(key), layout.size, layout.dtype)
     zeros, zero = jnp.zeros_like(momentum), jnp.zeros((), layout.dtype)
-    value_and_grad = flat_value_and_grad(log_density, layout)
+    value_and_grad = flat_value_and_grad(target.log_density, layout)
     factor = factorize(inverse_mass_matrix)
 
     def turn(search: Search) -> Search:
-        position = layout.ravel(initial(random.fold_in(key, search.num_attempts)))
+        position = layout.ravel(target.initial(random.fold_in(key, search.num_attempts)))
         attempt = Point(position, momentum, zeros, zero, zeros)
         origin = select(search.is_found, search.point, attempt)
         step_size = jnp.where(search.is_found, search.step_size, 0)
@@ -100,9 +99,7 @@ def find_start(
         Search(point, count, no, step_size, count, count, no | ~jnp.asarray(tune)),
     )
     point = search.point
-    state = State(
-        layout.unravel(point.position), point.log_density, layout.unravel(point.gradient)
-    )
+    state = State(layout.unravel(point.position), point.log_density, layout.unravel(point.gradient))
     return state, search
 
 
@@ -112,7 +109,7 @@ def _tried_position(search: Search, end: Point) -> Search:
 
 
 def _tried_step(search: Search, end: Point) -> Search:
-    is_accepted = energy_change(search.point, end) < -jnp.log(_TARGET)
+    is_accepted = energy_change(search.point, end) < -math.log(_TARGET)
     trend = jnp.where(is_accepted, 1, -1)
     is_first = search.direction == 0
     crosses = ~is_first & (trend != search.direction)

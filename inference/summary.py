@@ -1,6 +1,7 @@
 """A table of what draws say, and of what may be wrong with them."""
 
 import dataclasses
+import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from inference.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 from inference.names import element_names, named_leaves
 
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
-_MOST_ROWS = 60
+_MOST_ROWS, _WIDTH = 60, 88
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
 
@@ -89,10 +90,12 @@ class Summary:
             hidden = len(self.names) - len(shown)
             lines.append(f"... and {hidden} more; summary.table() shows all {len(self.names)}")
         found = [f"! {problem}" for problem in self.problems] or [
-            "No problem found: no divergence, no trajectory cut short, R-hat at most "
+            f"No problem found: no divergence, E-BFMI at least {LOW_EBFMI}, R-hat at most "
             f"{HIGH_RHAT}, ESS at least {LOW_ESS_PER_CHAIN} per chain."
         ]
-        return "\n".join([*lines, "", f"{self.num_chains} x {self.num_draws} draws.", *found])
+        notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in found]
+        size = f"{self.num_chains} chains x {self.num_draws} draws"
+        return "\n".join([*lines, "", size, *notes])
 
 
 def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
@@ -166,8 +169,8 @@ def _mixing_problems(summary: Summary) -> Iterator[str]:
         worst = summary.names[int(np.nanargmin(ess))]
         yield (
             f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
-            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and R-hat "
-            "are unreliable. Raise num_draws, or reparameterise so that chains move faster."
+            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and "
+            "R-hat are unreliable. Raise num_draws, or reparameterise so that chains move faster."
         )
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:

@@ -11,7 +11,7 @@ a scalar under ``jax.vmap`` when the loops' conditions do: see `any_chain`.
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A conceptual
     introduction to Hamiltonian Monte Carlo, appendix A; Phan, Pradhan and Jankowiak (2019),
-    Composable effects for flexible and accelerated probabilistic programming in NumPyro, algorithm 2.
+    Composable effects for flexible and accelerated probabilistic programming in NumPyro.
 """
 
 from collections.abc import Callable
@@ -91,14 +91,17 @@ def is_turning(
     r"""Whether two neighbouring stretches of a trajectory, `a` and `b`, make a U-turn together.
 
     A stretch with end momenta :math:`w_1, w_2` and momentum sum :math:`\rho` turns where
-    :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Beside the whole, each of the two with
-    the first leaf of the other is looked at, or a period of the dynamics could pass unseen between
-    them.
+    :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Beside the whole, each of the two
+    with the first leaf of the other is looked at, or a period of the dynamics could pass unseen
+    between them.
 
     Args:
-        outer_a, inner_a: Momenta at the ends of `a`, `inner_a` next to `b`.
-        inner_b, outer_b: Momenta at the ends of `b`, `inner_b` next to `a`.
-        sum_a, sum_b: Sums of the momenta of `a` and of `b`.
+        outer_a: Momentum at the end of `a` that is far from `b`.
+        inner_a: Momentum at the end of `a` next to `b`.
+        inner_b: Momentum at the end of `b` next to `a`.
+        outer_b: Momentum at the end of `b` that is far from `a`.
+        sum_a: Sum of the momenta of `a`.
+        sum_b: Sum of the momenta of `b`.
     """
 
     def turns(total: jax.Array, first: jax.Array, last: jax.Array) -> jax.Array:
