@@ -1,7 +1,8 @@
 """Eight schools: the effect of coaching on test scores in eight schools (Rubin 1981).
 
 Each school reports an estimated effect and its standard error. The model partially pools them. The
-posterior is known from millions of draws: the average effect is 4.4 and the spread between schools 3.6.
+posterior is known: posteriordb (Magnusson et al. 2025) gives 4.41 for the mean of the average effect
+mu and 3.60 for that of the spread between schools, tau.
 
     python examples/eight_schools.py
 """
@@ -30,11 +31,11 @@ def main() -> None:
     summary = result.summary()
     print(summary)
 
-    published = {"mu": 4.38, "tau": 3.61}
+    published = {"mu": 4.41, "tau": 3.60}
     for name, mean in published.items():
         ours = summary[name]
-        print(f"{name}: mean {ours.mean:.2f} (published {mean}), MCSE {ours.mcse:.2f}")
-        assert abs(ours.mean - mean) < 5 * ours.mcse + 0.05
+        print(f"{name}: mean {ours.mean:.2f} (published {mean}), MCSE {ours.mcse_mean:.2f}")
+        assert abs(ours.mean - mean) < 5 * ours.mcse_mean + 0.05
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Posterior:
         arguments: The arguments of the model, from the published data.
         observed: What the model is conditioned on, from the published data.
         options: What `mcmc` is told beyond its defaults.
+        derived: Adds to the draws what the reference has besides our sites.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Posterior:
     arguments: Callable[[Data], tuple[Any, ...]]
     observed: Callable[[Data], Mapping[str, Any]]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    derived: Callable[[dict[str, Any]], dict[str, Any]] = lambda draws: draws
 
     def condition(self, data: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """The posterior, a model, and its arguments."""
@@ -205,6 +207,8 @@ POSTERIORS = [
         eight_schools_noncentered,
         lambda data: array(data, "sigma"),
         outcome("y"),
+        derived=lambda draws: draws
+        | {"theta": draws["mu"][..., None] + draws["tau"][..., None] * draws["z"]},
     ),
     Posterior(
         "arK-arK", autoregression, lags, lambda data: {"y": array(data, "y")[0][data["K"] :]}

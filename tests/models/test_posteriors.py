@@ -1,0 +1,42 @@
+"""Our NUTS on real data against the published draws of posteriordb.
+
+Every mean lies within 5 Monte Carlo standard errors (ours and the reference's together), every standard
+deviation within 10 %. Over the 66 means the chance that a correct sampler fails is below 1e-4; the
+sizes of the runs put a standard deviation 5 % off at more than four standard errors.
+"""
+
+import json
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import inference
+from inference.diagnostics import mcse_mean
+from tests.models.posteriors import POSTERIORS, Posterior
+
+
+def reference_of(posteriordb, posterior: Posterior) -> dict:
+    return json.loads((posteriordb / f"{posterior.name}.json").read_text())
+
+
+def scalar(draws: dict, name: str) -> np.ndarray:
+    """The draws of a parameter named as in Stan: `theta[1]` is the first entry of `theta`."""
+    site, _, index = name.partition("[")
+    array = np.asarray(draws[site])
+    return array[..., int(index[:-1]) - 1] if index else array
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("posterior", POSTERIORS, ids=lambda posterior: posterior.name)
+def test_nuts_agrees_with_the_reference(posteriordb, posterior):
+    published = reference_of(posteriordb, posterior)
+    model, arguments = posterior.condition(published["data"])
+    result = inference.mcmc(jax.random.key(20), model, *arguments, **posterior.options)
+    draws = posterior.derived(dict(result.draws))
+    for name, reference in published["reference"].items():
+        ours = scalar(draws, name)
+        error = math.hypot(mcse_mean(ours), reference["sd"] / math.sqrt(10_000))
+        assert abs(ours.mean() - reference["mean"]) < 5 * error, name
+        assert abs(ours.std() / reference["sd"] - 1) < 0.1, name
