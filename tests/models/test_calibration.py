@@ -1,7 +1,7 @@
 """Simulation-based calibration of the kernels on whole models (Talts et al. 2018).
 
 If parameters are drawn from the prior and data from the model, the rank of each parameter among draws
-from the posterior of these data is uniform. Ranks of 600 replications go into 10 bins; a chi-square
+from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a chi-square
 test for each of the 4 parameters and 2 kernels fails for a correct sampler with a chance of 1e-5 each.
 A model that is conditioned with another likelihood than the one simulated must be rejected.
 """
@@ -20,7 +20,7 @@ import distributions as dist
 import inference
 import ppl
 
-REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 600, 99, 3, 100, 10
+REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 400, 99, 8, 100, 10
 FAILURE_RATE = 1e-5
 
 
@@ -43,8 +43,8 @@ def groups(key, scale=1.0):
 
 
 KERNELS = {
-    "NUTS": inference.NUTS(step_size=0.4),
-    "HMC": inference.HMC(step_size=0.3, num_steps=6),
+    "NUTS": inference.NUTS(step_size=0.2),
+    "HMC": inference.HMC(step_size=0.15, num_steps=10),
 }
 MODELS = {"waiting times": waiting_times, "groups": groups}
 
@@ -88,5 +88,5 @@ def test_ranks_are_uniform(model, kernel):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_another_likelihood_is_rejected(model):
-    wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=2.0)
+    wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=0.3)
     assert min(wrong.values()) < FAILURE_RATE, wrong
