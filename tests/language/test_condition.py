@@ -1,0 +1,220 @@
+"""condition: sites fixed to data, in every place where a site may stand."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import key, split
+from jax.scipy import stats
+
+import distributions as dist
+import ppl
+
+from .cases import (
+    EFFECTS,
+    SCHOOLS,
+    SIGMA,
+    by_group,
+    cond_on,
+    eight_schools,
+    nested,
+    random_walk,
+    real,
+    submodel,
+)
+from .checks import assert_close, assert_equal, counting
+
+KEY = key(3)
+NESTED = {"a": {"x": 0.1, "y": 0.2}, "b": {"x": 0.3, "y": 0.4}, "c": {"d": {"x": real(3), "y": real(3)}}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """A model whose values are partly observed: the density must be that of all values together."""
+
+    id: str
+    model: Any
+    args: tuple[Any, ...]
+    observed: dict[str, Any]
+    latent: dict[str, Any]
+
+    def joined(self) -> dict[str, Any]:
+        return join(self.observed, self.latent)
+
+
+def join(a: dict[str, Any], b: dict[str, Any]) -> dict[str, Any]:
+    """Nested dicts, one into the other."""
+    both = {k: join(a[k], b[k]) for k in a.keys() & b.keys()}
+    return a | b | both
+
+
+def pick(values: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
+    """The entries of nested dicts that `like` has."""
+    return {k: pick(values[k], v) if isinstance(v, dict) else values[k] for k, v in like.items()}
+
+
+SPLITS = [
+    Split("straight", eight_schools, (SIGMA,), {"y": EFFECTS}, SCHOOLS),
+    Split("a-cause", eight_schools, (SIGMA,), {"mu": 1.0, "theta": real(8)}, {"tau": 2.0, "y": EFFECTS}),
+    Split("scan", random_walk, (0.5,), {"y": real(5)}, {"scale": 0.7, "x": real(5, 1)[:, 0]}),
+    Split("scan-carry", random_walk, (0.5,), {"x": real(5)}, {"scale": 0.7, "y": real(5)}),
+    Split("vmap", by_group, (real(3, 4),), {"y": real(3, 4), "slope": 0.2}, {"scale": 0.7, "level": real(3)}),
+    Split("cond", cond_on(lambda z: z > 0), (0.1,), {"x": 0.8}, {"z": -0.4, "y": 2.0}),
+    Split("scopes", nested, (0.3,), {"a": {"y": 0.2}, "c": {"d": {"y": real(3)}}}, {"a": {"x": 0.1}, "b": NESTED["b"], "c": {"d": {"x": real(3)}}}),
+    Split("nothing", submodel, (0.3,), {}, {"x": 0.1, "y": 0.2}),
+    Split("everything", submodel, (0.3,), {"x": 0.1, "y": 0.2}, {}),
+]  # fmt: skip
+EVERY_SPLIT = pytest.mark.parametrize("case", SPLITS, ids=lambda case: case.id)
+
+
+@EVERY_SPLIT
+def test_observed_sites_are_scored(case):
+    posterior = ppl.condition(case.model, case.observed)
+    actual = jax.jit(ppl.log_probs(posterior))(case.latent, *case.args)
+    assert_equal(actual, jax.jit(ppl.log_probs(case.model))(case.joined(), *case.args))
+
+
+@EVERY_SPLIT
+def test_observed_values_are_simulated(case):
+    values = jax.jit(ppl.simulate(ppl.condition(case.model, case.observed)))(KEY, *case.args)
+    assert_equal(pick(values, case.observed), jax.tree.map(jnp.float32, case.observed))
+
+
+def test_draws_behind_see_the_data_and_those_before_do_not_change():
+    draws = ppl.simulate(submodel)(KEY, 0.5)
+    fixed = ppl.simulate(ppl.condition(submodel, {"x": 100.0}))(KEY, 0.5)
+    assert fixed["x"] == 100.0
+    assert_close(fixed["y"] - 100.0, draws["y"] - draws["x"], "float32")
+    assert_equal(ppl.simulate(ppl.condition(submodel, {"y": 100.0}))(KEY, 0.5)["x"], draws["x"])
+    assert ppl.condition(submodel, {"y": 100.0})(KEY, 0.5) == 100.0
+
+
+def test_data_may_come_one_after_the_other():
+    once = ppl.condition(nested, NESTED)
+    step_by_step = functools.reduce(
+        ppl.condition,
+        [{"b": {"x": 0.3}}, {"c": NESTED["c"]}, {"a": NESTED["a"], "b": {"y": 0.4}}],
+        nested,
+    )
+    assert_equal(ppl.log_probs(step_by_step)({}, 0.3), ppl.log_probs(once)({}, 0.3))
+
+
+def test_conditioned_submodels():
+    """condition may stand inside of a model, in a vmap, a scan or a scope."""
+
+    def model(key, y):
+        keys = split(key, 3)
+        mapped = lambda key, y: ppl.condition(submodel, {"y": y})(key, 0.0)  # noqa: E731
+        rows = jax.vmap(mapped)(split(keys[0], 2), y)
+
+        def step(x, keyed):
+            key, y = keyed
+            return ppl.condition(ppl.nest(submodel, scope="s"), {"s": {"y": y}})(key, x), None
+
+        last = lax.scan(step, rows.sum(), (split(keys[1], 2), y))[0]
+        return ppl.nest(ppl.condition(submodel, {"x": 4.0}), scope="n")(keys[2], last)
+
+    y = jnp.array([1.0, 5.0])
+    x = {"x": jnp.zeros(2), "s": {"x": jnp.ones(2)}, "n": {"y": 0.5}}
+    kinds = jax.tree.map(lambda t: t.kind, ppl.trace(model)(KEY, y).sites, is_leaf=lambda t: isinstance(t, ppl.SiteTrace))
+    submodel_kinds = {"x": "latent", "y": "observed"}
+    assert kinds == {**submodel_kinds, "s": submodel_kinds, "n": {"x": "observed", "y": "latent"}}
+    normal = stats.norm.logpdf
+    expected = {
+        "x": normal(x["x"], 0.0, 1.0),
+        "y": normal(y, x["x"], 2.0),
+        "s": {"x": normal(x["s"]["x"], jnp.array([6.0, 1.0])), "y": normal(y, x["s"]["x"], 2.0)},
+        "n": {"x": normal(4.0, 5.0), "y": normal(0.5, 4.0, 2.0)},
+    }
+    assert_close(ppl.log_probs(model)(x, y), expected, "float32")
+
+
+def test_condition_under_transformations():
+    """The data may be traced: mapped, differentiated, scanned."""
+    density = lambda y: ppl.log_density(ppl.condition(submodel, {"y": y}))({"x": 0.5}, 0.0)  # noqa: E731
+    ys = jnp.array([0.5, -1.0, 3.0])
+    expected = stats.norm.logpdf(0.5) + stats.norm.logpdf(ys, 0.5, 2.0)
+    assert_close(jax.vmap(density)(ys), expected, "float32")
+    assert_close(jax.jit(jax.vmap(jax.grad(density)))(ys), (0.5 - ys) / 4, "float32")
+    assert_close(lax.scan(lambda c, y: (c, density(y)), 0, ys)[1], expected, "float32")
+    run = lambda y: ppl.condition(submodel, {"x": y})(KEY, 0.0)  # noqa: E731
+    assert_close(jax.vmap(run)(ys), ys + (run(0.0)), "float32")
+
+
+def test_new_data_of_the_same_shape_are_not_traced_again():
+    """A conditioned model is a pytree of its data."""
+    density, traces = counting(lambda model, values, *args: ppl.log_density(model)(values, *args))
+    for shift in (0.0, 1.0):
+        posterior = ppl.condition(ppl.condition(eight_schools, {"y": EFFECTS + shift}), {"tau": 2.0 + shift})
+        values = {"mu": 0.0, "theta": real(8)}
+        actual = density(posterior, values, SIGMA)
+        everything = {**values, "y": EFFECTS + shift, "tau": 2.0 + shift}
+        assert_close(actual, ppl.log_density(eight_schools)(everything, SIGMA), "float32")
+    assert len(traces) == 1
+    density(ppl.condition(eight_schools, {"y": EFFECTS}), SCHOOLS, SIGMA)
+    assert len(traces) == 2
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Regression:
+    """A model that is an object with data of its own."""
+
+    x: Any
+
+    def __call__(self, key: Any, num: int = 1) -> Any:
+        w = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        return ppl.sample(key, dist.Normal(w * self.x * num, 2.0), name="y")
+
+    def method(self, key: Any) -> Any:
+        return self(key)
+
+
+@pytest.mark.parametrize(
+    ("model", "num"),
+    [
+        (Regression(jnp.arange(2.0)), 1),
+        (Regression(jnp.arange(2.0)).method, 1),
+        (functools.partial(Regression(jnp.arange(2.0)), num=3), 3),
+        (jax.tree_util.Partial(Regression(jnp.arange(2.0)), num=3), 3),
+        (jax.jit(lambda key: Regression(jnp.arange(2.0))(key)), 1),
+    ],
+    ids=["object", "method", "functools.partial", "tree_util.Partial", "jit"],
+)
+def test_any_callable_is_a_model(model, num):
+    y = np.array([1.0, 2.0])
+    density = ppl.log_density(ppl.condition(model, {"y": y}))({"x": 0.5})
+    by_hand = stats.norm.logpdf(0.5) + stats.norm.logpdf(y, 0.5 * num * jnp.arange(2.0), 2.0).sum()
+    assert_close(density, by_hand, "float32")
+
+
+def test_data_of_a_model_that_is_a_pytree_are_not_traced_again():
+    density, traces = counting(lambda model: ppl.log_density(model)({"x": 0.5}))
+    for x in (jnp.arange(2.0), jnp.ones(2)):
+        density(ppl.condition(Regression(x), {"y": x}))
+    assert len(traces) == 1
+
+
+def test_data_are_those_of_the_time_of_the_call():
+    data = {"y": jnp.float32(1.0)}
+    posterior = ppl.condition(submodel, data)
+    data["x"] = 3.0
+    assert set(ppl.unconstrain(posterior, 0.0).initial(KEY)) == {"x"}
+
+
+def test_data_take_the_dtype_of_the_site():
+    """Python numbers and arrays of another width, of the same kind."""
+
+    def model(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        return n, ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+
+    for n, x in [(2, np.ones(2)), (np.int64(2), jnp.ones(2, jnp.bfloat16))]:
+        n, x = ppl.condition(model, {"n": n, "x": x})(KEY)
+        assert (n.dtype, x.dtype) == (jnp.int32, jnp.float32)
+        assert_equal((n, x), (jnp.int32(2), jnp.ones(2)))

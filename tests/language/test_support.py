@@ -1,0 +1,145 @@
+"""Outside of the support the density is -inf, and no gradient is NaN, by values, parameters and data."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.random import split
+from tensorflow_probability.substrates import jax as tfp
+
+import distributions as dist
+import ppl
+from distributions import constraints
+
+from .checks import assert_close
+
+tfd = tfp.distributions
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+    """A family, its parameters, and a value that it does not have."""
+
+    id: str
+    family: Callable[..., Any]
+    parameters: tuple[Any, ...]
+    value: Any
+
+
+P = np.float32([0.2, 0.3, 0.5])
+BOTH = [
+    ("HalfNormal", (2.0,), -1.0),
+    ("HalfCauchy", (1.0, 2.0), 0.5),
+    ("Exponential", (2.0,), -1.0),
+    ("Gamma", (2.0, 3.0), -1.0),
+    ("InverseGamma", (2.0, 3.0), -1.0),
+    ("LogNormal", (0.5, 2.0), -1.0),
+    ("Beta", (2.0, 3.0), 1.5),
+    ("Uniform", (-1.0, 2.0), 3.0),
+    ("TruncatedNormal", (0.5, 2.0, -1.0, 1.0), 1.5),
+    ("Dirichlet", (3 * P,), np.float32([0.5, 0.7, -0.2])),
+    ("Dirichlet", (3 * P,), np.float32([0.5, 0.3, 0.4])),
+    ("Poisson", (2.0,), -1),
+]
+OUTSIDE = [
+    *[Outside(f"{n}-{np.max(v)}", getattr(dist, n), p, v) for n, p, v in BOTH],
+    Outside("Exponential-zero", dist.Exponential, (2.0,), -0.1),
+    Outside("Gamma-infinite", dist.Gamma, (2.0, 3.0), np.float32(np.inf)),
+    Outside("Bernoulli", lambda p: dist.Bernoulli(probs=p), (0.3,), 2),
+    Outside("Binomial", lambda p: dist.Binomial(3, probs=p), (0.3,), 4),
+    Outside("Categorical", lambda p: dist.Categorical(probs=p), (P,), 3),
+    Outside("Flat", lambda low: dist.Flat(constraints.greater_than(low)), (1.0,), 0.5),
+    Outside("Mixture", lambda p, rate: dist.MixtureSameFamily(dist.Categorical(probs=p), dist.Exponential(rate)), (P, 1 + P), -1.0),
+    *[Outside(f"tfp-{n}-{np.max(v)}", getattr(tfd, n), p, np.float32(v)) for n, p, v in BOTH],
+    Outside("tfp-Bernoulli", lambda p: tfd.Bernoulli(probs=p), (0.3,), 2),
+    Outside("tfp-Binomial", lambda p: tfd.Binomial(3.0, probs=p), (0.3,), np.float32(4.0)),
+    Outside("tfp-Categorical", lambda p: tfd.Categorical(probs=p), (P,), 3),
+]  # fmt: skip
+
+
+def value_and_gradient(density, values, args):
+    """By all that is a float."""
+    wrt, fixed = {}, {}
+    for name, x in {**values, **dict(enumerate(args))}.items():
+        (wrt if jnp.issubdtype(jnp.result_type(x), jnp.floating) else fixed)[name] = jnp.asarray(x)
+
+    def of_floats(wrt):
+        both = wrt | fixed
+        return density({n: both[n] for n in values}, *[both[i] for i in range(len(args))])
+
+    value, gradient = jax.jit(jax.value_and_grad(of_floats))(wrt)
+    return value, ravel_pytree(gradient)[0]
+
+
+@pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: row.id)
+def test_density_is_minus_infinity_without_nan(row):
+    """The site stands behind a latent one, whose gradient passes through its parameters."""
+
+    def model(key, *parameters):
+        shift = ppl.sample(key, dist.Normal(0.0, 1.0), name="shift")
+        first, *rest = parameters
+        return ppl.sample(key, row.family(first * jnp.exp(shift * 0), *rest), name="x")
+
+    density = ppl.log_density(model)
+    value, gradient = value_and_gradient(density, {"x": row.value, "shift": 0.5}, row.parameters)
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient).any()
+
+
+@pytest.mark.parametrize("family", [dist.Gamma, tfd.Gamma], ids=["ours", "tfp"])
+def test_one_element_outside_under_vmap_and_scan(family):
+    """The other elements keep their log probabilities and gradients."""
+
+    def site(key, rate):
+        return ppl.sample(key, family(2.0, rate), name="x")
+
+    def mapped(key, rate):
+        return jax.vmap(site)(split(key, 3), rate)
+
+    def scanned(key, rate):
+        return lax.scan(lambda c, keyed: (c, site(*keyed)), 0, (split(key, 3), rate))[1]
+
+    x, rate = jnp.array([1.0, -1.0, 2.0]), jnp.array([1.0, 2.0, 3.0])
+    inside = 2 * jnp.log(rate) + jnp.log(jnp.abs(x)) - rate * x
+    for model in (mapped, scanned):
+        log_probs = ppl.log_probs(model)({"x": x}, rate)["x"]
+        assert_close(log_probs, jnp.where(x > 0, inside, -jnp.inf), "float32")
+        value, gradient = value_and_gradient(ppl.log_density(model), {"x": x}, (rate,))
+        assert value == -jnp.inf
+        expected = jnp.where(x > 0, jnp.stack([2 / rate - x, 1 / x - rate]), 0.0)
+        assert_close(jnp.sort(gradient), jnp.sort(expected.ravel()), "float32")
+
+
+def test_observed_outside(x64):
+    """Data outside of the support of their site: an impossible posterior, not a wrong one."""
+
+    def model(key, rate):
+        rate = ppl.sample(key, dist.LogNormal(rate, 1.0), name="rate")
+        return ppl.sample(key, dist.Exponential(rate), name="y")
+
+    posterior = ppl.condition(model, {"y": -1.0})
+    value, gradient = value_and_gradient(ppl.log_density(posterior), {"rate": 2.0}, (0.5,))
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient).any()
+    target = ppl.unconstrain(posterior, 0.5)
+    value, gradient = jax.value_and_grad(target.log_density)({"rate": jnp.array(0.3)})
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient["rate"])
+
+
+def test_support_that_depends_on_a_latent_value():
+    def model(key):
+        high = ppl.sample(key, dist.Exponential(1.0), name="high")
+        return ppl.sample(key, dist.Uniform(0.0, high), name="x")
+
+    density = ppl.log_density(model)
+    assert_close(density({"high": 2.0, "x": 1.5}), jnp.float32(-2.0 - np.log(2.0)), "float32")
+    value, gradient = value_and_gradient(density, {"high": 1.0, "x": 1.5}, ())
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient).any()

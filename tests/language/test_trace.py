@@ -1,0 +1,107 @@
+"""trace: output, values, distributions, log probabilities and kinds of a model's run."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.random import key, split
+
+import distributions as dist
+import ppl
+
+from .cases import by_group, cond_on, nested, random_walk, real, scan_vmap_scan, vmap_scan_vmap
+from .checks import assert_close, assert_equal, shapes
+
+KEY = key(5)
+is_site = lambda x: isinstance(x, ppl.SiteTrace)  # noqa: E731
+
+
+def of_sites(field, sites):
+    return jax.tree.map(lambda site: getattr(site, field), sites, is_leaf=is_site)
+
+
+MODELS = {
+    "vmap": (by_group, (real(3, 4),)),
+    "vmap-observed": (ppl.condition(by_group, {"y": real(3, 4)}), (real(3, 4),)),
+    "scan": (random_walk, (0.5,)),
+    "nest": (nested, (0.3,)),
+    "cond": (cond_on(lambda z: z > 0), (0.1,)),
+}
+
+
+@pytest.mark.parametrize(("model", "args"), MODELS.values(), ids=MODELS)
+def test_trace_is_the_run(model, args):
+    trace = jax.jit(ppl.trace(model))(KEY, *args)
+    values = of_sites("value", trace.sites)
+    assert_close(trace.output, model(KEY, *args), "float32")
+    assert_close(values, jax.jit(ppl.simulate(model))(KEY, *args), "float32")
+    kinds = of_sites("kind", trace.sites)
+    latent = {name: x for name, x in values.items() if kinds[name] != "observed"}
+    log_probs = jax.jit(ppl.log_probs(model))(latent, *args)
+    assert_close(of_sites("log_prob", trace.sites), log_probs, "float32")
+
+
+def test_kinds():
+    model, args = MODELS["vmap-observed"]
+    kinds = of_sites("kind", ppl.trace(model)(KEY, *args).sites)
+    assert kinds == {"slope": "latent", "scale": "latent", "level": "latent", "y": "observed"}
+
+
+def test_distributions_have_the_axes_of_vmap_and_loops_in_front():
+    def model(key, x):
+        def one(key, x):
+            m = ppl.sample(key, dist.MultivariateNormal(x, scale_tril=jnp.eye(2)), name="m")
+            return ppl.sample(key, dist.Normal(m.sum(), 1.5), name="y")
+
+        return lax.scan(lambda c, key: (c, jax.vmap(one)(split(key, 3), x)), 0, split(key, 4))[1]
+
+    x = jnp.arange(6.0).reshape(3, 2)
+    sites = ppl.trace(model)(KEY, x).sites
+    m, y = sites["m"], sites["y"]
+    assert isinstance(m.distribution, dist.MultivariateNormal)
+    assert shapes((m.distribution.loc, m.distribution.scale_tril)) == ((4, 3, 2), (4, 3, 2, 2))
+    assert_equal(m.distribution.loc, jnp.broadcast_to(x, (4, 3, 2)))
+    assert_equal(y.distribution.loc, m.value.sum(-1))
+    assert_equal(jnp.broadcast_to(y.distribution.scale, (4, 3)), jnp.full((4, 3), 1.5))
+    assert shapes((m.value, m.log_prob, y.value, y.log_prob)) == ((4, 3, 2), (4, 3), (4, 3), (4, 3))
+    assert_close(m.distribution.log_prob(m.value), m.log_prob, "float32")
+    assert_close(y.distribution.log_prob(y.value), y.log_prob, "float32")
+
+
+@pytest.mark.parametrize(
+    ("model", "loc", "shape"),
+    [(vmap_scan_vmap, jnp.zeros((2, 3)), (2, 4, 3)), (scan_vmap_scan, jnp.zeros(3), (2, 3, 4))],
+    ids=["vmap-scan-vmap", "scan-vmap-scan"],
+)
+def test_parameters_have_the_order_of_axes_of_the_values(model, loc, shape):
+    site = ppl.trace(model)(KEY, loc).sites["x"]
+    assert shapes((site.value, site.distribution.loc, site.log_prob)) == (shape,) * 3
+    assert_close(site.distribution.log_prob(site.value), site.log_prob, "float32")
+
+
+def test_distribution_of_a_conditional_site_is_none():
+    """Its branches may have different families."""
+    model, args = MODELS["cond"]
+    sites = ppl.trace(model)(KEY, *args).sites
+    assert sites["x"].distribution is None
+    assert_equal(sites["y"].distribution.loc, sites["x"].value)
+
+
+def test_output_may_hold_anything():
+    def model(key, label):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        return {"x": x, "label": label, "none": None, "key": key}
+
+    trace = ppl.trace(model)(KEY, label="text")
+    assert trace.output["label"] == "text"
+    assert trace.output["none"] is None
+    assert trace.output["key"] == KEY
+    assert trace.output["x"] == trace.sites["x"].value
+
+
+def test_trace_is_mapped():
+    keys = split(KEY, 3)
+    traces = jax.vmap(ppl.trace(random_walk), (0, None))(keys, 0.5)
+    assert shapes((traces.output, traces.sites["x"].value)) == ((3, 5), (3, 5))
+    one = ppl.trace(random_walk)(keys[1], 0.5)
+    assert_close(jax.tree.map(lambda x: x[1], traces), one, "float32")

@@ -1,0 +1,252 @@
+"""unconstrain: log_density(position) = log_density(values) + log |det d values / d position|, for every support.
+
+The determinant is that of `jax.jacfwd` of the whole map, of all sites together, whose supports may depend on each other.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.flatten_util import ravel_pytree
+from jax.random import key, split
+from tensorflow_probability.substrates import jax as tfp
+
+import distributions as dist
+import ppl
+from distributions import constraints
+
+from .cases import EFFECTS, SIGMA, by_group, eight_schools, nested, random_walk, real
+from .checks import Calls, Counted, assert_close, counting, shapes
+
+tfd = tfp.distributions
+KEY = key(11)
+
+
+def whole(x: Any) -> Any:
+    return x
+
+
+def without_last(x: Any) -> Any:
+    """The free coordinates of a simplex."""
+    return x[..., :-1]
+
+
+def lower(x: Any) -> Any:
+    """The free coordinates of a triangular or symmetric matrix."""
+    return x[..., *np.tril_indices(x.shape[-1])]
+
+
+def one(make: Callable[[], Any]) -> Callable[..., Any]:
+    """A model of one site, whose distribution is made in the precision of the test."""
+    return lambda key: ppl.sample(key, make(), name="x")
+
+
+def flat(support: Any, *shape: int) -> Callable[..., Any]:
+    return one(lambda: dist.Flat(support, shape))
+
+
+def dependent(key: Any) -> Any:
+    """Supports whose bounds are random themselves."""
+    low = ppl.sample(key, dist.Normal(0.0, 1.0), name="low")
+    width = ppl.sample(key, dist.Gamma(2.0, 1.0), name="width")
+    x = ppl.sample(key, dist.Uniform(low, low + width), name="x")
+    t = ppl.sample(key, dist.TruncatedNormal(0.0, 1.0, low=x, high=jnp.inf), name="t")
+    return ppl.sample(key, dist.HalfCauchy(t, 1.0), name="h")
+
+
+def bounds_by_scan(key: Any) -> Any:
+    """Every x lies between the one before it and the next whole number above that."""
+
+    def step(x: Any, key: Any) -> Any:
+        x = ppl.sample(key, dist.Uniform(x, x + 1), name="x")
+        return x, ppl.sample(key, dist.Exponential(jnp.exp(x)), name="e")
+
+    return lax.scan(step, 0.0, split(key, 3))[1]
+
+
+def mapped(key: Any) -> Any:
+    """Under vmap, with some parameters mapped only."""
+    concentration = ppl.sample(key, dist.Exponential(jnp.ones(3)), name="concentration")
+
+    def row(key: Any, low: Any) -> Any:
+        p = ppl.sample(key, dist.Dirichlet(concentration), name="p")
+        u = ppl.sample(key, dist.Uniform(low, 5.0), name="u")
+        return ppl.sample(key, dist.Beta(1 + p, 2.0), name="b") * u
+
+    return jax.vmap(row)(split(key, 2), jnp.array([-1.0, 2.0]))
+
+
+def vmap_scan_vmap(key: Any) -> Any:
+    def leaf(key: Any, x: Any) -> Any:
+        return ppl.sample(key, dist.Gamma(1 + x, 2.0), name="x")
+
+    step = lambda x, key: (jax.vmap(leaf)(split(key, 3), x), None)  # noqa: E731
+    start = jnp.ones((2, 3))
+    return jax.vmap(lambda key, x: lax.scan(step, x, split(key, 4))[0])(split(key, 2), start)
+
+
+def in_cond(key: Any) -> Any:
+    z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+    high = lambda: ppl.sample(key, dist.Gamma(2.0, jnp.exp(z)), name="x")  # noqa: E731
+    low = lambda: ppl.sample(key, dist.Uniform(z, z + 2), name="x")  # noqa: E731
+    return lax.cond(z > 0, high, low)
+
+
+def partly_observed(key: Any) -> Any:
+    return ppl.condition(dependent, {"x": -0.1, "low": -0.2})(key)
+
+
+ROWS: dict[str, tuple[Callable[..., Any], Mapping[str, Callable[[Any], Any]]]] = {
+    "real": (one(lambda: dist.Normal(jnp.zeros(2), 2.0)), {}),
+    "vector": (one(lambda: dist.MultivariateNormal(jnp.zeros(2), covariance=jnp.eye(2) + 0.3)), {}),
+    "positive": (one(lambda: dist.InverseGamma(2.0, 3.0 * np.ones(2))), {}),
+    "lower-bound": (one(lambda: dist.HalfCauchy(-3.0, 2.0)), {}),
+    "unit-interval": (one(lambda: dist.Beta(2.0, 3.0)), {}),
+    "interval": (one(lambda: dist.Uniform(-1.0, np.array([2.0, 5.0]))), {}),
+    "truncated": (one(lambda: dist.TruncatedNormal(0.0, 1.0, low=-1.0, high=2.5)), {}),
+    "upper-bound": (one(lambda: dist.TruncatedNormal(0.0, 1.0, low=-np.inf, high=2.5)), {}),
+    "simplex": (one(lambda: dist.Dirichlet(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))), {"x": without_last}),
+    "ordered": (flat(constraints.ordered, 2, 3), {}),
+    "lower-cholesky": (flat(constraints.lower_cholesky, 3, 3), {"x": lower}),
+    "positive-definite": (flat(constraints.positive_definite, 2, 2), {"x": lower}),
+    "mixture": (one(lambda: dist.MixtureSameFamily(dist.Categorical(probs=np.array([0.3, 0.7])), dist.Gamma(np.array([2.0, 3.0]), 1.0))), {}),
+    "dependent": (dependent, {}),
+    "scan": (bounds_by_scan, {}),
+    "vmap": (mapped, {"p": without_last}),
+    "vmap-scan-vmap": (vmap_scan_vmap, {}),
+    "cond": (in_cond, {}),
+    "partly-observed": (partly_observed, {}),
+    "tfp-positive": (one(lambda: tfd.Gamma(2 * np.ones(2), 1.0)), {}),
+    "tfp-interval": (one(lambda: tfd.Uniform(np.float64(-1.0), np.float64(2.0))), {}),
+    "tfp-vector": (one(lambda: tfd.MultivariateNormalDiag(np.zeros(2), np.ones(2))), {}),
+    "tfp-in-vmap": (lambda key: jax.vmap(lambda key, x: ppl.sample(key, tfd.Beta(x, 2 * x), name="x"))(split(key, 2), jnp.array([1.0, 2.0])), {}),
+}  # fmt: skip
+EVERY_ROW = pytest.mark.parametrize(("model", "free"), ROWS.values(), ids=ROWS)
+
+
+@EVERY_ROW
+def test_log_density_has_the_determinant_of_the_map(model, free, x64):
+    target = ppl.unconstrain(model)
+    position = target.initial(KEY)
+    flat, unravel = ravel_pytree(position)
+
+    def values(flat):
+        values = target.constrain(unravel(flat))
+        return ravel_pytree([free.get(name, whole)(x) for name, x in values.items()])[0]
+
+    @jax.jit
+    def both(flat):
+        position = unravel(flat)
+        by_hand = lambda flat: (  # noqa: E731
+            ppl.log_density(model)(target.constrain(unravel(flat)))
+            + jnp.linalg.slogdet(jax.jacfwd(values)(flat))[1]
+        )
+        ours = lambda flat: target.log_density(unravel(flat))  # noqa: E731
+        back = target.unconstrain(target.constrain(position))
+        return ours(flat), by_hand(flat), back
+
+    ours, by_hand, back = both(flat)
+    assert jnp.isfinite(by_hand)
+    assert_close(ours, by_hand)
+    assert_close(back, position)
+
+
+def test_scale_of_raw_simplex(x64):
+    """TFP measures the volume on the simplex itself, not of its first coordinates: a constant, by which it differs."""
+    target = ppl.unconstrain(one(lambda: tfd.Dirichlet(np.array([1.0, 2.0, 3.0]))))
+    @jax.jit
+    def excess(x):
+        position = target.unconstrain({"x": x})
+        jacobian = jax.jacfwd(lambda p: target.constrain(p)["x"][:-1])(position)["x"]
+        by_hand = ppl.log_density(target.model)({"x": x}) + jnp.linalg.slogdet(jacobian)[1]
+        return target.log_density(position) - by_hand
+
+    assert_close(excess(np.array([0.2, 0.3, 0.5])), excess(np.array([0.7, 0.2, 0.1])))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_initial_position(dtype):
+    """Uniform on (-2, 2), in unconstrained shapes: a simplex of 3 has 2 coordinates."""
+    with jax.enable_x64(dtype == "float64"):
+        target = ppl.unconstrain(mapped)
+        position = target.initial(KEY)
+        assert shapes(position) == {"b": (2, 3), "concentration": (3,), "p": (2, 2), "u": (2,)}
+        flat = ravel_pytree(position)[0]
+        assert flat.dtype == dtype
+        assert jnp.all(jnp.abs(flat) < 2)
+        assert len(np.unique(flat)) == flat.size
+        assert not np.isin(ravel_pytree(target.initial(key(12)))[0], flat).any()
+        many = ravel_pytree(jax.jit(jax.vmap(target.initial))(split(KEY, 50)))[0]
+        assert -2 < many.min() < -1.9
+        assert 1.9 < many.max() < 2
+        assert shapes(jax.eval_shape(target.constrain, position))["p"] == (2, 3)
+
+
+def test_names_nest_and_observed_sites_are_left_out():
+    target = ppl.unconstrain(ppl.condition(nested, {"a": {"y": 0.2}, "c": {"d": {"x": real(3)}}}), 0.3)
+    expected = {"a": {"x": ()}, "b": {"x": (), "y": ()}, "c": {"d": {"y": (3,)}}}
+    position = target.initial(KEY)
+    assert shapes(position) == shapes(target.constrain(position)) == expected
+    assert_close(target.unconstrain(target.constrain(position)), position, "float32")
+    assert shapes(target.log_probs(position))["c"] == {"d": {"x": (3,), "y": (3,)}}
+
+
+def test_log_probs_at_a_position():
+    target = ppl.unconstrain(ppl.condition(eight_schools, {"y": EFFECTS}), SIGMA)
+    position = target.initial(KEY)
+    values = target.constrain(position)
+    expected = ppl.log_probs(eight_schools)({**values, "y": EFFECTS}, SIGMA)
+    assert_close(target.log_probs(position), expected, "float32")
+
+
+def test_new_data_are_not_traced_again():
+    """Data are what condition was given, arrays and floats among the arguments; integers are static."""
+    calls = Calls()
+    density, traces = counting(lambda target, position: target.log_density(position))
+    model = lambda key, loc, num: ppl.sample(key, Counted(loc * jnp.ones(num), calls), name="x")  # noqa: E731
+    scored = lambda x, loc, num: -0.5 * num * (np.log(2 * np.pi) + (x - loc) ** 2)  # noqa: E731
+    for loc in (0.5, 2.0, np.float32(3.0), jnp.float32(1.0)):
+        actual = density(ppl.unconstrain(model, loc, num=2), {"x": jnp.zeros(2)})
+        assert_close(actual, np.float32(scored(0.0, loc, 2)), "float32")
+    assert len(traces) == 2, "a Python float is weakly typed, arrays are not"
+    assert calls.log_prob == 2
+    actual = density(ppl.unconstrain(model, 0.5, num=3), {"x": jnp.zeros(3)})
+    assert_close(actual, np.float32(scored(0.0, 0.5, 3)), "float32")
+    assert len(traces) == 3
+    assert calls.sample == 0
+
+
+def test_new_observations_are_not_traced_again():
+    density, traces = counting(lambda target, position: target.log_density(position))
+    for shift in (0.0, 1.0):
+        posterior = ppl.condition(random_walk, {"y": jnp.arange(5.0) + shift})
+        target = ppl.unconstrain(posterior, 0.5 + shift, num_steps=5)
+        position = {"scale": 0.1, "x": jnp.zeros(5)}
+        assert_close(density(target, position), target.log_density(position), "float32")
+    assert len(traces) == 1
+
+
+def test_target_is_a_pytree():
+    """It can be mapped over its data: here, a posterior for each row."""
+    targets = jax.vmap(lambda y: ppl.unconstrain(ppl.condition(eight_schools, {"y": y}), SIGMA))(
+        jnp.stack([EFFECTS, 2 * EFFECTS])
+    )
+    position = {"mu": 0.1, "tau": 0.2, "theta": jnp.ones(8)}
+    actual = jax.vmap(lambda target: target.log_density(position))(targets)
+    one = lambda y: ppl.unconstrain(ppl.condition(eight_schools, {"y": y}), SIGMA).log_density(position)  # noqa: E731
+    assert_close(actual, jnp.stack([one(EFFECTS), one(2 * EFFECTS)]), "float32")
+
+
+def test_gradient_is_finite_far_out():
+    """Where the map saturates, the density is -inf at worst and no gradient is NaN."""
+    target = ppl.unconstrain(by_group, real(3, 4))
+    value_and_grad = jax.jit(jax.value_and_grad(target.log_density))
+    for far in (-200.0, -50.0, 50.0, 200.0):
+        position = jax.tree.map(lambda x, far=far: jnp.full_like(x, far), target.initial(KEY))
+        value, gradient = value_and_grad(position)
+        assert not jnp.isnan(value)
+        assert not jnp.isnan(ravel_pytree(gradient)[0]).any() or value == -jnp.inf
