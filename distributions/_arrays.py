@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -10,31 +11,44 @@ from jax.typing import ArrayLike
 
 
 def float_dtype(*values: Any) -> np.dtype:
-    """The floating dtype of `values` under JAX's promotion rules; Python scalars and integers defer."""
+    """The floating dtype of `values` by JAX's rules; Python scalars and integers defer."""
     return common_dtype(*values, 1.0)
 
 
 def common_dtype(*values: Any) -> np.dtype:
-    """The dtype of `values` under JAX's standard promotion rules, however strict the user's setting."""
+    """The dtype of `values` by JAX's standard rules, however strict the user's setting."""
     with jax.numpy_dtype_promotion("standard"):
         return jnp.result_type(*values)
 
 
+def stack(values: Any) -> Any:
+    """Lists and tuples as one array, on the host where that is possible; anything else as it is."""
+    if not isinstance(values, list | tuple):
+        return values
+    traced = any(isinstance(leaf, Array) for leaf in jax.tree.leaves(values))
+    return jnp.asarray(values) if traced else np.asarray(values)
+
+
 def convert(x: ArrayLike, dtype: Any) -> Any:
     """`x` in `dtype`. A host scalar stays on the host: that costs no operation, traced or not."""
-    if isinstance(x, jax.Array):
+    if isinstance(x, Array):
         return x if x.dtype == dtype else x.astype(dtype)
     return np.asarray(x, dtype) if np.ndim(x) == 0 else jnp.asarray(x, dtype)
 
 
 def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
-    """`x` with leading axes of size 1 up to `batch_ndims + event_ndims` axes; scalars stay scalars."""
+    """`x` with new leading axes, `batch_ndims + event_ndims` in all; a scalar stays one."""
     missing = batch_ndims + event_ndims - x.ndim
     return x if x.ndim == 0 or missing <= 0 else lax.expand_dims(jnp.asarray(x), range(missing))
 
 
-def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Any, ...]:
-    """All arguments in one (floating) dtype and, scalars apart, of one rank; the first one is an array."""
+def as_float(x: ArrayLike) -> Array:
+    """`x` as an array of a floating dtype."""
+    return jnp.asarray(x, float_dtype(x))
+
+
+def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array, ...]:
+    """All arguments in one dtype (a floating one, if not said) and, scalars apart, of one rank."""
     dtype = float_dtype(x, *others) if dtype is None else dtype
     arrays = [jnp.asarray(x, dtype), *(convert(other, dtype) for other in others)]
     ndim = max(a.ndim for a in arrays)

@@ -17,8 +17,9 @@ def static(**kwargs: Any) -> Any:
 def pytree_dataclass(cls: type[T] | None = None, /, *, eq: bool = True, repr: bool = True) -> Any:
     """Makes a class a frozen dataclass and registers it as a pytree.
 
-    The children are the fields, in order; fields made with `static` go into the tree structure. Unflattening
-    fills the fields and runs no code of the class, so that any object may stand in for a leaf.
+    The children are the fields, in order; fields made with `static` go into the tree structure.
+    Unflattening fills the fields and runs no code of the class, so that any object may stand in for
+    a leaf.
     """
 
     def declare(cls: type[T]) -> type[T]:

@@ -7,13 +7,12 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import summarise
+from distributions._arrays import stack, summarise
 from distributions.bijectors import Bijector
 from distributions.constraints import Constraint
 
@@ -23,16 +22,17 @@ Shape = tuple[int, ...]
 class Distribution(abc.ABC):
     """A family of probability distributions with its parameters.
 
-    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are computed from the leaves when they
-    are asked for, so a distribution may be flattened, its leaves mapped, and put together again inside `jax.vmap`.
+    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are computed from
+    the leaves when they are asked for, so a distribution may be flattened, its leaves mapped, and
+    put together again inside `jax.vmap`.
 
     A draw has shape `sample_shape + batch_shape + event_shape`.
+
+    Attributes:
+        support: The set of values with positive density.
     """
 
-    @property
-    @abc.abstractmethod
-    def support(self) -> Constraint:
-        """The set of values with positive density."""
+    support: Constraint
 
     @property
     @abc.abstractmethod
@@ -74,26 +74,27 @@ class Distribution(abc.ABC):
         """
         if self.support.is_discrete:
             raise NotImplementedError(
-                f"{type(self).__name__} is discrete: there is no map from unconstrained space onto its support"
+                f"{type(self).__name__} is discrete, no map from unconstrained space"
             )
         return self.support.bijector
 
     def log_prob(self, value: ArrayLike) -> Array:
         """The log density (or log mass) at `value`, summed over the event's axes only.
 
-        Outside of the support it is `-inf`, with a gradient of zero. A value of NaN never has a finite
-        log density: it is NaN for families on the whole real line, `-inf` for all others.
+        Outside of the support it is `-inf`, with a gradient of zero. A value of NaN never has a
+        finite log density: it is NaN for families on the whole real line, `-inf` for all others.
 
         Args:
             value: An array that broadcasts with `batch_shape + event_shape` along its batch axes.
 
         Returns:
-            One number per event, in the dtype to which JAX promotes the value (unless the distribution is
-            discrete) and the parameters.
+            One number per event, in the dtype to which JAX promotes the value (unless the
+            distribution is discrete) and the parameters.
 
         Raises:
             ValueError: The shape of the value does not fit.
         """
+        value = stack(value)
         shape, event_ndims = np.shape(value), len(self.event_shape)
         split = len(shape) - event_ndims
         if split < 0 or shape[split:] != self.event_shape:
@@ -111,25 +112,29 @@ class Distribution(abc.ABC):
         )
 
     def sample(self, key: Array, sample_shape: int | Sequence[int] = ()) -> Array:
-        """Independent draws, of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+        """Independent draws.
 
         Args:
             key: A typed key (`jax.random.key`) or a legacy one (`jax.random.PRNGKey`).
             sample_shape: The shape in front of the batch shape.
+
+        Returns:
+            An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
         """
-        front = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
+        front = (
+            (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
+        )
         return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
 
     def __repr__(self) -> str:
         """The family with its parameters, arrays abbreviated to dtype and shape."""
         fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
-        shown = ", ".join(f"{name}={summarise(value)}" for name, value in fields if value is not None)
+        shown = ", ".join(
+            f"{name}={summarise(value)}" for name, value in fields if value is not None
+        )
         return f"{type(self).__name__}({shown})"
 
 
 def full(value: Any, shape: Shape, dtype: Any) -> Array:
     """`value` broadcast to `shape`, in `dtype`."""
     return jnp.broadcast_to(jnp.asarray(value, dtype), shape)
-
-
-__all__ = ["Distribution", "full", "jax"]

@@ -1,12 +1,13 @@
 """The mechanism behind the table of families.
 
-A row of the table is a class statement without methods: its fields are the parameters with their constraints,
-and the `family` decorator holds the support, the name of the class of TensorFlow Probability, and formulas. What a row has no
-formula for is left to TensorFlow Probability, which is imported when it is first needed.
+A row of the table is a class statement without methods: its fields are the parameters with their
+constraints, and the `family` decorator holds the support, the name of the class of TensorFlow
+Probability, and formulas. What a row has no formula for is left to TensorFlow Probability, which is
+imported when it is first needed.
 
-Formulas are functions of the value (or of key, shape and dtype) and of the parameters in the order of the
-fields. They are given arrays (or NumPy scalars) of one dtype whose axes are aligned, values that lie in the
-support, and None for a parameter that was not given.
+Formulas are functions of the value (or of key, shape and dtype) and of the parameters in the order
+of the fields. They are given arrays (or NumPy scalars) of one dtype whose axes are aligned, values
+that lie in the support, and None for a parameter that was not given.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, convert, float_dtype, known
+from distributions._arrays import align, convert, float_dtype, stack
+from distributions._checks import check
 from distributions._pytree import pytree_dataclass
-from distributions.constraints.base import Constraint, host_check
+from distributions.constraints.base import Constraint
 from distributions.distribution import Distribution, Shape, full
 
 T = TypeVar("T")
@@ -58,7 +60,8 @@ def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwarg
 
     Args:
         constraint: What a valid parameter satisfies.
-        event_ndims: The number of trailing axes that belong to one distribution, if not the constraint's.
+        event_ndims: The number of trailing axes that belong to one distribution, if not those of
+            the constraint.
         **kwargs: `default` and `kw_only`, as for any field of a dataclass.
     """
     ndims = constraint.event_ndims if event_ndims is None else event_ndims
@@ -90,56 +93,12 @@ class Family(Distribution):
     def __post_init__(self) -> None:
         """Checks what is known of the parameters, on the host."""
         for p in self._parameters:
-            value = getattr(self, p.name)
-            if isinstance(value, list | tuple):
-                object.__setattr__(self, p.name, _stack(value))
-        self._check_given()
-        for p, value in self._given():
-            self._check_parameter(p, value)
-        self._check_shapes()
-        self._check_increasing()
+            object.__setattr__(self, p.name, stack(getattr(self, p.name)))
+        check(self)
 
     def _given(self) -> list[tuple[Parameter, Any]]:
         pairs = ((p, getattr(self, p.name)) for p in self._parameters)
         return [(p, value) for p, value in pairs if value is not None]
-
-    def _fail(self, message: str) -> None:
-        raise ValueError(f"{type(self).__name__}: {message}")
-
-    def _check_given(self) -> None:
-        names = [p.name for p, _ in self._given()]
-        choice = [name for name in self._row.one_of if name in names]
-        if self._row.one_of and len(choice) != 1:
-            options = ", ".join(self._row.one_of)
-            self._fail(f"give exactly one of {options}; got {' and '.join(choice) or 'none of them'}")
-        for p in self._parameters:
-            if p.name not in self._row.one_of and p.name not in names:
-                self._fail(f"{p.name} must be an array; got None")
-
-    def _check_parameter(self, p: Parameter, value: Any) -> None:
-        if not _is_numeric(value):
-            self._fail(f"{p.name} must be an array of real numbers; got {value!r}")
-        if np.ndim(value) < p.constraint.event_ndims:
-            self._fail(f"{p.name} must have at least {p.constraint.event_ndims} axes; got shape {np.shape(value)}")
-        valid = host_check(p.constraint, value)
-        if valid is not None and not valid.all():
-            self._fail(f"{p.name} must be {p.constraint.description}; got {_offender(value, valid)}")
-
-    def _check_shapes(self) -> None:
-        try:
-            _ = self.batch_shape, self.event_shape
-        except ValueError:
-            shapes = ", ".join(f"{p.name} {np.shape(value)}" for p, value in self._given())
-            self._fail(f"the shapes of the parameters do not broadcast: {shapes}")
-
-    def _check_increasing(self) -> None:
-        if not self._row.increasing:
-            return
-        names = self._row.increasing
-        low, high = (known(getattr(self, name)) for name in names)
-        if low is not None and high is not None and not np.all(low < high):
-            at = f"got {_offender(low, low < high)} and {_offender(high, low < high)}"
-            self._fail(f"{names[0]} must be less than {names[1]}; {at}")
 
     @property
     def _float_dtype(self) -> np.dtype:
@@ -164,19 +123,25 @@ class Family(Distribution):
     @property
     def batch_shape(self) -> Shape:
         """The shape of independent distributions that the parameters hold."""
-        shapes = (np.shape(value)[: max(np.ndim(value) - p.event_ndims, 0)] for p, value in self._given())
+        shapes = (
+            np.shape(value)[: max(np.ndim(value) - p.event_ndims, 0)] for p, value in self._given()
+        )
         return np.broadcast_shapes(*shapes)
 
     @property
     def event_shape(self) -> Shape:
         """The shape of one draw of one distribution."""
         ndims = self.support.event_ndims
-        events = (np.shape(value)[np.ndim(value) - ndims :] for p, value in self._given() if p.event_ndims and np.ndim(value))
+        events = (
+            np.shape(value)[np.ndim(value) - ndims :]
+            for p, value in self._given()
+            if p.event_ndims and np.ndim(value)
+        )
         return np.broadcast_shapes(*events) if ndims else ()
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype of draws: that of the parameters, or JAX's default integer for a discrete family."""
+        """That of the parameters, or JAX's default integer for a discrete family."""
         return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
 
     def _log_prob(self, value: ArrayLike) -> Array:
@@ -187,14 +152,15 @@ class Family(Distribution):
         x = _as_integer(value) if discrete else jnp.asarray(value, dtype)
         x = align(x, event_ndims, batch_ndims)
         parameters = self._arrays(dtype, batch_ndims)
-        formula = self._formula("log_prob")
-        support = self._support(*parameters)
+        formula, support = self._formula("log_prob"), self._support(*parameters)
         if support.is_unrestricted:
             return formula(x, *parameters)
+        # Outside of the support the formula sees a point of it, or its gradient would be NaN.
         inside = support.check(x)
-        point = jnp.asarray(support.feasible(x.shape[x.ndim - event_ndims :]), x.dtype)
-        safe = jnp.where(jnp.expand_dims(inside, tuple(range(-event_ndims, 0))), x, align(point, event_ndims, batch_ndims))
-        return jnp.where(inside, formula(safe, *parameters), jnp.asarray(-jnp.inf, dtype))
+        point = convert(support.feasible(self.event_shape), x.dtype)
+        within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
+        safe = jnp.where(within, x, align(point, event_ndims, batch_ndims))
+        return jnp.where(inside, formula(safe, *parameters), convert(-jnp.inf, dtype))
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype, batch_ndims = self._float_dtype, len(shape) - len(self.event_shape)
@@ -222,8 +188,8 @@ class Family(Distribution):
         from tensorflow_probability.substrates import jax as tfp
 
         split = len(arguments) - len(self._parameters)
-        names = (p.name for p in self._parameters)
-        given = {n: jnp.asarray(v) for n, v in zip(names, arguments[split:], strict=True) if v is not None}
+        pairs = zip(self._parameters, arguments[split:], strict=True)
+        given = {p.name: jnp.asarray(value) for p, value in pairs if value is not None}
         with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
             distribution = getattr(tfp.distributions, self._row.tfp)(**given)
             if name != "sample":
@@ -236,31 +202,3 @@ class Family(Distribution):
 def _as_integer(value: ArrayLike) -> Array:
     x = jnp.asarray(value)
     return x.astype(int) if x.dtype == bool else x
-
-
-def _stack(values: Any) -> Any:
-    traced = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(values))
-    return jnp.asarray(values) if traced else np.asarray(values)
-
-
-def _is_numeric(value: Any) -> bool:
-    try:
-        dtype = jnp.result_type(value)
-    except (TypeError, ValueError):
-        return False
-    return jnp.issubdtype(dtype, jnp.number) and not jnp.issubdtype(dtype, jnp.complexfloating) or dtype == bool
-
-
-def _offender(value: Any, valid: np.ndarray) -> str:
-    """The first entry of `value` that is not valid, with its index."""
-    array = np.asarray(value)
-    if array.ndim == 0:
-        return str(array)
-    if array.ndim > valid.ndim or valid.ndim == 0:
-        index = tuple(np.argwhere(~valid)[0].tolist()) if valid.ndim else ()
-        entry = np.array2string(array[index], threshold=6, precision=6, separator=", ").replace("\n", "")
-    else:
-        valid = np.broadcast_to(valid, np.broadcast_shapes(valid.shape, array.shape))
-        index = tuple(np.argwhere(~valid)[0].tolist())
-        entry = str(np.broadcast_to(array, valid.shape)[index])
-    return f"{entry} at index {index}" if index else entry

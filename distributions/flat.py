@@ -20,37 +20,47 @@ from distributions.distribution import Distribution, Shape
 class Flat(Distribution):
     r"""Improper prior that is constant on a support.
 
-    `p(x) = 1` for `x` in the support: a measure that need not have a finite total. It can be scored but not drawn from.
+    `p(x) = 1` for `x` in the support: a measure that need not have a finite total. It can be scored
+    but not drawn from.
 
     Args:
         support: The set of values; a constraint whose bounds broadcast with `shape`.
-        shape: The shape of a value, batch and event; the last `support.event_ndims` axes are the event.
+        shape: The shape of a value, batch and event; the last `support.event_ndims` axes are the
+            event.
 
-    >>> from distributions import constraints
-    >>> Flat(constraints.interval(0.0, 1.0)).log_prob(jnp.array([0.5, 2.0]))
-    Array([  0., -inf], dtype=float32)
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> flat = dist.Flat(dist.constraints.interval(0.0, 1.0))
+    >>> print(flat.log_prob(jnp.array([0.5, 2.0])))
+    [  0. -inf]
 
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), section 2.8.
     """
 
-    support: Constraint  # pyright: ignore[reportIncompatibleMethodOverride]
+    support: Constraint
     shape: Shape = static(default=())
 
     def __post_init__(self) -> None:
         """Checks that the support is one and that its bounds and events fit the shape."""
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Flat: support must be a constraint; got {self.support!r}")
-        shape = (self.shape,) if isinstance(self.shape, int | np.integer) else tuple(map(int, self.shape))
+        shape = (
+            (self.shape,)
+            if isinstance(self.shape, int | np.integer)
+            else tuple(map(int, self.shape))
+        )
         object.__setattr__(self, "shape", shape)
         if len(shape) < self.support.event_ndims:
-            raise ValueError(f"Flat: a value of this support has at least {self.support.event_ndims} axes; got shape {shape}")
+            least = self.support.event_ndims
+            raise ValueError(f"Flat: shape must have at least {least} axes; got {shape}")
         try:
             _ = self._full_shape
         except ValueError:
-            raise ValueError(
-                f"Flat: the bounds of the support, of shapes {self._bound_shapes}, do not broadcast with shape {shape}"
-            ) from None
+            message = (
+                f"the bounds of the support, {self._bound_shapes}, do not broadcast with {shape}"
+            )
+            raise ValueError(f"Flat: {message}") from None
 
     @property
     def _bound_shapes(self) -> tuple[Shape, ...]:
@@ -73,7 +83,11 @@ class Flat(Distribution):
     @property
     def dtype(self) -> np.dtype:
         """The dtype of the bounds, or JAX's default integer for a discrete support."""
-        return jnp.result_type(int) if self.support.is_discrete else float_dtype(*jax.tree.leaves(self.support))
+        return (
+            jnp.result_type(int)
+            if self.support.is_discrete
+            else float_dtype(*jax.tree.leaves(self.support))
+        )
 
     def _log_prob(self, value: ArrayLike) -> Array:
         event_ndims = self.support.event_ndims
@@ -86,7 +100,8 @@ class Flat(Distribution):
 
     def _sample(self, key: Array, shape: Shape) -> NoReturn:
         raise NotImplementedError(
-            "Flat is improper: it has no total probability and cannot be drawn from; give the value, or a proper prior"
+            "Flat is improper: it has no total probability and cannot be drawn from; "
+            "give the value, or a proper prior"
         )
 
     def mean(self) -> NoReturn:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import align
+from distributions._arrays import align, promote
 from distributions._pytree import pytree_dataclass
 from distributions.constraints import Constraint
 from distributions.discrete import Categorical
@@ -20,12 +20,13 @@ from distributions.special import safe_log
 
 
 def _hull(support: Constraint, shape: Shape) -> Constraint:
-    """The smallest constraint of the same kind that holds `support` for each entry of the last batch axis."""
-    bounds = {f.name: getattr(support, f.name) for f in dataclasses.fields(support) if f.name in ("low", "high")}  # pyright: ignore[reportArgumentType]
+    """The smallest set of the kind of `support` that holds it along the last batch axis."""
+    names = [name for name in ("low", "high") if hasattr(support, name)]
+    bounds = {name: getattr(support, name) for name in names}
     if not any(np.ndim(bound) for bound in bounds.values()):
         return support
-    reduce = {"low": jnp.min, "high": jnp.max}
-    merged = {name: reduce[name](jnp.broadcast_to(bound, shape), -1) for name, bound in bounds.items()}
+    full = {name: jnp.broadcast_to(bound, shape) for name, bound in bounds.items()}
+    merged = {name: (jnp.min if name == "low" else jnp.max)(b, -1) for name, b in full.items()}
     return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
 
 
@@ -33,18 +34,21 @@ def _hull(support: Constraint, shape: Shape) -> Constraint:
 class MixtureSameFamily(Distribution):
     r"""Mixture of the distributions along the last batch axis of `components_distribution`.
 
-    `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution` and `k` runs over the last batch axis
-    of the components. The support is that of the components, or the smallest set of its kind that holds all of theirs.
+    `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution` and `k`
+    runs over the last batch axis of the components. The support is that of the components, or the
+    smallest set of its kind that holds all of theirs.
 
     Args:
         mixture_distribution: A `Categorical` over the components.
-        components_distribution: The components; the last axis of its batch shape has as many entries as there are categories.
+        components_distribution: The components; the last axis of its batch shape has as many
+            entries as there are categories.
 
-    >>> mixture = MixtureSameFamily(
-    ...     Categorical(probs=jnp.array([0.5, 0.5])), Normal(jnp.array([-1.0, 1.0]), 1.0)
-    ... )
-    >>> mixture.log_prob(0.0)
-    Array(-1.4189385, dtype=float32)
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> weights = dist.Categorical(probs=jnp.array([0.5, 0.5]))
+    >>> mixture = dist.MixtureSameFamily(weights, dist.Normal(jnp.array([-1.0, 1.0]), 1.0))
+    >>> round(float(mixture.log_prob(0.0)), 4)
+    -1.4189
 
     References:
         McLachlan and Peel, *Finite Mixture Models* (2000), section 1.2.
@@ -57,21 +61,22 @@ class MixtureSameFamily(Distribution):
         """Checks the kinds and the shapes of the parts."""
         mixture, components = self.mixture_distribution, self.components_distribution
         if not isinstance(mixture, Categorical):
-            raise ValueError(f"MixtureSameFamily: mixture_distribution must be a Categorical; got {mixture!r}")
+            self._fail(f"mixture_distribution must be a Categorical; got {mixture!r}")
         if not isinstance(components, Distribution):
-            raise ValueError(f"MixtureSameFamily: components_distribution must be a Distribution; got {components!r}")
-        if components.batch_shape[-1:] != (self.num_components,):
-            raise ValueError(
-                f"MixtureSameFamily: mixture_distribution has {self.num_components} categories, so the batch_shape of "
-                f"components_distribution must end with ({self.num_components},); got {components.batch_shape}"
+            self._fail(f"components_distribution must be a Distribution; got {components!r}")
+        count, inner = self.num_components, components.batch_shape
+        if inner[-1:] != (count,):
+            self._fail(
+                f"{count} categories need components of batch shape (..., {count}); got {inner}"
             )
         try:
             _ = self.batch_shape
         except ValueError:
-            raise ValueError(
-                f"MixtureSameFamily: the batch_shape {mixture.batch_shape} of mixture_distribution does not broadcast with "
-                f"the batch_shape {components.batch_shape} of components_distribution without its last axis"
-            ) from None
+            shapes = f"{mixture.batch_shape} of the weights and {inner[:-1]} of the components"
+            self._fail(f"the batch shapes {shapes} do not broadcast")
+
+    def _fail(self, message: str) -> NoReturn:
+        raise ValueError(f"MixtureSameFamily: {message}")
 
     @property
     def num_components(self) -> int:
@@ -91,7 +96,9 @@ class MixtureSameFamily(Distribution):
     @property
     def batch_shape(self) -> Shape:
         """The shape of independent mixtures."""
-        return np.broadcast_shapes(self.mixture_distribution.batch_shape, self.components_distribution.batch_shape[:-1])
+        return np.broadcast_shapes(
+            self.mixture_distribution.batch_shape, self.components_distribution.batch_shape[:-1]
+        )
 
     @property
     def event_shape(self) -> Shape:
@@ -105,14 +112,21 @@ class MixtureSameFamily(Distribution):
 
     def _log_weights(self, batch_ndims: int) -> Array:
         weights = jnp.asarray(self._weights)
-        log = safe_log(weights) if self.mixture_distribution.logits is None else jax.nn.log_softmax(weights)
+        log = (
+            safe_log(weights)
+            if self.mixture_distribution.logits is None
+            else jax.nn.log_softmax(weights)
+        )
         return align(log, 1, batch_ndims)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         value = jnp.asarray(value)
         batch_ndims = max(value.ndim - len(self.event_shape), len(self.batch_shape))
-        value = jnp.expand_dims(align(value, len(self.event_shape), batch_ndims), -1 - len(self.event_shape))
-        return _log_sum_exp(self._log_weights(batch_ndims) + self.components_distribution.log_prob(value))
+        value = jnp.expand_dims(
+            align(value, len(self.event_shape), batch_ndims), -1 - len(self.event_shape)
+        )
+        log_probs = self.components_distribution.log_prob(value)
+        return _log_sum_exp(jnp.add(*promote(log_probs, self._log_weights(batch_ndims))))
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         key_index, key_value = random.split(key)
@@ -130,13 +144,18 @@ class MixtureSameFamily(Distribution):
 
     def variance(self) -> Array:
         """The mean of the components' variances plus the variance of their means."""
-        means, variances = self.components_distribution.mean(), self.components_distribution.variance()
+        means, variances = (
+            self.components_distribution.mean(),
+            self.components_distribution.variance(),
+        )
         deviations = means - jnp.expand_dims(self.mean(), -1 - len(self.event_shape))
         return self._average(variances + jnp.square(deviations))
 
     def _average(self, values: Array) -> Array:
         event_ndims, batch_ndims = len(self.event_shape), len(self.batch_shape)
-        weights = jnp.expand_dims(jnp.exp(self._log_weights(batch_ndims)), tuple(range(-event_ndims, 0)))
+        weights = jnp.expand_dims(
+            jnp.exp(self._log_weights(batch_ndims)), tuple(range(-event_ndims, 0))
+        )
         return jnp.sum(weights * align(values, 1 + event_ndims, batch_ndims), axis=-1 - event_ndims)
 
 

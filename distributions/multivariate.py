@@ -39,13 +39,16 @@ def _dirichlet_sample(key, shape, dtype, a):
 class Dirichlet(Family):
     r"""Dirichlet distribution over vectors that sum to 1.
 
-    `p(x) = prod_i x_i^(a_i - 1) Gamma(sum_i a_i) / prod_i Gamma(a_i)` with `a = concentration`, for `x` on the open simplex.
+    `p(x) = prod_i x_i^(a_i - 1) Gamma(sum_i a_i) / prod_i Gamma(a_i)` with `a = concentration`, for
+    `x` on the open simplex.
 
     Args:
         concentration: Positive numbers of shape `(..., n)`.
 
-    >>> Dirichlet(jnp.ones(3)).log_prob(jnp.array([0.2, 0.3, 0.5]))
-    Array(0.6931472, dtype=float32)
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.Dirichlet(jnp.ones(3)).log_prob(jnp.array([0.2, 0.3, 0.5]))), 4)
+    0.6931
 
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
@@ -55,7 +58,7 @@ class Dirichlet(Family):
 
 
 def _solve(tril: Array, x: Array, *, transpose: bool = False) -> Array:
-    """The solution `y` of `tril y = x` (or of `tril^T y = x`), batch axes broadcast; one factor serves all of `x`."""
+    """The solution `y` of `tril y = x` or `tril^T y = x`; one factor serves all of `x`."""
     trans = 1 if transpose else 0
     n = x.shape[-1]
     if all(size == 1 for size in tril.shape[:-2]):
@@ -111,20 +114,25 @@ def _multivariate_normal_variance(loc, covariance, precision, scale_tril) -> Any
 class MultivariateNormal(Family):
     r"""Multivariate normal distribution with mean `loc`.
 
-    `p(x) = exp(-(x - loc)^T S^-1 (x - loc) / 2) / sqrt(det(2 pi S))` for real vectors `x`, where the covariance matrix `S` is
-    given as it is, by its inverse, or by its Cholesky factor `L` with `S = L L^T`.
+    `p(x) = exp(-(x - loc)^T S^-1 (x - loc) / 2) / sqrt(det(2 pi S))` for real vectors `x`. The
+    covariance matrix `S` is given as it is, by its inverse, or by its Cholesky factor `L` with
+    `S = L L^T`.
 
-    A covariance or precision matrix is factored whenever a density or a draw is computed, which takes `O(n^3)` operations;
-    give `scale_tril` where the matrix does not change.
+    A covariance or precision matrix is factored whenever a density or a draw is computed, which
+    takes `O(n^3)` operations; give `scale_tril` where the matrix does not change.
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.
         covariance: Positive definite, of shape `(..., n, n)`.
-        precision: The inverse of the covariance matrix; its own factor is used, and nothing is inverted.
+        precision: The inverse of the covariance matrix; its own factor is used, and nothing is
+            inverted.
         scale_tril: Lower-triangular with a positive diagonal; exactly one of the three is given.
 
-    >>> MultivariateNormal(jnp.zeros(2), covariance=jnp.eye(2)).log_prob(jnp.zeros(2))
-    Array(-1.837877, dtype=float32)
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> normal = dist.MultivariateNormal(0.0, covariance=jnp.eye(2))
+    >>> round(float(normal.log_prob(jnp.zeros(2))), 4)
+    -1.8379
 
     References:
         Rasmussen and Williams, *Gaussian Processes for Machine Learning* (2006), appendix A.2.

@@ -1,7 +1,8 @@
 """Special functions that stay precise, and differentiable, where their textbook forms do not.
 
 References:
-    A. R. DiDonato and A. H. Morris, "Algorithm 708", ACM Transactions on Mathematical Software 18 (1992), 360-373.
+    A. R. DiDonato and A. H. Morris, "Algorithm 708", ACM Transactions on Mathematical Software 18
+    (1992), 360-373.
 """
 
 import math
@@ -19,7 +20,7 @@ LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
 _GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)
 
-# Coefficients of x**-(2 k + 1) in Stirling's series for log Gamma; at x >= 8 the rest is below 1e-14.
+# Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 
@@ -52,7 +53,7 @@ def stirling_error(x: Array) -> Array:
 
 @jax.jit
 def log_beta(a: Array, b: Array) -> Array:
-    """`log B(a, b)` for positive `a` and `b`, without the cancellation between log-gammas of large ones."""
+    """`log B(a, b)` for positive `a` and `b`: log-gammas of large numbers do not cancel."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     p, q = jnp.maximum(small, 8), jnp.maximum(large, 8)
     log_p, log_q = jnp.log(p / (p + q)), -jnp.log1p(p / q)
@@ -69,7 +70,8 @@ def log_beta(a: Array, b: Array) -> Array:
 def erfcx(x: Array) -> Array:
     """The scaled complementary error function `exp(x^2) erfc(x)` for `x >= 0`.
 
-    Far out it is the asymptotic series: JAX 0.10's function is 0 there in a narrow window where `erfc` underflows.
+    Far out it is the asymptotic series: JAX 0.10's function is 0 there in a narrow window where
+    `erfc` underflows.
     """
     x = jnp.asarray(x)
     far = 20 if x.dtype == jnp.float64 else 6
@@ -98,11 +100,11 @@ def _tail(a: Array, b: Array) -> Array:
 
 @jax.jit
 def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
-    """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, either of them infinite or not.
+    """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, finite or not.
 
-    The anchor is the point of the interval that is nearest to 0: far out in a tail the large term `anchor^2 / 2`
-    can then be subtracted where it cancels exactly. Narrow intervals are integrated by Gauss-Legendre quadrature,
-    wide ones by scaled complementary error functions.
+    The anchor is the point of the interval that is nearest to 0: far out in a tail the large term
+    `anchor^2 / 2` can then be subtracted where it cancels exactly. Narrow intervals are integrated
+    by Gauss-Legendre quadrature, wide ones by scaled complementary error functions.
     """
     across = (a < 0) & (b > 0)
     left = b <= 0
@@ -114,10 +116,10 @@ def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _far_tail(u: Array, a: Array, b: Array) -> Array:
-    """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`, for large `a`.
+    """`truncated_normal_quantile` for large positive `a`.
 
-    A start that is exact for the density `t exp(-t^2 / 2)`, then two steps of Newton's method on the log mass above
-    the point; what is left is below the rounding of float64.
+    A start that is exact for the density `t exp(-t^2 / 2)`, then two steps of Newton's method on
+    the log mass above the point; what is left is below the rounding of float64.
     """
     bounded = b < jnp.inf
     c = jnp.where(bounded, b, a + 1)
@@ -137,14 +139,21 @@ def _far_tail(u: Array, a: Array, b: Array) -> Array:
 def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`.
 
-    Either bound may be infinite. The interval is mirrored to the side where the distribution function is precise.
+    Either bound may be infinite. The interval is mirrored to the side where the distribution
+    function is precise.
     """
     mirrored = a + b > 0
     low, high = jnp.where(mirrored, -b, a), jnp.where(mirrored, -a, b)
     u = jnp.where(mirrored, 1 - u, u)
     far = high < -5
     below, above = jsp.ndtr(low), jsp.ndtr(jnp.where(far, 0, high))
-    near_z = jsp.ndtri(jnp.clip(below + u * (above - below), jnp.finfo(u.dtype).tiny, 1 - jnp.finfo(u.dtype).epsneg))
-    far_z = -_far_tail(jnp.where(far, 1 - u, 0.5), jnp.where(far, -high, 5), jnp.where(far, -low, 6))
+    near_z = jsp.ndtri(
+        jnp.clip(
+            below + u * (above - below), jnp.finfo(u.dtype).tiny, 1 - jnp.finfo(u.dtype).epsneg
+        )
+    )
+    far_z = -_far_tail(
+        jnp.where(far, 1 - u, 0.5), jnp.where(far, -high, 5), jnp.where(far, -low, 6)
+    )
     z = jnp.where(far, far_z, near_z)
     return jnp.where(mirrored, -z, z)

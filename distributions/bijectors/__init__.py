@@ -1,11 +1,12 @@
 """Smooth maps from unconstrained space onto the supports of distributions.
 
-Every bijector is a pytree whose leaves are its bounds. `event_ndims` is the number of trailing axes of the
-unconstrained value that one event takes; `forward_log_det_jacobian` has one number per event.
+Every bijector is a pytree whose leaves are its bounds. `event_ndims` is the number of trailing axes
+of the unconstrained value that one event takes; `forward_log_det_jacobian` has one number per
+event.
 
     >>> from distributions import bijectors
-    >>> bijectors.Sigmoid(0.0, 10.0).forward(0.0)
-    Array(5., dtype=float32, weak_type=True)
+    >>> print(bijectors.Sigmoid(0.0, 10.0).forward(0.0))
+    5.0
 
 References:
     Stan Development Team, *Stan Reference Manual*, chapter "Constraint Transforms".

@@ -41,7 +41,7 @@ class Bijector(abc.ABC):
 
 @pytree_dataclass
 class Independent(Bijector):
-    """A bijector whose trailing `ndims` batch axes belong to the event: log determinants are summed."""
+    """A bijector with `ndims` more axes to an event: log determinants are summed over them."""
 
     bijector: Bijector
     ndims: int = static()

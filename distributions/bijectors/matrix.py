@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions._arrays import promote
+from distributions._arrays import as_float
 from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector, Shape
 
@@ -24,22 +24,24 @@ class CholeskyFactor(Bijector):
 
     def forward(self, x: ArrayLike) -> Array:
         """The matrix."""
-        (x,) = promote(x)
+        x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         rows, columns = jnp.tril_indices(n)
-        filled = jnp.where(_expand(rows == columns, x), jnp.exp(_diagonal_only(x, rows == columns)), x)
+        filled = jnp.where(
+            _expand(rows == columns, x), jnp.exp(_diagonal_only(x, rows == columns)), x
+        )
         return jnp.zeros((*x.shape[:-1], n, n), x.dtype).at[..., rows, columns].set(filled)
 
     def inverse(self, y: ArrayLike) -> Array:
         """The triangle, row by row, with the logs of the diagonal."""
-        (y,) = promote(y)
+        y = as_float(y)
         rows, columns = jnp.tril_indices(y.shape[-1])
         x, diagonal = y[..., rows, columns], _expand(rows == columns, y[..., 0])
         return jnp.where(diagonal, jnp.log(jnp.where(diagonal, x, 1)), x)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """The sum of the entries that go to the diagonal."""
-        (x,) = promote(x)
+        x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         rows, columns = jnp.tril_indices(n)
         return jnp.sum(_diagonal_only(x, rows == columns), axis=-1)
@@ -48,7 +50,9 @@ class CholeskyFactor(Bijector):
         """`(..., n (n + 1) / 2)` to `(..., n, n)`."""
         n = (math.isqrt(8 * shape[-1] + 1) - 1) // 2
         if n * (n + 1) // 2 != shape[-1]:
-            raise ValueError(f"a triangle has n (n + 1) / 2 entries for some n; the last axis has {shape[-1]}")
+            raise ValueError(
+                f"a triangle has n (n + 1) / 2 entries for some n; the last axis has {shape[-1]}"
+            )
         return (*shape[:-1], n, n)
 
     def inverse_event_shape(self, shape: Shape) -> Shape:
@@ -77,11 +81,11 @@ class PositiveDefinite(Bijector):
 
     def inverse(self, y: ArrayLike) -> Array:
         """The entries of the Cholesky factor of `y`."""
-        return CholeskyFactor().inverse(jnp.linalg.cholesky(promote(y)[0]))
+        return CholeskyFactor().inverse(jnp.linalg.cholesky(as_float(y)))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """Of the map to the lower triangle: `n log 2 + sum_i (n - i + 2) log L_ii`, `i = 1 .. n`."""
-        (x,) = promote(x)
+        """Of the map to the lower triangle: `n log 2 + sum_{i=1}^n (n - i + 2) log L_ii`."""
+        x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         diagonal = x[..., jnp.cumsum(jnp.arange(1, n + 1)) - 1]
         powers = jnp.arange(n + 1, 1, -1, dtype=x.dtype)

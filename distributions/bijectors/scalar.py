@@ -33,8 +33,9 @@ class Identity(Bijector):
 class Exp(Bijector):
     """`y = exp(x)`, onto the positive numbers.
 
-    >>> Exp().forward(0.0)
-    Array(1., dtype=float32, weak_type=True)
+    >>> from distributions import bijectors
+    >>> round(float(bijectors.Exp().forward(0.0)), 4)
+    1.0
     """
 
     def forward(self, x: ArrayLike) -> Array:
@@ -79,7 +80,7 @@ class Lower(Bijector):
 
 @pytree_dataclass
 class Upper(Bijector):
-    """`y = high - exp(-x)`, onto the numbers below `high`; increasing, as all maps of this module."""
+    """`y = high - exp(-x)`, onto the numbers below `high`; increasing, as all of these maps."""
 
     high: ArrayLike
 
@@ -130,8 +131,8 @@ class Sigmoid(Bijector):
 class Bounded(Bijector):
     """Onto the interval between two bounds of which each may be infinite, element by element.
 
-    Where both are finite it is `Sigmoid`, where one is it is `Lower` or `Upper`, where none is `Identity`.
-    It serves bounds whose values are not known when the program is traced.
+    Where both are finite it is `Sigmoid`, where one is it is `Lower` or `Upper`, where none is
+    `Identity`. It serves bounds whose values are not known when the program is traced.
     """
 
     low: ArrayLike
@@ -142,7 +143,11 @@ class Bounded(Bijector):
         below, above = jnp.isfinite(low), jnp.isfinite(high)
         a = jnp.where(below, low, jnp.where(above, high - 1, 0))
         b = jnp.where(above, high, a + 1)
-        cases = ((below & above, Sigmoid(a, b)), (below & ~above, Lower(a)), (above & ~below, Upper(b)))
+        cases = (
+            (below & above, Sigmoid(a, b)),
+            (below & ~above, Lower(a)),
+            (above & ~below, Upper(b)),
+        )
         # Where a case does not apply its map sees a harmless point, or its gradient would be NaN.
         harmless = 0.0 if method != "inverse" else (a + b) / 2
         result = getattr(Identity(), method)(value)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import promote
+from distributions._arrays import as_float
 from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector, Shape
 
@@ -16,10 +16,12 @@ from distributions.bijectors.base import Bijector, Shape
 class StickBreaking(Bijector):
     """From `n - 1` real numbers onto the simplex of `n`; zero goes to the uniform point.
 
-    `z_k = logistic(x_k - log(n - k))` is the fraction that `y_k` breaks off what is left of a stick of length 1.
+    `z_k = logistic(x_k - log(n - k))` is the fraction that `y_k` breaks off what is left of a stick
+    of length 1.
 
-    >>> StickBreaking().forward(jnp.zeros(3))
-    Array([0.25, 0.25, 0.25, 0.25], dtype=float32)
+    >>> from distributions import bijectors
+    >>> print(bijectors.StickBreaking().forward(jnp.zeros(3)).round(4))
+    [0.25 0.25 0.25 0.25]
     """
 
     event_ndims = 1
@@ -31,7 +33,7 @@ class StickBreaking(Bijector):
 
     def _log_sticks(self, x: ArrayLike) -> tuple[Array, Array, Array]:
         """`log z_k`, `log (1 - z_k)`, and the log of what is left before each break."""
-        (x,) = promote(x)
+        x = as_float(x)
         logit = x - self._offset(x)
         log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
         left = jnp.cumsum(log_rest, axis=-1)
@@ -46,7 +48,7 @@ class StickBreaking(Bijector):
 
     def inverse(self, y: ArrayLike) -> Array:
         """`x_k = log y_k - log(y_{k+1} + ... + y_n) + log(n - k)`."""
-        (y,) = promote(y)
+        y = as_float(y)
         rest = jnp.flip(jnp.cumsum(jnp.flip(y, -1), axis=-1), -1)
         x = jnp.log(y[..., :-1]) - jnp.log(rest[..., 1:])
         return x + self._offset(x)
@@ -69,22 +71,23 @@ class StickBreaking(Bijector):
 class Ordered(Bijector):
     """Onto increasing vectors: `y_1 = x_1`, `y_k = y_{k-1} + exp(x_k)`.
 
-    >>> Ordered().forward(jnp.zeros(3))
-    Array([0., 1., 2.], dtype=float32)
+    >>> from distributions import bijectors
+    >>> print(bijectors.Ordered().forward(jnp.zeros(3)).round(4))
+    [0. 1. 2.]
     """
 
     event_ndims = 1
 
     def forward(self, x: ArrayLike) -> Array:
         """The first entry and exponentiated steps, summed up."""
-        (x,) = promote(x)
+        x = as_float(x)
         return jnp.cumsum(jnp.concatenate([x[..., :1], jnp.exp(x[..., 1:])], axis=-1), axis=-1)
 
     def inverse(self, y: ArrayLike) -> Array:
         """The first entry and the logs of the steps."""
-        (y,) = promote(y)
+        y = as_float(y)
         return jnp.concatenate([y[..., :1], jnp.log(jnp.diff(y, axis=-1))], axis=-1)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """`x_2 + ... + x_n`."""
-        return jnp.sum(promote(x)[0][..., 1:], axis=-1)
+        return jnp.sum(as_float(x)[..., 1:], axis=-1)

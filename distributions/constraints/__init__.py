@@ -1,22 +1,36 @@
 """Sets of values: the supports of distributions and the constraints on their parameters.
 
-A constraint is a pytree whose leaves are its bounds. `check` works on NumPy arrays on the host, without any
-compilation, and on JAX arrays, traced or not.
+A constraint is a pytree whose leaves are its bounds. `check` works on NumPy arrays on the host,
+without any compilation, and on JAX arrays, traced or not.
 
+    >>> import jax.numpy as jnp
     >>> from distributions import constraints
-    >>> constraints.interval(0.0, 2.0).check(jnp.array([1.0, 3.0]))
-    Array([ True, False], dtype=bool)
-    >>> constraints.positive.bijector.forward(0.0)
-    Array(1., dtype=float32, weak_type=True)
+    >>> print(constraints.interval(0.0, 2.0).check(jnp.array([1.0, 3.0])))
+    [ True False]
+    >>> print(constraints.positive.bijector.forward(0.0))
+    1.0
 """
 
 import numpy as np
 from jax.typing import ArrayLike
 
-from distributions.constraints.array import LogWeights, LowerCholesky, Ordered, PositiveDefinite, Simplex
+from distributions.constraints.array import (
+    LogWeights,
+    LowerCholesky,
+    Ordered,
+    PositiveDefinite,
+    Simplex,
+)
 from distributions.constraints.base import Constraint as Constraint
 from distributions.constraints.base import Independent
-from distributions.constraints.scalar import ExtendedReal, GreaterThan, IntegerInterval, Interval, LessThan, Real
+from distributions.constraints.scalar import (
+    ExtendedReal,
+    GreaterThan,
+    IntegerInterval,
+    Interval,
+    LessThan,
+    Real,
+)
 
 __all__ = [
     "Constraint",

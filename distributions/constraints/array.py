@@ -27,7 +27,8 @@ class Simplex(Constraint):
     @property
     def description(self) -> str:
         """In words."""
-        return f"a simplex ({'nonnegative' if self.closed else 'positive'}, summing to 1 along the last axis)"
+        sign = "nonnegative" if self.closed else "positive"
+        return f"a simplex ({sign}, summing to 1 along the last axis)"
 
     def check(self, value: Any) -> Any:
         """Whether the entries have the right sign and sum to 1."""
@@ -58,7 +59,7 @@ class Ordered(Constraint):
 
 @pytree_dataclass
 class LogWeights(Constraint):
-    """Vectors of logarithms of nonnegative weights, not all zero: `-inf` stands for a weight of zero."""
+    """Vectors of log weights, `-inf` standing for a weight of zero; not all weights are zero."""
 
     event_ndims = 1
     description = "log weights (neither NaN nor inf, and not all -inf along the last axis)"
@@ -85,7 +86,9 @@ class LowerCholesky(Constraint):
         """Whether the upper triangle is zero, the diagonal positive and every entry finite."""
         if value.shape[-2] != value.shape[-1]:
             return np.zeros(value.shape[:-2], bool)
-        lower = np.tri(value.shape[-1], dtype=bool).reshape((1,) * (value.ndim - 2) + value.shape[-2:])
+        lower = np.tri(value.shape[-1], dtype=bool).reshape(
+            (1,) * (value.ndim - 2) + value.shape[-2:]
+        )
         positive = (value.diagonal(axis1=-2, axis2=-1) > 0).all(-1)
         return ((value == 0) | lower).all((-2, -1)) & positive & (abs(value) < np.inf).all((-2, -1))
 
@@ -111,7 +114,9 @@ class PositiveDefinite(Constraint):
         if not isinstance(value, np.ndarray):
             return symmetric & (abs(jnp.linalg.cholesky(value)) < np.inf).all((-2, -1))
         matrices = value.reshape(-1, *value.shape[-2:])
-        return symmetric & np.array([_has_cholesky(m) for m in matrices], bool).reshape(value.shape[:-2])
+        return symmetric & np.array([_has_cholesky(m) for m in matrices], bool).reshape(
+            value.shape[:-2]
+        )
 
     def feasible(self, shape: Shape = ()) -> Any:
         """The identity matrix."""

@@ -23,7 +23,8 @@ class Constraint(abc.ABC):
         is_discrete: Whether the set is countable.
         is_unrestricted: Whether every finite value belongs to it.
         description: What a value of the set is, for an error message.
-        bijector: A smooth map from unconstrained space onto the set (its interior, where it is closed).
+        bijector: A smooth map from unconstrained space onto the set (its interior, where it is
+            closed).
     """
 
     event_ndims: int = 0

@@ -122,7 +122,7 @@ def _below(bound: Any) -> Any:
 
 @pytree_dataclass
 class Interval(Constraint):
-    """The finite numbers between two bounds, which belong to it when `closed` and which may be infinite."""
+    """The finite numbers between two bounds, finite or not, which belong to it when `closed`."""
 
     low: ArrayLike
     high: ArrayLike
@@ -138,8 +138,17 @@ class Interval(Constraint):
     def bijector(self) -> bijectors.Bijector:
         """A scaled logistic function, or its limit where a bound is infinite."""
         low, high = known(self.low), known(self.high)
-        finite = low is not None and high is not None and np.isfinite(low).all() and np.isfinite(high).all()
-        return bijectors.Sigmoid(self.low, self.high) if finite else bijectors.Bounded(self.low, self.high)
+        finite = (
+            low is not None
+            and high is not None
+            and np.isfinite(low).all()
+            and np.isfinite(high).all()
+        )
+        return (
+            bijectors.Sigmoid(self.low, self.high)
+            if finite
+            else bijectors.Bounded(self.low, self.high)
+        )
 
     def check(self, value: Any) -> Any:
         """Whether the value is finite and between the bounds."""
@@ -173,7 +182,9 @@ class IntegerInterval(Constraint):
         """The bounds."""
         if self.high is not np.inf:
             return f"an integer in [{self.low}, {self.high}]"
-        return "a nonnegative integer" if _is_zero(self.low) else f"an integer of at least {self.low}"
+        return (
+            "a nonnegative integer" if _is_zero(self.low) else f"an integer of at least {self.low}"
+        )
 
     @property
     def bijector(self) -> NoReturn:

@@ -1,0 +1,92 @@
+"""Checks of the parameters when a distribution is made: on the host, of what is known there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import jax.numpy as jnp
+import numpy as np
+
+from distributions._arrays import known
+from distributions.constraints.base import host_check
+
+if TYPE_CHECKING:
+    from distributions.family import Family, Parameter
+
+
+def check(distribution: Family) -> None:
+    """Raises ValueError, naming family and parameter, for parameters that are no valid ones."""
+    _check_given(distribution)
+    for p, value in distribution._given():
+        _check_parameter(distribution, p, value)
+    _check_shapes(distribution)
+    _check_increasing(distribution)
+
+
+def _fail(distribution: Family, message: str) -> NoReturn:
+    raise ValueError(f"{type(distribution).__name__}: {message}")
+
+
+def _check_given(distribution: Family) -> None:
+    names, one_of = [p.name for p, _ in distribution._given()], distribution._row.one_of
+    choice = [name for name in one_of if name in names]
+    if one_of and len(choice) != 1:
+        got = " and ".join(choice) or "none of them"
+        _fail(distribution, f"give exactly one of {', '.join(one_of)}; got {got}")
+    for p in distribution._parameters:
+        if p.name not in one_of and p.name not in names:
+            _fail(distribution, f"{p.name} must be an array; got None")
+
+
+def _check_parameter(distribution: Family, p: Parameter, value: Any) -> None:
+    if not _is_real(value):
+        _fail(distribution, f"{p.name} must be an array of real numbers; got {value!r}")
+    least = p.constraint.event_ndims
+    if np.ndim(value) < least:
+        _fail(
+            distribution, f"{p.name} must have at least {least} axes; got shape {np.shape(value)}"
+        )
+    valid = host_check(p.constraint, value)
+    if valid is not None and not valid.all():
+        expected, got = p.constraint.description, _offender(value, valid)
+        _fail(distribution, f"{p.name} must be {expected}; got {got}")
+
+
+def _check_shapes(distribution: Family) -> None:
+    try:
+        _ = distribution.batch_shape, distribution.event_shape
+    except ValueError:
+        shapes = ", ".join(f"{p.name} {np.shape(value)}" for p, value in distribution._given())
+        _fail(distribution, f"the shapes of the parameters do not broadcast: {shapes}")
+
+
+def _check_increasing(distribution: Family) -> None:
+    if not distribution._row.increasing:
+        return
+    first, second = distribution._row.increasing
+    low, high = known(getattr(distribution, first)), known(getattr(distribution, second))
+    if low is None or high is None or np.all(low < high):
+        return
+    got = f"{_offender(low, low < high)} and {_offender(high, low < high)}"
+    _fail(distribution, f"{first} must be less than {second}; got {got}")
+
+
+def _is_real(value: Any) -> bool:
+    try:
+        dtype = jnp.result_type(value)
+    except (TypeError, ValueError):
+        return False
+    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
+
+
+def _offender(value: Any, valid: np.ndarray) -> str:
+    """The first entry (or event) of `value` that is not valid, with its index in the batch."""
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return str(array)
+    if array.ndim <= valid.ndim:
+        array = np.broadcast_to(array, valid.shape)
+    index = tuple(np.argwhere(~valid)[0].tolist())
+    entry = np.array2string(array[index], threshold=9, precision=6, separator=", ")
+    entry = " ".join(entry.split())
+    return f"{entry} at index {index}" if index else entry
