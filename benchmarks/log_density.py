@@ -1,9 +1,9 @@
 """What does a model cost at run time, beside the same density written by hand in jax.numpy?
 
 For three models: the log density over unconstrained space and its gradient, as `ppl` derives it and
-as a person writes it, each many times in one compiled loop, as a sampler runs them. Both take turns in
-one process; the figures are the medians over rounds, of the times and of the ratio. The largest
-relative difference of values and gradients is printed beside them.
+as a person writes it, each many times in one compiled loop, as a sampler runs them. Both take
+turns in one process; the figures are the medians over rounds, of the times and of the ratio. The
+largest relative difference of values and gradients is printed beside them.
 
     python benchmarks/log_density.py
 """
@@ -139,8 +139,9 @@ def compare(target: Any, by_hand: Callable[..., Any], repeats: int) -> tuple[flo
 
 
 def main() -> None:
-    versions = f"Python {sys.version.split()[0]}, jax {jax.__version__}, jaxlib {jaxlib.__version__}"
-    print(f"{versions}, {jax.devices()[0].platform}, float32, seeds 1, 2, 3")
+    python, device = sys.version.split()[0], jax.devices()[0].platform
+    versions = f"Python {python}, jax {jax.__version__}, jaxlib {jaxlib.__version__}"
+    print(f"{versions}, {device}, float32, seeds 1, 2, 3")
     print(f"{'model':28} {'ppl us':>9} {'by hand us':>11} {'ratio':>6} {'difference':>11}")
     models = {eight_schools: 100_000, logistic_regression: 60, scan_of_500_steps: 1000}
     for make, repeats in models.items():

@@ -1,8 +1,8 @@
 """Eight schools: the effect of coaching on test scores in eight schools (Rubin 1981).
 
 Each school reports an estimated effect and its standard error. The model partially pools them. The
-posterior is known: posteriordb (Magnusson et al. 2025) gives 4.41 for the mean of the average effect
-mu and 3.60 for that of the spread between schools, tau.
+posterior is known: posteriordb (Magnusson et al. 2025) gives 4.41 for the mean of the average
+effect mu and 3.60 for that of the spread between schools, tau.
 
     python examples/eight_schools.py
 """
@@ -27,7 +27,9 @@ def eight_schools(key, standard_error):
 
 def main() -> None:
     posterior = ppl.condition(eight_schools, {"effect": effect})
-    result = inference.mcmc(jax.random.key(0), posterior, standard_error)
+    result = inference.mcmc(
+        jax.random.key(0), posterior, standard_error, target_acceptance_rate=0.95
+    )
     summary = result.summary()
     print(summary)
 

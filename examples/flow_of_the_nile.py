@@ -1,9 +1,9 @@
 """A state-space model by scan: the annual flow of the Nile at Aswan, 1871 to 1970 (Cobb 1978).
 
-The level of the river is a random walk, seen with noise: the local level model of Durbin and Koopman
-(2012, section 2.2). `lax.scan` runs over the years, with one latent step in each. The walk can be
-integrated out by the Kalman filter, which gives the exact posterior of the two variances on a grid; the
-means and standard deviations by NUTS over all 102 unknowns must agree with it.
+The level of the river is a random walk, seen with noise: the local level model of Durbin and
+Koopman (2012, section 2.2). `lax.scan` runs over the years, with one latent step in each. The walk
+can be integrated out by the Kalman filter, which gives the exact posterior of the two variances on
+a grid; the means and standard deviations by NUTS over all 102 unknowns must agree with it.
 
     python examples/flow_of_the_nile.py
 """
@@ -55,7 +55,7 @@ def log_evidence(walk_sd: jax.Array, noise_sd: jax.Array) -> jax.Array:
         return (mean + gain * (y - mean), (1 - gain) * variance, total), None
 
     (_, _, total), _ = lax.scan(year, (1000.0, 500.0**2, 0.0), flow)
-    return total
+    return jnp.asarray(total)
 
 
 def exact_moments() -> dict[str, tuple[jax.Array, jax.Array]]:
@@ -70,13 +70,16 @@ def exact_moments() -> dict[str, tuple[jax.Array, jax.Array]]:
 
 def main() -> None:
     posterior = ppl.condition(local_level, {"flow": flow})
-    result = inference.mcmc(jax.random.key(0), posterior, len(flow), num_draws=2000)
+    result = inference.mcmc(
+        jax.random.key(0), posterior, len(flow), num_draws=2000, target_acceptance_rate=0.95
+    )
     summary = result.summary()
     print(summary)
     for name, (mean, sd) in exact_moments().items():
         ours = summary[name]
         print(f"{name}: {ours.mean:.1f} ({ours.sd:.1f}); exact {mean:.1f} ({sd:.1f})")
-        assert abs(ours.mean - mean) < 5 * ours.mcse_mean and abs(ours.sd / sd - 1) < 0.15
+        assert abs(ours.mean - mean) < 5 * ours.mcse_mean
+        assert abs(ours.sd / sd - 1) < 0.15
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
 """A hierarchical regression by vmap: the growth of thirty young rats (Gelfand et al. 1990).
 
-Each rat was weighed at five ages. Every rat has its own line, intercept and slope, and the thirty lines
-come from one population. The model of one rat is a plain function; `vmap` makes it the model of all.
-Published (BUGS examples, volume 1): growth 6.19 g a day (sd 0.11), residual sd 6.1 g (sd 0.5), and
-106.6 g (sd 3.7) at birth.
+Each rat was weighed at five ages. Every rat has its own line, intercept and slope, and the thirty
+lines come from one population. The model of one rat is a plain function; `vmap` makes it the model
+of all. Published (BUGS examples, volume 1): growth 6.19 g a day (sd 0.11), residual sd 6.1 g (sd
+0.5), and 106.6 g (sd 3.7) at birth.
 
     python examples/growth_of_rats.py
 """
 
 import jax
 import jax.numpy as jnp
-from distributions import constraints
 
 import distributions as dist
 import inference
 import ppl
+from distributions import constraints
 
 age = jnp.array([8.0, 15.0, 22.0, 29.0, 36.0])  # days
 weight = jnp.array(  # grams, a row for each rat
@@ -65,7 +65,8 @@ def main() -> None:
     }
     for name, (ours, mean, sd) in published.items():
         print(f"{name}: {ours.mean():.2f} ({ours.std():.2f}); published {mean} ({sd})")
-        assert abs(ours.mean() - mean) < 0.15 * sd and 0.85 < ours.std() / sd < 1.15
+        assert abs(ours.mean() - mean) < 0.15 * sd
+        assert 0.85 < ours.std() / sd < 1.15
 
 
 if __name__ == "__main__":

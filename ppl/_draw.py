@@ -49,7 +49,7 @@ def _impl(*operands: Any, draw: Draw) -> list[Any]:
 
 def _abstract_eval(*avals: Any, draw: Draw) -> list[Any]:
     sizes = tuple(axis.size for axis in reversed(draw.axes))
-    return [jax.core.ShapedArray(sizes + a.shape, a.dtype) for a in draw.avals]
+    return [_jax.abstract_array(sizes + a.shape, a.dtype) for a in draw.avals]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:
@@ -60,8 +60,10 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:
         operands = [next(rest) if m else p for p, m in zip(primals, moving, strict=True)]
         return tuple(_impl(*operands, draw=draw))
 
-    some = [tuple(x for x, m in zip(xs, moving, strict=True) if m) for xs in (primals, tangents)]
-    return jax.jvp(sample, *some)
+    at, along = (
+        tuple(x for x, m in zip(xs, moving, strict=True) if m) for xs in (primals, tangents)
+    )
+    return jax.jvp(sample, at, along)
 
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, draw: Draw) -> Any:

@@ -59,7 +59,7 @@ def check_key(where: str, key: Any) -> None:
         TypeError: If `key` is none.
     """
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
-    if dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
         ok = shape == ()
     else:
         ok = dtype == jnp.uint32 and shape in ((2,), (4,))

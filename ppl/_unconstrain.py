@@ -220,7 +220,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     if not latent:
         raise ValueError(f"{run.name} has no latent site: there is nothing to infer.")
     for path, value in latent.items():
-        if not all(jax.dtypes.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
+        if not all(jnp.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
             raise ValueError(
                 f"site {describe(path)}: its values are discrete "
                 f"({show(jax.tree.leaves(value))}), so there "

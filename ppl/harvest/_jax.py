@@ -70,6 +70,11 @@ def make_primitive(
     return primitive
 
 
+def abstract_array(shape: tuple[int, ...], dtype: Any) -> Any:
+    """What an `abstract_eval` rule returns for an array."""
+    return jax.core.ShapedArray(shape, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def is_zero_tangent(tangent: Any) -> bool:
     """Whether a jvp rule got a symbolic zero."""
     return isinstance(tangent, ad.Zero)

@@ -1,6 +1,6 @@
 """Values by path as nested dicts, and the check of what a caller plants against what is sown."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -14,9 +14,9 @@ from ppl.harvest._survey import Found, Path, Sites, show
 Leaves = tuple[jax.Array, ...]
 
 
-def nested(flat: Mapping[Path, Any]) -> dict[Hashable, Any]:
+def nested(flat: Mapping[Path, Any]) -> dict[Any, Any]:
     """A dict by path as nested dicts."""
-    out: dict[Hashable, Any] = {}
+    out: dict[Any, Any] = {}
     for path, value in flat.items():
         *scopes, name = path
         inner = out
@@ -30,7 +30,7 @@ def nested(flat: Mapping[Path, Any]) -> dict[Hashable, Any]:
     return out
 
 
-def paths_in(plants: Mapping[Hashable, Any], sites: Collection[Path]) -> list[tuple[Path, Any]]:
+def paths_in(plants: Mapping[Any, Any], sites: Collection[Path]) -> list[tuple[Path, Any]]:
     """The entries of a nested dict; what stands under the path of a site is one entry."""
     if not isinstance(plants, Mapping):
         raise TypeError(
@@ -38,7 +38,7 @@ def paths_in(plants: Mapping[Hashable, Any], sites: Collection[Path]) -> list[tu
         )
     prefixes = {path[:i] for path in sites for i in range(1, len(path))}
 
-    def walk(plants: Mapping[Hashable, Any], prefix: Path) -> list[tuple[Path, Any]]:
+    def walk(plants: Mapping[Any, Any], prefix: Path) -> list[tuple[Path, Any]]:
         entries: list[tuple[Path, Any]] = []
         for name, value in plants.items():
             path = (*prefix, name)
@@ -57,7 +57,7 @@ def paths_in(plants: Mapping[Hashable, Any], sites: Collection[Path]) -> list[tu
 
 
 def check_plants(
-    plants: Mapping[Hashable, Any], sites: Sites, allows: Callable[[Path], bool]
+    plants: Mapping[Any, Any], sites: Sites, allows: Callable[[Path], bool]
 ) -> dict[Path, Leaves]:
     """The leaves of each plant; one that does not fit, or whose name no sow has, is an error."""
     found: dict[Path, Leaves] = {}
@@ -129,4 +129,4 @@ def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bo
 def _kind(dtype: Any) -> int:
     """1 for integers, 2 for floats, 3 for complex numbers, 0 for what is never cast."""
     kinds = (np.integer, np.floating, np.complexfloating)
-    return next((i for i, k in enumerate(kinds, 1) if jax.dtypes.issubdtype(dtype, k)), 0)
+    return next((i for i, k in enumerate(kinds, 1) if jnp.issubdtype(dtype, k)), 0)

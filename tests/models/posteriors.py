@@ -207,8 +207,9 @@ POSTERIORS = [
         eight_schools_noncentered,
         lambda data: array(data, "sigma"),
         outcome("y"),
-        derived=lambda draws: draws
-        | {"theta": draws["mu"][..., None] + draws["tau"][..., None] * draws["z"]},
+        derived=lambda draws: (
+            draws | {"theta": draws["mu"][..., None] + draws["tau"][..., None] * draws["z"]}
+        ),
     ),
     Posterior(
         "arK-arK", autoregression, lags, lambda data: {"y": array(data, "y")[0][data["K"] :]}
@@ -219,7 +220,9 @@ POSTERIORS = [
         lambda data: (*array(data, "y"), data["sigma1"]),
         outcome("y"),
     ),
-    Posterior("gp_pois_regr-gp_regr", gaussian_process, lambda data: array(data, "x"), outcome("y")),
+    Posterior(
+        "gp_pois_regr-gp_regr", gaussian_process, lambda data: array(data, "x"), outcome("y")
+    ),
     Posterior(
         "earnings-logearn_interaction",
         regression_flat,

@@ -1,9 +1,10 @@
 """Simulation-based calibration of the kernels on whole models (Talts et al. 2018).
 
-If parameters are drawn from the prior and data from the model, the rank of each parameter among draws
-from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a chi-square
-test for each of the 4 parameters and 2 kernels fails for a correct sampler with a chance of 1e-5 each.
-A model that is conditioned with another likelihood than the one simulated must be rejected.
+If parameters are drawn from the prior and data from the model, the rank of each parameter among
+draws from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a
+chi-square test for each of the 4 parameters and 2 kernels fails for a correct sampler with a
+chance of 1e-5 each. A model that is conditioned with another likelihood than the one simulated
+must be rejected.
 """
 
 import dataclasses

@@ -17,6 +17,7 @@ class Cond:
     """Every branch sows the same names with the same values; the taken branch decides which."""
 
     def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
         branches = [survey(branch) for branch in eqn.params["branches"]]
         if not survey.check:
             return {path: found for sites in branches for path, found in sites.items()}
@@ -29,6 +30,7 @@ class Cond:
         }
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the needed results and all records depend on."""
         masks = [liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]]
         return (True, *map(any, zip(*masks, strict=True)))
 
@@ -40,6 +42,7 @@ class Cond:
         live_outs: Mask,
         on: Interpreter,
     ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same construct around the bodies, with their plants and records."""
         sites = on.survey.of_equation(eqn)
         sown: list[Any] = []
 
@@ -56,7 +59,7 @@ class Cond:
         index, *operands = args
         branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
         outs, records = lax.switch(index, branches, operands, plants.take(sites))
-        return outs, [Reaped(*pair, site) for pair, site in zip(records, sown, strict=True)]
+        return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
 
 
 def _definite(pred: Any, found: Found) -> Any:

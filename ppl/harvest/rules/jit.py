@@ -16,9 +16,11 @@ class Jit:
     """The call stays a call, with its name and shardings; plants and reaps pass through it."""
 
     def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
         return survey(eqn.params["jaxpr"])
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the needed results and all records depend on."""
         return liveness.inputs(eqn.params["jaxpr"], live_outs)
 
     def run(
@@ -29,6 +31,7 @@ class Jit:
         live_outs: Mask,
         on: Interpreter,
     ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same construct around the bodies, with their plants and records."""
         jaxpr = eqn.params["jaxpr"]
         live_args = on.liveness.inputs(jaxpr, live_outs)
 

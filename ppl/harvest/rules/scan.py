@@ -18,6 +18,7 @@ class Scan:
     """Appended values become scanned inputs and outputs, clobbered ones are carried."""
 
     def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
             if found.site.mode == "strict" and survey.check:
@@ -30,6 +31,7 @@ class Scan:
         return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the needed results and all records depend on."""
         return _live(eqn, live_outs, liveness)[1]
 
     def run(
@@ -40,6 +42,7 @@ class Scan:
         live_outs: Mask,
         on: Interpreter,
     ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same construct around the bodies, with their plants and records."""
         body, length = eqn.params["jaxpr"], eqn.params["length"]
         num_consts, num_carry = _jax.scan_sizes(eqn)
         consts, carry, xs = _split(args, num_consts, num_carry)

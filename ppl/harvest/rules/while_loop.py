@@ -19,6 +19,7 @@ class While:
     """Clobbered values are carried; how many there are is not known, so none can be stacked."""
 
     def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
         for path in survey(eqn.params["cond_jaxpr"]):
             raise error(
                 path,
@@ -42,6 +43,7 @@ class While:
         }
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the needed results and all records depend on."""
         return _live(eqn, live_outs, liveness)[1]
 
     def run(
@@ -52,6 +54,7 @@ class While:
         live_outs: Mask,
         on: Interpreter,
     ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same construct around the bodies, with their plants and records."""
         cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
         cond_consts, body_consts, carry = _split(args, eqn)
         live_carry, _ = _live(eqn, live_outs, on.liveness)
