@@ -24,7 +24,7 @@ PROMOTION = {
     "harvest": STRICT,
     "language": THROUGH_TFP,
     "distributions": THROUGH_TFP,
-    "inference": THROUGH_TFP,
+    "inference": {"rank": "raise", "dtype": "standard"},  # counts of steps are multiplied by floats
     "models": THROUGH_TFP,
 }
 
