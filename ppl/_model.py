@@ -23,12 +23,7 @@ def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     if not callable(model):
         raise TypeError(f"expected a model, a function of a random key, got {model!r}.")
-    return (
-        Partial(model)
-        if jax.tree.leaves(model, is_leaf=lambda x: x is model) == [model]
-        and (jax.tree_util.all_leaves([model]))
-        else model
-    )
+    return Partial(model) if jax.tree_util.all_leaves([model]) else model
 
 
 def trace_model(

@@ -110,9 +110,9 @@ def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
     return getattr(jaxpr, "jaxpr", jaxpr), list(getattr(jaxpr, "consts", ()))
 
 
-def has_sow(jaxpr: Jaxpr) -> bool:
-    """Whether a sow stands anywhere inside, read off the effects that JAX keeps for each jaxpr."""
-    return any(isinstance(effect, SowEffect) for effect in jaxpr.effects)
+def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
+    """Whether a sow stands anywhere inside of a jaxpr or equation, by the effects that JAX keeps."""
+    return any(isinstance(effect, SowEffect) for effect in program.effects)
 
 
 def _is_jaxpr(value: Any) -> bool:

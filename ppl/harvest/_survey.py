@@ -121,6 +121,8 @@ class Survey:
 
     def of_equation(self, eqn: Any) -> Sites:
         """The matching sows in one equation, by path."""
+        if not _jax.has_sow(eqn):
+            return {}
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             if not self._matches(site):
