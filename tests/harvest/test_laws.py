@@ -1,0 +1,282 @@
+"""The laws of harvest, for every row of the table.
+
+All that one row needs is compiled as one program: `LAWS` says what each law evaluates, and what
+must come of it.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ppl.harvest import call_and_reap, harvest, plant, reap
+
+from .cases import CASES, Case
+from .checks import OTHER, TAG, assert_same, equations, primitives
+
+Run = Callable[[Case, Any, Any], Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Law:
+    """`left` and `right` of (case, x, plants) are equal, for every case that the law `holds` for.
+
+    `right` may instead be known from the table: then it is a function of the case alone.
+    """
+
+    left: Run
+    known: Callable[[Case], Any] | None = None
+    right: Run | None = None
+    holds: Callable[[Case], bool] = lambda case: True
+
+
+def looks(case: Case) -> Any:
+    return case.out, case.reaps
+
+
+def plants(case: Case) -> Any:
+    return case.planted, {}
+
+
+def changes_nothing(case: Case) -> Any:
+    return case.out, {}
+
+
+def derivatives(f: Callable[[Any], Any], case: Case, x: Any) -> Any:
+    """A directional derivative and, where JAX has it, the gradient."""
+    forward = jax.jvp(f, (x,), (jnp.full_like(x, 0.5),))
+    if not case.reverse:
+        return forward
+    outs, pullback = jax.vjp(f, x)
+    return forward, pullback(jax.tree.map(jnp.ones_like, outs))
+
+
+def three(values: Any) -> Any:
+    """Elements for vmap, the first as it is."""
+    return jax.tree.map(lambda v: jnp.stack([v, 3 * v, v + 1]), values)
+
+
+def with_plants(case: Case, x: Any, values: Any) -> Any:
+    """`harvest(f)` at both, and nothing else as an argument."""
+    f = harvest(case.f, tag=TAG)
+    return f({}, x), f(values, x)
+
+
+def round_trip(case: Case, x: Any, values: Any) -> Any:
+    return harvest(case.f, tag=TAG)(reap(case.f, tag=TAG)(x), x)
+
+
+def vmap_outside(case: Case, x: Any, values: Any) -> Any:
+    x, values = three((x, values))
+    return jax.vmap(harvest(case.f, tag=TAG))(values, x), jax.vmap(call_and_reap(case.f, tag=TAG))(
+        x
+    )
+
+
+def vmap_inside(case: Case, x: Any, values: Any) -> Any:
+    x, values = three((x, values))
+    f = harvest(jax.vmap(case.f), tag=TAG)
+    return f(values, x), f({}, x)
+
+
+def unrolled(case: Case, x: Any, values: Any) -> Any:
+    with jax.disable_jit():
+        return call_and_reap(case.f, tag=TAG)(x)
+
+
+LAWS = {
+    "the function alone": Law(
+        lambda case, x, values: case.f(x),
+        lambda case: case.out,
+    ),
+    "1 values, 3 planted is not reaped": Law(
+        with_plants,
+        lambda case: (looks(case), plants(case)),
+    ),
+    "1 derivatives": Law(
+        lambda case, x, values: derivatives(lambda x: harvest(case.f, tag=TAG)({}, x)[0], case, x),
+        right=lambda case, x, values: derivatives(case.f, case, x),
+    ),
+    "2 round trip": Law(
+        round_trip,
+        changes_nothing,
+        holds=lambda case: case.inverse,
+    ),
+    "2 plants that are constants": Law(
+        lambda case, x, values: harvest(case.f, tag=TAG)(case.plants, x),
+        plants,
+    ),
+    "3 nothing left to harvest": Law(
+        lambda case, x, values: harvest(call_and_reap(case.f, tag=TAG), tag=TAG)({}, x),
+        lambda case: (looks(case), {}),
+    ),
+    "4 other tags": Law(
+        lambda case, x, values: reap(call_and_reap(case.f, tag=OTHER), tag=TAG)(x),
+        lambda case: case.reaps,
+    ),
+    "4 exclusive": Law(
+        lambda case, x, values: call_and_reap(
+            call_and_reap(case.f, tag=OTHER, exclusive=True), tag=TAG
+        )(x),
+        lambda case: ((case.out, {}), {}),
+    ),
+    "4 blocked": Law(
+        lambda case, x, values: call_and_reap(
+            lambda x: harvest(case.f, tag=TAG, allowlist=())(case.plants, x), tag=TAG
+        )(x),
+        lambda case: ((case.out, {}), {}),
+    ),
+    "5 jit inside": Law(
+        lambda case, x, values: harvest(jax.jit(case.f), tag=TAG)({}, x),
+        looks,
+    ),
+    "5 vmap inside and outside": Law(
+        vmap_inside,
+        right=vmap_outside,
+        holds=lambda case: not case.shared,
+    ),
+    "unrolled": Law(
+        unrolled,
+        lambda case: (case.out, case.reaps if case.unrolled is None else case.unrolled),
+        holds=lambda case: case.runs_unrolled,
+    ),
+}
+
+
+@functools.cache
+def evaluated(case: Case) -> dict[str, Any]:
+    """By law, the two sides; or what was raised while it was traced."""
+    raised: dict[str, Exception] = {}
+
+    def everything(x: Any, values: Any) -> dict[str, Any]:
+        sides = {}
+        for name, law in LAWS.items():
+            if law.holds(case):
+                try:
+                    right = None if law.right is None else law.right(case, x, values)
+                    sides[name] = law.left(case, x, values), right
+                except Exception as error:
+                    raised[name] = error
+        return sides
+
+    values = jax.tree.map(lambda v: jnp.asarray(v, jnp.float32), case.plants)
+    return jax.jit(everything)(case.x, values) | raised
+
+
+@pytest.mark.parametrize(
+    ("case", "law"),
+    [
+        pytest.param(case, name, id=f"{case.id}-{name.replace(' ', '-')}")
+        for case in CASES
+        for name, law in LAWS.items()
+        if law.holds(case)
+    ],
+)
+def test_law(case: Case, law: str) -> None:
+    sides = evaluated(case)[law]
+    if isinstance(sides, Exception):
+        raise sides
+    left, right = sides
+    known = LAWS[law].known
+    assert_same(left, right if known is None else known(case))
+
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+@each_case
+def test_without_jit_outside(case: Case) -> None:
+    """Evaluated equation by equation, harvest gives the same."""
+    assert_same(harvest(case.f, tag=TAG)({}, case.x), looks(case))
+    assert_same(harvest(case.f, tag=TAG)(case.plants, case.x), plants(case))
+
+
+@each_case
+def test_which_rows_have_no_inverse(case: Case) -> None:
+    """Law 2 has no exception but the two clobber modes."""
+    sows = [e.params["site"] for e in equations(case.f, case.x) if e.primitive.name == "sow"]
+    assert sows
+    assert case.inverse or any("clobber" in site.mode for site in sows)
+
+
+@each_case
+@pytest.mark.parametrize("options", [{}, {"allowlist": ()}], ids=["all", "none-allowed"])
+def test_no_sow_of_the_tag_remains(case: Case, options: dict[str, Any]) -> None:
+    """Law 3: whether a sow is reaped, planted or blocked, it is gone."""
+    f = harvest(case.f, tag=TAG, **options)
+    assert "sow" not in primitives(f, {}, case.x)
+    assert "sow" not in primitives(f, case.plants, case.x)
+
+
+@each_case
+def test_exclusive_leaves_no_sow_at_all(case: Case) -> None:
+    """Law 4."""
+    f = harvest(case.f, tag=OTHER, exclusive=True)
+    assert "sow" not in primitives(f, {}, case.x)
+
+
+@each_case
+def test_each_name_planted_alone(case: Case) -> None:
+    """Law 3: the names that are not planted are reaped."""
+    paths = [path for path, _ in leaves_of(case.plants)]
+    for path, value in leaves_of(case.plants):
+        alone = replaced({}, path, value)
+        rest = jax.eval_shape(lambda x, p=alone: harvest(case.f, tag=TAG)(p, x)[1], case.x)
+        assert {p for p, _ in leaves_of(rest)} == set(paths) - {path}
+
+
+@each_case
+def test_a_plant_must_fit(case: Case) -> None:
+    """Law 7: name, structure, shape and dtype are checked, and the error says which site."""
+    planted = plant(case.f, tag=TAG)
+    for path, value in leaves_of(case.plants):
+        where = re.escape(f"plant {'/'.join(map(str, path))!r}")
+        wide = jax.tree.map(lambda v: jnp.zeros((7, *np.shape(v))), value)
+        whole = jax.tree.map(lambda v: jnp.zeros(np.shape(v), jnp.int32), value)
+        for other, kind, message in [
+            (wide, ValueError, "expected float32.* got float32.*broadcast"),
+            ({"leaf": value}, ValueError, "expected .*got PyTreeDef"),
+            (whole, TypeError, r"expected float32.* got int32.*astype"),
+        ]:
+            with pytest.raises(kind, match=f"{where}: {message}"):
+                planted(replaced(case.plants, path, other), case.x)
+    with pytest.raises(ValueError, match=r"plant 'ypsilon': no sow has this name.*There are: "):
+        planted({**case.plants, "ypsilon": 1.0}, case.x)
+
+
+def leaves_of(values: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
+    """What stands in nested dicts, by path."""
+    if not isinstance(values, dict):
+        return [(prefix, values)]
+    return [entry for k, v in values.items() for entry in leaves_of(v, (*prefix, k))]
+
+
+def replaced(values: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy of nested dicts with another value at a path."""
+    if not path:
+        return value
+    return {**values, path[0]: replaced(values.get(path[0], {}), path[1:], value)}
+
+
+# A few of each construct; every row is unrolled by the law above, but not run in Python.
+EAGER = [
+    "jit/append-twice", "cond/strict-false", "switch/append-middle", "scan/append", "scan/mixed",
+    "scan/cond_clobber", "fori-static/clobber", "fori-dynamic/cond_clobber", "while/clobber",
+    "while/in-scan", "vmap/of-scan-append", "vmap/of-while-clobber", "nest/of-while",
+    "nest/of-scan",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.id in EAGER], ids=lambda case: case.id)
+def test_disable_jit(case: Case) -> None:
+    """Under `jax.disable_jit` JAX runs in Python what harvest builds, too."""
+    with jax.disable_jit():
+        looked, planted = with_plants(case, case.x, case.plants)
+    assert_same(looked, looks(case))
+    assert_same(planted, plants(case))

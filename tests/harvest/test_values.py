@@ -1,0 +1,418 @@
+"""What can be sown, passed in and out: pytrees, keys, dtypes, static objects, outer tracers."""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from ppl.harvest import call_and_reap, harvest, nest, plant, reap, sow, sow_cond
+
+from .cases import put
+from .checks import OTHER, TAG, assert_same, equations, floats, primitives, stack
+
+
+class Point(NamedTuple):
+    x: Any
+    y: Any
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Ball:
+    centre: Any
+    name: str = dataclasses.field(metadata={"static": True})
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda x: {"a": x, "b": 2 * x},
+    "tuple": lambda x: (x, [2 * x, x + 1]),
+    "none-leaves": lambda x: {"a": None, "b": x},
+    "none": lambda x: None,
+    "empty": lambda x: (),
+    "namedtuple": lambda x: Point(x, {"z": 2 * x}),
+    "dataclass": lambda x: Ball(x, "red"),
+    "two-dtypes": lambda x: (x, x > 1, jnp.int32(x)),
+    "shapes": lambda x: (jnp.stack([x, x]), jnp.full((2, 1), x)),
+}
+
+each_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+
+
+def known(value: Callable[[Any], Any], x: float) -> Any:
+    return value(jnp.float32(x))
+
+
+@each_value
+def test_a_pytree_in_straight_line_and_jit(value: Callable[[Any], Any]) -> None:
+    def f(x: Any) -> Any:
+        return put(value(x)), jax.jit(lambda x: put(value(x), name="z"))(x)
+
+    v, w = known(value, 1.0), known(value, 3.0)
+    assert_same(harvest(f, tag=TAG)({}, jnp.float32(1)), ((v, v), {"y": v, "z": v}))
+    assert_same(harvest(f, tag=TAG)({"z": w}, jnp.float32(1)), ((v, w), {"y": v}))
+    assert_same(harvest(f, tag=TAG)({"y": w}, jnp.float32(1)), ((w, v), {"z": v}))
+
+
+@each_value
+def test_a_pytree_in_loops_and_branches(value: Callable[[Any], Any]) -> None:
+    """Each kind of state that harvest threads through a construct, in one program."""
+
+    def f(x: Any) -> Any:
+        step = lambda c, v: (c + v, put(value(c + v), "append", name="all"))  # noqa: E731
+        x, alls = lax.scan(step, x, jnp.array([1.0, 2.0]))
+        last = lambda c, v: (c + v, put(value(c + v), "clobber", name="last"))  # noqa: E731
+        x, _ = lax.scan(last, x, jnp.array([1.0, 2.0]))
+
+        def body(i: Any, c: Any) -> Any:
+            put(value(c), "cond_clobber", pred=i < 1, name="first")
+            return c + 1
+
+        x = lax.fori_loop(0, jnp.int32(2), body, x)
+        branch = lax.cond(
+            x > 0, lambda: put(value(x), name="cond"), lambda: put(value(x), name="cond")
+        )
+        return alls, branch
+
+    v = {x: known(value, float(x)) for x in (1.0, 3.0, 6.0, 8.0)}
+    reaps = {"all": stack([v[1.0], v[3.0]]), "last": v[6.0], "first": v[6.0], "cond": v[8.0]}
+    assert_same(harvest(f, tag=TAG)({}, jnp.float32(0)), ((reaps["all"], v[8.0]), reaps))
+    assert_same(harvest(f, tag=TAG)(reaps, jnp.float32(0)), ((reaps["all"], v[8.0]), {}))
+
+
+@each_value
+def test_a_pytree_under_vmap(value: Callable[[Any], Any]) -> None:
+    f = jax.vmap(lambda x: (x, put(value(x)))[1])
+    expected = jax.vmap(value)(jnp.array([1.0, 2.0]))
+    assert_same(harvest(f, tag=TAG)({}, jnp.array([1.0, 2.0])), (expected, {"y": expected}))
+    assert_same(harvest(f, tag=TAG)({"y": expected}, jnp.array([5.0, 6.0])), (expected, {}))
+
+
+def keys(mode: str) -> Callable[[Any], Any]:
+    """Carries a key that is split again and again."""
+
+    def step(key: Any, i: Any) -> Any:
+        return put(jax.random.fold_in(key, i), mode, pred=i < 2), None
+
+    return lambda key: lax.scan(step, key, jnp.arange(3))[0]
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey], ids=["typed", "legacy"])
+def test_random_keys(make: Callable[[int], Any]) -> None:
+    key = make(7)
+    chain = [jax.random.fold_in(key, 0)]
+    for i in (1, 2):
+        chain.append(jax.random.fold_in(chain[-1], i))
+    zero = jax.tree.map(jnp.zeros_like, key)
+    for f, argument, expected in [
+        (keys("append"), key, jnp.stack(chain)),
+        (keys("clobber"), key, chain[2]),
+        (keys("cond_clobber"), key, chain[1]),
+        (lambda k: sow_cond(k, False, tag=TAG, name="y"), key, zero),
+        (lambda k: lax.fori_loop(0, jnp.int32(0), lambda i, k: put(k, "clobber"), k), key, zero),
+        (lambda k: lax.cond(True, lambda k: put(k), lambda k: put(k), k), key, key),
+        (jax.vmap(lambda k: put(k)), jnp.stack(chain), jnp.stack(chain)),
+    ]:
+        assert_same(reap(f, tag=TAG)(argument), {"y": expected})
+        assert_same(plant(f, tag=TAG)({"y": expected}, argument).shape, jnp.shape(f(argument)))
+
+
+def test_a_planted_key_is_drawn_from() -> None:
+    f = lambda key: jax.random.normal(put(key))  # noqa: E731
+    other = jax.random.key(1)
+    assert_same(plant(f, tag=TAG)({"y": other}, jax.random.key(0)), jax.random.normal(other))
+
+
+@pytest.mark.parametrize(
+    "dtype", [bool, jnp.int8, jnp.uint32, jnp.int32, jnp.bfloat16, jnp.float16, jnp.complex64]
+)
+def test_dtypes_are_kept(dtype: Any) -> None:
+    x = jnp.ones((), dtype)
+    step = lambda c, _: (put(c, "clobber"), put(c, "append", name="z"))  # noqa: E731
+    f = lambda x: lax.scan(step, x, None, length=2)  # noqa: E731
+    ones = jnp.ones((2,), dtype)
+    assert_same(harvest(f, tag=TAG)({}, x), ((x, ones), {"y": x, "z": ones}))
+    zero, zeros = jnp.zeros_like(x), jnp.zeros_like(ones)
+    assert_same(harvest(f, tag=TAG)({"y": zero, "z": zeros}, x), ((zero, zeros), {}))
+
+
+def test_double_precision() -> None:
+    third = np.float64(1) / 3
+    with jax.enable_x64(True):
+        f = lambda x: put(x / 3) + jax.jit(lambda x: put(x / 3, name="z"))(x)  # noqa: E731
+        out, reaps = call_and_reap(f, tag=TAG)(jnp.float64(1))
+        assert_same((out, reaps), (third + third, {"y": third, "z": third}))
+        assert_same(plant(f, tag=TAG)({"y": 0.1, "z": 0.2}, jnp.float64(1)), np.float64(0.1) + 0.2)
+        with pytest.raises(TypeError, match=r"plant 'y': expected float64\[\], got float32\[\]"):
+            plant(f, tag=TAG)({"y": jnp.float32(0)}, jnp.float64(1))
+
+
+@pytest.mark.parametrize("value", [1.0, 1, True, 1j], ids=str)
+def test_weak_types_are_kept(value: Any) -> None:
+    """A sown Python scalar does not widen what it meets, reaped or planted."""
+    weak = jnp.asarray(value).weak_type
+    half = lambda v: (v * jnp.ones((), jnp.float16)).dtype  # noqa: E731
+    f = lambda x: put(value, "clobber")  # noqa: E731
+    loop = lambda x: lax.fori_loop(0, 2, lambda i, c: put(c, "clobber"), jnp.asarray(value))  # noqa: E731
+    for g in (f, loop, jax.jit(f), lambda x: lax.cond(x > 0, f, f, x)):
+        out, reaps = call_and_reap(g, tag=TAG)(jnp.float32(1))
+        planted = plant(g, tag=TAG)({"y": jnp.asarray(value).astype(out.dtype)}, jnp.float32(1))
+        assert (out.weak_type, reaps["y"].weak_type, planted.weak_type) == (weak, weak, weak)
+    if isinstance(value, float):
+        assert half(call_and_reap(f, tag=TAG)(0.0)[1]["y"]) == jnp.float16
+
+
+@pytest.mark.parametrize(
+    ("site", "scalar", "expected"),
+    [
+        (jnp.float32(1), 2, jnp.float32(2)),
+        (jnp.float32(1), 2.5, jnp.float32(2.5)),
+        (jnp.bfloat16(1), 2.5, jnp.bfloat16(2.5)),
+        (jnp.float16(1), 2, jnp.float16(2)),
+        (jnp.int32(1), 2, jnp.int32(2)),
+        (jnp.int8(1), -3, jnp.int8(-3)),
+        (jnp.uint8(1), 200, jnp.uint8(200)),
+        (jnp.uint32(1), 4294967295, jnp.uint32(4294967295)),
+        (jnp.bool_(True), False, jnp.bool_(False)),
+        (jnp.complex64(1), 2.5, jnp.complex64(2.5)),
+        (jnp.complex64(1), 2j, jnp.complex64(2j)),
+    ],
+    ids=lambda v: f"{v.dtype}" if isinstance(v, jax.Array) else str(v),
+)
+def test_a_python_scalar_takes_the_dtype_of_the_site(site: Any, scalar: Any, expected: Any) -> None:
+    """Law 7."""
+    assert_same(plant(put, tag=TAG)({"y": scalar}, site), expected)
+    assert_same(jax.jit(lambda x: plant(put, tag=TAG)({"y": scalar}, x))(site), expected)
+
+
+@pytest.mark.parametrize(
+    ("site", "scalar", "expected"),
+    [
+        (jnp.float16(1), 2.5, jnp.float16(2.5)),
+        (jnp.float32(1), 2, jnp.float32(2)),
+        (jnp.bool_(True), False, jnp.bool_(False)),
+    ],
+    ids=["float", "int", "bool"],
+)
+def test_a_python_scalar_as_an_argument_of_jit(site: Any, scalar: Any, expected: Any) -> None:
+    """Law 7 holds jitted or not: a weakly typed tracer is what jit makes of a Python scalar."""
+    assert_same(jax.jit(plant(put, tag=TAG))({"y": scalar}, site), expected)
+
+
+@pytest.mark.parametrize(
+    ("site", "planted"),
+    [
+        (jnp.int32(1), 1.5),
+        (jnp.int32(1), 1j),
+        (jnp.float32(1), 1j),
+        (jnp.float32(1), True),
+        (jnp.bool_(True), 1),
+        (jnp.float32(1), jnp.int32(1)),
+        (jnp.float32(1), jnp.float16(1)),
+        (jnp.int32(1), jnp.uint32(1)),
+        (jnp.uint8(1), 300),
+        (jnp.uint8(1), -1),
+        (jnp.int32(1), 2**40),
+        (jax.random.key(0), 1),
+        (jnp.float32(1), jax.random.key(0)),
+        (jnp.float32(1), "one"),
+        (jnp.float32(1), object()),
+    ],
+    ids=lambda v: f"{v.dtype}" if isinstance(v, jax.Array) else repr(v).split(" at")[0],
+)
+def test_a_plant_of_another_dtype(site: Any, planted: Any) -> None:
+    """Law 7: no value is rounded, wrapped or reinterpreted in silence."""
+    name = str(site.dtype)
+    with pytest.raises((TypeError, ValueError), match=rf"plant 'y': expected {name}.*got "):
+        plant(put, tag=TAG)({"y": planted}, site)
+
+
+TAGS = [1, 2.5, ("a", 1), Color.RED, None, frozenset({1}), int]
+
+
+@pytest.mark.parametrize("label", TAGS, ids=repr)
+def test_any_hashable_is_a_tag_a_name_and_a_scope(label: Any) -> None:
+    f = lambda x: sow(x, tag=label, name=label)  # noqa: E731
+    assert_same(call_and_reap(f, tag=label)(1.0), (1.0, {label: 1.0}))
+    assert_same(harvest(f, tag=label)({label: 2.0}, 1.0), (2.0, {}))
+    assert_same(reap(f, tag=OTHER)(1.0), {})
+
+
+def test_the_same_name_under_two_tags() -> None:
+    f = lambda x: sow(sow(x, tag=TAG, name="y") + 1, tag=OTHER, name="y")  # noqa: E731
+    assert_same(reap(call_and_reap(f, tag=TAG), tag=OTHER)(1.0), {"y": 2.0})
+    assert_same(
+        harvest(harvest(f, tag=TAG), tag=OTHER)({}, {"y": 5.0}, 1.0), ((6.0, {}), {"y": 6.0})
+    )
+    assert_same(harvest(f, tag=TAG, exclusive=True)({}, 1.0), (2.0, {"y": 1.0}))
+
+
+NAMES = ["a", "b", ("s", "a"), ("s", "c")]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, NAMES),
+        ({"allowlist": ["a"]}, ["a", ("s", "a")]),
+        ({"allowlist": ["s"]}, [("s", "a"), ("s", "c")]),
+        ({"allowlist": ("c", "b")}, ["b", ("s", "c")]),
+        ({"allowlist": []}, []),
+        ({"blocklist": ["a"]}, ["b", ("s", "c")]),
+        ({"blocklist": ("s",)}, ["a", "b"]),
+        ({"allowlist": ["s"], "blocklist": ["c"]}, [("s", "a")]),
+        ({"blocklist": ["nobody"]}, NAMES),
+    ],
+    ids=lambda v: str(v) if isinstance(v, dict) else "",
+)
+def test_allowlist_and_blocklist(options: dict[str, Any], expected: list[Any]) -> None:
+    def f(x: Any) -> Any:
+        a, b = put(x, name="a"), put(x, name="b")
+        inner = nest(lambda x: (put(x, name="a"), put(x, name="c")), scope="s")
+        return a, b, *jax.jit(inner)(x)
+
+    scoped = {n[1]: 1.0 for n in expected if isinstance(n, tuple)}
+    reaps = {n: 1.0 for n in expected if isinstance(n, str)} | ({"s": scoped} if scoped else {})
+    assert_same(reap(f, tag=TAG, **options)(1.0), reaps)
+    plants = {"a": 2.0, "b": 2.0, "s": {"a": 2.0, "c": 2.0}}
+    outs = tuple(2.0 if n in expected else 1.0 for n in NAMES)
+    assert_same(harvest(f, tag=TAG, **options)(plants, 1.0), (outs, {}))
+
+
+def test_static_arguments() -> None:
+    """What is no array is passed on as it is, and may decide what is traced."""
+
+    def f(
+        x: Any,
+        how: str,
+        shape: tuple[int, int],
+        apply: Any,
+        nothing: None,
+        *,
+        name: str,
+        flip: bool,
+    ) -> Any:
+        x = apply(x) if how == "apply" else x
+        x = put(jnp.full(shape, x), name=name)
+        return (-x if flip else x), nothing
+
+    expected = np.full((2, 3), 4, np.float32)
+    harvested = harvest(f, tag=TAG)
+    out = harvested({}, jnp.float32(3), "apply", (2, 3), lambda x: x + 1, None, name="n", flip=True)
+    assert_same(out, ((-expected, None), {"n": expected}))
+
+
+def test_outputs_that_are_no_arrays() -> None:
+    f = lambda x: {"a": put(x), "b": "text", "c": None, "d": 7, "e": Color.RED, "f": len}  # noqa: E731
+    out, reaps = call_and_reap(f, tag=TAG)(jnp.float32(1))
+    assert_same((out.pop("a"), reaps), (1.0, {"y": 1.0}))
+    assert out == {"b": "text", "c": None, "d": 7, "e": Color.RED, "f": len}
+
+
+def test_python_control_flow_on_python_numbers() -> None:
+    f = lambda x, n: sum(put(x + i, "append") for i in range(n)) if n > 1 else put(x)  # noqa: E731
+    assert_same(reap(f, tag=TAG)(1.0, 3), {"y": floats(1, 2, 3)})
+    assert_same(reap(f, tag=TAG)(1.0, 1), {"y": 1.0})
+
+
+def test_numpy_arguments_are_arrays() -> None:
+    f = lambda x: put(x) + 1  # noqa: E731
+    assert_same(call_and_reap(f, tag=TAG)(floats(1, 2)), (floats(2, 3), {"y": floats(1, 2)}))
+    assert_same(call_and_reap(f, tag=TAG)(np.float32(1)), (2.0, {"y": 1.0}))
+
+
+def test_an_argument_that_comes_back_is_an_array() -> None:
+    out = harvest(lambda x, y: (x, put(y)), tag=TAG)({}, floats(1, 2), np.float32(3))[0]
+    assert all(isinstance(leaf, jax.Array) for leaf in out)
+
+
+def test_closed_over_tracers() -> None:
+    """Harvest inside of other transformations, over values that they trace."""
+
+    def outer(x: Any) -> Any:
+        f = lambda y: lax.scan(lambda c, v: (put(c * x + v, "append"), None), y, floats(1, 2))[0]  # noqa: E731
+        out, reaps = call_and_reap(f, tag=TAG)(2.0)
+        return out + reaps["y"].sum() + plant(f, tag=TAG)({"y": jnp.stack([x, 3 * x])}, 2.0)
+
+    # With c1 = 2 x + 1, c2 = x c1 + 2: c2 + c1 + c2 + 3 x, and its derivative.
+    value = lambda x: 2 * (x * (2 * x + 1) + 2) + 2 * x + 1 + 3 * x  # noqa: E731
+    slope = lambda x: 8 * x + 7  # noqa: E731
+    assert_same(jax.jit(outer)(1.0), value(1.0))
+    assert_same(jax.grad(outer)(2.0), slope(2.0))
+    assert_same(jax.vmap(outer)(floats(1, 2)), floats(value(1), value(2)))
+    assert_same(jax.vmap(jax.grad(outer))(floats(1, 2)), floats(slope(1), slope(2)))
+
+
+def test_key_ties_a_dependence() -> None:
+    """`key` changes no value, but the sown value cannot be computed before it."""
+    f = lambda x, key: put_tied(x + 1, key)  # noqa: E731
+    assert_same(f(jnp.float32(1), (jnp.float32(2), None)), 2.0)
+    assert_same(reap(f, tag=TAG)(jnp.float32(1), jax.random.key(0)), {"y": 2.0})
+    jaxpr = jax.make_jaxpr(f)(jnp.float32(1), jnp.float32(2)).jaxpr
+    used = [id(v) for eqn in jaxpr.eqns for v in eqn.invars]
+    assert all(id(v) in used for v in jaxpr.invars)
+
+
+def put_tied(value: Any, key: Any) -> Any:
+    return sow(value, tag=TAG, name="y", key=key)
+
+
+def test_the_call_of_jit_is_kept() -> None:
+    """A jitted function stays one call, under its name, planted or reaped."""
+
+    @jax.jit
+    def inner(x: Any) -> Any:
+        return 2 * put(x)
+
+    for plants in ({}, {"y": 1.0}):
+        names = [
+            e.params["name"]
+            for e in equations(harvest(inner, tag=TAG), plants, 1.0)
+            if e.primitive.name == "jit"
+        ]
+        assert names == ["inner"]
+
+
+def test_the_options_of_loops_are_kept() -> None:
+    step = lambda c, v: (put(c + v, "append"), None)  # noqa: E731
+    f = lambda x: lax.scan(step, x, floats(1, 2, 3, 4), reverse=True, unroll=2)  # noqa: E731
+    (scan,) = [e for e in equations(harvest(f, tag=TAG), {}, 1.0) if e.primitive.name == "scan"]
+    assert [scan.params[k] for k in ("reverse", "unroll", "length")] == [True, 2, 4]
+
+
+def test_a_sharding_of_an_inner_jit_is_kept() -> None:
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    inner = jax.jit(lambda x: 2 * put(x), in_shardings=sharding, out_shardings=sharding)
+    harvested = harvest(inner, tag=TAG)
+    assert_same(harvested({}, jnp.float32(1)), (2.0, {"y": 1.0}))
+    assert_same(harvested({"y": 5.0}, jnp.float32(1)), (10.0, {}))
+    (call,) = [e for e in equations(harvested, {}, jnp.float32(1)) if e.primitive.name == "jit"]
+    assert sharding in call.params["in_shardings"]
+    assert sharding in call.params["out_shardings"]
+
+
+def test_reaps_come_in_program_order() -> None:
+    def f(x: Any) -> Any:
+        put(x, name="z")
+        jax.jit(lambda x: [put(x, name=n) for n in ("m", "b")])(x)
+        lax.scan(
+            lambda c, v: (put(c, "clobber", name="k"), put(v, "append", name="j")), x, floats(1)
+        )
+        lax.cond(
+            x > 0,
+            lambda: (put(x, name="q"), put(x, name="c")),
+            lambda: (put(-x, name="q"), put(-x, name="c")),
+        )
+        return put(x, name="a")
+
+    assert list(reap(f, tag=TAG)(jnp.float32(1))) == ["z", "m", "b", "k", "j", "q", "c", "a"]
+    assert "sow" not in primitives(reap(f, tag=TAG), jnp.float32(1))
