@@ -3,6 +3,8 @@
 The densities by hand use `jax.scipy.stats` and loops or broadcasting of their own, and nothing of the library.
 """
 
+# ruff: noqa: E501
+
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -45,7 +47,9 @@ class Case:
 
 def real(*shape: int) -> np.ndarray:
     """Numbers in (-2, 2) in no order, another set for each shape."""
-    return 2 * np.sin(np.arange(1.0, np.prod(shape, dtype=int) + 1) ** 2 + len(shape)).reshape(shape)
+    return 2 * np.sin(np.arange(1.0, np.prod(shape, dtype=int) + 1) ** 2 + len(shape)).reshape(
+        shape
+    )
 
 
 def positive(*shape: int) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Every misuse is an error that names the model or the site, what came, and what was expected."""
 
+# ruff: noqa: E501
+
 from typing import Any
 
 import jax
@@ -162,7 +164,8 @@ MODELS = {
     "too-many-arguments": (lambda: ppl.log_density(model)(GOOD, 3, 4), TypeError, "'model' cannot be called.*too many positional"),
     "missing-argument": (lambda: ppl.log_density(lambda key, x: x)({}), TypeError, "cannot be called.*'x'"),
     "unknown-keyword": (lambda: ppl.simulate(model)(KEY, length=3), TypeError, "'model' cannot be called.*'length'"),
-    "first-argument-is-data": (lambda: ppl.log_density(lambda x, key: ppl.sample(key, dist.Normal(x, 1.0), name="x"))({"x": 0.0}, KEY), TypeError, "."),
+    "key-comes-last": (lambda: ppl.simulate(lambda x, key: ppl.sample(key, dist.Normal(x, 1.0), name="x"))(1.0, KEY), TypeError, "simulate: expected one random key.*got 1.0.*function of a key"),
+    "arithmetic-with-the-key": (lambda: ppl.log_density(lambda x: x + 1.0)({}), TypeError, "key<fry>"),
     "no-function": (lambda: ppl.log_density(3.0)({}), TypeError, "3.0"),
     "no-function-unconstrain": (lambda: ppl.unconstrain(3.0), TypeError, "model, a function of a random key, got 3.0"),
     "while": (lambda: ppl.log_density(in_while)({"x": 0.0}), ValueError, "'x'.*while.*scan"),
@@ -212,4 +215,7 @@ def test_no_bijector_is_needed_without_unconstrain():
 
 
 def test_a_distribution_may_be_any_object():
-    assert ppl.log_density(lambda key: ppl.sample(key, Counted(0.0, Calls()), name="x"))({"x": 0.0}) < 0
+    assert (
+        ppl.log_density(lambda key: ppl.sample(key, Counted(0.0, Calls()), name="x"))({"x": 0.0})
+        < 0
+    )

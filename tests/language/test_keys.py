@@ -1,5 +1,7 @@
 """Keys: where a density is derived, sites that would share all their randomness are an error."""
 
+# ruff: noqa: E501
+
 import jax
 import jax.numpy as jnp
 import pytest
