@@ -64,7 +64,7 @@ class HMC(HamiltonianKernel):
     def step(self, key: jax.Array, state: State) -> tuple[State, HMCInfo]:
         """One transition from `state`."""
         layout, dynamics, point, seed = start(self, key, state)
-        accept, jitter = uniform(seed, jnp.arange(2)).astype(layout.dtype)
+        accept, jitter = uniform(seed, jnp.arange(2), layout.dtype)
         scale = 1 + jnp.asarray(self.step_size_jitter, layout.dtype) * (2 * jitter - 1)
         dynamics = dynamics._replace(step_size=scale * dynamics.step_size)
         end = lax.fori_loop(0, self.num_steps, lambda _, point: leapfrog(dynamics, point), point)

@@ -86,7 +86,8 @@ class NUTS(HamiltonianKernel):
         """One transition from `state`."""
         layout, dynamics, point, seed = start(self, key, state)
         walk = Walk(dynamics, point, seed, self._any_chain)
-        draws = uniform(seed, _DOUBLINGS + jnp.arange(2 * self.max_depth)).reshape(-1, 2)
+        counters = _DOUBLINGS + jnp.arange(2 * self.max_depth)
+        draws = uniform(seed, counters, layout.dtype).reshape(-1, 2)
         end = lax.while_loop(
             lambda trajectory: (trajectory.depth < self.max_depth) & trajectory.any_going,
             lambda trajectory: _double(walk, trajectory, draws),
@@ -94,7 +95,7 @@ class NUTS(HamiltonianKernel):
         )
         proposal, tally = end.proposal, end.tally
         info = NUTSInfo(
-            acceptance_rate=tally.sum_acceptance / tally.num_steps,
+            acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(layout.dtype),
             is_divergent=tally.is_divergent,
             energy=energy(point) + proposal.energy_change,
             num_steps=tally.num_steps,
@@ -133,7 +134,8 @@ def _double(walk: Walk, old: Trajectory, draws: jax.Array) -> Trajectory:
     side, choice = draws[old.depth]
     to_right = side < 0.5
     near, far = select(to_right, (old.right, old.left), (old.left, old.right))
-    step_size = jnp.where(to_right, 1, -1) * walk.dynamics.step_size
+    step_size = walk.dynamics.step_size
+    step_size = jnp.where(to_right, step_size, -step_size)
     outwards = walk._replace(dynamics=walk.dynamics._replace(step_size=step_size))
     new = grow(outwards, near, old.depth, len(draws), old.tally)
 
@@ -157,6 +159,6 @@ def _double(walk: Walk, old: Trajectory, draws: jax.Array) -> Trajectory:
         select(is_chosen, new.proposal, old.proposal),
         jnp.logaddexp(old.log_weight, new.log_weight),
         old.momentum_sum + new.momentum_sum,
-        old.num_joined + joins,
+        old.num_joined + joins.astype(jnp.int32),
         tally,
     )

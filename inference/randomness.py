@@ -44,9 +44,9 @@ def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]
     return x, y
 
 
-def uniform(seed: jax.Array, counter: jax.Array) -> jax.Array:
-    """A float32 in (0, 1) for each `counter`."""
-    return _open_unit(threefry(seed, counter)[0], jnp.float32)
+def uniform(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """A number in (0, 1), as fine as float32, for each `counter`."""
+    return _open_unit(threefry(seed, counter)[0], jnp.float32).astype(dtype)
 
 
 def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:

@@ -122,7 +122,7 @@ def grow(walk: Walk, edge: Point, depth: jax.Array, max_depth: int, tally: Tally
     zero = jnp.zeros_like(edge.log_density)
     tree = Subtree(
         jnp.int32(0),
-        jnp.float32(0.5),
+        zero + 0.5,
         walk.any_chain(tally.is_going),
         edge,
         Proposal(edge.position, edge.log_density, edge.gradient, zero),
@@ -158,13 +158,13 @@ def _add_leaf(walk: Walk, tree: Subtree, depth: jax.Array) -> Subtree:
     turns = _turns_within(checkpoints, index, end.momentum, momentum_sum)
     tally = Tally(
         tree.tally.sum_acceptance + jnp.where(is_going, jnp.exp(-jnp.maximum(change, 0)), 0),
-        tree.tally.num_steps + is_going,
+        tree.tally.num_steps + is_going.astype(jnp.int32),
         tree.tally.is_turning | (is_going & turns),
         tree.tally.is_divergent | (is_going & (change > DIVERGENCE_THRESHOLD)),
     )
     return Subtree(
         index + 1,
-        uniform(walk.seed, (1 << depth) + index + 1),
+        uniform(walk.seed, (1 << depth) + index + 1, change.dtype),
         walk.any_chain(tally.is_going),
         end,
         select(is_chosen, leaf, tree.proposal),

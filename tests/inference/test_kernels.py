@@ -1,0 +1,239 @@
+"""The protocol of kernels: every row of one table through every transformation."""
+
+import dataclasses
+import re
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+from inference import HMC, NUTS
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+
+SIZE = 7  # elements of a position
+DIAGONAL = np.linspace(0.5, 1.5, SIZE)
+DENSE = np.diag(DIAGONAL) + 0.1
+KERNELS = {
+    "HMC": HMC(step_size=0.3, num_steps=5),
+    "HMC, dense, jittered": HMC(
+        step_size=0.3, inverse_mass_matrix=DENSE, num_steps=5, step_size_jitter=0.2
+    ),
+    "NUTS, diagonal": NUTS(step_size=0.3, inverse_mass_matrix=DIAGONAL),
+    "NUTS, dense": NUTS(step_size=0.3, inverse_mass_matrix=DENSE, max_depth=4),
+}
+STEP = jax.jit(lambda kernel, key, state: kernel.step(key, state))  # compiled once for all tests
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+
+
+def log_density(data, x):
+    b = x["scope"]["b"]
+    return -0.5 * jnp.sum((x["a"] - b) ** 2) - 0.5 * (b - data) ** 2 - jnp.sum(jnp.cosh(x["c"]))
+
+
+def start_at(seed, dtype):
+    rng = np.random.default_rng(seed)
+    return {
+        "a": jnp.asarray(rng.normal(size=2), dtype),
+        "c": jnp.asarray(rng.normal(size=(2, 2)), dtype),
+        "scope": {"b": jnp.asarray(rng.normal(), dtype)},
+    }
+
+
+def make(row, dtype):
+    target = Partial(log_density, jnp.asarray(0.7, dtype))
+    return dataclasses.replace(KERNELS[row], log_density=target)
+
+
+@pytest.fixture(params=KERNELS)
+def kernel(request, float_dtype):
+    return make(request.param, float_dtype)
+
+
+@pytest.fixture(params=KERNELS)
+def kernel64(request, x64):
+    return make(request.param, jnp.float64)
+
+
+def starts(size, dtype):
+    return jax.tree.map(lambda *x: jnp.stack(x), *[start_at(i, dtype) for i in range(size)])
+
+
+def avals(tree):
+    return jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
+
+
+def assert_close(actual, expected, dtype="float64"):
+    tolerance = TOLERANCE[jnp.dtype(dtype).name]
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance),
+        actual,
+        expected,
+    )
+
+
+def test_step_keeps_the_state_and_has_scalar_info(kernel, float_dtype):
+    state = kernel.init(start_at(0, float_dtype))
+    value, gradient = jax.value_and_grad(kernel.log_density)(start_at(0, float_dtype))
+    assert_close((state.log_density, state.gradient), (value, gradient), float_dtype)
+    new, info = STEP(kernel, jax.random.key(0), state)
+    assert avals(new) == avals(state)
+    value, gradient = jax.value_and_grad(kernel.log_density)(new.position)
+    assert_close((new.log_density, new.gradient), (value, gradient), float_dtype)
+    assert all(jnp.shape(x) == () for x in info)
+    assert 0 < info.acceptance_rate <= 1
+    assert info.num_steps >= 1
+    assert not info.is_divergent
+
+
+def test_jit_is_eager(kernel64):
+    state = kernel64.init(start_at(0, jnp.float64))
+    eager = kernel64.step(jax.random.key(1), state)
+    assert_close(eager, STEP(kernel64, jax.random.key(1), state))
+
+
+@pytest.mark.parametrize("axis_name", [None, "chain"])
+def test_vmap_is_a_loop(kernel64, axis_name):
+    """Over keys, states and, as numbers are leaves, step sizes."""
+    keys, step_sizes = jax.random.split(jax.random.key(2), 5), jnp.linspace(0.1, 0.5, 5)
+    states = jax.vmap(kernel64.init)(starts(5, jnp.float64))
+
+    def step(step_size, key, state, axis_name=None):
+        tuned = dataclasses.replace(kernel64, step_size=step_size, axis_name=axis_name)
+        return STEP(tuned, key, state)
+
+    chains = [
+        step(*jax.tree.map(lambda x, i=i: x[i], (step_sizes, keys, states))) for i in range(5)
+    ]
+    expected = jax.tree.map(lambda *x: jnp.stack(x), *chains)
+    inside = jax.vmap(partial(step, axis_name=axis_name), axis_name="chain")
+    assert_close(jax.jit(inside)(step_sizes, keys, states), expected)
+
+
+def test_scan_is_a_loop(kernel64):
+    keys = jax.random.split(jax.random.key(3), 4)
+    state = kernel64.init(start_at(0, jnp.float64))
+    scanned = jax.jit(lambda s: jax.lax.scan(lambda s, key: kernel64.step(key, s), s, keys))(state)
+    infos = []
+    for key in keys:
+        state, info = STEP(kernel64, key, state)
+        infos.append(info)
+    assert_close(scanned, (state, jax.tree.map(lambda *x: jnp.stack(x), *infos)))
+
+
+def test_typed_and_legacy_keys_draw_the_same(kernel, float_dtype):
+    state = kernel.init(start_at(0, float_dtype))
+    typed, legacy, other = (
+        STEP(kernel, key, state)
+        for key in (jax.random.key(4), jax.random.PRNGKey(4), jax.random.key(5))
+    )
+    jax.tree.map(np.testing.assert_array_equal, typed, legacy)
+    assert not np.array_equal(other[0].position["a"], typed[0].position["a"])
+
+
+def test_density_is_traced_once_and_never_again_for_new_data(kernel, float_dtype):
+    num_traces = 0
+
+    def counted(data, x):
+        nonlocal num_traces
+        num_traces += 1
+        return log_density(data, x)
+
+    state = kernel.init(start_at(0, float_dtype))
+    for number in range(3):
+        target = Partial(counted, jnp.asarray(number, float_dtype))
+        new = dataclasses.replace(kernel, log_density=target, step_size=0.1 * (number + 1))
+        STEP.lower(new, jax.random.key(number), state)
+    assert num_traces == 1
+
+
+# Densities that are not finite beyond a wall, or whose gradient is not.
+WALLS = {
+    "-inf": lambda x: jnp.where(jnp.all(jnp.abs(x) < 0.5), 0.0, -jnp.inf),
+    "nan": lambda x: jnp.where(jnp.all(jnp.abs(x) < 0.5), 0.0, jnp.nan),
+    "inf": lambda x: jnp.where(jnp.all(jnp.abs(x) < 0.5), 0.0, jnp.inf),
+    "nan gradient": lambda x: jnp.sum(jnp.sqrt(jnp.maximum(0.5 - x, 0.0))),
+    "overflow": lambda x: -jnp.exp(400.0 * jnp.sum(x**2)),
+}
+
+
+def walled(number, x):
+    return jax.lax.switch(number, list(WALLS.values()), x)
+
+
+@pytest.mark.parametrize("number", range(len(WALLS)), ids=list(WALLS))
+@pytest.mark.parametrize("make", [HMC, NUTS])
+def test_states_stay_finite_and_the_trajectory_diverges(make, number):
+    kernel, divergences = make(Partial(walled, number), 1.0), 0
+    state = kernel.init(jnp.zeros(SIZE))
+    for number in range(10):
+        state, info = STEP(kernel, jax.random.key(number), state)
+        assert all(np.all(np.isfinite(x)) for x in state)
+        assert np.isfinite(info.energy)
+        assert 0 <= info.acceptance_rate <= 1
+        divergences += int(info.is_divergent)
+    assert divergences > 0
+
+
+def test_nuts_says_what_ended_its_trajectory(x64):
+    def target(x):
+        return -0.5 * jnp.sum(x**2)
+
+    def info_of(**settings):
+        kernel = NUTS(target, **settings)
+        return STEP(kernel, jax.random.key(0), kernel.init(jnp.zeros(3)))[1]
+
+    turned, truncated = info_of(step_size=0.5), info_of(step_size=0.01, max_depth=3)
+    assert (turned.is_truncated, truncated.is_truncated) == (False, True)
+    assert (truncated.depth, truncated.num_steps) == (3, 7)
+    diverged = info_of(step_size=1e3)
+    assert (diverged.is_divergent, diverged.depth, diverged.num_steps) == (True, 0, 1)
+
+
+@pytest.mark.parametrize("make", [HMC, NUTS])
+@pytest.mark.parametrize(
+    ("settings", "position", "error", "message"),
+    [
+        ({}, jnp.zeros(2), ValueError, "has no log_density; give it one"),
+        ({"log_density": jnp.sin}, jnp.zeros(2), ValueError, "shape (2,); it must return a scalar"),
+        (
+            {"log_density": lambda x: 0.0},
+            {"n": jnp.arange(3)},
+            TypeError,
+            "position['n'] has dtype int32; a position is a pytree of floating-point arrays",
+        ),
+        ({"log_density": lambda x: 0.0}, {}, ValueError, "no element to move"),
+        (
+            {"log_density": jnp.sum, "inverse_mass_matrix": jnp.ones(3)},
+            jnp.zeros(2),
+            ValueError,
+            "inverse_mass_matrix has shape (3,); the position has 2 elements",
+        ),
+        (
+            {"log_density": jnp.sum, "step_size": jnp.ones(3)},
+            jnp.zeros(2),
+            ValueError,
+            "step_size must be a scalar, got shape (3,)",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(make, settings, position, error, message):
+    kernel = make(**settings)
+    with pytest.raises(error, match=re.escape(message)):
+        kernel.step(jax.random.key(0), kernel.init(position))
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (NUTS, {"max_depth": 0}, "max_depth must be an integer from 1 to 24, got 0"),
+        (NUTS, {"max_depth": 2.0}, "max_depth must be an integer from 1 to 24, got 2.0"),
+        (HMC, {"num_steps": 0}, "num_steps must be a positive integer, got 0"),
+    ],
+)
+def test_static_settings_are_checked_when_made(make, settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        make(**settings)

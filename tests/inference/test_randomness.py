@@ -1,0 +1,50 @@
+"""The generator, against JAX's own; its numbers, against their distributions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+
+from inference.randomness import normal, seed_of, threefry, uniform
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+
+
+def test_threefry_is_that_of_jax():
+    key = jax.random.key(7)
+    counters = [0, 1, 77, 2**31, 2**32 - 1]
+    ours = np.stack(threefry(seed_of(key), jnp.array(counters, jnp.uint32)), -1)
+    expected = [jax.random.key_data(jax.random.fold_in(key, np.uint32(c))) for c in counters]
+    np.testing.assert_array_equal(ours, expected)
+
+
+def test_seed_is_of_the_words_of_typed_and_legacy_keys():
+    typed, legacy = jax.random.key(3), jax.random.PRNGKey(3)
+    np.testing.assert_array_equal(seed_of(typed), legacy)
+    np.testing.assert_array_equal(seed_of(legacy), legacy)
+    longer = jax.random.key(3, impl="rbg")
+    words = jax.random.key_data(longer)
+    np.testing.assert_array_equal(seed_of(longer), words[:2] ^ words[2:])
+
+
+def test_uniform_is_uniform_in_the_open_interval():
+    u = uniform(seed_of(jax.random.key(0)), jnp.arange(1 << 18), jnp.float32)
+    assert u.dtype == jnp.float32
+    assert 0 < u.min() < 1e-4
+    assert 1 - 1e-4 < u.max() < 1
+    assert st.kstest(u, "uniform").pvalue > 1e-4
+
+
+def test_normal_is_normal(float_dtype):
+    z = normal(seed_of(jax.random.key(0)), 1 << 18, float_dtype)
+    assert z.dtype == float_dtype
+    assert st.kstest(z, "norm").pvalue > 1e-4
+    assert st.pearsonr(z[1:], z[:-1]).pvalue > 1e-4
+    others = normal(seed_of(jax.random.key(1)), 1 << 18, float_dtype)
+    assert st.pearsonr(z, others).pvalue > 1e-4
+
+
+def test_normal_uses_the_whole_mantissa(x64):
+    z = np.asarray(normal(seed_of(jax.random.key(0)), 1000, jnp.float64))
+    assert np.mean(z == z.astype(np.float32)) < 0.01
