@@ -1,4 +1,4 @@
-"""What the tests of the language share: comparison at a stated tolerance, and counts of tracings."""
+"""What the tests of the language share: comparison at a tolerance, and counts of tracings."""
 
 import dataclasses
 from collections.abc import Callable
@@ -15,7 +15,7 @@ CLOSE = {"float64": 1e-10, "float32": 1e-5}
 
 
 def assert_close(actual: Any, expected: Any, dtype: str = "float64") -> None:
-    """Equal structure and shapes; leaves as near as `dtype` allows, relative to their largest number."""
+    """Equal structure and shapes; leaves as near as `dtype` allows, relative to their maximum."""
     assert jax.tree.structure(actual) == jax.tree.structure(expected), (actual, expected)
     for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
         a, e = np.asarray(a), np.asarray(e)

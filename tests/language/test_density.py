@@ -58,7 +58,7 @@ def test_float32(case):
 
 
 def test_cond_on_a_mapped_predicate(x64):
-    """`vmap` makes the cond a selection: still one site for each element, of its branch's family."""
+    """`vmap` makes the cond a selection: one site for each element, of its branch's family."""
 
     def model(key, x):
         def one(key, x):

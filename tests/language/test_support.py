@@ -19,6 +19,7 @@ import distributions as dist
 import ppl
 from distributions import constraints
 
+from .cases import EFFECTS, SCHOOLS, SIGMA, eight_schools
 from .checks import assert_close
 
 tfd = tfp.distributions
@@ -114,6 +115,15 @@ def test_one_element_outside_under_vmap_and_scan(family):
         assert value == -jnp.inf
         expected = jnp.where(x > 0, jnp.stack([2 / rate - x, 1 / x - rate]), 0.0)
         assert_close(jnp.sort(gradient), jnp.sort(expected.ravel()), "float32")
+
+
+@pytest.mark.parametrize("tau", [-1.0, 0.0])
+def test_value_outside_that_is_a_parameter_behind(tau):
+    """A scale that is not positive: the sites that it is the scale of must not turn -inf into NaN."""
+    values = {**SCHOOLS, "y": EFFECTS, "tau": tau}
+    value, gradient = value_and_gradient(ppl.log_density(eight_schools), values, (SIGMA,))
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient).any()
 
 
 def test_observed_outside(x64):
