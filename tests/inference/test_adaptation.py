@@ -1,0 +1,119 @@
+"""Dual averaging, windows and Welford's recurrence, each against its definition."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inference.adaptation import (
+    adapt,
+    adaptation_init,
+    dual_averaging_init,
+    dual_averaging_update,
+    schedule,
+    welford_covariance,
+    welford_init,
+    welford_update,
+)
+
+pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
+
+
+# Stan Reference Manual, HMC algorithm parameters: 75, then windows of 25, 50, 100, ..., then 50.
+@pytest.mark.parametrize(
+    ("num_warmup", "slow", "ends"),
+    [
+        (1000, (75, 950), [100, 150, 250, 450, 950]),
+        (2000, (75, 1950), [100, 150, 250, 450, 850, 1950]),
+        (500, (75, 450), [100, 150, 250, 450]),
+        (150, (75, 100), [100]),
+        (100, (15, 90), [90]),
+        (20, (3, 18), [18]),
+        (19, (19, 19), []),
+        (0, (0, 0), []),
+    ],
+)
+def test_schedule_is_that_of_stan(num_warmup, slow, ends):
+    plan = schedule(num_warmup)
+    assert plan.num_warmup == num_warmup
+    assert (plan.slow_start, plan.slow_stop) == slow
+    assert [end for end in plan.window_ends if end] == ends
+    assert jax.tree.map(np.shape, plan) == jax.tree.map(np.shape, schedule(1000))
+
+
+def test_dual_averaging_by_hand():
+    state = dual_averaging_init(jnp.asarray(0.5))
+    # Hoffman and Gelman (2014), algorithm 5, with t0 = 10, gamma = 0.05, kappa = 0.75.
+    error, log_average, center = 0.0, np.log(0.5), np.log(10 * 0.5)
+    for t, acceptance_rate in enumerate([1.0, 0.0, 0.93, 0.6], start=1):
+        state = dual_averaging_update(state, jnp.asarray(acceptance_rate), 0.8)
+        error = (1 - 1 / (t + 10)) * error + (0.8 - acceptance_rate) / (t + 10)
+        log_step_size = center - np.sqrt(t) / 0.05 * error
+        log_average = t**-0.75 * log_step_size + (1 - t**-0.75) * log_average
+        np.testing.assert_allclose(state.log_step_size, log_step_size, rtol=1e-12)
+        np.testing.assert_allclose(state.log_average, log_average, rtol=1e-12)
+
+
+def test_dual_averaging_finds_the_step_size_of_the_target():
+    def update(state, _):
+        acceptance_rate = jnp.exp(-jnp.exp(state.log_step_size))  # 0.8 at log(1 / 0.8)
+        return dual_averaging_update(state, acceptance_rate, 0.8), None
+
+    state, _ = jax.lax.scan(update, dual_averaging_init(jnp.asarray(30.0)), length=1000)
+    np.testing.assert_allclose(jnp.exp(state.log_step_size), np.log(1 / 0.8), rtol=1e-3)
+    # The average still remembers t**-0.75 of the way from a first step that was 100 times too long.
+    np.testing.assert_allclose(jnp.exp(state.log_average), np.log(1 / 0.8), rtol=0.05)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_welford_is_the_sample_covariance(is_dense):
+    rng = np.random.default_rng(0)
+    draws = 1e3 + rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3))
+    expected = np.cov(draws.T) if is_dense else np.var(draws, axis=0, ddof=1)
+    state = welford_init(jnp.zeros(3), jnp.zeros_like(expected))
+    for draw in draws:
+        state = welford_update(state, jnp.asarray(draw))
+    np.testing.assert_allclose(state.mean, draws.mean(0), rtol=1e-12)
+    plain = welford_covariance(state, regularize=False)
+    np.testing.assert_allclose(plain, expected, rtol=1e-10)
+    unit = np.eye(3) if is_dense else np.ones(3)
+    regular = 50 / 55 * expected + 1e-3 * 5 / 55 * unit
+    np.testing.assert_allclose(welford_covariance(state), regular, rtol=1e-10)
+
+
+def test_a_covariance_of_nothing_is_the_regulariser():
+    state = welford_init(jnp.zeros(2), jnp.zeros(2))
+    np.testing.assert_allclose(welford_covariance(state), 1e-3)
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_windows_renew_the_mass_matrix_and_the_end_fixes_the_step_size(is_dense):
+    num_warmup, rng = 150, np.random.default_rng(1)
+    draws = jnp.asarray(rng.normal(size=(num_warmup, 2)) * [1.0, 5.0])
+    rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
+    metric = jnp.eye(2) if is_dense else jnp.ones(2)
+    plan = schedule(num_warmup)
+    initial = adaptation_init(jnp.asarray(0.1), metric)
+
+    def iterate(state, now):
+        state = adapt(plan, now[0], state, now[1], now[2], 0.8)
+        return state, state
+
+    _, states = jax.lax.scan(
+        iterate, initial, (jnp.arange(num_warmup, dtype=jnp.int32), draws, rates)
+    )
+    matrices = np.asarray(states.inverse_mass_matrix)
+    window = np.asarray(draws[75:100])
+    covariance = np.cov(window.T) if is_dense else np.var(window, axis=0, ddof=1)
+    unit = np.eye(2) if is_dense else np.ones(2)
+    np.testing.assert_array_equal(matrices[98], metric)
+    np.testing.assert_allclose(matrices[99], (25 * covariance + 5e-3 * unit) / 30, rtol=1e-10)
+    np.testing.assert_array_equal(matrices[-1], matrices[99])
+    factors = np.asarray(states.inverse_mass_factor[-1])
+    square = factors @ factors.T if is_dense else factors**2
+    np.testing.assert_allclose(square, matrices[-1], rtol=1e-10)
+    # Averaging starts anew at the window's end, from its average.
+    expected = dual_averaging_init(states.step_size[99])
+    for rate in rates[100:]:
+        expected = dual_averaging_update(expected, rate, 0.8)
+    np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)

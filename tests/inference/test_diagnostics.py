@@ -1,0 +1,104 @@
+"""Diagnostics against ArviZ, of whichever version is installed."""
+
+import arviz
+import numpy as np
+import pytest
+
+from inference import diagnostics
+
+RNG = np.random.default_rng(0)
+
+
+def autoregression(num_chains, num_draws, coefficient):
+    draws = RNG.normal(size=(num_chains, num_draws))
+    for t in range(1, num_draws):
+        draws[:, t] += coefficient * draws[:, t - 1]
+    return draws
+
+
+DRAWS = {
+    "independent": RNG.normal(size=(4, 1000)),
+    "odd number": RNG.normal(size=(3, 101)),
+    "correlated": autoregression(4, 500, 0.9),
+    "anticorrelated": autoregression(4, 501, -0.6),
+    "random walks": autoregression(4, 400, 1.0),
+    "chains apart": autoregression(4, 300, 0.5) + np.arange(4.0)[:, None],
+    "one chain": autoregression(1, 400, 0.3),
+    "heavy tails": RNG.standard_cauchy((4, 700)),
+    "large numbers": 1e6 + RNG.normal(size=(4, 200)),
+    "ties": RNG.poisson(3.0, size=(4, 333)).astype(float),
+    "two values": RNG.choice([-1.0, 1.0], size=(4, 200)),
+    "constant": np.ones((4, 100)),
+    "constant chains": np.repeat(np.arange(4.0)[:, None], 100, 1),
+    "one constant chain": np.vstack([np.ones(100), RNG.normal(size=(3, 100))]),
+    "nan": np.where(RNG.uniform(size=(4, 100)) < 0.01, np.nan, RNG.normal(size=(4, 100))),
+    "infinite": np.where(RNG.uniform(size=(4, 100)) < 0.01, np.inf, RNG.normal(size=(4, 100))),
+} | {f"{n} draws": RNG.normal(size=(2, n)) for n in range(3, 11)}
+
+
+def in_arviz(name, draws):
+    """The statistic of one scalar by ArviZ 0.x or 1.x."""
+    kind, _, method = name.partition("_")
+    settings = {"method": method, "prob": {"tail": (0.05, 0.95), "quantile": 0.05}.get(method)}
+    settings = {key: value for key, value in settings.items() if value} if method else {}
+    if not arviz.__version__.startswith("0."):
+        from arviz_stats.base import array_stats
+
+        settings |= {"chain_axis": 0, "draw_axis": 1}
+        return getattr(array_stats, kind)(draws, **settings)
+    return getattr(arviz, kind)(draws, **settings)
+
+
+OURS = {
+    "rhat": diagnostics.rhat,
+    "ess_bulk": diagnostics.ess_bulk,
+    "ess_tail": diagnostics.ess_tail,
+    "ess_mean": diagnostics.ess_mean,
+    "mcse_mean": diagnostics.mcse_mean,
+    "mcse_sd": diagnostics.mcse_sd,
+    "mcse_quantile": lambda draws: diagnostics.mcse_quantile(draws, 0.05),
+}
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # ArviZ's
+@pytest.mark.filterwarnings("ignore:divide by zero encountered:RuntimeWarning")
+@pytest.mark.parametrize("statistic", OURS)
+@pytest.mark.parametrize("name", DRAWS)
+def test_equal_to_arviz(name, statistic):
+    expected = in_arviz(statistic, DRAWS[name])
+    np.testing.assert_allclose(OURS[statistic](DRAWS[name]), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("statistic", OURS)
+def test_many_scalars_are_one_by_one(statistic):
+    draws = RNG.normal(size=(3, 50, 2, 3)).astype(np.float32)
+    draws[0, 0, 1, 2] = np.nan
+    together = OURS[statistic](draws)
+    assert together.shape == (2, 3)
+    assert together.dtype == np.float64
+    for index in np.ndindex(2, 3):
+        alone = OURS[statistic](draws[(..., *index)])
+        np.testing.assert_allclose(together[index], alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("statistic", OURS)
+def test_no_scalar_is_no_answer(statistic):
+    assert OURS[statistic](np.zeros((4, 10, 0))).shape == (0,)
+
+
+def test_blocks_do_not_show(monkeypatch):
+    draws = RNG.normal(size=(2, 20, 7))
+    whole = diagnostics.rhat(draws)
+    monkeypatch.setattr(diagnostics, "_BLOCK", 80)
+    np.testing.assert_array_equal(diagnostics.rhat(draws), whole)
+
+
+def test_draws_need_chains():
+    with pytest.raises(ValueError, match=r"shape \(chain, draw, \*shape\), got \(10,\)"):
+        diagnostics.rhat(np.zeros(10))
+
+
+def test_ebfmi_by_hand():
+    energy = np.array([[1.0, 3.0, 2.0, 5.0], [0.0, 1.0, 0.0, 1.0]])
+    expected = [(4 + 1 + 9) / 3 / np.var(energy[0], ddof=1), 1 / np.var(energy[1], ddof=1)]
+    np.testing.assert_allclose(diagnostics.ebfmi(energy), expected, rtol=1e-12)
