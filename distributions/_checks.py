@@ -72,11 +72,9 @@ def _check_increasing(distribution: Family) -> None:
 
 
 def _is_real(value: Any) -> bool:
-    try:
-        dtype = jnp.result_type(value)
-    except (TypeError, ValueError):
-        return False
-    return any(jnp.issubdtype(dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
+    if not hasattr(value, "dtype"):
+        return isinstance(value, bool | int | float)
+    return any(jnp.issubdtype(value.dtype, kind) for kind in (jnp.bool_, jnp.integer, jnp.floating))
 
 
 def _offender(value: Any, valid: np.ndarray) -> str:
@@ -87,6 +85,9 @@ def _offender(value: Any, valid: np.ndarray) -> str:
     if array.ndim <= valid.ndim:
         array = np.broadcast_to(array, valid.shape)
     index = tuple(np.argwhere(~valid)[0].tolist())
-    entry = np.array2string(array[index], threshold=9, precision=6, separator=", ")
-    entry = " ".join(entry.split())
-    return f"{entry} at index {index}" if index else entry
+    entry = array[index]
+    shown = (
+        np.array2string(entry, threshold=9, precision=6, separator=", ") if entry.ndim else entry
+    )
+    at = f" at index {index}" if index else ""
+    return " ".join(str(shown).split()) + at

@@ -189,14 +189,19 @@ class Family(Distribution):
 
         split = len(arguments) - len(self._parameters)
         pairs = zip(self._parameters, arguments[split:], strict=True)
-        given = {p.name: jnp.asarray(value) for p, value in pairs if value is not None}
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            distribution = getattr(tfp.distributions, self._row.tfp)(**given)
-            if name != "sample":
-                return getattr(distribution, name)(*arguments[:split])
+        given = {p: jnp.asarray(value) for p, value in pairs if value is not None}
+        if name == "sample":
+            # Parameters of the full batch shape: one draw of TFP's distribution is then all of ours.
             key, shape, _ = arguments[:split]
-            inner = len(distribution.batch_shape) + len(distribution.event_shape)
-            return distribution.sample(shape[: len(shape) - inner], seed=key)
+            batch = shape[: len(shape) - len(self.event_shape)]
+            events = {p: value.shape[value.ndim - p.event_ndims :] for p, value in given.items()}
+            given = {p: jnp.broadcast_to(value, batch + events[p]) for p, value in given.items()}
+        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+            make = getattr(tfp.distributions, self._row.tfp)
+            distribution = make(**{p.name: value for p, value in given.items()})
+            if name == "sample":
+                return distribution.sample(seed=key)
+            return getattr(distribution, name)(*arguments[:split])
 
 
 def _as_integer(value: ArrayLike) -> Array:

@@ -161,6 +161,6 @@ class MixtureSameFamily(Distribution):
 
 def _log_sum_exp(x: Array) -> Array:
     """Along the last axis; the gradient is zero where every entry is `-inf`."""
-    possible = (x > -jnp.inf).any(-1)
-    safe = jnp.where(possible[..., None], x, 0)
-    return jnp.where(possible, jax.nn.logsumexp(safe, axis=-1), jnp.asarray(-jnp.inf, x.dtype))
+    impossible = (x == -jnp.inf).all(-1)
+    total = jax.nn.logsumexp(jnp.where(impossible[..., None], 0, x), axis=-1)
+    return jnp.where(impossible, -jnp.inf, total)

@@ -11,14 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from jax.scipy import special as jsp
 
 LOG_TWO = math.log(2)
 LOG_PI = math.log(math.pi)
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-_ROOT_HALF = math.sqrt(0.5)
-_GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)
+# Nodes and weights for the integral from 0 to 1.
+_GAUSS_LEGENDRE = tuple(
+    0.5 * (x + y) for x, y in zip(np.polynomial.legendre.leggauss(40), (1, 0), strict=True)
+)
 
 # Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
@@ -42,7 +43,7 @@ def x_log1m_y(x: Array, y: Array) -> Array:
     return jnp.where(x == 0, 0, jnp.where(x == 0, 1, x) * log)
 
 
-def stirling_error(x: Array) -> Array:
+def _stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
     y = 1 / (x * x)
     total = jnp.zeros_like(x)
@@ -53,49 +54,41 @@ def stirling_error(x: Array) -> Array:
 
 @jax.jit
 def log_beta(a: Array, b: Array) -> Array:
-    """`log B(a, b)` for positive `a` and `b`: log-gammas of large numbers do not cancel."""
-    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
-    p, q = jnp.maximum(small, 8), jnp.maximum(large, 8)
-    log_p, log_q = jnp.log(p / (p + q)), -jnp.log1p(p / q)
-    both = LOG_SQRT_TWO_PI - 0.5 * jnp.log(q) + (p - 0.5) * log_p + q * log_q
-    both = both + stirling_error(p) + stirling_error(q) - stirling_error(p + q)
-    s = jnp.minimum(small, 8)
-    one = lax.lgamma(s) + s - s * jnp.log(s + q) - (q - 0.5) * jnp.log1p(s / q)
-    one = one + stirling_error(q) - stirling_error(s + q)
-    r = jnp.minimum(large, 8)
-    none = lax.lgamma(s) + lax.lgamma(r) - lax.lgamma(s + r)
-    return jnp.where(large < 8, none, jnp.where(small < 8, one, both))
+    """`log B(a, b)` for positive `a` and `b`: log-gammas of large numbers do not cancel.
 
-
-def erfcx(x: Array) -> Array:
-    """The scaled complementary error function `exp(x^2) erfc(x)` for `x >= 0`.
-
-    Far out it is the asymptotic series: JAX 0.10's function is 0 there in a narrow window where
-    `erfc` underflows.
+    Both below 8, it is the sum of log-gammas; otherwise Stirling's formula takes the place of those
+    of large numbers, and its logarithms are combined. Functions of several arguments are evaluated
+    on a stack of them: less to compile.
     """
-    x = jnp.asarray(x)
-    far = 20 if x.dtype == jnp.float64 else 6
-    y = jnp.maximum(x, far)
-    total = jnp.ones_like(y)
-    for k in range(8, 0, -1):
-        total = 1 - (2 * k - 1) / (2 * y * y) * total
-    return jnp.where(x < far, jsp.erfcx(jnp.minimum(x, far)), total / (y * math.sqrt(math.pi)))
+    a, b = jnp.broadcast_arrays(a, b)
+    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
+    s, r = jnp.minimum(small, 8), jnp.minimum(large, 8)
+    p, q = jnp.maximum(small, 8), jnp.maximum(large, 8)
+    gamma_s, gamma_r, gamma_sr = lax.lgamma(jnp.stack([s, r, s + r]))
+    error_p, error_q, error_pq, error_sq = _stirling_error(jnp.stack([p, q, p + q, s + q]))
+    log_pq, log_sq = jnp.log1p(jnp.stack([p / q, s / q]))
+    neither = gamma_s + gamma_r - gamma_sr
+    one = gamma_s + s - s * (jnp.log(q) + log_sq) - (q - 0.5) * log_sq + error_q - error_sq
+    both = LOG_SQRT_TWO_PI - 0.5 * jnp.log(q) + (p - 0.5) * (jnp.log(p / q) - log_pq) - q * log_pq
+    both = both + error_p + error_q - error_pq
+    return jnp.where(large < 8, neither, jnp.where(small < 8, one, both))
 
 
 def _tail(a: Array, b: Array) -> Array:
-    """`log integral_a^b exp((a^2 - t^2) / 2) dt` for `0 <= a < b`, `b` finite or not."""
-    narrow = (b - a) * jnp.maximum(a, 1) < 1
-    half = jnp.where(narrow, 0.5 * (b - a), 0.5)
-    decay = jnp.where(narrow, a, 0)
-    quadrature = jnp.zeros_like(half)
-    for node, weight in zip(*(c.tolist() for c in _GAUSS_LEGENDRE), strict=True):
-        u = half * (1 + node)
-        quadrature = quadrature + weight * jnp.exp(-u * (decay + 0.5 * u))
-    beyond = ~narrow & (b < jnp.inf)
-    c = jnp.where(beyond, b, a + 1)
-    rest = jnp.where(beyond, jnp.exp(-0.5 * (c - a) * (c + a)) * erfcx(c * _ROOT_HALF), 0)
-    wide = math.sqrt(math.pi / 2) * (erfcx(a * _ROOT_HALF) - rest)
-    return jnp.where(narrow, jnp.log(half * quadrature), jnp.log(wide))
+    """`integral_a^b exp((a^2 - t^2) / 2) dt` for `0 <= a < b`, `b` finite or not.
+
+    Gauss-Legendre quadrature up to `b` or to where the integrand has fallen to `exp(-40)`.
+    """
+    width = jnp.minimum(b - a, 80 / (a + jnp.sqrt(a * a + 80)))[..., None]
+    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in _GAUSS_LEGENDRE)
+    u = width * nodes
+    return jnp.sum(width * weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
+
+
+def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
+    """`erf(a / sqrt 2)` and `erf(b / sqrt 2)`."""
+    below, above = lax.erf(jnp.stack([a, b]) * math.sqrt(0.5))
+    return below, above
 
 
 @jax.jit
@@ -103,35 +96,34 @@ def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
     """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, finite or not.
 
     The anchor is the point of the interval that is nearest to 0: far out in a tail the large term
-    `anchor^2 / 2` can then be subtracted where it cancels exactly. Narrow intervals are integrated
-    by Gauss-Legendre quadrature, wide ones by scaled complementary error functions.
+    `anchor^2 / 2` can then be subtracted where it cancels exactly.
     """
-    across = (a < 0) & (b > 0)
-    left = b <= 0
+    a, b = jnp.broadcast_arrays(a, b)
+    across, left = (a < 0) & (b > 0), b <= 0
     near, far = jnp.where(left, -b, a), jnp.where(left, -a, b)
     tail = _tail(jnp.where(across, 0, near), jnp.where(across, 1, far))
-    centre = math.sqrt(math.pi / 2) * (lax.erf(b * _ROOT_HALF) - lax.erf(a * _ROOT_HALF))
-    log_centre = jnp.log(jnp.where(across, centre, 1))
-    return jnp.where(across, 0, jnp.where(left, b, a)), jnp.where(across, log_centre, tail)
+    below, above = _erf_between(a, b)
+    centre = math.sqrt(math.pi / 2) * (above - below)
+    anchor = jnp.where(across, 0, jnp.where(left, b, a))
+    return anchor, jnp.log(jnp.where(across, centre, tail))
 
 
-def _far_tail(u: Array, a: Array, b: Array) -> Array:
-    """`truncated_normal_quantile` for large positive `a`.
+def _tail_quantile(u: Array, a: Array, b: Array) -> Array:
+    """`truncated_normal_quantile` for `a >= 2`.
 
-    A start that is exact for the density `t exp(-t^2 / 2)`, then two steps of Newton's method on
-    the log mass above the point; what is left is below the rounding of float64.
+    A start that is exact for the density `t exp(-t^2 / 2)`, then Newton's method on the log mass
+    above the point: what three steps leave is below the rounding of float64.
     """
+    log_mass = jnp.log(_tail(a, b))
     bounded = b < jnp.inf
-    c = jnp.where(bounded, b, a + 1)
-    decay = jnp.exp(-0.5 * (c - a) * (c + a))
-    start = jnp.log1p(-u * (1 - jnp.where(bounded, decay, 0)))
-    mills = erfcx(a * _ROOT_HALF)
-    target = jnp.log1p(-u * (1 - jnp.where(bounded, decay * erfcx(c * _ROOT_HALF) / mills, 0)))
-    w = jnp.sqrt(a * a - 2 * start)
-    for _ in range(2):
-        scaled = erfcx(w * _ROOT_HALF)
-        excess = jnp.log(scaled / mills) - 0.5 * (w - a) * (w + a) - target
-        w = w + excess * math.sqrt(math.pi / 2) * scaled
+    c = jnp.where(bounded, b, a)
+    decay = jnp.where(bounded, jnp.exp(-0.5 * (c - a) * (c + a)), 0)
+    w = jnp.sqrt(a * a - 2 * jnp.log1p(-u * (1 - decay)))
+    target = jnp.log1p(-u) + log_mass
+    for _ in range(3):
+        above = jnp.maximum(_tail(w, b), jnp.finfo(w.dtype).tiny)
+        step = above * (jnp.log(above) - 0.5 * (w - a) * (w + a) - target)
+        w = jnp.clip(w + step, a, b)
     return w
 
 
@@ -139,21 +131,16 @@ def _far_tail(u: Array, a: Array, b: Array) -> Array:
 def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`.
 
-    Either bound may be infinite. The interval is mirrored to the side where the distribution
-    function is precise.
+    Either bound may be infinite. The inverse error function serves intervals that reach within 2 of
+    0, and Newton's method all others.
     """
-    mirrored = a + b > 0
-    low, high = jnp.where(mirrored, -b, a), jnp.where(mirrored, -a, b)
-    u = jnp.where(mirrored, 1 - u, u)
-    far = high < -5
-    below, above = jsp.ndtr(low), jsp.ndtr(jnp.where(far, 0, high))
-    near_z = jsp.ndtri(
-        jnp.clip(
-            below + u * (above - below), jnp.finfo(u.dtype).tiny, 1 - jnp.finfo(u.dtype).epsneg
-        )
-    )
-    far_z = -_far_tail(
-        jnp.where(far, 1 - u, 0.5), jnp.where(far, -high, 5), jnp.where(far, -low, 6)
-    )
-    z = jnp.where(far, far_z, near_z)
-    return jnp.where(mirrored, -z, z)
+    u, a, b = jnp.broadcast_arrays(u, a, b)
+    left = b < -2
+    far = left | (a > 2)
+    below, above = _erf_between(jnp.where(far, -1, a), jnp.where(far, 1, b))
+    limit = 1 - jnp.finfo(u.dtype).epsneg
+    centre = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
+    near, end = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
+    tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
+    return jnp.where(far, jnp.where(left, -tail, tail), centre)

@@ -1,0 +1,152 @@
+"""Log densities: equal to scipy's, -inf outside of the support, the same under transformations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+from tests.distributions.cases import CASES, Case, log_probs
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+bounded_case = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.outside], ids=lambda case: case.name
+)
+
+
+@jax.jit
+def score(d, value):
+    return d.log_prob(value)
+
+
+@jax.jit
+def score_and_gradients(d, value):
+    total = lambda d, value: d.log_prob(value).sum()  # noqa: E731
+    return d.log_prob(value), jax.grad(total, (0, 1), allow_int=True)(d, value)
+
+
+def floats(tree):
+    return [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+
+@every_case
+def test_log_prob_is_scipys_and_its_gradient_finite(case: Case, float_dtype):
+    values = case.values(float_dtype)
+    expected = log_probs(case.truth(float_dtype), np.asarray(values))
+    log_prob, gradients = score_and_gradients(case.build(float_dtype), values)
+    assert log_prob.dtype == float_dtype
+    tolerance = 1e-10 if float_dtype == np.float64 else case.tolerance32
+    np.testing.assert_allclose(log_prob, expected, rtol=tolerance, atol=tolerance)
+    assert all(np.isfinite(g).all() for g in floats(gradients))
+
+
+@every_case
+def test_gradient_is_the_limit_of_differences(case: Case, x64):
+    """Along the direction that moves the value and each parameter, zeros and infinities apart."""
+    at = case.build(float), case.values(float)
+    leaves, treedef = jax.tree.flatten(at)
+    ways = [(np.asarray(x) != 0) & np.isfinite(x) & (np.asarray(x).dtype == float) for x in leaves]
+
+    def total(step):
+        moved = [
+            np.where(way, x + step, x) if way.any() else x
+            for x, way in zip(leaves, ways, strict=True)
+        ]
+        return score(*jax.tree.unflatten(treedef, moved)).sum()
+
+    gradients = jax.tree.leaves(score_and_gradients(*at)[1])
+    slope = sum(
+        np.asarray(g)[way].sum() for g, way in zip(gradients, ways, strict=True) if way.any()
+    )
+    np.testing.assert_allclose(slope, (total(1e-6) - total(-1e-6)) / 2e-6, rtol=1e-5, atol=1e-6)
+
+
+@bounded_case
+def test_outside_of_the_support(case: Case):
+    d = case.build()
+    for event in case.outside:
+        value = jnp.broadcast_to(jnp.asarray(event, np.float32), case.inside.shape)
+        log_prob, gradients = score_and_gradients(d, value)
+        assert (log_prob == -np.inf).all(), event
+        assert all((g == 0).all() for g in floats(gradients)), event
+        assert not d.support.check(value).any(), event
+
+
+@every_case
+def test_nan_has_no_finite_density(case: Case):
+    d = case.build()
+    log_prob, _ = score_and_gradients(d, jnp.full(case.inside.shape, jnp.nan, np.float32))
+    assert (np.isnan(log_prob) if d.support.is_unrestricted else log_prob == -np.inf).all()
+
+
+@every_case
+def test_eager_is_jitted(case: Case, x64):
+    d, values = case.build(float), case.values(float)
+    np.testing.assert_allclose(d.log_prob(values), score(d, values), rtol=1e-12, atol=1e-12)
+
+
+@every_case
+def test_vmap_over_leaves_is_the_batch(case: Case, x64):
+    """Leaves taken apart, mapped and put together inside `vmap`, as a mapped site does it."""
+    d, values = case.build(float), case.values(float)
+    leaves, treedef = jax.tree.flatten(d)
+    factors = np.array([1.0, 0.75, 0.5])
+    many = [jnp.stack([scaled(leaf, f) for f in factors]) for leaf in leaves]
+
+    def one(*leaves):
+        inner = jax.tree.unflatten(treedef, leaves)
+        assert (inner.batch_shape, inner.event_shape) == (d.batch_shape, d.event_shape)
+        assert inner.dtype == d.dtype
+        return inner.log_prob(values)
+
+    mapped = jax.jit(jax.vmap(one))(*many)
+    for i in range(len(factors)):
+        alone = score(jax.tree.unflatten(treedef, [leaf[i] for leaf in many]), values)
+        np.testing.assert_allclose(mapped[i], alone, rtol=1e-12, atol=1e-12)
+
+
+def scaled(leaf, factor):
+    return leaf if jnp.issubdtype(jnp.result_type(leaf), jnp.integer) else leaf * factor
+
+
+def test_values_broadcast_with_the_batch():
+    d = dist.Normal(jnp.zeros((3, 1)), jnp.ones(4))
+    assert d.batch_shape == (3, 4)
+    assert d.log_prob(0.0).shape == (3, 4)
+    assert d.log_prob(jnp.zeros((5, 1, 4))).shape == (5, 3, 4)
+    e = dist.Dirichlet(jnp.ones((2, 3)))
+    assert e.log_prob(jnp.full(3, 1 / 3)).shape == (2,)
+    assert e.log_prob(jnp.full((5, 1, 3), 1 / 3)).shape == (5, 2)
+
+
+MISFITS = [
+    (
+        lambda: dist.Normal(0.0, jnp.ones(3)),
+        (4,),
+        r"Normal: a value of shape \(4,\) does not .*\(3,\)",
+    ),
+    (lambda: dist.Dirichlet(jnp.ones(3)), (4,), r"Dirichlet: .*\(4,\).*event_shape \(3,\)"),
+    (lambda: dist.Dirichlet(jnp.ones(3)), (1,), r"Dirichlet: .*\(1,\).*event_shape \(3,\)"),
+    (lambda: dist.Dirichlet(jnp.ones(3)), (), r"Dirichlet: .*\(\).*event_shape \(3,\)"),
+    (
+        lambda: dist.Flat(dist.constraints.simplex, (2, 3)),
+        (3, 3),
+        r"Flat: .*\(3, 3\).*batch_shape \(2,\)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "shape", "message"), MISFITS)
+def test_a_value_that_does_not_fit(make, shape, message):
+    with pytest.raises(ValueError, match=message):
+        make().log_prob(jnp.zeros(shape))
+
+
+def test_far_tails_of_a_truncated_normal():
+    """Against mpmath: the density at the lower end, 40 scales away, and on an interval of one ulp."""
+    d = dist.TruncatedNormal(0.0, 1.0, 40.0, jnp.inf)
+    np.testing.assert_allclose(d.log_prob(40.0), 3.68950348, rtol=1e-6)
+    np.testing.assert_allclose(d.log_prob(40.5), 3.68950348 - (40.5**2 - 40**2) / 2, rtol=1e-6)
+    narrow = dist.TruncatedNormal(0.0, 1.0, 1.0, jnp.nextafter(jnp.float32(1), jnp.float32(2)))
+    np.testing.assert_allclose(narrow.log_prob(1.0), 23 * np.log(2), rtol=1e-6)

@@ -1,0 +1,145 @@
+"""Draws: their shapes and dtypes, their law, and which keys give the same ones."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases import CASES, Case
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+NUM = 20_000
+FAILURE_RATE = 1e-6  # Of each test for a goodness of fit; there are about fifty of them.
+draw = jax.jit(lambda d, key: d.sample(key, (NUM,)))
+
+
+def p_value(draws: np.ndarray, oracle) -> float:
+    """Of the Kolmogorov-Smirnov test, or of the chi-squared test for integers."""
+    if np.issubdtype(draws.dtype, np.floating):
+        return st.kstest(draws.astype(float), oracle.cdf).pvalue
+    values = np.arange(draws.min(), draws.max() + 1)
+    expected = np.exp(oracle.logpmf(values)) * len(draws)
+    observed = np.bincount(draws - draws.min())
+    often = expected > 10  # The others, with all that was not drawn, are one more cell.
+    expected = np.append(expected[often], len(draws) - expected[often].sum())
+    observed = np.append(observed[often], len(draws) - observed[often].sum())
+    cells = expected > 1e-6 * len(draws)
+    if observed[~cells].sum() > 10:
+        return 0.0
+    statistic = ((observed - expected) ** 2 / np.where(cells, expected, 1))[cells].sum()
+    return st.chi2(max(cells.sum() - 1, 1)).sf(statistic)
+
+
+def marginals(case: Case, draws: np.ndarray):
+    """One-dimensional draws with their laws: all entries of a batch, projections of vectors."""
+    oracle = case.truth(np.float32)
+    if case.name == "Dirichlet":
+        a = case.parameters["concentration"]
+        yield from ((draws[:, i], st.beta(a[i], a.sum() - a[i])) for i in range(3))
+    elif case.name.startswith("MultivariateNormal"):
+        for way in (*np.eye(3), np.array([1.0, -2.0, 0.5])):
+            spread = np.sqrt(way @ oracle.frozen.cov @ way)
+            yield draws.astype(float) @ way, st.norm(oracle.frozen.mean @ way, spread)
+    else:
+        for index in np.ndindex(draws.shape[1:]):
+            yield draws[(slice(None), *index)], At(oracle, index, draws.shape[1:])
+
+
+class At:
+    """One entry of a batched oracle."""
+
+    def __init__(self, oracle, index, shape):
+        self.oracle, self.index, self.ones = oracle, index, (1,) * len(shape)
+        self.shape = shape
+
+    def _pick(self, method, x):
+        x = np.asarray(x)
+        batch = np.broadcast_to(x.reshape(x.size, *self.ones), (x.size, *self.shape))
+        return method(batch)[(slice(None), *self.index)].reshape(x.shape)
+
+    def cdf(self, x):
+        return self._pick(self.oracle.cdf, x)
+
+    def logpmf(self, x):
+        return self._pick(self.oracle.logpmf, x)
+
+
+@every_case
+def test_draws_have_their_law(case: Case):
+    d = case.build()
+    draws = np.asarray(draw(d, jax.random.key(20)))
+    assert draws.shape == (NUM, *d.batch_shape, *d.event_shape)
+    assert draws.dtype == d.dtype
+    assert np.asarray(d.support.check(jnp.asarray(draws))).all()
+    for entry, law in marginals(case, draws):
+        assert p_value(entry, law) > FAILURE_RATE
+
+
+def test_a_wrong_law_is_seen():
+    normal = np.asarray(draw(dist.Normal(0.0, 1.1), jax.random.key(0)))
+    assert p_value(normal, st.norm()) < FAILURE_RATE
+    poisson = np.asarray(draw(dist.Poisson(3.2), jax.random.key(0)))
+    assert p_value(poisson, st.poisson(3)) < FAILURE_RATE
+
+
+@every_case
+def test_keys_and_shapes(case: Case, x64):
+    """Every kind of key draws, in every shape; parameters in float64 give draws in float64."""
+    d = case.build(float)
+    keys = jax.random.key(0), jax.random.PRNGKey(0), jax.random.key(0, impl="rbg")
+    for key, sample_shape in zip(keys, ((), 4, (3, 2)), strict=True):
+        out = jax.eval_shape(lambda key, shape=sample_shape: d.sample(key, shape), key)
+        front = (4,) if sample_shape == 4 else sample_shape
+        assert out.shape == front + d.batch_shape + d.event_shape
+        assert out.dtype == d.dtype
+
+
+KEYED = [
+    dist.Normal(0.0, 1.0),
+    dist.Gamma(2.0, 1.0),
+    dist.Poisson(3.0),
+    dist.Binomial(9, probs=0.5),
+]
+
+
+@pytest.mark.parametrize("d", KEYED, ids=lambda d: type(d).__name__)
+def test_the_kind_of_key(d):
+    legacy, typed, rbg = (
+        jax.jit(d.sample, static_argnums=1)(key, (8,))
+        for key in (jax.random.PRNGKey(3), jax.random.key(3), jax.random.key(3, impl="rbg"))
+    )
+    assert (legacy == typed).all()
+    assert (rbg != typed).any()
+    many = jax.jit(jax.vmap(d.sample))(jax.random.split(jax.random.key(3), 5))
+    alone = jnp.stack([d.sample(key) for key in jax.random.split(jax.random.key(3), 5)])
+    np.testing.assert_allclose(many, alone, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.moments], ids=lambda case: case.name)
+def test_moments(case: Case, x64):
+    d, oracle = case.build(float), case.truth(float)
+    shape = d.batch_shape + d.event_shape
+    for ours, truth in ((d.mean(), oracle.mean()), (d.variance(), oracle.var())):
+        assert ours.shape == shape
+        np.testing.assert_allclose(ours, np.broadcast_to(truth, shape), rtol=1e-9, atol=1e-12)
+
+
+def test_draws_at_the_edge_of_the_dtype_stay_inside():
+    """Draws that under- or overflow are brought back to where they have a density."""
+    tiny = jnp.float32(0.01)
+    gammas = dist.Gamma(tiny, 1.0), dist.InverseGamma(tiny, 1.0)
+    for d in (*gammas, dist.Beta(tiny, tiny), dist.Dirichlet(jnp.full(3, tiny))):
+        draws = d.sample(jax.random.key(0), (2000,))
+        assert d.support.check(draws).all(), d
+        assert np.isfinite(d.log_prob(draws)).all(), d
+
+
+def test_an_improper_prior_has_no_draws():
+    flat = dist.Flat(dist.constraints.positive, (3,))
+    for method in (lambda: flat.sample(jax.random.key(0)), flat.mean, flat.variance):
+        with pytest.raises(NotImplementedError, match="Flat is improper"):
+            method()
