@@ -105,12 +105,15 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
         names += element_names(name, np.shape(leaf)[2:])
         columns.append(np.reshape(leaf, (*np.shape(leaf)[:2], -1)))
     values = np.concatenate(columns, 2).astype(np.float64)
-    q5, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95], axis=(0, 1))
     num_chains, num_draws, _ = values.shape
+    with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
+        q5, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95], axis=(0, 1))
+        sd = values.std((0, 1), ddof=int(num_chains * num_draws > 1))
+        mean = values.mean((0, 1))
     summary = Summary(
         names=tuple(names),
-        mean=values.mean((0, 1)),
-        sd=values.std((0, 1), ddof=1) if num_chains * num_draws > 1 else values[0, 0] * np.nan,
+        mean=mean,
+        sd=sd,
         q5=q5,
         q50=q50,
         q95=q95,

@@ -59,10 +59,9 @@ def test_dual_averaging_finds_the_step_size_of_the_target():
         acceptance_rate = jnp.exp(-jnp.exp(state.log_step_size))  # 0.8 at log(1 / 0.8)
         return dual_averaging_update(state, acceptance_rate, 0.8), None
 
-    state, _ = jax.lax.scan(update, dual_averaging_init(jnp.asarray(30.0)), length=1000)
-    np.testing.assert_allclose(jnp.exp(state.log_step_size), np.log(1 / 0.8), rtol=1e-3)
-    # The average still remembers t**-0.75 of the way from a first step that was 100 times too long.
-    np.testing.assert_allclose(jnp.exp(state.log_average), np.log(1 / 0.8), rtol=0.05)
+    # The mean acceptance rate is off by (center - log_step_size) * gamma / sqrt(t), so by 0.006.
+    state, _ = jax.lax.scan(update, dual_averaging_init(jnp.asarray(1.0)), length=1000)
+    np.testing.assert_allclose(jnp.exp(-jnp.exp(state.log_average)), 0.8, rtol=0, atol=0.006)
 
 
 @pytest.mark.parametrize("is_dense", [False, True])

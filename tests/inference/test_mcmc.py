@@ -1,0 +1,256 @@
+"""mcmc on whole models: exact posteriors, compilation, chunks, interrupts and what it refuses."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+from inference import HMC, NUTS, mcmc, sampling
+
+DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
+    [[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 5.0]]
+)
+Y = DESIGN @ np.array([0.5, -1.0, 0.2]) + np.random.default_rng(1).normal(size=30)
+# Below this many of its standard errors, each of some forty estimates stays at a two-sided failure
+# rate of 2e-5.
+Z = 4.3
+
+
+def regression(key, design):
+    w = ppl.sample(key, dist.Normal(jnp.zeros(3), 2.0), name="w")
+    return ppl.sample(key, dist.Normal(design @ w, 1.0), name="y")
+
+
+def posterior(y=Y):
+    return ppl.condition(regression, {"y": jnp.asarray(y, jnp.result_type(float))})
+
+
+def design():
+    return jnp.asarray(DESIGN, jnp.result_type(float))
+
+
+def exact_posterior():
+    covariance = np.linalg.inv(DESIGN.T @ DESIGN + np.eye(3) / 4)
+    return covariance @ DESIGN.T @ Y, covariance
+
+
+QUICK = {"num_warmup": 300, "num_draws": 50, "num_chains": 2}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"mass_matrix": "dense"},
+        {"kernel": HMC(num_steps=7)},
+        {"kernel": NUTS(inverse_mass_matrix=jnp.diag(jnp.ones(3))), "mass_matrix": "dense"},
+    ],
+    ids=["NUTS", "dense", "HMC", "matrix given"],
+)
+def test_posterior_of_a_linear_regression(settings, float_dtype):
+    result = mcmc(jax.random.key(0), posterior(), design(), num_draws=2000, **settings)
+    draws, summary = result.draws["w"], result.summary()
+    mean, covariance = exact_posterior()
+    sd = np.sqrt(np.diag(covariance))
+    assert draws.shape == (4, 2000, 3)
+    assert draws.dtype == float_dtype
+    assert np.all(np.abs(summary.mean - mean) < Z * summary.mcse_mean)
+    # The standard error of a normal sample's standard deviation is sd / sqrt(2 ESS of the squares).
+    np.testing.assert_allclose(summary.sd / sd, 1.0, rtol=0, atol=0.06)
+    correlation = np.corrcoef(draws.reshape(-1, 3).T)
+    np.testing.assert_allclose(correlation, covariance / np.outer(sd, sd), atol=0.06)
+    assert summary.problems == ()
+
+
+def test_stats_describe_every_transition():
+    result = mcmc(jax.random.key(1), posterior(), design(), **QUICK)
+    stats = result.stats
+    assert {name: x.shape for name, x in stats.items()} == dict.fromkeys(stats, (2, 50))
+    assert {"acceptance_rate", "is_divergent", "energy", "num_steps", "depth"} < set(stats)
+    target = ppl.unconstrain(posterior(), design())
+    expected = jax.vmap(jax.vmap(target.log_density))(result.draws)
+    np.testing.assert_allclose(stats["log_density"], expected, rtol=1e-5)
+    assert np.all(stats["step_size"] == stats["step_size"][:, :1])  # warm-up is over
+    assert result.inverse_mass_matrix.shape == (2, 3)
+    assert 0.6 < np.mean(stats["acceptance_rate"]) < 0.97
+
+
+def test_sites_are_constrained_and_scopes_nested():
+    def part(key):
+        return ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def model(key):
+        scale = ppl.nest(part, scope="part")(key)
+        ppl.sample(key, dist.Normal(jnp.zeros((2, 3)), scale), name="x")
+
+    result = mcmc(jax.random.key(0), model, num_warmup=300, num_draws=50)
+    assert jax.tree.map(np.shape, result.draws) == {"part": {"scale": (4, 50)}, "x": (4, 50, 2, 3)}
+    assert np.all(result.draws["part"]["scale"] > 0)
+    assert result.summary().names[:2] == ("part.scale", "x[0,0]")
+
+
+def test_a_model_is_compiled_once(monkeypatch):
+    """Traced twice for a gradient (start and transitions) and then for its values; never again."""
+    num_traces = 0
+
+    def counted(key, design):
+        nonlocal num_traces
+        num_traces += 1
+        return regression(key, design)
+
+    def run(seed, y, **changes):
+        model = ppl.condition(counted, {"y": jnp.asarray(y, jnp.float32)})
+        return mcmc(jax.random.key(seed), model, design(), **QUICK | changes)
+
+    run(0, Y)
+    first, compiled = num_traces, sampling._advance._cache_size()
+    target = ppl.unconstrain(ppl.condition(counted, {"y": jnp.asarray(Y, jnp.float32)}), design())
+    before = num_traces
+    jax.make_jaxpr(jax.grad(target.log_density))(target.initial(jax.random.key(0)))
+    jax.make_jaxpr(target.constrain)(target.initial(jax.random.key(0)))
+    assert first <= 3 * max(1, num_traces - before)
+    before = num_traces
+    run(1, Y + 1.0)
+    per_unconstrain = num_traces - before
+    run(2, Y, num_warmup=120, num_draws=333)
+    run(3, Y, kernel=NUTS(step_size=0.3), target_acceptance_rate=0.9)
+    assert sampling._advance._cache_size() == compiled
+    assert num_traces - before == 3 * per_unconstrain
+
+
+def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
+    whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
+    more = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": 61})
+    monkeypatch.setattr(sampling, "_CHUNK_SECONDS", 0.0)  # ever smaller chunks
+    pieces = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
+    jax.tree.map(np.testing.assert_array_equal, whole, pieces)
+    np.testing.assert_array_equal(whole.draws["w"], more.draws["w"][:, :50])
+
+
+def test_a_chain_does_not_depend_on_the_others():
+    two = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_warmup": 20})
+    five = mcmc(
+        jax.random.key(2), posterior(), design(), **QUICK | {"num_warmup": 20, "num_chains": 5}
+    )
+    # Other vector instructions round otherwise, and chaos makes that grow.
+    np.testing.assert_allclose(two.draws["w"][:, :2], five.draws["w"][:2, :2], rtol=1e-2)
+    assert not np.allclose(five.draws["w"][0], five.draws["w"][1])
+
+
+def test_legacy_keys_draw_the_same():
+    typed = mcmc(jax.random.key(5), posterior(), design(), **QUICK)
+    legacy = mcmc(jax.random.PRNGKey(5), posterior(), design(), **QUICK)
+    jax.tree.map(np.testing.assert_array_equal, typed.draws, legacy.draws)
+
+
+def test_without_warm_up_the_kernel_stays_as_it_is():
+    kernel = NUTS(step_size=0.2, inverse_mass_matrix=jnp.array([0.5, 1.0, 0.25]))
+    result = mcmc(
+        jax.random.key(0), posterior(), design(), kernel=kernel, **QUICK | {"num_warmup": 0}
+    )
+    np.testing.assert_allclose(result.stats["step_size"], 0.2)
+    np.testing.assert_allclose(result.inverse_mass_matrix, [[0.5, 1.0, 0.25]] * 2)
+
+
+def test_another_target_acceptance_rate_is_met():
+    settings = QUICK | {"num_warmup": 600, "num_draws": 300}
+    rates = [
+        np.mean(
+            mcmc(
+                jax.random.key(0), posterior(), design(), target_acceptance_rate=target, **settings
+            ).stats["acceptance_rate"]
+        )
+        for target in (0.6, 0.95)
+    ]
+    assert rates[0] < 0.85 < 0.92 < rates[1]
+
+
+class Interrupt:
+    """A progress bar's place, from which the user interrupts."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, num_done):
+        if num_done >= self.at:
+            raise KeyboardInterrupt
+
+
+def interrupted(at):
+    return sampling.sample(
+        jax.random.key(2),
+        ppl.unconstrain(posterior(), design()),
+        NUTS(),
+        on_progress=Interrupt(at),
+        is_dense=False,
+        target_acceptance_rate=0.8,
+        **QUICK | {"num_draws": 5000},
+    )
+
+
+def test_an_interrupt_keeps_what_has_been_drawn():
+    with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 5000"):
+        samples = interrupted(400)
+    num_drawn = samples.draws["w"].shape[1]
+    assert 100 <= num_drawn < 5000
+    whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": num_drawn})
+    np.testing.assert_array_equal(samples.draws["w"], whole.draws["w"])
+
+
+def test_an_interrupt_in_warm_up_is_one():
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(1)
+
+
+def test_progress_bar(capsys):
+    mcmc(jax.random.key(0), posterior(), design(), progress_bar=True, **QUICK)
+    assert "350/350" in capsys.readouterr().err
+
+
+def test_an_observation_outside_of_the_support_is_named():
+    def model(key):
+        rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+        ppl.sample(key, dist.Exponential(rate), name="wait")
+
+    with pytest.raises(ValueError, match="site 'wait' has log probability -inf"):
+        mcmc(jax.random.key(0), ppl.condition(model, {"wait": -1.0}), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"num_chains": 0}, ValueError, "num_chains must be an integer of at least 1, got 0"),
+        ({"num_draws": 0}, ValueError, "num_draws must be an integer of at least 1, got 0"),
+        ({"num_warmup": -1}, ValueError, "num_warmup must be an integer of at least 0, got -1"),
+        ({"num_draws": 10.0}, TypeError, "num_draws must be an integer, got 10.0"),
+        ({"num_chains": True}, ValueError, "num_chains must be an integer of at least 1, got True"),
+        ({"mass_matrix": "full"}, ValueError, "must be 'diagonal' or 'dense', got 'full'"),
+        ({"target_acceptance_rate": 80}, ValueError, "must lie between 0 and 1, got 80"),
+        ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
+        ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
+        ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
+        (
+            {"kernel": NUTS(inverse_mass_matrix=jnp.eye(3))},
+            ValueError,
+            "pass mass_matrix='dense', or a vector",
+        ),
+        (
+            {"kernel": NUTS(inverse_mass_matrix=jnp.ones(2))},
+            ValueError,
+            "inverse_mass_matrix has shape (2,); the position has 3 elements",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        mcmc(jax.random.key(0), posterior(), design(), **settings)
+
+
+@pytest.mark.parametrize("key", [0, np.zeros(3), jax.random.split(jax.random.key(0))])
+def test_a_key_is_asked_for(key):
+    with pytest.raises(TypeError, match="key must be one key"):
+        mcmc(key, posterior(), design())
