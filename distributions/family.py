@@ -191,7 +191,7 @@ class Family(Distribution):
         pairs = zip(self._parameters, arguments[split:], strict=True)
         given = {p: jnp.asarray(value) for p, value in pairs if value is not None}
         if name == "sample":
-            # Parameters of the full batch shape: one draw of TFP's distribution is then all of ours.
+            # With parameters of the full batch shape, one draw of TFP's is all of ours.
             key, shape, _ = arguments[:split]
             batch = shape[: len(shape) - len(self.event_shape)]
             events = {p: value.shape[value.ndim - p.event_ndims :] for p, value in given.items()}

@@ -85,17 +85,28 @@ def test_a_category_beyond_the_precision_of_the_parameters():
 
 
 SIGNATURES = {
-    "Normal": "loc, scale", "HalfNormal": "scale", "Cauchy": "loc, scale", "HalfCauchy": "loc, scale",
-    "StudentT": "df, loc, scale", "Laplace": "loc, scale", "Exponential": "rate",
-    "Gamma": "concentration, rate", "InverseGamma": "concentration, scale",
-    "Beta": "concentration1, concentration0", "Uniform": "low=0.0, high=1.0", "LogNormal": "loc, scale",
-    "Bernoulli": "logits=None, probs=None", "Binomial": "total_count, logits=None, probs=None",
-    "Poisson": "rate=None, log_rate=None", "Categorical": "logits=None, probs=None",
+    "Normal": "loc, scale",
+    "HalfNormal": "scale",
+    "Cauchy": "loc, scale",
+    "HalfCauchy": "loc, scale",
+    "StudentT": "df, loc, scale",
+    "Laplace": "loc, scale",
+    "Exponential": "rate",
+    "Gamma": "concentration, rate",
+    "InverseGamma": "concentration, scale",
+    "Beta": "concentration1, concentration0",
+    "Uniform": "low=0.0, high=1.0",
+    "LogNormal": "loc, scale",
+    "Bernoulli": "logits=None, probs=None",
+    "Binomial": "total_count, logits=None, probs=None",
+    "Poisson": "rate=None, log_rate=None",
+    "Categorical": "logits=None, probs=None",
     "Dirichlet": "concentration",
     "MultivariateNormal": "loc, *, covariance=None, precision=None, scale_tril=None",
     "TruncatedNormal": "loc, scale, low, high",
-    "MixtureSameFamily": "mixture_distribution, components_distribution", "Flat": "support, shape=()",
-}  # fmt: skip
+    "MixtureSameFamily": "mixture_distribution, components_distribution",
+    "Flat": "support, shape=()",
+}
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
@@ -116,7 +127,7 @@ def test_names_are_tensorflow_probabilitys(name):
     from tensorflow_probability.substrates import jax as tfp
 
     if name == "MultivariateNormal":
-        assert list(inspect.signature(dist.MultivariateNormal).parameters)[0] == "loc"
+        assert next(iter(inspect.signature(dist.MultivariateNormal).parameters)) == "loc"
         return
     ours = list(inspect.signature(getattr(dist, name)).parameters)
     theirs = list(inspect.signature(getattr(tfp.distributions, name)).parameters)
@@ -138,11 +149,17 @@ MISTAKES = [
     (lambda: dist.Normal(0.0, 0.0), "Normal: scale must be positive"),
     (lambda: dist.Normal(nan, 1.0), "Normal: loc must be finite; got nan"),
     (lambda: dist.Normal(0.0, inf), "Normal: scale must be positive and finite; got inf"),
-    (lambda: dist.Normal(0.0, jnp.array([1.0, 2.0, -3.0])), r"Normal: scale .* got -3.0 at index \(2,\)"),
+    (
+        lambda: dist.Normal(0.0, jnp.array([1.0, 2.0, -3.0])),
+        r"Normal: scale .* got -3.0 at index \(2,\)",
+    ),
     (lambda: dist.Normal("a", 1.0), "Normal: loc must be an array of real numbers; got 'a'"),
     (lambda: dist.Normal(1j, 1.0), "Normal: loc must be an array of real numbers; got 1j"),
     (lambda: dist.Normal(None, 1.0), "Normal: loc must be an array; got None"),
-    (lambda: dist.Normal(np.zeros(3), np.ones(2)), r"Normal: .* do not broadcast: loc \(3,\), scale \(2,\)"),
+    (
+        lambda: dist.Normal(np.zeros(3), np.ones(2)),
+        r"Normal: .* do not broadcast: loc \(3,\), scale \(2,\)",
+    ),
     (lambda: dist.StudentT(0.0, 0.0, 1.0), "StudentT: df must be positive"),
     (lambda: dist.Gamma(-1.0, 1.0), "Gamma: concentration must be positive"),
     (lambda: dist.Gamma(1.0, nan), "Gamma: rate must be positive .* got nan"),
@@ -150,33 +167,92 @@ MISTAKES = [
     (lambda: dist.Uniform(1.0, 1.0), "Uniform: low must be less than high; got 1.0 and 1.0"),
     (lambda: dist.Uniform(0.0, [1.0, -1.0]), r"Uniform: .* got 0.0 and -1.0 at index \(1,\)"),
     (lambda: dist.Uniform(0.0, inf), "Uniform: high must be finite"),
-    (lambda: dist.TruncatedNormal(0.0, 1.0, 2.0, 1.0), "TruncatedNormal: low must be less than high"),
+    (
+        lambda: dist.TruncatedNormal(0.0, 1.0, 2.0, 1.0),
+        "TruncatedNormal: low must be less than high",
+    ),
     (lambda: dist.TruncatedNormal(0.0, 1.0, nan, 1.0), "TruncatedNormal: low must be a number"),
     (lambda: dist.Bernoulli(), "Bernoulli: give exactly one of logits, probs; got none of them"),
-    (lambda: dist.Bernoulli(0.0, 0.5), "Bernoulli: give exactly one of logits, probs; got logits and probs"),
-    (lambda: dist.Bernoulli(probs=1.5), r"Bernoulli: probs must be in the interval \[0.0, 1.0\]; got 1.5"),
+    (
+        lambda: dist.Bernoulli(0.0, 0.5),
+        "Bernoulli: give exactly one of logits, probs; got logits and probs",
+    ),
+    (
+        lambda: dist.Bernoulli(probs=1.5),
+        r"Bernoulli: probs must be in the interval \[0.0, 1.0\]; got 1.5",
+    ),
     (lambda: dist.Binomial(-1, 0.0), "Binomial: total_count must be a nonnegative integer; got -1"),
-    (lambda: dist.Binomial(1.5, 0.0), "Binomial: total_count must be a nonnegative integer; got 1.5"),
+    (
+        lambda: dist.Binomial(1.5, 0.0),
+        "Binomial: total_count must be a nonnegative integer; got 1.5",
+    ),
     (lambda: dist.Poisson(-1.0), "Poisson: rate must be nonnegative"),
-    (lambda: dist.Categorical(probs=[0.5, 0.6]), r"Categorical: probs must be a simplex .* got \[0.5, 0.6\]"),
+    (
+        lambda: dist.Categorical(probs=[0.5, 0.6]),
+        r"Categorical: probs must be a simplex .* got \[0.5, 0.6\]",
+    ),
     (lambda: dist.Categorical(probs=[1.5, -0.5]), "Categorical: probs must be a simplex"),
-    (lambda: dist.Categorical(0.0), r"Categorical: logits must have at least 1 axes; got shape \(\)"),
-    (lambda: dist.Categorical([[0.0, 1.0], [-inf, -inf]]), r"Categorical: logits must .* at index \(1,\)"),
+    (
+        lambda: dist.Categorical(0.0),
+        r"Categorical: logits must have at least 1 axes; got shape \(\)",
+    ),
+    (
+        lambda: dist.Categorical([[0.0, 1.0], [-inf, -inf]]),
+        r"Categorical: logits must .* at index \(1,\)",
+    ),
     (lambda: dist.Dirichlet([1.0, -1.0]), "Dirichlet: concentration must be positive"),
-    (lambda: dist.MultivariateNormal(0.0), "exactly one of covariance, precision, scale_tril; got none"),
-    (lambda: dist.MultivariateNormal(0.0, covariance=-np.eye(2)), "covariance must be symmetric and positive"),
-    (lambda: dist.MultivariateNormal(0.0, precision=[[1.0, 2.0], [0.0, 1.0]]), "precision must be symmetric"),
-    (lambda: dist.MultivariateNormal(0.0, covariance=np.ones((2, 3))), "covariance must be symmetric"),
-    (lambda: dist.MultivariateNormal(0.0, scale_tril=np.ones((2, 2))), "scale_tril must be lower-triangular"),
-    (lambda: dist.MultivariateNormal(np.zeros(3), scale_tril=np.eye(2)), r"loc \(3,\), scale_tril \(2, 2\)"),
-    (lambda: dist.MixtureSameFamily(dist.Normal(0.0, 1.0), dist.Normal(0.0, 1.0)), "must be a Categorical"),
-    (lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), 1.0), "must be a Distribution; got 1.0"),
-    (lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), dist.Normal(np.zeros(3), 1.0)), "2 categories need"),
-    (lambda: dist.MixtureSameFamily(dist.Categorical(np.zeros((3, 2))), dist.Normal(np.zeros((4, 2)), 1.0)), r"\(3,\).*\(4,\)"),
+    (
+        lambda: dist.MultivariateNormal(0.0),
+        "exactly one of covariance, precision, scale_tril; got none",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, covariance=-np.eye(2)),
+        "covariance must be symmetric and positive",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, precision=[[1.0, 2.0], [0.0, 1.0]]),
+        "precision must be symmetric",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, covariance=np.ones((2, 3))),
+        "covariance must be symmetric",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, scale_tril=np.ones((2, 2))),
+        "scale_tril must be lower-triangular",
+    ),
+    (
+        lambda: dist.MultivariateNormal(np.zeros(3), scale_tril=np.eye(2)),
+        r"loc \(3,\), scale_tril \(2, 2\)",
+    ),
+    (
+        lambda: dist.MixtureSameFamily(dist.Normal(0.0, 1.0), dist.Normal(0.0, 1.0)),
+        "must be a Categorical",
+    ),
+    (
+        lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), 1.0),
+        "must be a Distribution; got 1.0",
+    ),
+    (
+        lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), dist.Normal(np.zeros(3), 1.0)),
+        "2 categories need",
+    ),
+    (
+        lambda: dist.MixtureSameFamily(
+            dist.Categorical(np.zeros((3, 2))), dist.Normal(np.zeros((4, 2)), 1.0)
+        ),
+        r"\(3,\).*\(4,\)",
+    ),
     (lambda: dist.Flat(1.0), "Flat: support must be a constraint; got 1.0"),
-    (lambda: dist.Flat(constraints.simplex, ()), r"Flat: shape must have at least 1 axes; got \(\)"),
-    (lambda: dist.Flat(constraints.interval(0.0, np.ones(3)), (2,)), r"Flat: the bounds .* broadcast with \(2,\)"),
-]  # fmt: skip
+    (
+        lambda: dist.Flat(constraints.simplex, ()),
+        r"Flat: shape must have at least 1 axes; got \(\)",
+    ),
+    (
+        lambda: dist.Flat(constraints.interval(0.0, np.ones(3)), (2,)),
+        r"Flat: the bounds .* broadcast with \(2,\)",
+    ),
+]
 
 
 @pytest.mark.parametrize(("make", "message"), MISTAKES)
@@ -235,7 +311,8 @@ import sys, jax
 import distributions as dist
 d = dist.Normal(0.0, 1.0)
 d.log_prob(d.sample(jax.random.key(0)))
-print(*(name for name in ("tensorflow_probability", "ppl", "inference", "scipy.stats") if name in sys.modules))
+others = ("tensorflow_probability", "ppl", "inference", "scipy.stats")
+print(*(name for name in others if name in sys.modules))
 d.mean()
 print("tensorflow_probability" in sys.modules)
 """

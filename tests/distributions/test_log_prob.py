@@ -144,7 +144,7 @@ def test_a_value_that_does_not_fit(make, shape, message):
 
 
 def test_far_tails_of_a_truncated_normal():
-    """Against mpmath: the density at the lower end, 40 scales away, and on an interval of one ulp."""
+    """Against mpmath: at the lower end, 40 scales away; and on an interval of one ulp."""
     d = dist.TruncatedNormal(0.0, 1.0, 40.0, jnp.inf)
     np.testing.assert_allclose(d.log_prob(40.0), 3.68950348, rtol=1e-6)
     np.testing.assert_allclose(d.log_prob(40.5), 3.68950348 - (40.5**2 - 40**2) / 2, rtol=1e-6)
