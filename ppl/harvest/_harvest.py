@@ -7,10 +7,11 @@ from typing import Any
 
 import jax
 
+from ppl.harvest import _jax
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import check_plants, nested
 from ppl.harvest._program import Harvester, trace
-from ppl.harvest._sow import Site, sow_p
+from ppl.harvest._sow import Site, check_hashable, sow_p
 from ppl.harvest._survey import Path
 
 
@@ -47,24 +48,6 @@ class Harvest(Action):
         if plant is not None:
             return plant, None
         return operands.values, operands.values
-
-
-@dataclasses.dataclass(frozen=True)
-class Rename(Action):
-    """Every sow moves into a scope."""
-
-    scope: Hashable
-    records = False
-
-    def matches(self, site: Site) -> bool:
-        return True
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        return True, True, True
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        site = dataclasses.replace(site, scope=(self.scope, *site.scope))
-        return sow_again(site, operands), None
 
 
 def sow_again(site: Site, operands: Operands) -> list[Any]:
@@ -115,6 +98,10 @@ def harvest(
         >>> harvest(f, tag="intermediate")({}, 1.0)[0].item()
         3.0
     """
+    check_hashable("harvest: tag", tag)
+    for given in (allowlist, blocklist):
+        if isinstance(given, str):
+            raise TypeError(f"harvest: expected a collection of names, got the string {given!r}.")
     action = Harvest(
         Selection(
             tag,
@@ -207,12 +194,27 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
         >>> reaps["a"]["y"].item(), reaps["b"]["y"].item()
         (2.0, 3.0)
     """
-    action = Rename(scope)
+    check_hashable("nest: scope", scope)
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def scoped(*args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
-        outs, _ = Harvester(program, action, check=False).run({})
+        outs = _jax.evaluate(_in_scope(program.jaxpr, scope), program.operands)
         return program.unflatten(outs)
 
     return scoped
+
+
+def _in_scope(jaxpr: Any, scope: Hashable) -> Any:
+    """A jaxpr with all its sows moved into a scope; everything else stays as it stands."""
+    if not _jax.has_sow(jaxpr):
+        return jaxpr
+
+    def move(eqn: Any) -> Any:
+        if eqn.primitive is not sow_p:
+            return eqn.replace(params=_jax.map_jaxprs(eqn.params, lambda j: _in_scope(j, scope)))
+        site = eqn.params["site"]
+        site = dataclasses.replace(site, scope=(scope, *site.scope))
+        return eqn.replace(params={"site": site})
+
+    return _jax.map_equations(jaxpr, move)

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -60,22 +61,20 @@ class Reaped:
     pred: Any
     site: Site = dataclasses.field(metadata={"static": True})
 
-    def after(self, old: "Reaped | None") -> "Reaped":
+    def after(self, old: "Reaped") -> "Reaped":
         """This record where it took place, and the `old` one elsewhere."""
-        if old is None or self.pred is None:
+        if self.pred is None:
             return self
-        shape = max(self.site.batch_shape, old.site.batch_shape, key=len)
-        new, old = self.spread(shape), old.spread(shape)
-        record = jax.tree.map(lambda n, o: _select(new.pred, n, o), new.record, old.record)
-        pred = None if old.pred is None else new.pred | old.pred
-        return dataclasses.replace(new, record=record, pred=pred)
+        record = jax.tree.map(lambda n, o: _select(self.pred, n, o), self.record, old.record)
+        pred = None if old.pred is None else self.pred | old.pred
+        return dataclasses.replace(self, record=record, pred=pred)
 
-    def spread(self, batch_shape: tuple[int, ...]) -> "Reaped":
-        """With the `vmap` axes that another sow of the same name stands under."""
-        if self.site.batch_shape == batch_shape:
+    def spread(self, site: Site) -> "Reaped":
+        """As if it stood under the `vmap` axes of another sow of the same name."""
+        if self.site.batch_shape == site.batch_shape:
             return self
-        spread = lambda leaf: jnp.broadcast_to(leaf, batch_shape + leaf.shape)  # noqa: E731
-        return jax.tree.map(spread, self)
+        spread = lambda leaf: jnp.broadcast_to(leaf, site.batch_shape + leaf.shape)  # noqa: E731
+        return dataclasses.replace(jax.tree.map(spread, self), site=site)
 
     def or_zeros(self) -> "Reaped":
         """Zeros where it did not take place."""
@@ -156,7 +155,7 @@ class Interpreter:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites))
-        if sites:
+        if self.survey.opens(eqn):
             return self._rules[eqn.primitive.name].run(eqn, args, queue, live_outs, self)
         return _jax.bind(eqn, args), []
 
@@ -168,13 +167,11 @@ class Interpreter:
         matches: bool,
     ) -> tuple[Sequence[Any], list[Reaped]]:
         site = eqn.params["site"]
-        if not matches:
-            return (
-                args[: site.num_values]
-                if self.action.strips(site)
-                else sow_p.bind(*args, site=site)
-            ), []
+        if not matches and not self.action.strips(site):
+            return sow_p.bind(*args, site=site), []
         operands = _operands(eqn, args)
+        if not matches:
+            return operands.values, []
         (plant,) = plants.get(site.path, [None])
         values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
@@ -194,19 +191,18 @@ class Interpreter:
         return {path: self._merge(group, sites[path]) for path, group in groups.items()}
 
     def _merge(self, group: list[Reaped], found: Found) -> Reaped:
+        group = [self.spread(reaped, {found.site.path: found}) for reaped in group]
         if found.clobbers:
-            merged = None
-            for reaped in group:
-                merged = reaped.after(merged)
-            assert merged is not None
-            return merged.spread(found.site.batch_shape)
-        if self.action.batched:
-            group = [reaped.spread(found.site.batch_shape) for reaped in group]
+            return functools.reduce(lambda old, new: new.after(old), group)
         if found.count == 1:
             return group[0]
         axis = found.repeat_axis if self.action.batched else 0
         stack = lambda *leaves: jnp.stack(leaves, axis)  # noqa: E731
         return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
+
+    def spread(self, reaped: Reaped, sites: Sites) -> Reaped:
+        """A record with the `vmap` axes that other sows of its name stand under."""
+        return reaped.spread(sites[reaped.site.path].site) if self.action.batched else reaped
 
     def from_loop_axis(self, record: Any, found: Found) -> Any:
         """Move the axis that a scan has put in front to where the loop's axis belongs."""

@@ -87,9 +87,14 @@ def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
     return list(out) if eqn.primitive.multiple_results else [out]
 
 
+def evaluate(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
+    """The results of a closed jaxpr, equation by equation."""
+    return jax.core.eval_jaxpr(*raw(jaxpr), *args)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def as_aval(value: Any, aval: Any) -> jax.Array:
     """`value` with exactly the dtype and weak type of `aval` (no public cast gives a weak type)."""
-    value = jnp.asarray(value) if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
+    value = value if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
     have = jax.typeof(value)
     weak = getattr(aval, "weak_type", False)
     if have.dtype == aval.dtype and getattr(have, "weak_type", False) == weak:
@@ -111,7 +116,7 @@ def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
 
 
 def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
-    """Whether a sow stands anywhere inside of a jaxpr or equation, by the effects that JAX keeps."""
+    """Whether a sow stands anywhere inside of a jaxpr or equation, by the effects it has."""
     return any(isinstance(effect, SowEffect) for effect in program.effects)
 
 
@@ -121,8 +126,13 @@ def _is_jaxpr(value: Any) -> bool:
 
 def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     """The jaxprs among the parameters of an equation, one level down, with their constants."""
-    values = (v if isinstance(v, tuple | list) else (v,) for v in eqn.params.values())
-    return [item for value in values for item in value if _is_jaxpr(item)]
+    return [jaxpr for value in eqn.params.values() for jaxpr in _jaxprs_in(value)]
+
+
+def _jaxprs_in(value: Any) -> list[Jaxpr]:
+    return [
+        item for item in (value if isinstance(value, tuple | list) else (value,)) if _is_jaxpr(item)
+    ]
 
 
 def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
@@ -132,15 +142,15 @@ def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> J
     return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
 
 
-def map_subjaxprs(eqn: jex.JaxprEqn, fn: Callable[[Jaxpr], Jaxpr]) -> jex.JaxprEqn:
-    """`eqn` with `fn` applied to each jaxpr among its parameters."""
-    changed = {k: fn(v) for k, v in eqn.params.items() if _is_jaxpr(v)}
-    changed |= {
+def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
+    """The parameters of an equation with `fn` applied to each jaxpr among them."""
+    one = {k: fn(v) for k, v in params.items() if _is_jaxpr(v)}
+    several = {
         k: tuple(map(fn, v))
-        for k, v in eqn.params.items()
+        for k, v in params.items()
         if isinstance(v, tuple) and v and all(map(_is_jaxpr, v))
     }
-    return eqn.replace(params=eqn.params | changed)
+    return params | one | several
 
 
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
@@ -173,19 +183,19 @@ def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
     return fixed(eqn.params["in_shardings"]), fixed(eqn.params["out_shardings"])
 
 
-def before_scan_is_batched(rewrite: Callable[[Jaxpr], Jaxpr]) -> None:
-    """Let `rewrite` see the body of every scan with sows in it before `vmap` batches it.
+def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]) -> None:
+    """Let `rewrite(params, dims)` see each equation with sows in it before `vmap` batches it.
 
-    After batching nothing tells a `vmap` of a scan from a scan of a `vmap`, though their sown
-    values have their axes in different orders. The table of batching rules is public, its entry
-    for scan is not documented. Scans without a sow are not touched.
+    After batching nothing tells a `vmap` of a loop from a loop of a `vmap`, or the branches of a
+    cond from what stands around it. The table of batching rules is public, its entries for the
+    constructs of JAX are not documented. Equations without a sow are not touched.
     """
-    table, scan = batching.fancy_primitive_batchers, jex.primitives.scan_p
-    batch_scan = table[scan]
+    table = batching.fancy_primitive_batchers
+    batch_as_before = table[primitive]
 
     def batch(axis_data: Any, args: Any, dims: Any, **params: Any) -> Any:
-        if has_sow(params["jaxpr"]):
-            params["jaxpr"] = rewrite(params["jaxpr"])
-        return batch_scan(axis_data, args, dims, **params)
+        if any(has_sow(jaxpr) for value in params.values() for jaxpr in _jaxprs_in(value)):
+            params = rewrite(params, dims)
+        return batch_as_before(axis_data, args, dims, **params)
 
-    table[scan] = batch
+    table[primitive] = batch

@@ -67,7 +67,7 @@ class Liveness:
         return self._memo[key]
 
     def _of_equation(self, eqn: Any, outs: Mask) -> Needs | None:
-        if self._survey.of_equation(eqn):
+        if self._survey.opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
             return self._reads(eqn), outs

@@ -20,12 +20,8 @@ def nested(flat: Mapping[Path, Any]) -> dict[Any, Any]:
     for path, value in flat.items():
         *scopes, name = path
         inner = out
-        for i, scope in enumerate(scopes):
+        for scope in scopes:
             inner = inner.setdefault(scope, {})
-            if tuple(path[: i + 1]) in flat:
-                raise ValueError(
-                    f"{describe(path[: i + 1])} is the name both of a sow and of a scope."
-                )
         inner[name] = value
     return out
 
@@ -99,30 +95,40 @@ def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) 
 
 
 def _fit(where: str, leaf: Any, aval: Any, same_kind: bool) -> jax.Array:
-    try:
-        array = jnp.asarray(leaf)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}, no array.") from error
+    array = _as_array(where, leaf, aval)
     if array.shape != aval.shape:
         raise ValueError(
             f"{where}: expected {show([aval])}, got {show([array])}. The axes of vmap and of loops "
             "come first; use jnp.broadcast_to if one value is meant for all of them."
         )
-    if array.dtype == aval.dtype or _takes_dtype(leaf, array, aval.dtype, same_kind):
-        return array if array.dtype == aval.dtype else _jax.as_aval(array.astype(aval.dtype), aval)
+    if array.dtype == aval.dtype:
+        return array
+    if _takes_dtype(leaf, array, aval.dtype, same_kind):
+        return _jax.as_aval(array.astype(aval.dtype), aval)
     raise TypeError(
         f"{where}: expected {show([aval])}, got {show([array])}. Cast it with "
-        f".astype({str(aval.dtype)!r}) "
-        "if that is what is meant."
+        f".astype({str(aval.dtype)!r}) if that is what is meant."
     )
+
+
+def _as_array(where: str, leaf: Any, aval: Any) -> jax.Array:
+    if isinstance(leaf, int) and not isinstance(leaf, bool) and _kind(aval.dtype) == 1:
+        limits = jnp.iinfo(aval.dtype)
+        if not limits.min <= leaf <= limits.max:
+            raise ValueError(f"{where}: expected {show([aval])}, got {leaf}, out of its range.")
+        return jnp.asarray(leaf, aval.dtype)
+    try:
+        return jnp.asarray(leaf)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}.") from error
 
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:
     """Whether a leaf may be cast: a scalar without a dtype, or an array of the same kind."""
     have, want = _kind(array.dtype), _kind(dtype)
     if isinstance(leaf, float) and leaf.is_integer() and want == 1:
-        return True
-    is_scalar = array.ndim == 0 and array.weak_type
+        return jnp.iinfo(dtype).min <= leaf <= jnp.iinfo(dtype).max
+    is_scalar = array.ndim == 0 and getattr(array, "weak_type", False)
     return 0 < have <= want if is_scalar else same_kind and have == want > 0
 
 

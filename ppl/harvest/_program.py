@@ -1,6 +1,7 @@
 """A function traced to a jaxpr, and its evaluation under an action."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,12 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.harvest import _jax
 from ppl.harvest._interpreter import Action, Interpreter
 from ppl.harvest._plants import unstack
+from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
 from ppl.harvest.rules import RULES
 
-_ARRAYS = (jax.Array, np.ndarray, np.generic)
+_NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text, dates
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +35,14 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
     it.
     """
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
-    traced_in = [isinstance(leaf, (*_ARRAYS, jax.ShapeDtypeStruct)) for leaf in leaves]
+    traced_in = [_is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves]
     operands = [_operand(leaf) for leaf in _only(leaves, traced_in)]
     out: dict[str, Any] = {}
 
     def flat(*arrays: Any) -> list[Any]:
         args, kwargs = jax.tree_util.tree_unflatten(tree, _merge(leaves, traced_in, arrays))
         results, out["tree"] = jax.tree_util.tree_flatten(f(*args, **kwargs))
-        out["traced"] = traced = [isinstance(x, _ARRAYS) for x in results]
+        out["traced"] = traced = [_is_array(x) for x in results]
         out["static"] = [None if t else x for x, t in zip(results, traced, strict=True)]
         return _only(results, traced)
 
@@ -51,6 +54,12 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
 
     concrete = [None if isinstance(x, jax.ShapeDtypeStruct) else x for x in operands]
     return Program(jaxpr, concrete, unflatten)
+
+
+def _is_array(leaf: Any) -> bool:
+    if isinstance(leaf, np.ndarray | np.generic):
+        return leaf.dtype.kind not in _NO_NUMBERS
+    return isinstance(leaf, jax.Array)
 
 
 def _operand(leaf: Any) -> Any:
@@ -69,15 +78,22 @@ def _merge(items: Sequence[Any], mask: Sequence[bool], new: Sequence[Any]) -> li
 class Harvester:
     """A program under an action: what it sows, and what comes of planting."""
 
-    def __init__(self, program: Program, action: Action, *, check: bool = True):
+    def __init__(self, program: Program, action: Action):
         self._program = program
         self._action = action
-        self._survey = Survey(action.matches, RULES, check)
+        self._survey = Survey(action.matches, action.strips, RULES)
 
-    @property
+    @functools.cached_property
     def sites(self) -> Sites:
         """The sows that the action looks at, by path, in program order."""
-        return self._survey(self._program.jaxpr)
+        sites = self._survey(self._program.jaxpr)
+        for path in sites:
+            for i in range(1, len(path)):
+                if path[:i] in sites:
+                    raise ValueError(
+                        f"{describe(path[:i])} names both a sow and a scope; rename one of them."
+                    )
+        return sites
 
     def run(
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
@@ -89,7 +105,13 @@ class Harvester:
         live = [live_outs] * len(jaxpr.out_avals)
         outs, reaps = interpreter.run(jaxpr, self._program.operands, queues, live)
         gathered = interpreter.gather(reaps, sites)
-        return outs, {p: gathered[p].or_zeros().record for p in sites if p in gathered}
+        records = {p: gathered[p].or_zeros().record for p in sites if p in gathered}
+        # JAX forwards literals as they are.
+        outs = [
+            None if x is None else _jax.as_aval(x, a)
+            for x, a in zip(outs, jaxpr.out_avals, strict=True)
+        ]
+        return outs, {path: jax.tree.map(jnp.asarray, r) for path, r in records.items()}
 
     def reads(self, operand: int, plants: Mapping[Path, Any]) -> bool:
         """Whether any record depends on an operand, once the plants have cut what they replace."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend.core import primitives
 from jax.interpreters import batching
 
 from ppl.harvest import _jax
@@ -51,6 +52,7 @@ class Site:
     scope: tuple[Hashable, ...] = ()
     axes: tuple[Axis, ...] = ()
     loops: tuple[int, ...] = ()
+    selected: bool = False
 
     @property
     def path(self) -> tuple[Hashable, ...]:
@@ -122,11 +124,16 @@ def _as_array(leaf: Any, name: Hashable) -> jax.Array:
 
 
 def _check_name(tag: Hashable, name: Hashable) -> None:
-    for what, given in (("tag", tag), ("name", name)):
-        try:
-            hash(given)
-        except TypeError as error:
-            raise TypeError(f"sow {name!r}: {what} must be hashable, got {given!r}.") from error
+    check_hashable(f"sow {name!r}: tag", tag)
+    check_hashable(f"sow {name!r}: name", name)
+
+
+def check_hashable(what: str, given: Hashable) -> None:
+    """An error that says `what` must be hashable, if it is not."""
+    try:
+        hash(given)
+    except TypeError as error:
+        raise TypeError(f"{what} must be hashable, got {given!r}; use a string.") from error
 
 
 def sow(
@@ -208,6 +215,7 @@ def sow_cond(
     _check_name(tag, name)
     if mode != "cond_clobber":
         raise ValueError(f"sow_cond {name!r}: mode must be 'cond_clobber', got {mode!r}.")
+    pred = _as_predicate(pred, name)
     if jnp.shape(pred) != ():
         raise ValueError(
             f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it "
@@ -217,11 +225,24 @@ def sow_cond(
     return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode, pred=pred)
 
 
+def _as_predicate(pred: Any, name: Hashable) -> jax.Array:
+    try:
+        return jnp.asarray(pred).astype(bool)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"sow_cond {name!r}: pred must be a boolean scalar, got {pred!r}. Compare to get one."
+        ) from error
+
+
 def _tie(value: Any, key: Any, name: Hashable) -> Any:
     """Let `value` depend on `key` in the compiled program, at no cost when it runs."""
     if key is None:
         return value
     value = jax.tree.map(lambda leaf: _as_array(leaf, name), value)
+    try:
+        key = jax.tree.map(jnp.asarray, key)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
     return lax.optimization_barrier((value, key))[0]
 
 
@@ -265,17 +286,24 @@ sow_p = _jax.make_primitive(
     effectful=True,
 )
 
-_marked: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_rewritten: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_LOOPS = (primitives.scan_p, primitives.while_p)
 
 
-def _mark_loops(jaxpr: Any) -> Any:
-    """The body of a scan with its sows told that the next `vmap` axis lies outside of the scan."""
-    if jaxpr not in _marked:
-        _marked[jaxpr] = _mark(jaxpr, 1)
-    return _marked[jaxpr]
+def _mark_loop(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
+    """Tell the sows in a loop that the next `vmap` axis lies outside of it."""
+    return _jax.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
 
 
-def _mark(jaxpr: Any, depth: int) -> Any:
+def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
+    """Tell the sows in a cond that `vmap` takes it apart, if it maps the predicate."""
+    if dims[0] is None:
+        return params
+    return _jax.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
+
+
+def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
+    """The sows in a jaxpr marked with the loops around them, `depth` of which are outside of it."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
 
@@ -283,13 +311,20 @@ def _mark(jaxpr: Any, depth: int) -> Any:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             missing = (len(site.axes),) * (depth - len(site.loops))
-            return eqn.replace(
-                params={"site": dataclasses.replace(site, loops=site.loops + missing)}
-            )
-        inner = depth + (eqn.primitive.name == "scan")
-        return _jax.map_subjaxprs(eqn, lambda j: _mark(j, inner))
+            marks = {"loops": site.loops + missing, "selected": site.selected or selected}
+            return eqn.replace(params={"site": dataclasses.replace(site, **marks)})
+        inner = depth + (eqn.primitive in _LOOPS and depth > 0)
+        return eqn.replace(
+            params=_jax.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
+        )
 
-    return _jax.map_equations(jaxpr, mark_equation)
+    # Memoised, so that one loop that is batched twice stays one for the caches of JAX.
+    memo = _rewritten.setdefault(jaxpr, {})
+    if (depth, selected) not in memo:
+        memo[depth, selected] = _jax.map_equations(jaxpr, mark_equation)
+    return memo[depth, selected]
 
 
-_jax.before_scan_is_batched(_mark_loops)
+for _loop in _LOOPS:
+    _jax.before_batching(_loop, _mark_loop)
+_jax.before_batching(primitives.cond_p, _mark_cond)

@@ -43,7 +43,7 @@ class Found:
     @property
     def repeat_axis(self) -> int:
         """Where the occurrences of an appended value are stacked: behind the `vmap` axes."""
-        return self.site.num_axes_outside(self.depth)
+        return self.site.num_axes_outside(0 if self.clobbers else self.depth)
 
     @property
     def loop_axis(self) -> int:
@@ -88,6 +88,11 @@ def error(path: Path, message: str) -> ValueError:
     return ValueError(f"sow {describe(path)}: {message}")
 
 
+def _aval(aval: Any) -> jax.ShapeDtypeStruct:
+    weak = getattr(aval, "weak_type", False)  # a random key has none
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
+
+
 class FindRule(Protocol):
     """How a higher-order equation changes what its bodies sow."""
 
@@ -100,13 +105,14 @@ class Survey:
     def __init__(
         self,
         matches: Callable[[Site], bool],
+        strips: Callable[[Site], bool],
         rules: Mapping[str, FindRule],
-        check: bool = True,
     ):
         self._matches = matches
+        self._strips = strips
         self._rules = rules
         self._found: dict[int, tuple[Any, Sites]] = {}
-        self.check = check
+        self._strippable: dict[int, tuple[Any, bool]] = {}
 
     def __call__(self, jaxpr: Any) -> Sites:
         """The matching sows of a jaxpr by path, in program order."""
@@ -127,12 +133,14 @@ class Survey:
             site = eqn.params["site"]
             if not self._matches(site):
                 return {}
-            avals = tuple(
-                jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=v.aval.weak_type)
-                if hasattr(v.aval, "weak_type")
-                else jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype)
-                for v in eqn.outvars
-            )
+            if site.selected:
+                raise error(
+                    site.path,
+                    "it stands in a branch of a cond whose predicate a vmap maps, so that JAX runs "
+                    "all branches and selects. Harvest inside of the vmap, as vmap(reap(f)), or "
+                    "sow the result of the cond.",
+                )
+            avals = tuple(_aval(v.aval) for v in eqn.outvars)
             return {site.path: Found(site, avals, certain=not site.has_pred)}
         if rule := self._rules.get(eqn.primitive.name):
             return rule.find(eqn, self)
@@ -144,10 +152,41 @@ class Survey:
                 )
         return {}
 
+    def staying(self, jaxpr: Any) -> list[Path]:
+        """The sows anywhere in a jaxpr that neither match nor are stripped."""
+        paths: list[Path] = []
+        for eqn in _jax.raw(jaxpr)[0].eqns:
+            if eqn.primitive is sow_p:
+                site = eqn.params["site"]
+                paths += [site.path] * (not self._matches(site) and not self._strips(site))
+            elif _jax.has_sow(eqn):
+                paths += [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
+        return paths
+
+    def opens(self, eqn: Any) -> bool:
+        """Whether an equation must be opened: for a sow that matches, or one to strip."""
+        if not _jax.has_sow(eqn):
+            return False
+        if self.of_equation(eqn):
+            return True
+        return eqn.primitive.name in self._rules and any(
+            map(self._has_stripped, _jax.subjaxprs(eqn))
+        )
+
+    def _has_stripped(self, jaxpr: Any) -> bool:
+        if id(jaxpr) not in self._strippable:
+            eqns = _jax.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            self._strippable[id(jaxpr)] = jaxpr, any(map(self._strips_in, eqns))
+        return self._strippable[id(jaxpr)][1]
+
+    def _strips_in(self, eqn: Any) -> bool:
+        if eqn.primitive is sow_p:
+            site = eqn.params["site"]
+            return not self._matches(site) and self._strips(site)
+        return any(map(self._has_stripped, _jax.subjaxprs(eqn)))
+
     def _join(self, path: Path, old: Found, new: Found) -> Found:
         """Two sows of one name, one after the other."""
-        if not self.check:
-            return old
         modes = (old.site.mode, new.site.mode)
         if old.clobbers != new.clobbers or "strict" in modes:
             raise error(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._survey import Found, Path, Sites
+from ppl.harvest._survey import Found, Path, Sites, error
 
 
 class Kept:
@@ -42,7 +42,7 @@ class Kept:
         carry = []
         for (path, found), (record, pred) in zip(self._sites.items(), last, strict=True):
             old = Reaped(record, pred, found.site)
-            new = reaped[path]
+            new = reaped[path].spread(found.site)
             if active is not None:
                 ran = _for_site(active, found)
                 took_place = ran if new.pred is None else ran & new.pred
@@ -65,8 +65,14 @@ def _zeros(found: Found) -> tuple[jax.Array, ...]:
 
 def _for_site(active: jax.Array, found: Found) -> jax.Array:
     """A loop's predicate, one element for each of the loop's batch, as the site is batched."""
-    shape = found.site.batch_shape
-    if active.shape != shape[: active.ndim]:
+    shape, outside = found.site.batch_shape, found.loop_axis
+    if outside == 0:
         active = jnp.any(active)
+    elif active.ndim not in (0, outside):
+        raise error(
+            found.site.path,
+            "it stands in a while loop under several vmaps, some of which map only the loop or "
+            "only the sown value. Harvest inside of the vmaps, as vmap(reap(f)).",
+        )
     active = jnp.expand_dims(active, tuple(range(active.ndim, len(shape))))
     return jnp.broadcast_to(active, shape)

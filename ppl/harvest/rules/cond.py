@@ -19,8 +19,6 @@ class Cond:
     def find(self, eqn: Any, survey: Survey) -> Sites:
         """What the bodies sow, as seen from outside."""
         branches = [survey(branch) for branch in eqn.params["branches"]]
-        if not survey.check:
-            return {path: found for sites in branches for path, found in sites.items()}
         for path in {path: None for sites in branches for path in sites}:
             _check_agree(path, [sites.get(path) for sites in branches])
         certain = [all(sites[path].certain for sites in branches) for path in branches[0]]
@@ -50,7 +48,7 @@ class Cond:
             def call(operands: list[Any], planted: Any) -> tuple[list[Any], list[Any]]:
                 outs, reaps = on.run(jaxpr, operands, planted, live_outs)
                 # Another branch may sow in another order, and its sows may carry other extras.
-                reaps = [r for path in sites for r in reaps if r.site.path == path]
+                reaps = [on.spread(r, sites) for p in sites for r in reaps if r.site.path == p]
                 sown[:] = [sites[r.site.path].site for r in reaps]
                 return outs, [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
 
@@ -76,8 +74,9 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
             missing = i if other is None else 0
             raise error(
                 path,
-                f"Missing sow in branch {missing} of a cond. Every branch must sow the same names; "
-                "sow a value in the other branches too, or sow the result of the cond.",
+                f"Missing sow in branch {missing} of a cond (0 is that for False). Every branch "
+                "must sow the same names; sow a value in the other branches too, or sow the "
+                "result of the cond.",
             )
         for what, a, b in (
             ("mode", first.site.mode, other.site.mode),

@@ -21,7 +21,7 @@ class Scan:
         """What the bodies sow, as seen from outside."""
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
-            if found.site.mode == "strict" and survey.check:
+            if found.site.mode == "strict":
                 raise error(
                     path,
                     "Cannot use strict mode inside `scan`, where it is sown in every iteration. "

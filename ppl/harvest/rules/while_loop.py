@@ -29,7 +29,7 @@ class While:
             )
         sites = survey(eqn.params["body_jaxpr"])
         for path, found in sites.items():
-            if not found.clobbers and survey.check:
+            if not found.clobbers:
                 raise error(
                     path,
                     "Must use clobber or cond_clobber mode inside of a `while_loop`, whose "
@@ -74,9 +74,21 @@ class While:
             return new, kept.update(last, on.gather(reaps, sites), active)
 
         is_batched = _pred_shape(cond) != ()
+        if is_batched:
+            _check_none_stays(body, on)
         state = (carry, kept.start(certain=False))
         carry, last = lax.while_loop(lambda s: jnp.any(goes_on(s[0])), step, state)
         return carry, kept.finish(last)
+
+
+def _check_none_stays(body: Any, on: Interpreter) -> None:
+    """Which iterations count for which element is not known to a sow that stays in the new loop."""
+    for path in on.survey.staying(body):
+        raise error(
+            path,
+            "it would stay in a while loop whose predicate a vmap maps, where it cannot be told "
+            "which iterations count. Harvest inside of the vmap, as vmap(reap(f)).",
+        )
 
 
 def _pred_shape(cond: Any) -> tuple[int, ...]:
