@@ -58,6 +58,18 @@ def mcmc(
         ValueError: if a value is out of range, or no starting point of finite density is found; the
             message names the sites that are not finite there.
 
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": 5.0})
+        >>> result = mcmc(jax.random.key(0), posterior)
+        >>> result.draws["mu"].shape
+        (4, 1000)
+        >>> bool(abs(result.summary()["mu"].mean - 1.8) < 0.2)  # exactly 5 * 9 / (9 + 16)
+        True
+
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Stan Development Team, Stan
         Reference Manual, MCMC sampling.

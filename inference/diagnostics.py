@@ -80,6 +80,11 @@ def ess_bulk(draws: Array) -> Array:
     Returns:
         ``shape``.
 
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
+        >>> bool(ess_bulk(draws) > 3500), bool(ess_bulk(np.repeat(draws, 10, 1)) < 5000)
+        (True, True)
+
     References:
         Vehtari et al. (2021), section 4.3.
     """
@@ -180,6 +185,10 @@ def ebfmi(energy: ArrayLike) -> Array:
 
     Returns:
         ``(chain,)``.
+
+    Example:
+        >>> ebfmi([[0.0, 1.0, 0.0, 1.0]])
+        array([3.])
 
     References:
         Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
