@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ppl._model import Model, Run, SiteAction, log_prob, trace_model
+from ppl._model import Model, Run, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site
@@ -20,8 +20,7 @@ class LogProbs(SiteAction):
     """Log probabilities are recorded as they are."""
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        values = operands.values if plant is None else plant
-        return values, log_prob(site, operands, values)
+        return score(site, operands, operands.values if plant is None else plant)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +30,8 @@ class LogDensity(SiteAction):
     batched: ClassVar[bool] = False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        values = operands.values if plant is None else plant
-        return values, summed(log_prob(site, operands, values))
+        values, log_prob = score(site, operands, operands.values if plant is None else plant)
+        return values, summed(log_prob)
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:

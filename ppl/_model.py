@@ -9,7 +9,7 @@ from jax.tree_util import Partial
 
 from ppl import distribution
 from ppl._lift import lift
-from ppl._sample import LATENT, TAG
+from ppl._sample import LATENT, OBSERVED, TAG
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
@@ -65,17 +65,23 @@ def at_site(
     site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
 ) -> Any:
     """`fn(value, distribution)` under the axes of the site."""
-    if site.extra_tree.num_nodes == 0 or jax.tree.structure(None) == site.extra_tree:
-        raise ValueError(
-            f"site {describe(site.path)} has the tag {TAG!r} but no distribution. Draw it with "
-            "ppl.sample, or sow it with another tag."
-        )
 
     def of_leaves(values: Any, *extras: Any) -> Any:
         value = jax.tree.unflatten(site.tree, values)
         return fn(value, jax.tree.unflatten(site.extra_tree, extras))
 
     return lift(of_leaves, site.axes, 1)(tuple(values), *operands.extras)
+
+
+def score(site: Site, operands: Operands, values: Sequence[Any]) -> tuple[Sequence[Any], jax.Array]:
+    """A value, within the support for what follows, and its log probability."""
+
+    def fn(value: Any, d: Any) -> tuple[Any, jax.Array]:
+        log_prob = distribution.log_prob(d, value)
+        return distribution.within_support(d, value, log_prob), log_prob
+
+    value, log_prob = at_site(site, operands, values, fn)
+    return jax.tree.leaves(value), log_prob
 
 
 def log_prob(site: Site, operands: Operands, values: Sequence[Any]) -> jax.Array:
@@ -90,6 +96,11 @@ class Run(Harvester):
         super().__init__(program, action)
         self.name = name_of(model)
         for path, found in self.sites.items():
+            if found.site.note not in (LATENT, OBSERVED):
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} has the tag {TAG!r} but no distribution. "
+                    "Draw it with ppl.sample, or sow it with another tag."
+                )
             if found.count > 1:
                 raise ValueError(
                     f"{self.name}: site {describe(path)} is sampled {found.count} times. Give "

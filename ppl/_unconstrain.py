@@ -170,13 +170,15 @@ class Unconstrained:
 
 
 def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
-    leaves = [jnp.asarray(x) for x in jax.tree.leaves(position)]
-    expected = jax.tree.leaves(shape)
+    where, expected = f"position: site {describe(path)}", jax.tree.leaves(shape)
+    if jax.tree.structure(position) != jax.tree.structure(shape):
+        raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
+    try:
+        leaves = [jnp.asarray(x) for x in jax.tree.leaves(position)]
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
     if [x.shape for x in leaves] != [x.shape for x in expected]:
-        raise ValueError(
-            f"position: site {describe(path)}: expected {show(expected)} (unconstrained), got "
-            f"{show(leaves)}."
-        )
+        raise ValueError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
     return leaves
 
 

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 def is_distribution(d: Any) -> bool:
     """Whether `d` has the methods of a distribution."""
-    return callable(getattr(d, "log_prob", None)) and callable(getattr(d, "sample", None))
+    methods = callable(getattr(d, "log_prob", None)) and callable(getattr(d, "sample", None))
+    return methods and not isinstance(d, type)
 
 
 def _is_tfp(d: Any) -> bool:
@@ -27,10 +28,11 @@ def draw(d: Any, key: jax.Array) -> Any:
 
 def abstract_draw(d: Any, key: Any) -> Any:
     """Shape and dtype of a draw, without tracing the sampler where the distribution tells them."""
-    shape, dtype = (getattr(d, name, None) for name in ("event_shape", "dtype"))
-    if isinstance(shape, tuple) and jax.tree_util.all_leaves([dtype]) and dtype is not None:
-        return jax.ShapeDtypeStruct((*d.batch_shape, *shape), dtype)
-    return jax.eval_shape(lambda k: draw(d, k), key)
+    dtype = getattr(d, "dtype", None)
+    try:
+        return jax.ShapeDtypeStruct((*map(int, d.batch_shape), *map(int, d.event_shape)), dtype)
+    except (AttributeError, TypeError):  # A joint distribution, or one that tells nothing.
+        return jax.eval_shape(lambda k: draw(d, k), key)
 
 
 def log_prob(d: Any, value: Any) -> jax.Array:
@@ -45,11 +47,28 @@ def bijector(d: Any) -> Any:
         NotImplementedError: If there is none, as for a discrete distribution.
     """
     if not _is_tfp(d):
+        if not hasattr(d, "bijector"):
+            raise NotImplementedError(f"{name_of(d)} has no bijector.")
         return d.bijector
     found = d.experimental_default_event_space_bijector()
     if found is None:
         raise NotImplementedError(f"{name_of(d)} is discrete.")
     return found
+
+
+def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
+    """The value, or a point of the support where its density is zero.
+
+    Whatever depends on a value outside of its support is then scored at a point where it has a
+    meaning, so that neither the total of -inf nor its gradient becomes NaN.
+    """
+    support = getattr(d, "support", None)
+    if support is None or support.is_unrestricted:
+        return value
+    event_ndims = support.event_ndims
+    outside = jnp.expand_dims(log_prob == -jnp.inf, tuple(range(-event_ndims, 0)))
+    point = support.feasible(value.shape[value.ndim - event_ndims :])
+    return jnp.where(outside, jax.lax.stop_gradient(jnp.asarray(point, value.dtype)), value)
 
 
 def log_det(b: Any, position: Any) -> jax.Array:

@@ -91,7 +91,7 @@ class Harvester:
             for i in range(1, len(path)):
                 if path[:i] in sites:
                     raise ValueError(
-                        f"{describe(path[:i])} names both a sow and a scope; rename one of them."
+                        f"{describe(path[:i])} is the name both of a sow and of a scope."
                     )
         return sites
 

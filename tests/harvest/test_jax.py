@@ -193,7 +193,11 @@ def test_a_changed_jaxpr_is_run() -> None:
     """Equations and inner jaxprs can be replaced, and the result is a jaxpr like any other."""
     add_to_mul = lambda eqn: eqn.replace(primitive=lax.mul_p) if eqn.primitive is lax.add_p else eqn  # noqa: E731
     jaxpr = jax.make_jaxpr(lambda x: jax.jit(lambda x: x + x)(3 * x))(X)
-    inside = lambda eqn: _jax.map_subjaxprs(eqn, lambda j: _jax.map_equations(j, add_to_mul))  # noqa: E731
+
+    def inside(eqn: Any) -> Any:
+        params = _jax.map_jaxprs(eqn.params, lambda j: _jax.map_equations(j, add_to_mul))
+        return eqn.replace(params=params)
+
     changed = _jax.map_equations(jaxpr, inside)
     assert_same(jax.core.eval_jaxpr(changed.jaxpr, changed.consts, X), [9.0])
     assert_same(jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, X), [6.0])
