@@ -1,7 +1,8 @@
 """Frozen dataclasses whose fields are pytree children."""
 
 import dataclasses
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform, overload
 
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
@@ -13,13 +14,21 @@ def static(**kwargs: Any) -> Any:
     return dataclasses.field(metadata={"static": True}, **kwargs)
 
 
+@overload
+def pytree_dataclass(cls: type[T], /) -> type[T]: ...
+
+
+@overload
+def pytree_dataclass(*, eq: bool, repr: bool) -> Callable[[type[T]], type[T]]: ...
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static))
 def pytree_dataclass(cls: type[T] | None = None, /, *, eq: bool = True, repr: bool = True) -> Any:
     """Makes a class a frozen dataclass and registers it as a pytree.
 
     The children are the fields, in order; fields made with `static` go into the tree structure.
-    Unflattening fills the fields and runs no code of the class, so that any object may stand in for
-    a leaf.
+    Unflattening fills the fields and runs no code of the class, so that any object may stand in
+    for a leaf.
     """
 
     def declare(cls: type[T]) -> type[T]:

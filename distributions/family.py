@@ -73,7 +73,7 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
     """Declares the decorated class as a family; the arguments are those of `Row`."""
 
     def declare(cls: type[T]) -> type[T]:
-        cls = pytree_dataclass(cls, eq=False, repr=False)
+        cls = pytree_dataclass(eq=False, repr=False)(cls)
         cls._row = Row(**row)  # pyright: ignore[reportAttributeAccessIssue]
         cls._parameters = tuple(  # pyright: ignore[reportAttributeAccessIssue]
             Parameter(f.name, f.metadata["constraint"], f.metadata["event_ndims"])

@@ -107,7 +107,9 @@ class Exponential(Family):
 @family(
     support=positive,
     tfp="Gamma",
-    log_prob=lambda x, a, rate: a * jnp.log(rate * x) - rate * x - lax.lgamma(a) - jnp.log(x),
+    log_prob=lambda x, a, rate: (
+        (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
+    ),
     sample=lambda key, shape, dtype, a, rate: _positive(random.gamma(key, a, shape, dtype) / rate),
 )
 class Gamma(Family):
@@ -134,7 +136,9 @@ class Gamma(Family):
 @family(
     support=positive,
     tfp="InverseGamma",
-    log_prob=lambda x, a, scale: a * jnp.log(scale / x) - scale / x - lax.lgamma(a) - jnp.log(x),
+    log_prob=lambda x, a, scale: (
+        -(a + 1) * jnp.log(x) - scale / x + (a * jnp.log(scale) - lax.lgamma(a))
+    ),
     sample=lambda key, shape, dtype, a, scale: _positive(
         scale / _positive(random.gamma(key, a, shape, dtype))
     ),

@@ -74,7 +74,7 @@ def test_dtypes_of_discrete_families(d, float_dtype):
     integer = np.int64 if float_dtype == np.float64 else np.int32
     assert d.dtype == integer
     assert d.sample(jax.random.key(0)).dtype == integer
-    scores = [d.log_prob(one) for one in (1, 1.0, True, jnp.int8(1), jnp.float16(1))]
+    scores = [jax.jit(d.log_prob)(one) for one in (1, 1.0, True, jnp.int8(1), jnp.float16(1))]
     assert {s.dtype for s in scores} == {np.dtype(float_dtype)}
     assert len({float(s) for s in scores}) == 1
 
