@@ -37,9 +37,8 @@ def p_values(kernel):
     """The p-values of draws after a few transitions from exact ones."""
 
     def chain(key, position):
-        state = kernel.init(position)
-        for key_step in jax.random.split(key, NUM_STEPS):
-            state, info = kernel.step(key_step, state)
+        keys = jax.random.split(key, NUM_STEPS)
+        state, info = jax.lax.scan(lambda s, key: kernel.step(key, s), kernel.init(position), keys)
         return state.position, info.acceptance_rate
 
     keys = jax.random.split(jax.random.key(0), NUM_CHAINS)

@@ -1,5 +1,6 @@
 """mcmc on whole models: exact posteriors, compilation, chunks, interrupts and what it refuses."""
 
+import collections
 import re
 
 import jax
@@ -10,6 +11,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import HMC, NUTS, mcmc, sampling
+from tests.inference.targets import FakeTarget
 
 DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
     [[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 5.0]]
@@ -41,23 +43,32 @@ def exact_posterior():
 QUICK = {"num_warmup": 300, "num_draws": 50, "num_chains": 2}
 
 
+MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
+
+
 @pytest.mark.parametrize(
-    "settings",
+    ("dtype", "settings"),
     [
-        {},
-        {"mass_matrix": "dense"},
-        {"kernel": HMC(num_steps=7)},
-        {"kernel": NUTS(inverse_mass_matrix=jnp.diag(jnp.ones(3))), "mass_matrix": "dense"},
+        ("float32", {}),
+        ("float64", {}),
+        ("float64", {"mass_matrix": "dense"}),
+        ("float32", {"mass_matrix": "dense", "kernel": MATRIX}),
+        ("float32", {"kernel": HMC(num_steps=7)}),
     ],
-    ids=["NUTS", "dense", "HMC", "matrix given"],
+    ids=["NUTS", "NUTS in float64", "dense", "dense from a matrix", "HMC"],
 )
-def test_posterior_of_a_linear_regression(settings, float_dtype):
+def test_posterior_of_a_linear_regression(dtype, settings):
+    with jax.enable_x64(dtype == "float64"):
+        check_posterior(dtype, settings)
+
+
+def check_posterior(dtype, settings):
     result = mcmc(jax.random.key(0), posterior(), design(), num_draws=2000, **settings)
     draws, summary = result.draws["w"], result.summary()
     mean, covariance = exact_posterior()
     sd = np.sqrt(np.diag(covariance))
     assert draws.shape == (4, 2000, 3)
-    assert draws.dtype == float_dtype
+    assert draws.dtype == dtype
     assert np.all(np.abs(summary.mean - mean) < Z * summary.mcse_mean)
     # The standard error of a normal sample's standard deviation is sd / sqrt(2 ESS of the squares).
     np.testing.assert_allclose(summary.sd / sd, 1.0, rtol=0, atol=0.06)
@@ -93,33 +104,39 @@ def test_sites_are_constrained_and_scopes_nested():
     assert result.summary().names[:2] == ("part.scale", "x[0,0]")
 
 
-def test_a_model_is_compiled_once(monkeypatch):
-    """Traced twice for a gradient (start and transitions) and then for its values; never again."""
-    num_traces = 0
+def test_a_density_is_traced_twice_and_never_again():
+    """Once for the start and once for all transitions; its values once."""
+    traces = collections.Counter()
 
-    def counted(key, design):
-        nonlocal num_traces
-        num_traces += 1
-        return regression(key, design)
+    def density(x, data):
+        traces["density"] += 1
+        return -0.5 * jnp.sum((x - data) ** 2)
 
-    def run(seed, y, **changes):
-        model = ppl.condition(counted, {"y": jnp.asarray(y, jnp.float32)})
-        return mcmc(jax.random.key(seed), model, design(), **QUICK | changes)
+    class Counted(FakeTarget):
+        def constrain(self, position):
+            traces["constrain"] += 1
+            return super().constrain(position)
 
-    run(0, Y)
-    first, compiled = num_traces, sampling._advance._cache_size()
-    target = ppl.unconstrain(ppl.condition(counted, {"y": jnp.asarray(Y, jnp.float32)}), design())
-    before = num_traces
-    jax.make_jaxpr(jax.grad(target.log_density))(target.initial(jax.random.key(0)))
-    jax.make_jaxpr(target.constrain)(target.initial(jax.random.key(0)))
-    assert first <= 3 * max(1, num_traces - before)
-    before = num_traces
-    run(1, Y + 1.0)
-    per_unconstrain = num_traces - before
-    run(2, Y, num_warmup=120, num_draws=333)
-    run(3, Y, kernel=NUTS(step_size=0.3), target_acceptance_rate=0.9)
-    assert sampling._advance._cache_size() == compiled
-    assert num_traces - before == 3 * per_unconstrain
+    jax.tree_util.register_dataclass(Counted)
+    settings = QUICK | {"is_dense": False, "target_acceptance_rate": 0.8}
+
+    def run(seed, data, kernel=NUTS(), **changes):
+        target = Counted(density, (2,), jnp.float32(data))
+        return sampling.sample(jax.random.key(seed), target, kernel, **settings | changes)
+
+    run(0, 1.0)
+    assert traces == {"density": 2, "constrain": 1}
+    run(1, 2.0)
+    run(2, 2.0, num_warmup=120, num_draws=333)
+    run(3, 2.0, NUTS(step_size=0.3), target_acceptance_rate=0.9)
+    assert traces == {"density": 2, "constrain": 1}
+
+
+def test_new_data_compile_nothing():
+    mcmc(jax.random.key(0), posterior(), design(), **QUICK)
+    sizes = sampling._start._cache_size(), sampling._advance._cache_size()
+    mcmc(jax.random.key(1), posterior(Y + 1), design() + 1, **QUICK | {"num_draws": 20})
+    assert (sampling._start._cache_size(), sampling._advance._cache_size()) == sizes
 
 
 def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
