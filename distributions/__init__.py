@@ -1,8 +1,15 @@
 """Probability distributions, their supports, and bijectors from unconstrained space.
 
-Names, parameters and their order are those of TensorFlow Probability, dtypes follow JAX's promotion
-rules. Every distribution is a pytree of its parameters with `log_prob`, `sample`, `support` and
-`bijector`.
+Names, parameters and their order are those of TensorFlow Probability. Every distribution is a
+pytree of its parameters with `log_prob`, `sample`, `support` and `bijector`.
+
+Dtypes follow JAX's promotion rules. Parameters stay what they were given as: Python scalars are
+weakly typed, so that `Normal(0.0, 1.0)` draws in the default float but scores a bfloat16 value in
+bfloat16; arrays of different dtypes are promoted; integers become floats. Draws of discrete
+families have JAX's default integer dtype.
+
+Parameters whose values are known when a distribution is made are checked on the host; those that
+are traced are not. Outside of the support a log density is `-inf`, with a gradient of zero.
 
     >>> import distributions as dist
     >>> round(float(dist.Normal(0.0, 1.0).log_prob(0.0)), 4)

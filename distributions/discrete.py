@@ -17,7 +17,7 @@ from distributions.constraints import (
     unit_interval,
 )
 from distributions.family import Family, family, parameter
-from distributions.special import log_beta, safe_log, x_log1m_y, x_log_y
+from distributions.special import log_beta, safe_log, safe_log1m, times_log
 
 
 def _probability(logits, probs):
@@ -27,7 +27,7 @@ def _probability(logits, probs):
 def _bernoulli_log_prob(y, logits, probs):
     if probs is None:
         return y.astype(logits.dtype) * logits - jax.nn.softplus(logits)
-    return jnp.where(y == 1, safe_log(probs), safe_log(1 - probs))
+    return jnp.where(y == 1, safe_log(probs), safe_log1m(probs))
 
 
 def _bernoulli_sample(key, shape, dtype, logits, probs):
@@ -68,7 +68,7 @@ def _binomial_log_prob(y, n, logits, probs):
     log_choose = -jnp.log1p(n) - log_beta(n - k + 1, k + 1)
     if probs is None:
         return log_choose + k * logits - n * jax.nn.softplus(logits)
-    return log_choose + x_log_y(k, probs) + x_log1m_y(n - k, probs)
+    return log_choose + times_log(k, safe_log(probs)) + times_log(n - k, safe_log1m(probs))
 
 
 def _binomial_sample(key, shape, dtype, n, logits, probs):
@@ -107,7 +107,9 @@ class Binomial(Family):
 
 def _poisson_log_prob(y, rate, log_rate):
     k = y.astype((log_rate if rate is None else rate).dtype)
-    score = k * log_rate - jnp.exp(log_rate) if rate is None else x_log_y(k, rate) - rate
+    score = (
+        k * log_rate - jnp.exp(log_rate) if rate is None else times_log(k, safe_log(rate)) - rate
+    )
     return score - lax.lgamma(k + 1)
 
 

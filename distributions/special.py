@@ -31,16 +31,15 @@ def safe_log(x: Array) -> Array:
     return jnp.where(ok, jnp.log(jnp.where(ok, x, 1)), -jnp.inf)
 
 
-def x_log_y(x: Array, y: Array) -> Array:
-    """`x log(y)`, and 0 where `x` is 0; no gradient is NaN."""
-    return jnp.where(x == 0, 0, jnp.where(x == 0, 1, x) * safe_log(y))
+def safe_log1m(x: Array) -> Array:
+    """`log(1 - x)`, and `-inf` with a gradient of zero where `x >= 1`."""
+    ok = x < 1
+    return jnp.where(ok, jnp.log1p(-jnp.where(ok, x, 0)), -jnp.inf)
 
 
-def x_log1m_y(x: Array, y: Array) -> Array:
-    """`x log(1 - y)`, and 0 where `x` is 0; no gradient is NaN."""
-    ok = y < 1
-    log = jnp.where(ok, jnp.log1p(-jnp.where(ok, y, 0)), -jnp.inf)
-    return jnp.where(x == 0, 0, jnp.where(x == 0, 1, x) * log)
+def times_log(x: Array, log_y: Array) -> Array:
+    """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
+    return jnp.where(x == 0, 0, jnp.where(x == 0, 1, x) * log_y)
 
 
 def _stirling_error(x: Array) -> Array:
