@@ -123,13 +123,14 @@ def test_inverse_undoes_forward_and_log_det_is_the_jacobians(row: Row, x64):
     bijector = row.constraint.bijector
 
     @jax.jit
-    def jacobian(x):
-        flat = jax.jacfwd(
-            lambda x: row.free(jnp.atleast_1d(bijector.forward(x.reshape(row.shape))))
-        )
-        return jnp.linalg.slogdet(flat(x.reshape(-1)))[1]
+    @jax.vmap
+    def log_det_of_jacobian(event):
+        def flat(x):
+            return row.free(jnp.atleast_1d(bijector.forward(x.reshape(row.shape))))
 
-    @hypothesis.settings(max_examples=15)
+        return jnp.linalg.slogdet(jax.jacfwd(flat)(event.reshape(-1)))[1]
+
+    @hypothesis.settings(max_examples=12)
     @hypothesis.given(arrays(row, min(row.reach, 4.0), np.float64))
     def law(x):
         y, back, log_det = there_and_back(bijector, x)
@@ -138,9 +139,8 @@ def test_inverse_undoes_forward_and_log_det_is_the_jacobians(row: Row, x64):
         assert log_det.shape == x.shape[: x.ndim - bijector.event_ndims]
         np.testing.assert_allclose(back, x, rtol=1e-8, atol=1e-8)
         assert np.asarray(row.constraint.check(y)).all()
-        expected = [jacobian(event) for event in x]
         summed = np.asarray(log_det).reshape(len(x), -1).sum(-1)
-        np.testing.assert_allclose(summed, expected, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(summed, log_det_of_jacobian(x), rtol=1e-8, atol=1e-8)
 
     law()
 
@@ -152,7 +152,7 @@ def test_far_out_in_float32_values_stay_inside(row: Row):
         jax.grad(lambda x: bijector.forward(x).sum() + bijector.forward_log_det_jacobian(x).sum())
     )
 
-    @hypothesis.settings(max_examples=15)
+    @hypothesis.settings(max_examples=12)
     @hypothesis.given(arrays(row, row.reach, np.float32))
     @hypothesis.example(np.full((4, *row.shape), row.reach, np.float32))
     @hypothesis.example(np.full((4, *row.shape), -row.reach, np.float32))
