@@ -46,7 +46,7 @@ class Samples(NamedTuple):
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
-    inverse_mass_matrix: np.ndarray
+    inverse_mass_matrix: np.ndarray | None
 
 
 def sample(
@@ -82,12 +82,14 @@ def sample(
         target_acceptance_rate=target_acceptance_rate,
         num_rows=num_rows,
     )
-    drawn, num_done = [], 0
+    drawn, num_done, metric = [], 0, None
     try:
         for size in _chunk_sizes(num_warmup + num_draws, num_rows):
             chains, rows = advance(chains, num_done + size)
             drawn.append(_on_host(rows, max(num_warmup - num_done, 0), size))
             num_done += size
+            if num_done >= num_warmup and metric is None:
+                metric = np.array(chains.adaptation.inverse_mass_matrix)
             on_progress(num_done)
     except KeyboardInterrupt:
         if num_done <= num_warmup:
@@ -99,7 +101,7 @@ def sample(
             stacklevel=3,
         )
     draws, stats = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *drawn)
-    return Samples(draws, stats, np.asarray(chains.adaptation.inverse_mass_matrix))
+    return Samples(draws, stats, metric)
 
 
 def _num_rows(state: State) -> int:
@@ -122,7 +124,7 @@ def _chunk_sizes(num_iterations: int, most: int) -> Iterator[int]:
 def _on_host(rows: Any, start: int, stop: int) -> Any:
     """Rows ``[start, stop)`` of arrays ``(row, chain, *shape)``, as ``(chain, row, *shape)``."""
     return jax.tree.map(
-        lambda row: np.ascontiguousarray(np.swapaxes(np.asarray(row)[start:stop], 0, 1)), rows
+        lambda row: np.array(np.swapaxes(np.asarray(row)[start:stop], 0, 1), order="C"), rows
     )
 
 

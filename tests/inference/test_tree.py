@@ -22,6 +22,9 @@ def log_density(q):
 value_and_grad = jax.jit(jax.value_and_grad(log_density))
 
 
+STEP = jax.jit(lambda kernel, key, position: kernel.step(key, kernel.init(position)))
+
+
 def turns(total, first, last):
     return first @ total <= 0 or last @ total <= 0
 
@@ -107,12 +110,11 @@ class Recursion:
 )
 def test_nuts_is_the_recursive_one(step_size, max_depth):
     kernel = NUTS(log_density, step_size, max_depth=max_depth)
-    step = jax.jit(kernel.step)
     depths = set()
     for number in range(12):
         key = jax.random.key(number)
         position = SCALES * np.random.default_rng(number).normal(size=3)
-        state, info = step(key, kernel.init(jnp.asarray(position)))
+        state, info = STEP(kernel, key, jnp.asarray(position))
         momentum = normal(seed_of(key), 3, jnp.float64)
         reference = Recursion(seed_of(key), position, momentum, step_size, max_depth)
         (q, _, gradient, lp), joined, ended = reference.run()
