@@ -48,6 +48,9 @@ KERNELS = {
     "HMC": inference.HMC(step_size=0.15, num_steps=10),
 }
 MODELS = {"waiting times": waiting_times, "groups": groups}
+each_model = pytest.mark.parametrize(
+    "model", ["waiting times", pytest.param("groups", marks=pytest.mark.slow)]
+)
 
 
 def ranks(model, kernel, scale, key):
@@ -81,13 +84,13 @@ def p_values(model, kernel, scale=1.0):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("model", MODELS)
+@each_model
 def test_ranks_are_uniform(model, kernel):
     for site, p in p_values(MODELS[model], KERNELS[kernel]).items():
         assert p > FAILURE_RATE, (site, p)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each_model
 def test_another_likelihood_is_rejected(model):
     wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=0.3)
     assert min(wrong.values()) < FAILURE_RATE, wrong

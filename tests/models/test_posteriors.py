@@ -28,8 +28,17 @@ def scalar(draws: dict, name: str) -> np.ndarray:
     return array[..., int(index[:-1]) - 1] if index else array
 
 
+QUICK = {"eight_schools-eight_schools_noncentered", "kidiq-kidscore_momhs", "gp_pois_regr-gp_regr"}
+
+
 @pytest.mark.usefixtures("x64")
-@pytest.mark.parametrize("posterior", POSTERIORS, ids=lambda posterior: posterior.name)
+@pytest.mark.parametrize(
+    "posterior",
+    [
+        pytest.param(p, id=p.name, marks=() if p.name in QUICK else pytest.mark.slow)
+        for p in POSTERIORS
+    ],
+)
 def test_nuts_agrees_with_the_reference(posteriordb, posterior):
     published = reference_of(posteriordb, posterior)
     model, arguments = posterior.condition(published["data"])
