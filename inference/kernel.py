@@ -87,9 +87,7 @@ def start(kernel: HamiltonianKernel, key: jax.Array, state: State) -> Start:
     """The point at `state` with a fresh momentum, and the dynamics of `kernel` from there."""
     layout = Layout.of(state.position)
     log_density = kernel._require_log_density()
-    step_size = jnp.asarray(kernel.step_size, layout.dtype)
-    if step_size.shape != ():
-        raise ValueError(f"step_size must be a scalar, got shape {step_size.shape}")
+    step_size = check_step_size(kernel.step_size, layout)
     factor = _factor(kernel, layout)
     seed = seed_of(key)
     momentum = normal(seed, layout.size, layout.dtype)
@@ -111,6 +109,18 @@ def _factor(kernel: HamiltonianKernel, layout: Layout) -> jax.Array:
     if kernel.inverse_mass_matrix is None:
         return jnp.ones(layout.size, layout.dtype)
     return factorize(check_mass_matrix(kernel.inverse_mass_matrix, layout))
+
+
+def check_step_size(step_size: jax.typing.ArrayLike, layout: Layout) -> jax.Array:
+    """`step_size` in the dtype of positions of `layout`.
+
+    Raises:
+        ValueError: if it is not a scalar.
+    """
+    array = jnp.asarray(step_size, layout.dtype)
+    if array.shape != ():
+        raise ValueError(f"step_size must be a scalar, got shape {array.shape}")
+    return array
 
 
 def check_mass_matrix(matrix: jax.typing.ArrayLike, layout: Layout) -> jax.Array:

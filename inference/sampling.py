@@ -21,7 +21,7 @@ from jax.tree_util import Partial
 from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init, schedule
 from inference.flat import Layout
 from inference.hamiltonian import State
-from inference.kernel import HamiltonianKernel, check_mass_matrix
+from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
 from inference.names import named_leaves
 from inference.starting import MOST_ATTEMPTS, find_start
 from inference.target import Target
@@ -140,7 +140,7 @@ def _start(
 ) -> tuple[Chains, jax.Array]:
     layout = Layout.of(jax.eval_shape(target.initial, key))
     metric = _initial_metric(kernel, layout, is_dense)
-    step_size = jnp.asarray(kernel.step_size, layout.dtype)
+    step_size = check_step_size(kernel.step_size, layout)
 
     def one(chain: jax.Array) -> tuple[Chains, jax.Array]:
         key_chain = random.fold_in(key, chain)
@@ -231,16 +231,12 @@ def _iterate(
 def _start_failure(target: Target, state: State, is_found: np.ndarray) -> str:
     """What to tell a user whose model is finite nowhere; names the sites to look at."""
     chain = int(np.argmin(is_found))
-    position, _, gradient = jax.tree.map(lambda leaf: leaf[chain], state)
-    culprits = [
-        f"site '{name}' has log probability {_first_not_finite(value)}"
-        for name, value in named_leaves(target.log_probs(position))
-        if not np.all(np.isfinite(value))
-    ] or [
-        f"the gradient of the log density with respect to '{name}' is {_first_not_finite(value)}"
-        for name, value in named_leaves(gradient)
-        if not np.all(np.isfinite(value))
-    ]
+    position, log_density, gradient = jax.tree.map(lambda leaf: leaf[chain], state)
+    culprits = (
+        _not_finite("site '{}' has log probability {}", target.log_probs(position))
+        or _not_finite("the gradient of the log density with respect to '{}' is {}", gradient)
+        or [f"the log density is {log_density}, for the map from unconstrained space"]
+    )
     return (
         f"chain {chain} found no starting point where the log density and its gradient are finite, "
         f"in {MOST_ATTEMPTS} attempts. At the last one, {'; '.join(culprits)}. Check that observed "
@@ -249,8 +245,13 @@ def _start_failure(target: Target, state: State, is_found: np.ndarray) -> str:
     )
 
 
-def _first_not_finite(value: Any) -> str:
-    flat = np.ravel(np.asarray(value))
-    bad = np.flatnonzero(~np.isfinite(flat))
-    where = "" if np.ndim(value) == 0 else f" at {bad.size} of {flat.size} elements"
-    return f"{flat[bad[0]]}{where}"
+def _not_finite(message: str, tree: Any) -> list[str]:
+    """`message`, filled in with name and first such value, of each leaf that is not finite."""
+    found = []
+    for name, leaf in named_leaves(tree):
+        flat = np.ravel(np.asarray(leaf))
+        bad = flat[~np.isfinite(flat)]
+        if bad.size:
+            where = "" if np.ndim(leaf) == 0 else f" at {bad.size} of {flat.size} elements"
+            found.append(message.format(name, f"{bad[0]}{where}"))
+    return found

@@ -244,6 +244,7 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"target_acceptance_rate": 80}, ValueError, "must lie between 0 and 1, got 80"),
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
+        ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
         ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
         (
             {"kernel": NUTS(inverse_mass_matrix=jnp.eye(3))},
