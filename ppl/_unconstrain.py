@@ -1,6 +1,7 @@
 """unconstrain: a model's density over unconstrained space."""
 
 import dataclasses
+import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -143,11 +144,11 @@ class Unconstrained:
         """A position with every coordinate uniform on (-2, 2), as Stan starts its chains."""
         check_key("initial", key)
         leaves, tree = jax.tree.flatten(nested(dict(self.shapes)))
-        keys = jax.random.split(key, max(len(leaves), 1))
-        draws = [
-            jax.random.uniform(k, x.shape, x.dtype, -2.0, 2.0)
-            for k, x in zip(keys, leaves, strict=False)
-        ]
+        ends = list(itertools.accumulate(x.size for x in leaves))
+        # One call for all sites: every call of a sampler costs its compilation.
+        flat = jax.random.uniform(key, ends[-1:], leaves[0].dtype, -2.0, 2.0)
+        parts = [flat[end - x.size : end] for x, end in zip(leaves, ends, strict=True)]
+        draws = [p.reshape(x.shape).astype(x.dtype) for p, x in zip(parts, leaves, strict=True)]
         return jax.tree.unflatten(tree, draws)
 
     def log_probs(self, position: Mapping[str, Any]) -> dict[str, Any]:
