@@ -126,10 +126,13 @@ class Unconstrained:
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
 
+        It is -inf where it is not a number, as far out, where a scale is rounded to 0.
+
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
-        return total(self._run(Constrain()).records(self._plants(position)))
+        log_density = total(self._run(Constrain()).records(self._plants(position)))
+        return jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent sites at a position."""
