@@ -102,15 +102,17 @@ def scan_of_500_steps() -> tuple[Any, Callable[..., Any]]:
 
 
 def in_a_loop(density: Callable[..., Any], repeats: int) -> Callable[..., Any]:
-    """Value and gradient `repeats` times, each at a point that depends on the last gradient."""
-    gradient = jax.value_and_grad(density)
+    """Value and gradient `repeats` times, both used, each at a point that depends on the last."""
+    value_and_gradient = jax.value_and_grad(density)
 
     def run(position: Any, *data: Any) -> Any:
-        def step(_: int, position: Any) -> Any:
-            slope = gradient(position, *data)[1]
-            return jax.tree.map(lambda x, g: x + 1e-12 * g, position, slope)
+        def step(_: int, state: Any) -> Any:
+            position, total = state
+            value, slope = value_and_gradient(position, *data)
+            position = jax.tree.map(lambda x, g: x + 1e-12 * g, position, slope)
+            return position, total + value
 
-        return lax.fori_loop(0, repeats, step, position)
+        return lax.fori_loop(0, repeats, step, (position, jnp.zeros(())))
 
     return jax.jit(run)
 

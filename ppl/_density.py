@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ppl._model import Model, Run, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
@@ -28,6 +29,7 @@ class LogDensity(SiteAction):
     """Log probabilities are summed where they arise."""
 
     batched: ClassVar[bool] = False
+    adds: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         values, log_prob = score(site, operands, operands.values if plant is None else plant)
@@ -35,8 +37,12 @@ class LogDensity(SiteAction):
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:
-    """The sum over sites and loops."""
-    sums = [summed(x) for x in records.values()]
+    """The sum over sites and loops.
+
+    The barrier hides from XLA that the derivative of the sum is 1 everywhere. With that constant
+    folded into the loop that runs backwards, a scan takes half as long again.
+    """
+    sums = [jnp.sum(lax.optimization_barrier(x)) if x.ndim else x for x in records.values()]
     return functools.reduce(operator.add, sums) if sums else jnp.zeros(())
 
 

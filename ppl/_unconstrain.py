@@ -36,6 +36,7 @@ class Constrain(SiteAction):
     """Positions become values, which are recorded, with their log determinants and densities."""
 
     batched: ClassVar[bool] = False
+    adds: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
@@ -126,13 +127,11 @@ class Unconstrained:
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
 
-        It is -inf where it is not a number, as far out, where a scale is rounded to 0.
-
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
         log_density = total(self._run(Constrain()).records(self._plants(position)))
-        return jnp.where(jnp.isnan(log_density), -jnp.inf, log_density)
+        return log_density
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent sites at a position."""

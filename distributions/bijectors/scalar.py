@@ -31,7 +31,7 @@ class Identity(Bijector):
 
 @pytree_dataclass
 class Exp(Bijector):
-    """`y = exp(x)`, onto the positive numbers.
+    """`y = exp(x)`, onto the positive numbers; never rounded down to 0.
 
     >>> from distributions import bijectors
     >>> round(float(bijectors.Exp().forward(0.0)), 4)
@@ -40,7 +40,8 @@ class Exp(Bijector):
 
     def forward(self, x: ArrayLike) -> Array:
         """`exp(x)`."""
-        return jnp.exp(x)
+        y = jnp.exp(x)
+        return jnp.maximum(y, jnp.finfo(y.dtype).tiny)
 
     def inverse(self, y: ArrayLike) -> Array:
         """`log(y)`."""

@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
@@ -23,6 +24,8 @@ class Action(abc.ABC):
     batched: ClassVar[bool] = True
     """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
 
+    adds: ClassVar[bool] = False
+    """Whether only the sum of all records matters; they are then scalars, and not `batched`."""
     records: ClassVar[bool] = True
     """Whether `at` records anything at all."""
 
@@ -199,6 +202,16 @@ class Interpreter:
         axis = found.repeat_axis if self.action.batched else 0
         stack = lambda *leaves: jnp.stack(leaves, axis)  # noqa: E731
         return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
+
+    def condense(self, reaps: list[Reaped]) -> list[Reaped]:
+        """The records of one level, as one if only their sum matters."""
+        if not self.action.adds or len(reaps) < 2:
+            return reaps
+        return [
+            dataclasses.replace(
+                reaps[0], record=functools.reduce(operator.add, [r.record for r in reaps])
+            )
+        ]
 
     def spread(self, reaped: Reaped, sites: Sites) -> Reaped:
         """A record with the `vmap` axes that other sows of its name stand under."""

@@ -175,7 +175,7 @@ def test_without_warm_up_the_kernel_stays_as_it_is():
 
 
 def test_a_higher_target_acceptance_rate_gives_a_higher_one():
-    """On three dimensions the averaged step size accepts more than its target: .80 to .86 for .6."""
+    """In three dimensions the averaged step size accepts more than asked: .80 to .86 for .6."""
     settings = QUICK | {"num_warmup": 600, "num_draws": 300}
     rates = [
         np.mean(

@@ -49,6 +49,7 @@ class Cond:
                 outs, reaps = on.run(jaxpr, operands, planted, live_outs)
                 # Another branch may sow in another order, and its sows may carry other extras.
                 reaps = [on.spread(r, sites) for p in sites for r in reaps if r.site.path == p]
+                reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
                 return outs, [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
 

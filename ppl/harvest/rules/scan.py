@@ -58,7 +58,7 @@ class Scan:
             (carry, last), (xs, rows) = state, inputs
             slices = {p: unstack(row, sites[p]) for p, row in zip(sliced, rows, strict=True)}
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
-            reaped = on.gather(reaps, sites)
+            reaped = on.gather(on.condense(reaps), sites)
             appended = [r for p, r in reaped.items() if not sites[p].clobbers]
             return (outs[:num_carry], kept.update(last, reaped)), (
                 outs[num_carry:],
