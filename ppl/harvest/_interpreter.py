@@ -25,7 +25,7 @@ class Action(abc.ABC):
     """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
 
     adds: ClassVar[bool] = False
-    """Whether only the sum of all records matters; they are then scalars, and not `batched`."""
+    """Whether only the sum of all records matters; they are then not `batched`."""
     records: ClassVar[bool] = True
     """Whether `at` records anything at all."""
 
@@ -205,13 +205,10 @@ class Interpreter:
 
     def condense(self, reaps: list[Reaped]) -> list[Reaped]:
         """The records of one level, as one if only their sum matters."""
-        if not self.action.adds or len(reaps) < 2:
+        if not self.action.adds or not reaps:
             return reaps
-        return [
-            dataclasses.replace(
-                reaps[0], record=functools.reduce(operator.add, [r.record for r in reaps])
-            )
-        ]
+        sums = [jnp.sum(r.record) if r.record.ndim else r.record for r in reaps]
+        return [dataclasses.replace(reaps[0], record=functools.reduce(operator.add, sums))]
 
     def spread(self, reaped: Reaped, sites: Sites) -> Reaped:
         """A record with the `vmap` axes that other sows of its name stand under."""
