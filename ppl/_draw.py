@@ -35,7 +35,8 @@ def draw(key: jax.Array, d: Any, *, name: str) -> Any:
     leaves, distribution_tree = jax.tree.flatten(d)
     avals, tree = jax.tree.flatten(distribution.abstract_draw(d, key))
     static = Draw(name, distribution_tree, tree, tuple(avals))
-    return jax.tree.unflatten(tree, draw_p.bind(key, *map(jnp.asarray, leaves), draw=static))
+    operands = _jax.vary_alike([key, *map(jnp.asarray, leaves)])
+    return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
 
 
 def _salt(name: str) -> int:
@@ -49,7 +50,7 @@ def _impl(*operands: Any, draw: Draw) -> list[Any]:
 
 def _abstract_eval(*avals: Any, draw: Draw) -> list[Any]:
     sizes = tuple(axis.size for axis in reversed(draw.axes))
-    return [_jax.abstract_array(sizes + a.shape, a.dtype) for a in draw.avals]
+    return [_jax.abstract_array(sizes + a.shape, a.dtype, operands=avals) for a in draw.avals]
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:

@@ -101,6 +101,11 @@ class Run(Harvester):
                     f"{self.name}: site {describe(path)} has the tag {TAG!r} but no distribution. "
                     "Draw it with ppl.sample, or sow it with another tag."
                 )
+            if found.shared:
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} is one value for several shards of a "
+                    "shard_map, which would count once for each. Sample it outside, and pass it in."
+                )
             if found.count > 1:
                 raise ValueError(
                     f"{self.name}: site {describe(path)} is sampled {found.count} times. Give "

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+jax.config.update("jax_num_cpu_devices", 4)  # for what is sharded
+
 ROOT = pathlib.Path(__file__).parents[1]
 POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -40,8 +42,11 @@ class Exp(Bijector):
 
     def forward(self, x: ArrayLike) -> Array:
         """`exp(x)`."""
-        y = jnp.exp(x)
-        return jnp.maximum(y, jnp.finfo(y.dtype).tiny)
+        (x,) = promote(x)
+        info = jnp.finfo(x.dtype)
+        # The bound is on x, so that XLA still sees log(exp(x)); exp of it is a little above tiny.
+        least = math.log(info.tiny) * (1 - float(info.eps))
+        return jnp.exp(jnp.where(x < least, least, x))
 
     def inverse(self, y: ArrayLike) -> Array:
         """`log(y)`."""

@@ -11,7 +11,7 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import check_plants, nested
 from ppl.harvest._program import Harvester, trace
-from ppl.harvest._sow import Site, check_hashable, sow_p
+from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
 from ppl.harvest._survey import Path
 
 
@@ -30,6 +30,21 @@ class Selection:
     def allows(self, path: Path) -> bool:
         allowed = self.allowlist is None or not self.allowlist.isdisjoint(path)
         return allowed and self.blocklist.isdisjoint(path)
+
+
+def selection(
+    tag: Hashable,
+    allowlist: Collection[Hashable] | None = None,
+    blocklist: Collection[Hashable] = frozenset(),
+    exclusive: bool = False,
+) -> Selection:
+    """What a caller asks for, checked."""
+    check_hashable("harvest: tag", tag)
+    for given in (allowlist, blocklist):
+        if isinstance(given, str):
+            raise TypeError(f"harvest: expected a collection of names, got the string {given!r}.")
+    allowed = None if allowlist is None else frozenset(allowlist)
+    return Selection(tag, allowed, frozenset(blocklist), exclusive)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,18 +113,7 @@ def harvest(
         >>> harvest(f, tag="intermediate")({}, 1.0)[0].item()
         3.0
     """
-    check_hashable("harvest: tag", tag)
-    for given in (allowlist, blocklist):
-        if isinstance(given, str):
-            raise TypeError(f"harvest: expected a collection of names, got the string {given!r}.")
-    action = Harvest(
-        Selection(
-            tag,
-            None if allowlist is None else frozenset(allowlist),
-            frozenset(blocklist),
-            exclusive,
-        )
-    )
+    action = Harvest(selection(tag, allowlist, blocklist, exclusive))
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def harvested(plants: Mapping[Hashable, Any], *args: Any, **kwargs: Any) -> Any:
@@ -199,22 +203,33 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def scoped(*args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
-        outs = _jax.evaluate(_in_scope(program.jaxpr, scope), program.operands)
+        outs = _jax.evaluate(_in_scope(program.jaxpr, scope, {}), program.operands)
         return program.unflatten(outs)
 
     return scoped
 
 
-def _in_scope(jaxpr: Any, scope: Hashable) -> Any:
-    """A jaxpr with all its sows moved into a scope; everything else stays as it stands."""
-    if not _jax.has_sow(jaxpr):
+def _in_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
+    """A jaxpr with all its sows moved into a scope; everything else stays as it stands.
+
+    Memoised, so that a function that is called twice stays one for the caches of JAX.
+    """
+    if not names_sites(jaxpr, {}):
         return jaxpr
 
     def move(eqn: Any) -> Any:
-        if eqn.primitive is not sow_p:
-            return eqn.replace(params=_jax.map_jaxprs(eqn.params, lambda j: _in_scope(j, scope)))
+        if _jax.has_sow(eqn) and _jax.is_opaque(eqn):
+            raise NotImplementedError(
+                f"nest {scope!r}: a sow stands inside of {eqn.primitive.name!r}, into which nest "
+                "cannot see. Put nest inside of it."
+            )
+        if eqn.primitive not in (sow_p, tangent_p):
+            inside = lambda jaxpr: _in_scope(jaxpr, scope, memo)  # noqa: E731
+            return eqn.replace(params=_jax.map_jaxprs(eqn.params, inside))
         site = eqn.params["site"]
         site = dataclasses.replace(site, scope=(scope, *site.scope))
         return eqn.replace(params={"site": site})
 
-    return _jax.map_equations(jaxpr, move)
+    if id(jaxpr) not in memo:
+        memo[id(jaxpr)] = _jax.map_equations(jaxpr, move)
+    return memo[id(jaxpr)]

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -14,7 +14,7 @@ from jax.extend import core as jex
 from ppl.harvest import _jax
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
-from ppl.harvest._sow import Site, sow_p
+from ppl.harvest._sow import Site, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
 
 
@@ -28,6 +28,9 @@ class Action(abc.ABC):
     """Whether only the sum of all records matters; they are then not `batched`."""
     records: ClassVar[bool] = True
     """Whether `at` records anything at all."""
+
+    perturbs: ClassVar[bool] = False
+    """Whether a plant changes the sown value by little, and both are recorded as one."""
 
     @abc.abstractmethod
     def matches(self, site: Site) -> bool:
@@ -47,6 +50,31 @@ class Action(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
+class Within(Action):
+    """An action on some names. The other sows stay as they are; or go, if it acts `alone`."""
+
+    action: Action
+    names: frozenset[Path]
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        for trait in ("batched", "adds", "records", "perturbs"):
+            object.__setattr__(self, trait, getattr(self.action, trait))
+
+    def matches(self, site: Site) -> bool:
+        return self.action.matches(site) and site.path in self.names
+
+    def strips(self, site: Site) -> bool:
+        return self.alone or (self.action.strips(site) and not self.action.matches(site))
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return self.action.reads(site, planted)
+
+    def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
+        return self.action.at(site, operands, plant)
+
+
+@dataclasses.dataclass(frozen=True)
 class Operands:
     """The operands of a sow; leaves that the action does not read may be None."""
 
@@ -58,11 +86,15 @@ class Operands:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reaped:
-    """A record of one occurrence. `pred` tells whether it took place; None if that is certain."""
+    """A record of one occurrence. `pred` tells whether it took place; None if that is certain.
+
+    A record that is `zeroed` is known to be zeros where it did not take place.
+    """
 
     record: Any
     pred: Any
     site: Site = dataclasses.field(metadata={"static": True})
+    zeroed: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def after(self, old: "Reaped") -> "Reaped":
         """This record where it took place, and the `old` one elsewhere."""
@@ -70,7 +102,7 @@ class Reaped:
             return self
         record = jax.tree.map(lambda n, o: _select(self.pred, n, o), self.record, old.record)
         pred = None if old.pred is None else self.pred | old.pred
-        return dataclasses.replace(self, record=record, pred=pred)
+        return dataclasses.replace(self, record=record, pred=pred, zeroed=old.zeroed)
 
     def spread(self, site: Site) -> "Reaped":
         """As if it stood under the `vmap` axes of another sow of the same name."""
@@ -81,7 +113,7 @@ class Reaped:
 
     def or_zeros(self) -> "Reaped":
         """Zeros where it did not take place."""
-        if self.pred is None:
+        if self.pred is None or self.zeroed:
             return self
         select = lambda leaf: _select(self.pred, leaf, jnp.zeros_like(leaf))  # noqa: E731
         return dataclasses.replace(self, record=jax.tree.map(select, self.record))
@@ -123,7 +155,16 @@ class Interpreter:
         self.survey = survey
         self._rules = rules
         self._planted = frozenset(planted)
-        self.liveness = Liveness(survey, rules, self._reads)
+        replaced = frozenset() if action.perturbs else self._planted
+        self.liveness = Liveness(survey, rules, self._reads, self._opens, replaced)
+        self.holds_arrays = True  # Whether something before the present equation is kept.
+        self._stopping: dict[int, tuple[Any, bool]] = {}
+        self.functions: dict[Any, Callable[..., Any]] = {}  # What rules give to the caches of JAX.
+
+    def under(self, action: Action, planted: Iterable[Path] = ()) -> "Interpreter":
+        """An interpreter with another action."""
+        survey = Survey(action.matches, action.strips, self._rules)
+        return Interpreter(action, self._rules, planted, survey)
 
     def run(
         self,
@@ -143,6 +184,7 @@ class Interpreter:
                 _read(env, v) if read else None
                 for v, read in zip(eqn.invars, needs[0], strict=True)
             ]
+            self.holds_arrays = bool(reaps or self._planted)
             outs, new = self._equation(eqn, operands, queue, needs[1])
             reaps += new
             env.update(zip(eqn.outvars, outs, strict=True))
@@ -150,7 +192,7 @@ class Interpreter:
             _read_result(env, v) if live else None
             for v, live in zip(inner.outvars, live_outs, strict=True)
         ]
-        return results, reaps
+        return results, self._last(reaps, jaxpr)
 
     def _equation(
         self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask
@@ -158,8 +200,14 @@ class Interpreter:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites))
-        if self.survey.opens(eqn):
-            return self._rules[eqn.primitive.name].run(eqn, args, queue, live_outs, self)
+        if eqn.primitive is tangent_p:
+            return self._tangent(eqn, args), []
+        if self._opens(eqn):
+            args = [
+                _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
+                for x, v in zip(args, eqn.invars, strict=True)
+            ]
+            return self._rule(eqn).run(eqn, args, queue, live_outs, self)
         return _jax.bind(eqn, args), []
 
     def _sow(
@@ -180,11 +228,60 @@ class Interpreter:
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
+    def _rule(self, eqn: Any) -> Rule:
+        if eqn.primitive.name in self._rules:
+            return self._rules[eqn.primitive.name]
+        raise NotImplementedError(
+            f"the derivative of a planted value stands inside of {eqn.primitive.name!r}, which "
+            "harvest cannot open. Plant inside of the differentiation, as grad(plant(f))."
+        )
+
+    def _tangent(self, eqn: Any, args: list[Any]) -> list[Any]:
+        """Nothing goes on through a planted value, neither forwards nor backwards."""
+        site = eqn.params["site"]
+        if self._is_planted(site):
+            return [jnp.zeros_like(x) for x in args]
+        return (
+            args if self.action.matches(site) or self.action.strips(site) else _jax.bind(eqn, args)
+        )
+
+    def _is_planted(self, site: Site) -> bool:
+        return site.path in self._planted and self.action.matches(site) and not self.action.perturbs
+
+    def _opens(self, eqn: Any) -> bool:
+        return self.survey.opens(eqn) or self._stops(eqn)
+
+    def _stops(self, eqn: Any) -> bool:
+        """Whether the tangent of a planted value stands inside of an equation."""
+        return bool(self._planted) and any(map(self._stops_in, _jax.subjaxprs(eqn)))
+
+    def _stops_in(self, jaxpr: Any) -> bool:
+        if id(jaxpr) not in self._stopping:
+            self._stopping[id(jaxpr)] = (
+                jaxpr,
+                any(
+                    self._is_planted(e.params["site"])
+                    if e.primitive is tangent_p
+                    else self._stops(e)
+                    for e in _jax.raw(jaxpr)[0].eqns
+                ),
+            )
+        return self._stopping[id(jaxpr)][1]
+
     def _reads(self, eqn: Any) -> Mask:
         site = eqn.params["site"]
         value, pred, extras = self.action.reads(site, site.path in self._planted)
         rest = len(eqn.invars) - site.num_mapped_always
         return (*[value] * site.num_values, *[pred] * site.has_pred, *[extras] * rest)
+
+    def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
+        """Of each clobbered name one record, however often a jaxpr sows it."""
+        if self.action.adds:
+            return reaps
+        sites = self.survey(jaxpr)
+        clobbered = [r for r in reaps if sites[r.site.path].clobbers]
+        others = [r for r in reaps if not sites[r.site.path].clobbers]
+        return others + list(self.gather(clobbered, sites).values())
 
     def gather(self, reaps: Iterable[Reaped], sites: Sites) -> dict[Path, Reaped]:
         """The records of one level by path: clobbered by the last, or stacked."""

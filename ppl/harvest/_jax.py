@@ -5,7 +5,8 @@ Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. No
 registration tables.
 """
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import numpy as np
 from jax import lax
 from jax.extend import core as jex
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import PartitionSpec
 
 Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
 
@@ -24,8 +26,8 @@ def _debug_effect() -> type:
     return type(effect)
 
 
-class SowEffect(_debug_effect()):
-    """Keeps a sow alive and unique through every transformation of JAX.
+class _KeptEffect(_debug_effect()):
+    """Keeps an equation alive and unique through every transformation of JAX.
 
     A sow without an effect is dropped by the partial evaluation of jit, scan, cond and checkpoint
     when its value is unused, and doubled by checkpoint when it is used. JAX allows the effect of
@@ -36,10 +38,22 @@ class SowEffect(_debug_effect()):
         return type(self) is type(other)
 
     def __hash__(self) -> int:
-        return hash(SowEffect)
+        return hash(type(self))
 
     def __str__(self) -> str:
-        return "Sow"
+        return type(self).__name__.removesuffix("Effect")
+
+
+class SowEffect(_KeptEffect):
+    """What a sow has."""
+
+
+class PerformEffect(_KeptEffect):
+    """What an effect has where it is performed; no sow, so harvest leaves it as it stands."""
+
+
+# What `jax.export` has serialised is read again by a search among the types that are listed here.
+mlir.lowerable_effects.add_type(SowEffect)
 
 
 def make_primitive(
@@ -50,29 +64,46 @@ def make_primitive(
     jvp: Callable[..., tuple[Sequence, Sequence]],
     batch: Callable[..., tuple[Sequence, Sequence[int]]],
     transpose: Callable[..., Sequence] | None = None,
-    effectful: bool = False,
+    effect: Any = None,
+    batch_always: bool = False,
 ) -> jex.Primitive:
-    """A primitive with several results and one rule for each transformation."""
+    """A primitive with several results and one rule for each transformation.
+
+    With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
+    that maps no operand: JAX asks only the second of its two public tables of batching rules then.
+    """
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
     primitive.def_impl(impl)
-    if effectful:
-        primitive.def_effectful_abstract_eval(
-            lambda *a, **k: (abstract_eval(*a, **k), {SowEffect()})
-        )
+    if effect is not None:
+        primitive.def_effectful_abstract_eval(lambda *a, **k: (abstract_eval(*a, **k), {effect}))
     else:
         primitive.def_abstract_eval(abstract_eval)
     ad.primitive_jvps[primitive] = jvp
     if transpose is not None:
         ad.primitive_transposes[primitive] = transpose
-    batching.primitive_batchers[primitive] = batch
+    if batch_always:
+        batching.fancy_primitive_batchers[primitive] = lambda axis, *a, **k: batch(
+            axis.size, *a, **k
+        )
+    else:
+        batching.primitive_batchers[primitive] = batch
     mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=True))
     return primitive
 
 
-def abstract_array(shape: tuple[int, ...], dtype: Any) -> Any:
-    """What an `abstract_eval` rule returns for an array."""
-    return jax.core.ShapedArray(shape, dtype)  # pyright: ignore[reportAttributeAccessIssue]
+def abstract_array(
+    shape: tuple[int, ...], dtype: Any, weak_type: bool = False, operands: Sequence[Any] = ()
+) -> Any:
+    """What an `abstract_eval` rule returns for an array: it varies over shards as `operands` do."""
+    make = jax.core.ShapedArray  # pyright: ignore[reportAttributeAccessIssue]
+    for operand in operands:
+        if varying_axes(operand):
+            spec = PartitionSpec(*[None] * len(shape))
+            sharding = jax.NamedSharding(operand.sharding.mesh, spec)
+            varying = operand.manual_axis_type
+            return make(shape, dtype, weak_type, sharding=sharding, manual_axis_type=varying)
+    return make(shape, dtype, weak_type)
 
 
 def is_zero_tangent(tangent: Any) -> bool:
@@ -117,15 +148,36 @@ def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
 
 def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
     """Whether a sow stands anywhere inside of a jaxpr or equation, by the effects it has."""
-    return any(isinstance(effect, SowEffect) for effect in program.effects)
+    return _has(program, SowEffect)
+
+
+def has_effect(program: Jaxpr | jex.JaxprEqn) -> bool:
+    """Whether an effect is performed, or a value sown, anywhere inside of a jaxpr or equation."""
+    return _has(program, _KeptEffect)
+
+
+def _has(program: Jaxpr | jex.JaxprEqn, kind: type) -> bool:
+    return any(isinstance(effect, kind) for effect in program.effects)
+
+
+def hides_sow(eqn: jex.JaxprEqn) -> bool:
+    """Whether a sow stands in an equation that does not tell (`lax.reduce` with a function)."""
+    return "jaxpr" in eqn.params and not eqn.effects and has_sow(eqn.params["jaxpr"])
 
 
 def _is_jaxpr(value: Any) -> bool:
     return isinstance(value, jex.Jaxpr | jex.ClosedJaxpr)
 
 
+def is_opaque(eqn: jex.JaxprEqn) -> bool:
+    """Whether JAX expands the equation before it compiles, and shows no jaxpr until then."""
+    return "_prim" in eqn.params
+
+
 def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     """The jaxprs among the parameters of an equation, one level down, with their constants."""
+    if is_opaque(eqn):
+        return [_expanded(eqn)] if has_sow(eqn) else []
     return [jaxpr for value in eqn.params.values() for jaxpr in _jaxprs_in(value)]
 
 
@@ -144,13 +196,13 @@ def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> J
 
 def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
     """The parameters of an equation with `fn` applied to each jaxpr among them."""
-    one = {k: fn(v) for k, v in params.items() if _is_jaxpr(v)}
-    several = {
-        k: tuple(map(fn, v))
-        for k, v in params.items()
-        if isinstance(v, tuple) and v and all(map(_is_jaxpr, v))
-    }
-    return params | one | several
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, tuple) and any(map(_is_jaxpr, value)):  # perhaps with None beside them
+            return jax.tree.map(mapped, value, is_leaf=lambda item: item is not value)
+        return fn(value) if _is_jaxpr(value) else value
+
+    return {k: mapped(v) for k, v in params.items()}
 
 
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
@@ -166,12 +218,31 @@ def scan_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
     return {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
 
 
-def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """What `jax.jit` must be given to make the same call again, apart from shardings.
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`lax.switch` by the index of a cond equation, which needs no clamp as it is in range.
 
-    Donation is left out: an inner jit never donates, for its operands belong to the outer program.
+    XLA does not see that, and would keep a clamp in each harvested cond.
     """
+    call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
+    jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
+    given = raw(jaxpr)[0].invars[0]
+
+    def unclamped(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
+        is_cond = eqn.primitive is jex.primitives.cond_p
+        return eqn.replace(invars=[given, *eqn.invars[1:]]) if is_cond else eqn
+
+    outs = evaluate(map_equations(jaxpr, unclamped), jax.tree.leaves((index, operands)))
+    return jax.tree.unflatten(jax.tree.structure(out), outs)
+
+
+def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
+    """What `jax.jit` must be given to make the same call again, apart from what is by operand."""
     return {k: eqn.params[k] for k in ("keep_unused", "inline")}
+
+
+def jit_donated(eqn: jex.JaxprEqn) -> Sequence[bool]:
+    """Which operands a jit call gives away. That counts where the program runs eagerly."""
+    return eqn.params["donated_invars"]
 
 
 def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
@@ -181,6 +252,106 @@ def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
         return [s if isinstance(s, jax.sharding.Sharding) else None for s in shardings]
 
     return fixed(eqn.params["in_shardings"]), fixed(eqn.params["out_shardings"])
+
+
+def checkpoint_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
+    """What `jax.checkpoint` must be given to make the same call again."""
+    return {k: eqn.params[k] for k in ("policy", "prevent_cse")}
+
+
+def shards(eqn: jex.JaxprEqn) -> dict[Any, int]:
+    """The mesh axes that a shard_map makes manual, and their sizes, in the order of the mesh."""
+    manual = eqn.params["newly_manual_axes"]
+    return {axis: n for axis, n in eqn.params["mesh"].shape.items() if axis in manual}
+
+
+def shard_specs(eqn: jex.JaxprEqn) -> tuple[Sequence[Any], Sequence[Any]]:
+    """How a shard_map splits its operands, and puts together its results."""
+    return eqn.params["in_specs"], eqn.params["out_specs"]
+
+
+def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
+    """What `jax.shard_map` must be given to make the same call again."""
+    params = eqn.params
+    options = {"mesh": params["mesh"], "check_vma": params["check_vma"]}
+    return options | {"axis_names": params["newly_manual_axes"]}
+
+
+def placed(value: jax.Array, eqn: jex.JaxprEqn, spec: PartitionSpec) -> jax.Array:
+    """An operand of a shard_map, with its sharding in its type if the mesh asks for that."""
+    mesh = eqn.params["mesh"]
+    explicit = jax.sharding.AxisType.Explicit in mesh.axis_types
+    return jax.reshard(value, jax.NamedSharding(mesh, spec)) if explicit else value
+
+
+def varying_axes(aval: Any) -> frozenset[Any]:
+    """The manual mesh axes over which a value differs between shards, where JAX keeps track."""
+    return aval.manual_axis_type.varying if hasattr(aval, "manual_axis_type") else frozenset()
+
+
+def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
+    have = varying_axes(jax.typeof(x))
+    missing = tuple(axis for axis in axes if axis not in have)
+    return lax.pcast(x, missing, to="varying") if missing else x
+
+
+def vary_alike(arrays: Sequence[Any]) -> list[Any]:
+    """Arrays that all differ between those shards between which one of them does."""
+    axes = frozenset().union(*(varying_axes(jax.typeof(x)) for x in arrays))
+    return [_vary(x, axes) for x in arrays]
+
+
+def as_varying(value: Any) -> Any:
+    """A pytree whose arrays differ between all shards, as far as JAX knows.
+
+    Inside of a shard_map the types of what a loop carries must not change from step to step.
+    """
+    axes = jax.sharding.get_abstract_mesh().manual_axes
+    return jax.tree.map(lambda x: _vary(x, axes), value) if axes else value
+
+
+def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
+    """The code of a function with derivatives of its own, and which operands it takes."""
+    everything = range(len(eqn.invars))
+    if "call_jaxpr" in eqn.params:
+        return eqn.params["call_jaxpr"], everything
+    if "const_lengths" in eqn.params:  # custom_linear_solve
+        lengths = eqn.params["const_lengths"]
+        before, after = sum(lengths[:2]), sum(lengths)
+        operands = (*range(before, before + lengths.solve), *everything[after:])
+        return eqn.params["jaxprs"].solve, operands
+    return _expanded(eqn), everything
+
+
+_expansions: weakref.WeakKeyDictionary[Any, Jaxpr] = weakref.WeakKeyDictionary()
+
+
+def _expanded(eqn: jex.JaxprEqn) -> Jaxpr:
+    """The code of a primitive that JAX expands before it compiles (custom_root in 0.12)."""
+    primitive = eqn.params["_prim"]
+    if primitive not in _expansions:
+
+        def expand(*leaves: Any) -> Any:
+            return primitive.expand(*jax.tree.unflatten(primitive.in_tree, leaves))
+
+        _expansions[primitive] = jax.make_jaxpr(expand)(*(v.aval for v in eqn.invars))
+    return _expansions[primitive]
+
+
+def is_float0(value: Any) -> bool:
+    """Whether it is a tangent or cotangent of an integer."""
+    return getattr(value, "dtype", None) == jax.dtypes.float0
+
+
+def add_tangents(a: Any, b: Any) -> Any:
+    """Their sum; those of integers have no numbers."""
+    return a if is_float0(a) else a + b
+
+
+def zero_cotangent(aval: Any) -> Any:
+    """A zero as a pullback takes it: of an integer it has no numbers."""
+    make = np.zeros if is_float0(aval) else jnp.zeros
+    return make(aval.shape, aval.dtype)
 
 
 def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]) -> None:
@@ -199,3 +370,20 @@ def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence]
         return batch_as_before(axis_data, args, dims, **params)
 
     table[primitive] = batch
+
+
+def before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
+    """Let `rewrite(params)` see each equation with sows in it for its tangents alone.
+
+    The jvp rule of `custom_linear_solve` uses the parameters for the primal and for the tangent, so
+    both are solved for here; XLA finds what the two have in common. The table of rules is public.
+    """
+    jvp_as_before = ad.primitive_jvps[primitive]
+
+    def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+        outs, outs_dot = jvp_as_before(primals, tangents, **rewrite(params))
+        if any(has_sow(jaxpr) for value in params.values() for jaxpr in _jaxprs_in(value)):
+            outs = primitive.bind(*primals, **params)
+        return outs, outs_dot
+
+    ad.primitive_jvps[primitive] = jvp

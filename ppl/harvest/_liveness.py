@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from jax.extend import core as jex
 
 from ppl.harvest import _jax
-from ppl.harvest._survey import Survey
+from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
 Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which results are.
@@ -21,7 +21,8 @@ class LiveRule(Protocol):
 class Liveness:
     """Backward analysis, memoised on the jaxpr and on which of its results are needed.
 
-    `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it.
+    `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it,
+    `opens(eqn)` whether an equation is evaluated by its rule.
     Equations with a matching sow or with another effect are always needed.
     """
 
@@ -30,7 +31,11 @@ class Liveness:
         survey: Survey,
         rules: Mapping[str, LiveRule],
         reads: Callable[[Any], Mask],
+        opens: Callable[[Any], bool],
+        replaced: frozenset[Path],
     ):
+        self._replaced = replaced
+        self._opens = opens
         self._survey = survey
         self._rules = rules
         self._reads = reads
@@ -43,6 +48,10 @@ class Liveness:
     def inputs(self, jaxpr: Any, live_outs: Sequence[bool]) -> Mask:
         """Which inputs of a jaxpr are needed."""
         return self._analyse(jaxpr, tuple(live_outs))[1]
+
+    def replaces(self, jaxpr: Any) -> bool:
+        """Whether a plant replaces a value in a jaxpr."""
+        return not self._replaced.isdisjoint(self._survey(jaxpr))
 
     def _analyse(self, jaxpr: Any, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
@@ -67,7 +76,7 @@ class Liveness:
         return self._memo[key]
 
     def _of_equation(self, eqn: Any, outs: Mask) -> Needs | None:
-        if self._survey.opens(eqn):
+        if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
             return self._reads(eqn), outs

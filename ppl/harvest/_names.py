@@ -1,11 +1,12 @@
 """Values by path as nested dicts, and the check of what a caller plants against what is sown."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import keystr
 
 from ppl.harvest import _jax
 from ppl.harvest._sow import describe
@@ -67,60 +68,110 @@ def check_plants(
 
 def known(paths: Collection[Path]) -> str:
     """What an unknown name could have been."""
-    return f"There are: {', '.join(map(describe, paths)) or 'none at all'}."
+    return f"Use one of: {', '.join(map(describe, paths))}." if paths else "There are none at all."
 
 
 def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) -> Leaves:
-    """The leaves of a value that is to stand for a sown one.
-
-    A Python scalar takes the dtype of the site; with `same_kind` so does an array of another width.
+    """The leaves of a value that is to stand for a sown one; as `fit`.
 
     Raises:
         ValueError: If the structure or a shape differs.
         TypeError: If a dtype differs.
     """
-    leaves, tree = jax.tree_util.tree_flatten(value)
-    if tree != found.site.tree:
-        is_leaf = jax.tree_util.treedef_is_leaf(found.site.tree)
-        expected = "an array (use jnp.asarray)" if is_leaf else f"the structure {found.site.tree}"
-        raise ValueError(f"{where}: expected {expected}, got {tree}.")
     if not found.uniform:
         raise ValueError(
             f"{where}: it is sown inside and outside of a vmap, so no one value stands for both. "
             "Give "
             "each sow a name of its own."
         )
+    hint = (
+        "The axes of vmap and of loops come first; use jnp.broadcast_to if one value is meant for "
+        "all of them."
+    )
     avals = found.collapsed().avals
-    return tuple(_fit(where, x, aval, same_kind) for x, aval in zip(leaves, avals, strict=True))
+    return fit(where, value, found.site.tree, avals, same_kind=same_kind, hint=hint)
 
 
-def _fit(where: str, leaf: Any, aval: Any, same_kind: bool) -> jax.Array:
-    array = _as_array(where, leaf, aval)
+def fit(
+    where: str,
+    value: Any,
+    tree: Any,
+    avals: Iterable[Any],
+    *,
+    same_kind: bool = False,
+    hint: str = "Reshape or broadcast it.",
+) -> Leaves:
+    """The leaves of a value that must have a given structure, shapes and dtypes.
+
+    A Python scalar takes the dtype; with `same_kind` so does an array of another width.
+
+    Raises:
+        ValueError: If the structure or a shape differs.
+        TypeError: If a dtype differs.
+    """
+    paths_and_leaves, got = jax.tree_util.tree_flatten_with_path(value)
+    if got != tree:
+        is_leaf = jax.tree_util.treedef_is_leaf(tree)
+        expected = "an array (use jnp.asarray)" if is_leaf else f"the structure {tree}"
+        difference = _difference(jax.tree.unflatten(tree, avals), value)
+        raise ValueError(f"{where}: expected {expected}, got {got}.{difference}")
+    return tuple(
+        _fit(where, f" at {keystr(path)}" if path else "", leaf, aval, same_kind, hint)
+        for (path, leaf), aval in zip(paths_and_leaves, avals, strict=True)
+    )
+
+
+def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:
+    """Where two pytrees of different structures differ first, below the top."""
+    children = [_children(tree) for tree in (expected, got)]
+    if jax.tree.structure(*_one_level(expected)) != jax.tree.structure(*_one_level(got)):
+        trees = [_show_structure(tree) for tree in (expected, got)]
+        where = f" They differ at {keystr(path)}: expected {trees[0]}, got {trees[1]}."
+        return where if path else ""
+    pairs = zip(*children, strict=True)
+    return next(
+        _difference(a, b, (*path, *key))
+        for (key, a), (_, b) in pairs
+        if jax.tree.structure(a) != jax.tree.structure(b)
+    )
+
+
+def _one_level(tree: Any) -> tuple[Any, Callable[[Any], bool]]:
+    return tree, lambda node: node is not tree
+
+
+def _children(tree: Any) -> list[tuple[Any, Any]]:
+    return jax.tree_util.tree_leaves_with_path(*_one_level(tree))
+
+
+def _show_structure(tree: Any) -> str:
+    return str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+
+
+def _fit(where: str, at: str, leaf: Any, aval: Any, same_kind: bool, hint: str) -> jax.Array:
+    array = _as_array(where, at, leaf, aval)
     if array.shape != aval.shape:
-        raise ValueError(
-            f"{where}: expected {show([aval])}, got {show([array])}. The axes of vmap and of loops "
-            "come first; use jnp.broadcast_to if one value is meant for all of them."
-        )
+        raise ValueError(f"{where}: expected {show([aval])}, got {show([array])}{at}. {hint}")
     if array.dtype == aval.dtype:
         return array
     if _takes_dtype(leaf, array, aval.dtype, same_kind):
         return _jax.as_aval(array.astype(aval.dtype), aval)
     raise TypeError(
-        f"{where}: expected {show([aval])}, got {show([array])}. Cast it with "
+        f"{where}: expected {show([aval])}, got {show([array])}{at}. Cast it with "
         f".astype({str(aval.dtype)!r}) if that is what is meant."
     )
 
 
-def _as_array(where: str, leaf: Any, aval: Any) -> jax.Array:
+def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
     if isinstance(leaf, int) and not isinstance(leaf, bool) and _kind(aval.dtype) == 1:
         limits = jnp.iinfo(aval.dtype)
         if not limits.min <= leaf <= limits.max:
-            raise ValueError(f"{where}: expected {show([aval])}, got {leaf}, out of its range.")
+            raise ValueError(f"{where}: expected {show([aval])}, got {leaf}{at}, out of its range.")
         return jnp.asarray(leaf, aval.dtype)
     try:
         return jnp.asarray(leaf)
     except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}.") from error
+        raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}{at}.") from error
 
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:

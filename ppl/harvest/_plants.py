@@ -8,7 +8,17 @@ import jax.numpy as jnp
 
 from ppl.harvest._survey import Found, Path, Sites
 
-Planted = Mapping[Path, Sequence[Any]]
+
+@jax.tree_util.register_pytree_node_class
+class ByPath(dict[Path, Any]):
+    """A dict by path as a pytree: unlike a plain one, its keys need no order."""
+
+    def tree_flatten(self) -> tuple[list[Any], tuple[Path, ...]]:
+        return list(self.values()), tuple(self)
+
+    @classmethod
+    def tree_unflatten(cls, paths: tuple[Path, ...], values: Sequence[Any]) -> "ByPath":
+        return cls(zip(paths, values, strict=True))
 
 
 class Plants:
@@ -17,7 +27,7 @@ class Plants:
     `plants` maps a path to one pytree per occurrence; a name that clobbers has one for all of them.
     """
 
-    def __init__(self, plants: Planted):
+    def __init__(self, plants: Mapping[Path, Sequence[Any]]):
         self._plants = plants
         self._taken = dict.fromkeys(plants, 0)
 
@@ -25,9 +35,9 @@ class Plants:
     def paths(self) -> frozenset[Path]:
         return frozenset(self._plants)
 
-    def take(self, sites: Sites) -> dict[Path, list[Any]]:
+    def take(self, sites: Sites) -> ByPath:
         """The plants of the occurrences that an equation holds."""
-        return {p: self._next(p, found) for p, found in sites.items() if p in self._plants}
+        return ByPath({p: self._next(p, found) for p, found in sites.items() if p in self._plants})
 
     def _next(self, path: Path, found: Found) -> list[Any]:
         start = 0 if found.clobbers else self._taken[path]

@@ -243,7 +243,36 @@ def _tie(value: Any, key: Any, name: Hashable) -> Any:
         key = jax.tree.map(jnp.asarray, key)
     except (TypeError, ValueError) as error:
         raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
-    return lax.optimization_barrier((value, key))[0]
+    leaves, tree = jax.tree.flatten(value)
+    tied = tie_p.bind(*leaves, *jax.tree.leaves(key), num_values=len(leaves))
+    return jax.tree.unflatten(tree, tied)
+
+
+def _tie_impl(*operands: Any, num_values: int) -> list[Any]:
+    return list(lax.optimization_barrier(operands)[:num_values])
+
+
+def _tie_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, num_values: int) -> Any:
+    return tie_p.bind(*primals, num_values=num_values), list(tangents[:num_values])
+
+
+def _tie_transpose(cotangents: Sequence[Any], *operands: Any, num_values: int) -> list[Any]:
+    return [*cotangents, *[None] * (len(operands) - num_values)]
+
+
+def _tie_batch(args: Sequence[Any], dims: Sequence[Any], *, num_values: int) -> Any:
+    return tie_p.bind(*args, num_values=num_values), list(dims[:num_values])
+
+
+# The barrier of JAX would also hold up tangents, and in JAX 0.12 has no transpose beside a key.
+tie_p = _jax.make_primitive(
+    "tie",
+    impl=_tie_impl,
+    abstract_eval=lambda *avals, num_values: list(avals[:num_values]),
+    jvp=_tie_jvp,
+    transpose=_tie_transpose,
+    batch=_tie_batch,
+)
 
 
 def _impl(*operands: Any, site: Site) -> list[Any]:
@@ -251,7 +280,12 @@ def _impl(*operands: Any, site: Site) -> list[Any]:
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, site: Site) -> Any:
-    return sow_p.bind(*primals, site=site), list(tangents[: site.num_values])
+    outs = sow_p.bind(*primals, site=site)
+    return outs, [_mark_tangent(t, site) for t in tangents[: site.num_values]]
+
+
+def _mark_tangent(tangent: Any, site: Site) -> Any:
+    return tangent if _jax.is_zero_tangent(tangent) else tangent_p.bind(tangent, site=site)[0]
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[Any]:
@@ -283,8 +317,30 @@ sow_p = _jax.make_primitive(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
-    effectful=True,
+    effect=_jax.SowEffect(),
 )
+
+# The tangent of a sown value, or its cotangent: the identity, and zero where the value is planted.
+# Unlike a sow it has no effect, so JAX moves, transposes and drops it as it does any linear map.
+tangent_p = _jax.make_primitive(
+    "tangent_of_sow",
+    impl=lambda x, *, site: [x],
+    abstract_eval=lambda x, *, site: [x],
+    jvp=lambda xs, ts, *, site: (tangent_p.bind(*xs, site=site), [_mark_tangent(ts[0], site)]),
+    transpose=lambda cts, x, *, site: [_mark_tangent(cts[0], site)],
+    batch=lambda xs, dims, *, site: (tangent_p.bind(*xs, site=site), list(dims)),
+)
+
+
+def names_sites(jaxpr: Any, memo: dict[int, bool]) -> bool:
+    """Whether a sow, or the tangent of one, stands anywhere in a jaxpr."""
+    if id(jaxpr) not in memo:
+        memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
+            eqn.primitive is tangent_p or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
+            for eqn in _jax.raw(jaxpr)[0].eqns
+        )
+    return memo[id(jaxpr)]
+
 
 _rewritten: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 _LOOPS = (primitives.scan_p, primitives.while_p)

@@ -1,7 +1,8 @@
 """What a program sows, found before it is evaluated; each misuse of a mode is an error here."""
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -26,6 +27,9 @@ class Found:
         certain: Whether at least one of the sows is sure to take place.
         uniform: Whether all the sows stand under the same `vmap` axes.
         conditional: Whether it stands in a cond, whose branches may sow with different extras.
+        lead: The shape of a predicate of the sow: its `vmap` axes, and those over shards.
+        varying: Of each leaf, over which axes of a mesh it differs between the shards.
+        shared: Whether it is known to be one value for several shards.
     """
 
     site: Site
@@ -35,6 +39,20 @@ class Found:
     certain: bool = True
     uniform: bool = True
     conditional: bool = False
+    lead: tuple[int, ...] = ()
+    varying: tuple[frozenset[Hashable], ...] = ()
+    shared: bool = False
+
+    @classmethod
+    def of(cls, site: Site, avals: Sequence[Any]) -> "Found":
+        """One sow."""
+        return cls(
+            site,
+            tuple(map(struct_of, avals)),
+            certain=not site.has_pred,
+            lead=site.batch_shape,
+            varying=tuple(map(_jax.varying_axes, avals)),
+        )
 
     @property
     def clobbers(self) -> bool:
@@ -67,6 +85,20 @@ class Found:
         avals = _with_axis(inner.avals, self.loop_axis, length)
         return dataclasses.replace(inner, avals=avals, depth=self.depth + 1)
 
+    def out_of_shards(self, axes: Mapping[Hashable, int], *, tracked: bool) -> "Found":
+        """As seen from outside of a shard_map over these axes of a mesh.
+
+        JAX may have `tracked` over which of them values vary.
+        """
+        inner, axis, size = self.collapsed(), self.loop_axis, math.prod(axes.values())
+        return dataclasses.replace(
+            inner,
+            avals=_with_axis(inner.avals, axis, size),
+            depth=self.depth + 1,
+            lead=(*self.lead[:axis], size, *self.lead[axis:]),
+            shared=self.shared or (tracked and any(axes.keys() - v for v in self.varying)),
+        )
+
 
 def _with_axis(
     avals: Iterable[jax.ShapeDtypeStruct], axis: int, size: int
@@ -88,7 +120,8 @@ def error(path: Path, message: str) -> ValueError:
     return ValueError(f"sow {describe(path)}: {message}")
 
 
-def _aval(aval: Any) -> jax.ShapeDtypeStruct:
+def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
+    """An abstract value without its sharding."""
     weak = getattr(aval, "weak_type", False)  # a random key has none
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
 
@@ -113,6 +146,7 @@ class Survey:
         self._rules = rules
         self._found: dict[int, tuple[Any, Sites]] = {}
         self._strippable: dict[int, tuple[Any, bool]] = {}
+        self._staying: dict[int, tuple[Any, list[Path]]] = {}
 
     def __call__(self, jaxpr: Any) -> Sites:
         """The matching sows of a jaxpr by path, in program order."""
@@ -121,13 +155,13 @@ class Survey:
             if _jax.has_sow(jaxpr):
                 for eqn in _jax.raw(jaxpr)[0].eqns:
                     for path, new in self.of_equation(eqn).items():
-                        found[path] = self._join(path, found[path], new) if path in found else new
+                        found[path] = self.join(path, found[path], new) if path in found else new
             self._found[id(jaxpr)] = (jaxpr, found)
         return self._found[id(jaxpr)][1]
 
     def of_equation(self, eqn: Any) -> Sites:
         """The matching sows in one equation, by path."""
-        if not _jax.has_sow(eqn):
+        if not _jax.has_sow(eqn) and not _jax.hides_sow(eqn):
             return {}
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
@@ -140,8 +174,7 @@ class Survey:
                     "all branches and selects. Harvest inside of the vmap, as vmap(reap(f)), or "
                     "sow the result of the cond.",
                 )
-            avals = tuple(_aval(v.aval) for v in eqn.outvars)
-            return {site.path: Found(site, avals, certain=not site.has_pred)}
+            return {site.path: Found.of(site, [v.aval for v in eqn.outvars])}
         if rule := self._rules.get(eqn.primitive.name):
             return rule.find(eqn, self)
         for jaxpr in _jax.subjaxprs(eqn):
@@ -154,14 +187,17 @@ class Survey:
 
     def staying(self, jaxpr: Any) -> list[Path]:
         """The sows anywhere in a jaxpr that neither match nor are stripped."""
-        paths: list[Path] = []
-        for eqn in _jax.raw(jaxpr)[0].eqns:
-            if eqn.primitive is sow_p:
-                site = eqn.params["site"]
-                paths += [site.path] * (not self._matches(site) and not self._strips(site))
-            elif _jax.has_sow(eqn):
-                paths += [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
-        return paths
+        if id(jaxpr) not in self._staying:
+            eqns = _jax.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            paths = [path for eqn in eqns for path in self._staying_in(eqn)]
+            self._staying[id(jaxpr)] = jaxpr, list(dict.fromkeys(paths))
+        return self._staying[id(jaxpr)][1]
+
+    def _staying_in(self, eqn: Any) -> list[Path]:
+        if eqn.primitive is sow_p:
+            site = eqn.params["site"]
+            return [site.path] * (not self._matches(site) and not self._strips(site))
+        return [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
 
     def opens(self, eqn: Any) -> bool:
         """Whether an equation must be opened: for a sow that matches, or one to strip."""
@@ -185,7 +221,7 @@ class Survey:
             return not self._matches(site) and self._strips(site)
         return any(map(self._has_stripped, _jax.subjaxprs(eqn)))
 
-    def _join(self, path: Path, old: Found, new: Found) -> Found:
+    def join(self, path: Path, old: Found, new: Found) -> Found:
         """Two sows of one name, one after the other."""
         modes = (old.site.mode, new.site.mode)
         if old.clobbers != new.clobbers or "strict" in modes:
@@ -211,6 +247,7 @@ def _check_same_values(path: Path, old: Found, new: Found) -> None:
     same = old.site.tree == new.site.tree and _event_avals(old) == _event_avals(new)
     shapes = {old.site.batch_shape, new.site.batch_shape}
     movable = all(f.repeat_axis in (0, len(f.site.axes)) for f in (old, new))
+    movable &= len({len(f.lead) - len(f.site.axes) for f in (old, new)}) == 1
     if not (same and len(shapes - {()}) <= 1 and movable):
         raise error(
             path,

@@ -40,6 +40,8 @@ class Case:
             value, not one for each element.
         branches: Whether it sows in a cond whose predicate depends on the argument. A `vmap` outside
             takes such a cond apart, and harvest outside of that `vmap` refuses.
+        forward: Whether JAX can differentiate it in forward mode.
+        shards: Whether it sows in a shard_map, whose axis stands in front of that of a `vmap` around it.
         runs_unrolled: Whether JAX runs it under `jax.disable_jit` (not so for a scan of length 0).
     """
 
@@ -55,6 +57,8 @@ class Case:
     unrolled: Mapping[Any, Any] | None = None
     shared: bool = False
     branches: bool = False
+    forward: bool = True
+    shards: bool = False
     runs_unrolled: bool = True
 
 
@@ -273,6 +277,8 @@ COND = [
     Case("cond/append", branch("append"), THREE, 8.0, {"y": 4.0}, TEN, 20.0, branches=True),
     Case("cond/append-twice", lambda x: branch("append")(branch("append", above=5.0)(x)), THREE, 26.0, {"y": floats(3, 13)}, {"y": floats(1, 2)}, 4.0, branches=True),
     Case("cond/clobber-false", branch("clobber", above=5.0), THREE, 12.0, {"y": 3.0}, TEN, 40.0, branches=True),
+    Case("cond/clobber-twice-or-once", lambda x: lax.cond(x > 0, twice("clobber"), once("clobber"), x), THREE, 9.0, {"y": 6.0}, TEN, 20.0, inverse=False, branches=True),
+    Case("cond/cond_clobber-once-or-twice", lambda x: lax.cond(x > 5, once("cond_clobber"), twice("cond_clobber"), x), THREE, 9.0, {"y": 3.0}, TEN, 20.0, inverse=False, branches=True),
     Case("cond/cond_clobber", branch("cond_clobber"), THREE, 8.0, {"y": 4.0}, TEN, 20.0, branches=True),
     Case("cond/cond_clobber-never", branch("cond_clobber"), ONE, 4.0, {"y": 0.0}, TEN, 20.0, inverse=False, branches=True),
     Case("cond/unsown-operands", lambda x: lax.cond(x > 0, lambda a, b: put(a), lambda a, b: put(b), x, 2 * x), THREE, 3.0, {"y": 3.0}, TEN, 10.0, branches=True),
@@ -304,6 +310,7 @@ SCAN = [
     Case("scan/clobber-length-0", doubling("clobber", 0), ONE, 1.0, {"y": 0.0}, TEN, 1.0, runs_unrolled=False),
     Case("scan/cond_clobber-length-0", doubling("cond_clobber", 0), ONE, 1.0, {"y": 0.0}, TEN, 1.0, runs_unrolled=False),
     Case("scan/append-in-body-twice", append_twice_in_scan, ONE, 12.0, {"y": floats([2, 4], [6, 12])}, {"y": floats([1, 2], [3, 4])}, 4.0, unrolled={"y": floats(2, 4, 6, 12)}),
+    Case("scan/map", lambda x: lax.map(once("append"), x), PAIR, floats(4, 6), {"y": floats(2, 3)}, {"y": floats(5, 6)}, floats(10, 12)),
     Case("scan/append-two-scans", two_scans("append"), ONE, 13.0, {"y": floats([2, 4, 7], [8, 10, 13])}, {"y": floats([1, 2, 3], [4, 5, 6])}, 6.0, unrolled={"y": floats(2, 4, 7, 8, 10, 13)}),
     Case("scan/clobber-two-scans", two_scans("clobber"), ONE, 13.0, {"y": 13.0}, TEN, 10.0, inverse=False),
     Case("scan/mixed", mixed_in_scan, ONE, (10.0, floats(6, 12, 20)), {"a": 9.0, "b": 6.0, "c": floats(6, 12, 20)}, {"a": 5.0, "b": 2.0, "c": floats(1, 2, 3)}, (2.0, floats(1, 2, 3)), inverse=False),
@@ -337,6 +344,10 @@ LOOPS = [
     Case("while/in-jit", jax.jit(while_below(9.0, "clobber")), ONE, 10.0, {"y": 5.0}, TEN, 20.0, inverse=False, reverse=False),
     Case("while/then-straight", lambda x: put(while_below(9.0, "clobber")(x) + 1, "clobber"), ONE, 11.0, {"y": 11.0}, {"y": 20.0}, 20.0, reverse=False),
     Case("while/no-iteration-after-straight", lambda x: while_below(0.0, "clobber")(put(x + 1, "clobber")), ONE, 2.0, {"y": 2.0}, TEN, 10.0, reverse=False),
+    Case("while/condition", lambda x: lax.while_loop(lambda c: put(c, "clobber") < 9, lambda c: 2 * c, x), ONE, 16.0, {"y": 16.0}, TEN, 1.0, inverse=False, reverse=False),
+    Case("while/condition-no-iteration", lambda x: lax.while_loop(lambda c: put(c, "clobber") < 1, lambda c: 2 * c, x), ONE, 1.0, {"y": 1.0}, TEN, 1.0, reverse=False),
+    Case("while/condition-cond_clobber", lambda x: lax.while_loop(lambda c: put(c, "cond_clobber", pred=c < 9) < 9, lambda c: 2 * c, x), ONE, 16.0, {"y": 8.0}, TEN, 1.0, inverse=False, reverse=False),
+    Case("while/condition-and-body", lambda x: lax.while_loop(lambda c: put(2 * c, "clobber") < 9, lambda c: put(c + 1, "clobber"), x), ONE, 5.0, {"y": 10.0}, TEN, 1.0, inverse=False, reverse=False),
     Case("while/of-jit", in_while(jax.jit(once("clobber"))), ONE, 10.0, {"y": 5.0}, TEN, 20.0, inverse=False, reverse=False),
     Case("while/of-cond", in_while(branch("clobber", above=3.0)), ONE, 10.0, {"y": 5.0}, TEN, 20.0, inverse=False, reverse=False, branches=True),
     Case("while/of-scan", in_while(lambda x: scan("clobber")(x)[0]), ONE, 13.0, {"y": 13.0}, TEN, 10.0, reverse=False, inverse=False),
@@ -358,6 +369,8 @@ VMAP = [
     Case("vmap/in-vmap-across", jax.vmap(jax.vmap(once("strict")), in_axes=1), MATRIX, floats([4, 10], [6, 12], [8, 14]), {"y": floats([2, 5], [3, 6], [4, 7])}, {"y": floats([1, 2], [3, 4], [5, 6])}, floats([2, 4], [6, 8], [10, 12])),
     Case("vmap/unmapped", lambda x: jax.vmap(lambda a, b: a * put(b + 1), in_axes=(0, None))(x, x[0]), PAIR, floats(2, 4), {"y": 2.0}, TEN, floats(10, 20)),
     Case("vmap/half-mapped", lambda x: jax.vmap(lambda a: sow((a, x[0]), tag=TAG, name="y"))(x), PAIR, (floats(1, 2), floats(1, 1)), {"y": (floats(1, 2), floats(1, 1))}, {"y": (floats(5, 6), floats(7, 8))}, (floats(5, 6), floats(7, 8))),
+    Case("vmap/collective", jax.vmap(lambda x: put(x) + lax.psum(put(2 * x, name="z"), "a"), axis_name="a"), PAIR, floats(7, 8), {"y": floats(1, 2), "z": floats(2, 4)}, {"y": floats(5, 6), "z": floats(1, 1)}, floats(7, 8)),
+    Case("vmap/condition-of-while", jax.vmap(lambda x: lax.while_loop(lambda c: put(c, "clobber") < 9, lambda c: 2 * c, x)), floats(1, 20, 5), floats(16, 20, 10), {"y": floats(16, 20, 10)}, {"y": floats(10, 10, 10)}, floats(1, 20, 5), inverse=False, reverse=False),
     Case("vmap/of-jit", jax.vmap(jax.jit(once("strict"))), PAIR, floats(4, 6), {"y": floats(2, 3)}, {"y": floats(5, 6)}, floats(10, 12)),
     Case("vmap/in-jit", jax.jit(jax.vmap(twice("append"))), PAIR, floats(3, 6), {"y": floats([1, 2], [2, 4])}, {"y": floats([1, 2], [3, 4])}, floats(3, 7)),
     Case("vmap/of-cond", lambda x: jax.vmap(lambda a, p: lax.cond(p, once("strict"), lambda a: 4 * put(a), a), in_axes=(0, None))(x, x.sum() > 9), PAIR, floats(4, 8), {"y": floats(1, 2)}, {"y": floats(5, 6)}, floats(20, 24), branches=True),
@@ -404,4 +417,4 @@ NEST = [
     Case("nest/of-vmap-of-while", nest(jax.vmap(while_below(9.0, "clobber")), scope="a"), jnp.array([1.0, 20.0, 5.0]), floats(10, 20, 12), {"a": {"y": floats(5, 0, 6)}}, {"a": {"y": floats(5, 6, 7)}}, floats(10, 20, 14), inverse=False, reverse=False),
 ]  # fmt: skip
 
-CASES = [*STRAIGHT, *JIT, *COND, *SCAN, *LOOPS, *VMAP, *NEST]
+CONTROL_FLOW = [*STRAIGHT, *JIT, *COND, *SCAN, *LOOPS, *VMAP, *NEST]

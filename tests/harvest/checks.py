@@ -7,6 +7,8 @@ import jax
 import numpy as np
 from jax.extend import core as jex
 
+from ppl.harvest import _jax
+
 TAG = "t"
 OTHER = "other"
 
@@ -45,8 +47,8 @@ def equations(f: Callable[..., Any], *args: Any) -> Iterator[jex.JaxprEqn]:
 def _walk(jaxpr: Any) -> Iterator[jex.JaxprEqn]:
     for eqn in jaxpr.eqns:
         yield eqn
-        for inner in jex.jaxprs_in_params(eqn.params):
-            yield from _walk(inner)
+        for inner in _jax.subjaxprs(eqn):
+            yield from _walk(_jax.raw(inner)[0])
 
 
 def primitives(f: Callable[..., Any], *args: Any) -> list[str]:

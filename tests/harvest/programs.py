@@ -42,7 +42,7 @@ class Sow:
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A construct around a body: jit, nest, vmap, scan, while or cond.
+    """A construct around a body: jit, checkpoint, nest, vmap, scan, while or cond.
 
     `size` is the size of the vmap or the number of iterations; a cond compares `p` to it.
     """
@@ -87,6 +87,8 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
     match s.kind:
         case "jit":
             return jax.jit(f)(p, v)
+        case "checkpoint":
+            return jax.checkpoint(f)(p, v)
         case "nest":
             return nest(f, scope=s.name)(p, v)
         case "vmap":
@@ -127,7 +129,7 @@ def _run(s: Any, p: float, v: float, plants: dict[Path, Any]) -> tuple[float, Re
     if isinstance(s, Sow):
         return _sow(s, v, plants)
     match s.kind:
-        case "jit":
+        case "jit" | "checkpoint":
             return run(s.body, p, v, plants)
         case "nest":
             inner = {path[1:]: x for path, x in plants.items() if path[0] == s.name}
@@ -245,7 +247,7 @@ def _bodies(inside: str, depth: int) -> st.SearchStrategy[tuple[Any, ...]]:
     if depth:
         choices += [
             st.deferred(lambda k=k: _blocks(k, inside, depth - 1))
-            for k in ("jit", "nest", "vmap", "scan", "while", "cond")
+            for k in ("jit", "checkpoint", "nest", "vmap", "scan", "while", "cond")
         ]
     return st.lists(st.one_of(choices), min_size=1, max_size=3).map(tuple)
 

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.extend import core as jex
-from jax.interpreters import batching
+from jax.interpreters import ad, batching
+from jax.sharding import PartitionSpec
 
 from ppl.harvest import _jax, reap
 from ppl.harvest._sow import sow_p
 from ppl.harvest.rules import RULES
 
+from .calls import over_shards, root, solved, with_vjp
 from .cases import put
 from .checks import TAG, assert_same, equations
 
@@ -129,26 +131,65 @@ def test_the_parameters_of_jit() -> None:
     assert _jax.jit_shardings(the("jit", fixed, X)) == ([sharding], [sharding])
 
 
-@pytest.mark.parametrize(
-    ("primitive", "f"),
-    [
-        ("jit", jax.jit(unused)),
-        ("scan", SCAN),
-        ("while", lambda x: lax.while_loop(lambda c: c < 3, unused, x)),
-        ("cond", lambda x: lax.cond(x > 0, unused, unused, x)),
-    ],
-    ids=["jit", "scan", "while", "cond"],
-)
-def test_the_names_of_the_primitives(primitive: str, f: Callable[[Any], Any]) -> None:
+CONSTRUCTS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "jit": (jax.jit(unused), X),
+    "scan": (SCAN, X),
+    "while": (lambda x: lax.while_loop(lambda c: c < 3, unused, x), X),
+    "cond": (lambda x: lax.cond(x > 0, unused, unused, x), X),
+    "remat2": (jax.checkpoint(unused), X),
+    "custom_jvp_call": (with_jvp, X),
+    "custom_vjp_call": (with_vjp(unused), X),
+    "custom_linear_solve": (solved, X),
+    "shard_map": (over_shards(unused), XS),
+}
+
+
+@pytest.mark.parametrize("primitive", CONSTRUCTS)
+def test_the_names_of_the_primitives(primitive: str) -> None:
     """The table of rules goes by name; a renamed primitive would not be opened."""
+    f, x = CONSTRUCTS[primitive]
+    eqn = the(primitive, f, x)
     assert primitive in RULES
-    assert "sow" in [
-        e.primitive.name for j in _jax.subjaxprs(the(primitive, f, X)) for e in _jax.raw(j)[0].eqns
-    ]
+    assert _jax.has_sow(eqn)
+    assert "sow" in [e.primitive.name for j in _jax.subjaxprs(eqn) for e in _jax.raw(j)[0].eqns]
 
 
 def test_every_rule_has_a_test_of_its_primitive() -> None:
-    assert set(RULES) == {"jit", "scan", "while", "cond"}
+    """But for those of calls that only some versions of JAX make by themselves."""
+    assert set(RULES) - set(CONSTRUCTS) == {"call_hi_primitive", "closed_call", "eval_jaxpr"}
+
+
+def test_the_parameters_of_a_checkpoint() -> None:
+    policy = jax.checkpoint_policies.everything_saveable
+    eqn = the("remat2", jax.checkpoint(unused, policy=policy, prevent_cse=False), X)
+    assert _jax.checkpoint_options(eqn) == {"policy": policy, "prevent_cse": False}
+
+
+def test_the_parameters_of_a_shard_map() -> None:
+    eqn = the("shard_map", over_shards(unused), XS)
+    assert _jax.shards(eqn) == {"i": 2}
+    assert _jax.shard_specs(eqn) == ((PartitionSpec("i"),), (PartitionSpec("i"),))
+    assert _jax.shard_options(eqn)["check_vma"] is True
+    (sown,) = [
+        v for e in equations(over_shards(unused), XS) if e.primitive is sow_p for v in e.outvars
+    ]
+    assert _jax.varying_axes(sown.aval) == {"i"}
+    assert _jax.varying_axes(jax.typeof(X)) == frozenset()
+
+
+def test_the_code_of_a_root() -> None:
+    """`custom_root` is a custom_jvp in JAX 0.10, and a primitive of a kind of its own in 0.12."""
+    (eqn,) = [e for e in jax.make_jaxpr(root)(X).eqns if _jax.has_sow(e)]
+    body, operands = _jax.custom_body(eqn)
+    assert eqn.primitive.name in ("custom_jvp_call", "call_hi_primitive")
+    assert _jax.has_sow(body)
+    assert len(operands) == len(body.in_avals)
+
+
+def test_tangents_are_solved_for_without_sows() -> None:
+    assert ad.primitive_jvps[jex.primitives.linear_solve_p].__module__ == "ppl.harvest._jax"
+    names = [e.primitive.name for e in equations(lambda x: jax.jvp(solved, (x,), (x,)), X)]
+    assert (names.count("sow"), names.count("custom_linear_solve")) == (1, 3)
 
 
 def test_scan_is_batched_by_an_entry_of_a_public_table() -> None:

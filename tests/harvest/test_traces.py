@@ -25,6 +25,7 @@ WRAPS: dict[str, Wrap] = {
     "cond": lambda f: lambda x: lax.cond(x > 0, lambda x: f(x + 1), lambda x: put(x, "clobber"), x),
     "while": lambda f: lambda x: lax.fori_loop(0, jnp.int32(1), lambda i, c: f(c + 1), x),
     "vmap": lambda f: lambda x: jax.vmap(lambda x: f(x + 1))(x[None])[0],
+    "jit-twice": lambda f: jax.jit(lambda x: f(f(x + 1))),
 }
 
 
@@ -71,6 +72,16 @@ def test_work_grows_linearly_with_depth(calls: list[str], wraps: list[str], plan
     for name in counts[0]:
         growth = [counts[1][name] - counts[0][name], counts[2][name] - counts[1][name]]
         assert growth[1] <= growth[0], counts
+
+
+def test_nest_keeps_one_what_is_called_twice(calls: list[str]) -> None:
+    counts = []
+    for depth in (4, 8, 12):
+        calls.clear()
+        f = nest(deep([WRAPS["jit-twice"]], depth), scope="a")
+        jax.make_jaxpr(reap(f, tag=TAG))(X)
+        counts.append(len(calls))
+    assert counts[2] - counts[1] <= counts[1] - counts[0], counts
 
 
 @pytest.mark.parametrize(

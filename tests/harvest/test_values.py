@@ -352,20 +352,6 @@ def test_closed_over_tracers() -> None:
     assert_same(jax.vmap(jax.grad(outer))(floats(1, 2)), floats(slope(1), slope(2)))
 
 
-def test_key_ties_a_dependence() -> None:
-    """`key` changes no value, but the sown value cannot be computed before it."""
-    f = lambda x, key: put_tied(x + 1, key)  # noqa: E731
-    assert_same(f(jnp.float32(1), (jnp.float32(2), None)), 2.0)
-    assert_same(reap(f, tag=TAG)(jnp.float32(1), jax.random.key(0)), {"y": 2.0})
-    jaxpr = jax.make_jaxpr(f)(jnp.float32(1), jnp.float32(2)).jaxpr
-    used = [id(v) for eqn in jaxpr.eqns for v in eqn.invars]
-    assert all(id(v) in used for v in jaxpr.invars)
-
-
-def put_tied(value: Any, key: Any) -> Any:
-    return sow(value, tag=TAG, name="y", key=key)
-
-
 def test_the_call_of_jit_is_kept() -> None:
     """A jitted function stays one call, under its name, planted or reaped."""
 
@@ -416,3 +402,22 @@ def test_reaps_come_in_program_order() -> None:
 
     assert list(reap(f, tag=TAG)(jnp.float32(1))) == ["z", "m", "b", "k", "j", "q", "c", "a"]
     assert "sow" not in primitives(reap(f, tag=TAG), jnp.float32(1))
+
+
+def test_a_jit_donates_its_operands_but_nothing_that_is_reaped_or_planted() -> None:
+    row = jnp.array([1.0, 2.0])
+    take = jax.jit(lambda x: put(x + 1) * 2, donate_argnums=0)
+    (eqn,) = [e for e in equations(harvest(take, tag=TAG), {}, row) if e.primitive.name == "jit"]
+    assert eqn.params["donated_invars"] == (True,)
+    given = row + 0
+    reaps = reap(take, tag=TAG)(given)
+    assert given.is_deleted()
+    assert_same(reaps, {"y": row + 1})
+
+    def sown_before(x: Any) -> Any:
+        return take(put(x + 0, name="z"))
+
+    assert_same(reap(sown_before, tag=TAG)(row), {"z": row, "y": row + 1})
+    z = row + 0
+    assert_same(harvest(sown_before, tag=TAG)({"z": z}, row), (2 * (row + 1), {"y": row + 1}))
+    assert not z.is_deleted()

@@ -149,13 +149,13 @@ def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
     np.testing.assert_array_equal(whole.draws["w"], more.draws["w"][:, :50])
 
 
-def test_a_chain_does_not_depend_on_the_others():
+def test_a_chain_does_not_depend_on_the_others(x64):
     two = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_warmup": 20})
     five = mcmc(
         jax.random.key(2), posterior(), design(), **QUICK | {"num_warmup": 20, "num_chains": 5}
     )
-    # Other vector instructions round otherwise, and chaos makes that grow.
-    np.testing.assert_allclose(two.draws["w"][:, :2], five.draws["w"][:2, :2], rtol=1e-2)
+    # Other vector instructions round otherwise, and chaos makes that grow: in float64 not to 1e-6.
+    np.testing.assert_allclose(two.draws["w"][:, :2], five.draws["w"][:2, :2], rtol=1e-6)
     assert not np.allclose(five.draws["w"][0], five.draws["w"][1])
 
 

@@ -1,5 +1,6 @@
-"""What the rules for scan and while share: clobbered values are carried along."""
+"""What the rules for scan and while share: what is clobbered or added up is carried along."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,16 +20,14 @@ class Kept:
     """
 
     def __init__(self, on: Interpreter, sites: Sites, planted: Mapping[Path, Any]):
-        names = (p for p, found in sites.items() if found.clobbers and p not in planted)
+        replaced = () if on.action.perturbs else planted
+        names = (p for p, found in sites.items() if found.clobbers and p not in replaced)
         self._sites = {p: sites[p] for p in names if on.action.records}
 
     def start(self, *, certain: bool) -> list[Any]:
         """The carry at first; `certain` if there is sure to be an iteration."""
         return [
-            (
-                _zeros(f),
-                None if certain and f.certain else jnp.zeros(f.site.batch_shape, bool),
-            )
+            _jax.as_varying((_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool)))
             for f in self._sites.values()
         ]
 
@@ -41,22 +40,49 @@ class Kept:
         """The carry after an iteration, which counts for an element where `active` holds."""
         carry = []
         for (path, found), (record, pred) in zip(self._sites.items(), last, strict=True):
-            old = Reaped(record, pred, found.site)
+            if path not in reaped:
+                carry.append((record, pred))
+                continue
+            old = Reaped(record, pred, found.site, zeroed=True)
             new = reaped[path].spread(found.site)
             if active is not None:
                 ran = _for_site(active, found)
                 took_place = ran if new.pred is None else ran & new.pred
                 new = Reaped(new.record, took_place, new.site)
             new = new.after(old)
-            carry.append((new.record, new.pred))
+            carry.append(_jax.as_varying((new.record, new.pred)))
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
         """What is reaped from the loop; of an `empty` one, only that nothing was sown."""
         return [
-            Reaped(record, jnp.zeros(f.site.batch_shape, bool) if empty else pred, f.site)
+            Reaped(record, jnp.zeros(f.lead, bool) if empty else pred, f.site, zeroed=True)
             for f, (record, pred) in zip(self._sites.values(), last, strict=True)
         ]
+
+
+class Sum:
+    """The sum of what all iterations record, in the carry, for an action that only `adds`."""
+
+    def __init__(self, on: Interpreter):
+        self._on = on
+        self._sown: list[Reaped] = []
+
+    def start(self) -> jax.Array | None:
+        """The carry at first, of the default dtype: that of the records is not known yet."""
+        return _jax.as_varying(jnp.zeros(())) if self._on.action.adds else None
+
+    def update(self, total: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
+        """The carry after an iteration, and the records that are not in it."""
+        if not self._on.action.adds:
+            return total, reaps
+        self._sown = self._on.condense(reaps)
+        total = sum((r.record.astype(total.dtype) for r in self._sown), total)
+        return _jax.as_varying(total), []
+
+    def finish(self, total: Any) -> list[Reaped]:
+        """What is reaped from the loop."""
+        return [dataclasses.replace(r, record=total.astype(r.record.dtype)) for r in self._sown]
 
 
 def _zeros(found: Found) -> tuple[jax.Array, ...]:
@@ -65,7 +91,7 @@ def _zeros(found: Found) -> tuple[jax.Array, ...]:
 
 def _for_site(active: jax.Array, found: Found) -> jax.Array:
     """A loop's predicate, one element for each of the loop's batch, as the site is batched."""
-    shape, outside = found.site.batch_shape, found.loop_axis
+    shape, outside = found.lead, found.loop_axis
     if outside == 0:
         active = jnp.any(active)
     elif active.ndim not in (0, outside):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 
+from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
@@ -51,20 +51,21 @@ class Cond:
                 reaps = [on.spread(r, sites) for p in sites for r in reaps if r.site.path == p]
                 reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
-                return outs, [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
+                records = [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
+                return outs, _jax.as_varying(records)
 
             return call
 
         index, *operands = args
         branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
-        outs, records = lax.switch(index, branches, operands, plants.take(sites))
+        outs, records = _jax.switch(index, branches, operands, plants.take(sites))
         return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
 
 
 def _definite(pred: Any, found: Found) -> Any:
     """All branches must tell alike whether a sow took place."""
     if pred is None and not found.certain:
-        return jnp.ones(found.site.batch_shape, bool)
+        return jnp.ones(found.lead, bool)
     return pred
 
 

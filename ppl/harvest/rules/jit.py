@@ -7,21 +7,13 @@ import jax
 
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._liveness import Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Sites, Survey
+from ppl.harvest.rules._call import Call, call_again, only
 
 
-class Jit:
+class Jit(Call):
     """The call stays a call, with its name and shardings; plants and reaps pass through it."""
-
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
-        return survey(eqn.params["jaxpr"])
-
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on."""
-        return liveness.inputs(eqn.params["jaxpr"], live_outs)
 
     def run(
         self,
@@ -33,26 +25,21 @@ class Jit:
     ) -> tuple[Sequence[Any], list[Reaped]]:
         """The same construct around the bodies, with their plants and records."""
         jaxpr = eqn.params["jaxpr"]
-        live_args = on.liveness.inputs(jaxpr, live_outs)
-
-        def call(live: list[Any], planted: Any) -> tuple[list[Any], list[Reaped]]:
-            rest = iter(live)
-            full = [next(rest) if is_live else None for is_live in live_args]
-            outs, reaps = on.run(jaxpr, full, planted, live_outs)
-            return _only(outs, live_outs), reaps
-
-        call.__name__ = eqn.params["name"]
         ins, outs = _jax.jit_shardings(eqn)
-        shardings: dict[str, Any] = {}
+        live_args = on.liveness.inputs(jaxpr, live_outs)
+        options = _jax.jit_options(eqn)
         if any(s is not None for s in ins):
-            shardings["in_shardings"] = (_only(ins, live_args), None)
+            options["in_shardings"] = (None, *only(ins, live_args))
         if any(s is not None for s in outs):
-            shardings["out_shardings"] = (_only(outs, live_outs), None)
-        call = jax.jit(call, **_jax.jit_options(eqn), **shardings)
-        results, reaps = call(_only(args, live_args), plants.take(on.survey(jaxpr)))
-        rest = iter(results)
-        return [next(rest) if is_live else None for is_live in live_outs], reaps
+            options["out_shardings"] = (only(outs, live_outs), None)
+        if not on.holds_arrays:  # What is reaped or planted must not be given away.
+            donated = only(_jax.jit_donated(eqn), live_args)
+            options["donate_argnums"] = tuple(i for i, gone in enumerate(donated, 1) if gone)
 
+        def wrap(call: Any) -> Any:
+            # One function for all calls of a jaxpr: the cache of jit then traces it once.
+            call = on.functions.setdefault((id(jaxpr), eqn.params["name"], live_outs), call)
+            call.__name__ = eqn.params["name"]
+            return jax.jit(call, **options)
 
-def _only(items: Sequence[Any], mask: Mask) -> list[Any]:
-    return [item for item, keep in zip(items, mask, strict=True) if keep]
+        return call_again(wrap, jaxpr, args, plants, live_outs, on)

@@ -11,7 +11,7 @@ from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants, move_axis, unstack
 from ppl.harvest._survey import Sites, Survey, error
-from ppl.harvest.rules._loop import Kept
+from ppl.harvest.rules._loop import Kept, Sum
 
 
 class Scan:
@@ -52,26 +52,27 @@ class Scan:
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
         sliced = [p for p in taken if p not in fixed]
         rows = [move_axis(taken[p][0], sites[p].loop_axis, 0) for p in sliced]
-        kept = Kept(on, sites, taken)
+        kept, added = Kept(on, sites, taken), Sum(on)
 
         def step(state: Any, inputs: Any) -> Any:
-            (carry, last), (xs, rows) = state, inputs
+            (carry, last, total), (xs, rows) = state, inputs
             slices = {p: unstack(row, sites[p]) for p, row in zip(sliced, rows, strict=True)}
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
-            reaped = on.gather(on.condense(reaps), sites)
+            total, reaps = added.update(total, reaps)
+            reaped = on.gather(reaps, sites)
             appended = [r for p, r in reaped.items() if not sites[p].clobbers]
-            return (outs[:num_carry], kept.update(last, reaped)), (
-                outs[num_carry:],
-                appended,
-            )
+            state = (outs[:num_carry], kept.update(last, reaped), total)
+            return state, (outs[num_carry:], appended)
 
-        init = (carry, kept.start(certain=True))
-        (carry, last), (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
+        init = (carry, kept.start(certain=True), added.start())
+        state, (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
+        carry, last, total = state
         appended = [
             dataclasses.replace(r, record=on.from_loop_axis(r.record, sites[r.site.path]))
             for r in appended
         ]
-        return [*carry, *ys], appended + kept.finish(last, empty=length == 0)
+        appended += added.finish(total) + kept.finish(last, empty=length == 0)
+        return [*carry, *ys], appended
 
 
 def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:

@@ -20,14 +20,7 @@ class While:
 
     def find(self, eqn: Any, survey: Survey) -> Sites:
         """What the bodies sow, as seen from outside."""
-        for path in survey(eqn.params["cond_jaxpr"]):
-            raise error(
-                path,
-                "it stands in the condition of a while loop, where harvest cannot reach it. Sow "
-                "the "
-                "value in the body of the loop.",
-            )
-        sites = survey(eqn.params["body_jaxpr"])
+        sites = _sites(eqn, survey)
         for path, found in sites.items():
             if not found.clobbers:
                 raise error(
@@ -37,8 +30,12 @@ class While:
                     f"iterations is not known; got mode {found.site.mode!r}. Use lax.scan or a "
                     "fori_loop with static bounds to have every value.",
                 )
+        # The condition is evaluated once at least, the body perhaps never.
+        certain = survey(eqn.params["cond_jaxpr"])
         return {
-            path: dataclasses.replace(found, depth=found.depth + 1, certain=False)
+            path: dataclasses.replace(
+                found, depth=found.depth + 1, certain=path in certain and certain[path].certain
+            )
             for path, found in sites.items()
         }
 
@@ -58,27 +55,60 @@ class While:
         cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
         cond_consts, body_consts, carry = _split(args, eqn)
         live_carry, _ = _live(eqn, live_outs, on.liveness)
-        sites = on.survey(body)
         fixed = plants.take(on.survey.of_equation(eqn))
-        kept = Kept(on, sites, fixed)
-
-        def goes_on(carry: list[Any]) -> jax.Array:
-            return on.run(cond, [*cond_consts, *carry], {}, [True])[0][0]
-
-        def step(state: Any) -> Any:
-            carry, last = state
-            active = goes_on(carry) if is_batched else jnp.asarray(True)
-            new, reaps = on.run(body, [*body_consts, *carry], fixed, live_carry)
-            if is_batched:
-                new = jax.tree.map(lambda n, o: _select(active, n, o), new, carry)
-            return new, kept.update(last, on.gather(reaps, sites), active)
-
+        kept = Kept(on, _sites(eqn, on.survey), fixed)
         is_batched = _pred_shape(cond) != ()
         if is_batched:
             _check_none_stays(body, on)
-        state = (carry, kept.start(certain=False))
-        carry, last = lax.while_loop(lambda s: jnp.any(goes_on(s[0])), step, state)
+
+        def goes_on(carry: list[Any]) -> tuple[Any, Any]:
+            (pred,), reaps = on.run(cond, [*cond_consts, *carry], fixed, [True])
+            return pred, on.gather(reaps, on.survey(cond))
+
+        def step(carry: list[Any], last: Any, active: Any) -> tuple[Any, Any]:
+            new, reaps = on.run(body, [*body_consts, *carry], fixed, live_carry)
+            if is_batched:
+                new = jax.tree.map(lambda n, o: _select(active, n, o), new, carry)
+            return new, kept.update(last, on.gather(reaps, on.survey(body)), active)
+
+        loop = _loop_that_sows_in_its_condition if on.survey(cond) else _loop
+        carry, last = loop(goes_on, step, carry, kept, is_batched)
         return carry, kept.finish(last)
+
+
+def _sites(eqn: Any, survey: Survey) -> Sites:
+    """What one iteration sows: the body, and then the condition."""
+    sites = dict(survey(eqn.params["body_jaxpr"]))
+    for path, found in survey(eqn.params["cond_jaxpr"]).items():
+        sites[path] = survey.join(path, sites[path], found) if path in sites else found
+    return sites
+
+
+def _loop(goes_on: Any, step: Any, carry: Any, kept: Kept, is_batched: bool) -> Any:
+    """The loop as JAX has it. With a predicate for each element, it runs until all have ended."""
+
+    def iterate(state: Any) -> Any:
+        carry, last = state
+        return step(carry, last, goes_on(carry)[0] if is_batched else jnp.asarray(True))
+
+    state = (carry, kept.start(certain=False))
+    return lax.while_loop(lambda state: jnp.any(goes_on(state[0])[0]), iterate, state)
+
+
+def _loop_that_sows_in_its_condition(
+    goes_on: Any, step: Any, carry: Any, kept: Kept, is_batched: bool
+) -> Any:
+    """The condition moves into the body, behind the iteration before, to be recorded there."""
+
+    def iterate(state: Any) -> Any:
+        carry, last, active = state
+        carry, last = step(carry, last, active)
+        pred, sown = goes_on(carry)
+        return carry, kept.update(last, sown, active), active & pred
+
+    active, sown = goes_on(carry)
+    state = (carry, kept.update(kept.start(certain=False), sown), active)
+    return lax.while_loop(lambda state: jnp.any(state[2]), iterate, state)[:2]
 
 
 def _check_none_stays(body: Any, on: Interpreter) -> None:

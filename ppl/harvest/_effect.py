@@ -1,0 +1,255 @@
+"""Effects: operations of a program whose meaning is left to the handlers around it."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import batching
+
+from ppl.harvest import _jax
+from ppl.harvest._names import fit
+from ppl.harvest._sow import check_hashable, describe, sow_p
+from ppl.harvest._survey import struct_of
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Effect:
+    """An operation with a name; calling it performs it. `effect` makes one."""
+
+    name: str
+    result: Callable[..., Any]
+
+    def __repr__(self) -> str:
+        return f"effect {self.name!r}"
+
+    def __call__(self, *operands: Any) -> Any:
+        leaves, operand_tree = jax.tree.flatten(operands)
+        leaves = [self._as_array("operand", leaf) for leaf in leaves]
+        tree, avals = self._declared(jax.tree.unflatten(operand_tree, leaves))
+        call = Call(self, operand_tree, tree, avals)
+        return jax.tree.unflatten(tree, perform_p.bind(*leaves, call=call))
+
+    def _declared(self, operands: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        found: dict[str, Any] = {}
+
+        def declare(*operands: Any) -> None:
+            leaves, found["tree"] = jax.tree.flatten(self.result(*operands))
+            found["avals"] = tuple(self._aval(leaf) for leaf in leaves)
+
+        jax.eval_shape(declare, *operands)
+        return found["tree"], found["avals"]
+
+    def _aval(self, leaf: Any) -> jax.ShapeDtypeStruct:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return struct_of(jax.typeof(self._as_array("declared result", leaf)))
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):  # a random key
+            return struct_of(leaf)
+        return jax.ShapeDtypeStruct(leaf.shape, jax.dtypes.canonicalize_dtype(leaf.dtype))
+
+    def _as_array(self, what: str, leaf: Any) -> jax.Array:
+        try:
+            return jnp.asarray(leaf)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{self}: expected a pytree of arrays as its {what}, got a leaf of type "
+                f"{type(leaf).__name__}: {leaf!r}."
+            ) from error
+
+
+def effect(name: str, result: Callable[..., Any]) -> Effect:
+    """Declare an effect, an operation that `handle` gives a meaning.
+
+    Effects are told apart by identity: two declarations of one name are two effects.
+
+    Args:
+        name: What errors call it.
+        result: A function of the operands, traced abstractly, whose value has the structure,
+            shapes and dtypes of the effect's result: a pytree of arrays or `jax.ShapeDtypeStruct`s.
+
+    Returns:
+        A function of pytrees of arrays. Calling it performs the effect and gives the result that a
+        handler around has for it.
+
+    Raises:
+        TypeError: If `name` is no string or `result` cannot be called; when called, if an operand
+            or the declared result holds something else than arrays.
+
+    Example:
+        >>> from ppl.harvest import effect, handle
+        >>> ask = effect("ask", lambda: 0.0)
+        >>> handle(lambda x: x + ask(), {ask: lambda k: k(2.0)})(1.0).item()
+        3.0
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"effect: name must be a string, got {name!r}.")
+    if not callable(result):
+        raise TypeError(
+            f"effect {name!r}: result must be a function of the operands that gives arrays of the "
+            f"result's shapes and dtypes, got {result!r}."
+        )
+    return Effect(name, result)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sown:
+    """What stands for all sows with a tag among handlers. `sown` makes one."""
+
+    tag: Hashable
+
+
+def sown(tag: Hashable) -> Sown:
+    """The sows with a tag, as an effect that `handle` can handle.
+
+    Their handler is called with the sown value and its path, `handler(k, value, path)` (with a
+    state, `handler(state, value, path)`). The path is the tuple of the scopes and the name. What
+    the handler resumes with takes the place of the value. Under `vmap`, a value that is not mapped
+    is sown once, as `harvest` sees it too.
+
+    Args:
+        tag: The tag that is given to `sow`.
+
+    Returns:
+        A key for the handlers of `handle`.
+
+    Raises:
+        TypeError: If `tag` is not hashable.
+
+    Example:
+        >>> from ppl.harvest import handle, sow, sown
+        >>> f = lambda x: sow(x + 1.0, tag="t", name="y") ** 2
+        >>> handle(f, {sown("t"): lambda k, value, path: (path, k(2 * value))})(1.0)
+        (('y',), Array(16., dtype=float32, weak_type=True))
+    """
+    check_hashable("sown: tag", tag)
+    return Sown(tag)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """The static part of an effect that is performed; its operands are the leaves of the operands.
+
+    Attributes:
+        effect: Which effect.
+        operand_tree: The structure of the tuple of operands.
+        tree: The structure of the result.
+        avals: The leaves of the result, without `vmap` axes.
+        batch_shape: The `vmap` axes around, outermost first. All operands and results have them in
+            front.
+    """
+
+    effect: Effect
+    operand_tree: Any
+    tree: Any
+    avals: tuple[jax.ShapeDtypeStruct, ...]
+    batch_shape: tuple[int, ...] = ()
+
+
+def _impl(*operands: Any, call: Call) -> NoReturn:
+    name = call.effect.name
+    raise RuntimeError(
+        f"{call.effect} is performed where nothing handles it. Run the function through "
+        f"handle(f, {{{name}: handler}}), which must stand around all that performs {name!r}."
+    )
+
+
+def _abstract_eval(*operands: Any, call: Call) -> list[Any]:
+    avals = call.avals
+    return [_jax.abstract_array(call.batch_shape + a.shape, a.dtype, a.weak_type) for a in avals]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> NoReturn:
+    raise NotImplementedError(
+        f"{call.effect} is performed in a function that is differentiated with respect to its "
+        "operands, and has no derivative before it is handled. Handle it inside, as "
+        f"grad(handle(f, {{{call.effect.name}: handler}}))."
+    )
+
+
+def _batch(size: int, args: Sequence[Any], dims: Sequence[Any], *, call: Call) -> Any:
+    args = [batching.bdim_at_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    call = dataclasses.replace(call, batch_shape=(size, *call.batch_shape))
+    return perform_p.bind(*args, call=call), [0] * len(call.avals)
+
+
+perform_p = _jax.make_primitive(
+    "perform",
+    impl=_impl,
+    abstract_eval=_abstract_eval,
+    jvp=_jvp,
+    batch=_batch,
+    effect=_jax.PerformEffect(),
+    batch_always=True,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Performed:
+    """An effect, or a sow as one, where a program performs it.
+
+    Attributes:
+        where: What errors call it.
+        operands: What its handler is called with, `vmap` axes in front.
+        static: What its handler is called with after the operands.
+        tree: The structure of the result.
+        avals: The leaves of the result, without `vmap` axes.
+        batch_shape: The `vmap` axes, outermost first.
+    """
+
+    where: str
+    operands: tuple[Any, ...]
+    static: tuple[Any, ...]
+    tree: Any
+    avals: tuple[jax.ShapeDtypeStruct, ...]
+    batch_shape: tuple[int, ...]
+
+    def fit(self, result: Any) -> list[jax.Array]:
+        """The leaves of a result, which must be as declared."""
+        leaves = fit(f"{self.where}: the result", result, self.tree, self.avals)
+        return [_jax.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
+
+
+def key_of(eqn: Any) -> Hashable:
+    """What stands among handlers for the effect that an equation performs, None if it does not."""
+    if eqn.primitive is perform_p:
+        return eqn.params["call"].effect
+    return Sown(eqn.params["site"].tag) if eqn.primitive is sow_p else None
+
+
+def where_of(eqn: Any) -> str:
+    """What errors call the effect that an equation performs."""
+    if eqn.primitive is perform_p:
+        return repr(eqn.params["call"].effect)
+    return f"sow {describe(eqn.params['site'].path)}"
+
+
+def performed(eqn: Any, args: Sequence[Any]) -> Performed:
+    """The effect that an equation performs with these operands."""
+    where = where_of(eqn)
+    if eqn.primitive is perform_p:
+        call = eqn.params["call"]
+        operands = jax.tree.unflatten(call.operand_tree, args)
+        return Performed(where, operands, (), call.tree, call.avals, call.batch_shape)
+    site = eqn.params["site"]
+    _check_sow(where, site)
+    values, axes = args[: site.num_values], len(site.axes)
+    avals = tuple(
+        jax.ShapeDtypeStruct(a.shape[axes:], a.dtype, weak_type=a.weak_type)
+        for a in (struct_of(v.aval) for v in eqn.outvars)
+    )
+    value = jax.tree.unflatten(site.tree, values)
+    return Performed(where, (value,), (site.path,), site.tree, avals, site.batch_shape)
+
+
+def _check_sow(where: str, site: Any) -> None:
+    if site.has_pred:
+        raise NotImplementedError(
+            f"{where}: a sow_cond cannot be handled. Use "
+            "lax.cond(pred, lambda v: sow(v, ...), lambda v: v, value)."
+        )
+    if site.selected:
+        raise ValueError(
+            f"{where}: it stands in a branch of a cond whose predicate a vmap maps, so that JAX "
+            "runs all branches and selects. Handle it inside of the vmap, as vmap(handle(f, ...))."
+        )

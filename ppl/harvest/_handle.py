@@ -1,0 +1,422 @@
+"""handle: effect handlers with continuations.
+
+`handle(f, handlers)` traces `f` to a jaxpr and evaluates it up to the first effect that has a
+handler. The handler gets the rest of the evaluation as a function `k`, and what it returns is the
+answer of the whole. Handlers are deep: `k` handles what the rest performs. Nothing before an effect
+is evaluated again when `k` is called again. In each construct:
+
+- jit: the rest of the call, and then the rest of what calls it, is the continuation.
+- cond: it goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose answers must
+  have the same type. The rest is traced once for each branch, so conds in a row multiply.
+- scan, while, vmap: the rest of one iteration or element is no function of its own. So the handler
+  must call `k` once and return what `k` returns; the result is what `k` was given, and the loop
+  stays a loop. `k` returns at once there: what a handler does after its call comes before the rest.
+- anything else (checkpoint, custom_jvp, shard_map ...) cannot be opened and is an error.
+
+With a state, handlers have no continuation: `handler(state, *operands)` gives the next state and
+the result. The program is evaluated in order and keeps its constructs; the state is passed through
+jit and cond and carried through loops, their conditions included. Under `vmap` a handler may read
+the state but not change it, for there is no order of the elements.
+
+Effects without a handler are performed again, for a `handle` further out; so are those that a
+handler performs itself. Where `vmap` makes a select of a cond, the effects of all branches are
+performed, as those of `jax.debug.print` are. Without a state, each effect in a row nests Python's
+calls deeper: some 150 reach its limit of recursion, and belong into a loop.
+"""
+
+import functools
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+from ppl.harvest._effect import Effect, Performed, Sown, key_of, performed, where_of
+from ppl.harvest._names import fit
+from ppl.harvest._program import trace
+from ppl.harvest._survey import show, struct_of
+
+Handlers = Mapping[Any, Callable[..., Any]]
+Rest = Callable[[Sequence[Any]], Any]
+Act = Callable[[Any, Performed, tuple[Any, ...], Any], tuple[Any, Any]]
+
+
+def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> Callable[..., Any]:
+    """Give effects of a function a meaning.
+
+    Args:
+        f: Any function that JAX can trace.
+        handlers: A function for each effect (see `effect`) or tag of sows (see `sown`).
+            Without `state`, `handler(k, *operands) -> answer`: `k(result)` is the answer of the
+            rest of the program if the effect has this result. It may be called never, once, often
+            or under `vmap`; in loops and for an effect under `vmap`, once, its answer returned.
+            With `state`, `handler(state, *operands) -> (state, result)`.
+        state: Where the state begins, a pytree of arrays, or None for handlers with continuations.
+            Every handler must return one with the same structure, shapes and dtypes.
+
+    Returns:
+        `f` with these effects handled: `(*args, **kwargs) -> answer`, which is the result of `f` if
+        no handler changes it. With `state`, `(*args, **kwargs) -> (result of f, state)`.
+
+    Raises:
+        TypeError: If `handlers` is not a dict of functions by effect; when called, if a result or
+            state has another dtype than it must have.
+        ValueError: When called, if a result or state has another structure or shape, if the
+            branches of a cond have different answers, if a handler does not call `k` exactly once
+            where it must, or if it changes the state under `vmap`.
+        NotImplementedError: When called, if an effect stands in a construct that cannot be opened.
+
+    Example:
+        >>> import jax
+        >>> import jax.numpy as jnp
+        >>> from ppl.harvest import effect, handle
+        >>> amb = effect("amb", lambda xs: xs[0])
+        >>> f = lambda xs: 10 * amb(xs) + amb(xs)
+        >>> handle(f, {amb: lambda k, xs: jax.vmap(k)(xs).ravel()})(jnp.array([1, 2])).tolist()
+        [11, 12, 21, 22]
+        >>> tick = effect("tick", lambda: 0)
+        >>> count = lambda x: jax.lax.fori_loop(0, 5, lambda i, x: x + tick(), x)
+        >>> out, state = handle(count, {tick: lambda n: (n + 1, n)}, state=0)(100)
+        >>> out.item(), state.item()
+        (110, 5)
+    """
+    _check_handlers(handlers)
+
+    @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    def handled(*args: Any, **kwargs: Any) -> Any:
+        # Where jit is disabled, while_loop traces its condition twice, which would double effects.
+        with jax.disable_jit(False):
+            program = trace(f, args, kwargs)
+        jaxpr, found = program.jaxpr, Finder(handlers)
+
+        def finish(outs: Sequence[Any]) -> Any:
+            # JAX forwards literals as they are.
+            outs = [_jax.as_aval(x, a) for x, a in zip(outs, jaxpr.out_avals, strict=True)]
+            return program.unflatten(outs)
+
+        if state is None:
+            return Continued(handlers, found).run(jaxpr, program.operands, finish)
+        threaded = Threaded(found, functools.partial(_with_state, handlers))
+        outs, last = threaded.run(jaxpr, program.operands, _start(state))
+        return finish(outs), last
+
+    return handled
+
+
+def _check_handlers(handlers: Handlers) -> None:
+    if not isinstance(handlers, Mapping):
+        raise TypeError(f"handle: expected a dict of handlers by effect, got {handlers!r}.")
+    for key, handler in handlers.items():
+        if not isinstance(key, Effect | Sown):
+            raise TypeError(
+                f"handle: handlers go by effect(...) or sown(tag), got the key {key!r}."
+            )
+        if not callable(handler):
+            raise TypeError(f"handle: the handler of {key} must be a function, got {handler!r}.")
+
+
+def _start(state: Any) -> Any:
+    """The state with the types that it will keep: no weak ones, which a loop could not carry."""
+
+    def strong(leaf: Any) -> jax.Array:
+        try:
+            array = jnp.asarray(leaf)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"handle: state must be a pytree of arrays, got {leaf!r}.") from error
+        return _jax.as_aval(array, jax.ShapeDtypeStruct(array.shape, array.dtype))
+
+    return jax.tree.map(strong, state)
+
+
+class Finder:
+    """Finds the effects in a program that have a handler; each jaxpr is walked once."""
+
+    def __init__(self, handlers: Handlers):
+        self._handlers = handlers
+        self._memo: dict[int, tuple[Any, tuple[str, ...]]] = {}
+
+    def __call__(self, eqn: Any) -> str:
+        """What errors call the handled effects in an equation, at any depth; empty for none."""
+        return ", ".join(self._in_equation(eqn))
+
+    def _in_equation(self, eqn: Any) -> tuple[str, ...]:
+        if not _jax.has_effect(eqn):
+            return ()
+        if (key := key_of(eqn)) is not None:
+            return (where_of(eqn),) if key in self._handlers else ()
+        return _distinct(where for jaxpr in _jax.subjaxprs(eqn) for where in self._inside(jaxpr))
+
+    def _inside(self, jaxpr: Any) -> tuple[str, ...]:
+        if id(jaxpr) not in self._memo:
+            eqns = _jax.raw(jaxpr)[0].eqns
+            wheres = _distinct(where for eqn in eqns for where in self._in_equation(eqn))
+            self._memo[id(jaxpr)] = jaxpr, wheres
+        return self._memo[id(jaxpr)][1]
+
+
+def _distinct(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+class Continued:
+    """Evaluates a program in continuation-passing style."""
+
+    def __init__(self, handlers: Handlers, found: Finder):
+        self._handlers = handlers
+        self._found = found
+
+    def run(self, jaxpr: Any, args: Sequence[Any], rest: Rest) -> Any:
+        """The answer of a jaxpr and then of what comes after it."""
+        inner, env = _begin(jaxpr, args)
+        return self._run_from(0, inner, env, rest)
+
+    def _run_from(self, start: int, inner: Any, env: dict[Any, Any], rest: Rest) -> Any:
+        for i, eqn in enumerate(inner.eqns[start:], start):
+            if self._found(eqn):
+                k = functools.partial(self._resume, i, inner, env, rest)
+                return self._perform(eqn, _read_arrays(env, eqn.invars), k)
+            _bind(env, eqn)
+        return rest(_read_arrays(env, inner.outvars))
+
+    def _resume(
+        self, i: int, inner: Any, env: dict[Any, Any], rest: Rest, outs: Sequence[Any]
+    ) -> Any:
+        """The answer after equation `i`. It may be asked for again, so `env` must stay as it is."""
+        env = env | dict(zip(inner.eqns[i].outvars, outs, strict=True))
+        return self._run_from(i + 1, inner, env, rest)
+
+    def _perform(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
+        if (key := key_of(eqn)) is not None:
+            at = performed(eqn, args)
+            if not at.batch_shape:
+                k = lambda result: rest(at.fit(result))  # noqa: E731
+                return self._handlers[key](k, *at.operands, *at.static)
+        elif eqn.primitive.name == "jit":
+            return self.run(eqn.params["jaxpr"], args, rest)
+        elif eqn.primitive.name == "cond":
+            return self._cond(eqn, args, rest)
+        once = functools.partial(_resuming_once, self._handlers, f"a {eqn.primitive.name} loop")
+        return rest(Threaded(self._found, once).open(eqn, args, ())[0])
+
+    def _cond(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
+        index, *operands = args
+        answers: list[str] = []
+
+        def branch(jaxpr: Any) -> Callable[..., Any]:
+            def call(*operands: Any) -> Any:
+                answer = self.run(jaxpr, operands, rest)
+                answers.append(_show_type(answer))
+                self._check_agree(eqn, answers)
+                return answer
+
+            return call
+
+        return lax.switch(index, [branch(b) for b in eqn.params["branches"]], *operands)
+
+    def _check_agree(self, eqn: Any, answers: list[str]) -> None:
+        if answers[-1] != answers[0]:
+            raise ValueError(
+                f"{self._found(eqn)} in a branch of a cond: the answers of all branches must have "
+                f"the same structure, shapes and dtypes, got {answers[0]} of branch 0 and "
+                f"{answers[-1]} of branch {len(answers) - 1} (0 is that for False). Let the "
+                "handler return an answer like that of its continuation."
+            )
+
+
+class Threaded:
+    """Evaluates a program in order, passing a state from effect to effect.
+
+    `act(key, performed, operands, state)` gives the next state and the result of an effect.
+    """
+
+    def __init__(self, found: Finder, act: Act):
+        self.found = found
+        self._act = act
+        self._rules = {"jit": _jit, "cond": _cond, "scan": _scan, "while": _while}
+
+    def run(self, jaxpr: Any, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
+        """The results of a jaxpr and the state after it."""
+        inner, env = _begin(jaxpr, args)
+        for eqn in inner.eqns:
+            if self.found(eqn):
+                outs, state = self.open(eqn, _read_arrays(env, eqn.invars), state)
+                env.update(zip(eqn.outvars, outs, strict=True))
+            else:
+                _bind(env, eqn)
+        return _read_arrays(env, inner.outvars), state
+
+    def open(self, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+        """The results of an equation with handled effects, and the state after it."""
+        if (key := key_of(eqn)) is not None:
+            return self._perform(key, performed(eqn, args), state)
+        if rule := self._rules.get(eqn.primitive.name):
+            return rule(self, eqn, args, state)
+        raise NotImplementedError(
+            f"{self.found(eqn)} is performed inside of {eqn.primitive.name!r}, which "
+            "handle cannot open. Handle it inside of that, or move it out."
+        )
+
+    def _perform(self, key: Hashable, at: Performed, state: Any) -> tuple[Sequence[Any], Any]:
+        if not at.batch_shape:
+            state, result = self._act(key, at, at.operands, state)
+            return at.fit(result), state
+
+        def element(*operands: Any) -> list[jax.Array]:
+            new, result = self._act(key, at, operands, state)
+            _check_unchanged(at.where, new, state)
+            return at.fit(result)
+
+        for size in reversed(at.batch_shape):
+            element = jax.vmap(element, axis_size=size)
+        return element(*at.operands), state
+
+
+def _jit(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+    def call(args: list[Any], state: Any) -> tuple[list[Any], Any]:
+        return on.run(eqn.params["jaxpr"], args, state)
+
+    call.__name__ = eqn.params["name"]
+    return jax.jit(call, **_jax.jit_options(eqn))(args, state)
+
+
+def _cond(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+    index, *operands = args
+    branches = [functools.partial(on.run, branch) for branch in eqn.params["branches"]]
+    return lax.switch(index, branches, operands, state)
+
+
+def _scan(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+    num_consts, num_carry = _jax.scan_sizes(eqn)
+    consts, rest = args[:num_consts], args[num_consts:]
+
+    def step(loop: Any, xs: list[Any]) -> Any:
+        carry, state = loop
+        outs, state = on.run(eqn.params["jaxpr"], [*consts, *carry, *xs], state)
+        return (outs[:num_carry], state), outs[num_carry:]
+
+    init = rest[:num_carry], state
+    (carry, state), ys = lax.scan(step, init, rest[num_carry:], **_jax.scan_options(eqn))
+    return [*carry, *ys], state
+
+
+def _while(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+    """The condition may have effects too, so it is evaluated with the body and carried."""
+    num_cond, num_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    cond_consts, rest = args[:num_cond], args[num_cond:]
+    body_consts, carry = rest[:num_body], rest[num_body:]
+
+    def test(carry: list[Any], state: Any, before: Any) -> Any:
+        (pred,), state = on.run(eqn.params["cond_jaxpr"], [*cond_consts, *carry], state)
+        if pred.ndim:
+            _check_unchanged(on.found(eqn), state, before)
+        return pred, carry, state
+
+    def step(loop: Any) -> Any:
+        pred, carry, before = loop
+        new, state = on.run(eqn.params["body_jaxpr"], [*body_consts, *carry], before)
+        if pred.ndim:  # Under vmap the loop may go on for some elements only.
+            new = [_where(pred, n, o) for n, o in zip(new, carry, strict=True)]
+        return test(new, state, before)
+
+    init = test(carry, state, state)
+    _, carry, state = lax.while_loop(lambda loop: jnp.any(loop[0]), step, init)
+    return carry, state
+
+
+def _where(pred: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+    return jnp.where(jnp.expand_dims(pred, tuple(range(pred.ndim, new.ndim))), new, old)
+
+
+def _check_unchanged(where: str, new: Any, old: Any) -> None:
+    pairs = zip(jax.tree.leaves(new), jax.tree.leaves(old), strict=True)
+    if any(leaf is not before for leaf, before in pairs):
+        raise ValueError(
+            f"{where}: the state is changed, and it is performed under vmap, where there is no "
+            "order of the elements. Handle it inside of the vmap, as vmap(handle(f, ...)), or use "
+            "a scan."
+        )
+
+
+def _with_state(
+    handlers: Handlers, key: Hashable, at: Performed, operands: tuple[Any, ...], state: Any
+) -> tuple[Any, Any]:
+    """Call a handler that threads a state."""
+    answer = handlers[key](state, *operands, *at.static)
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise TypeError(
+            f"{at.where}: with a state, its handler must return (state, result), got {answer!r}."
+        )
+    new, result = answer
+    leaves, tree = jax.tree.flatten(state)
+    avals = [struct_of(jax.typeof(leaf)) for leaf in leaves]
+    fitted = fit(f"{at.where}: the new state", new, tree, avals)
+    fitted = [_jax.as_aval(leaf, aval) for leaf, aval in zip(fitted, avals, strict=True)]
+    return jax.tree.unflatten(tree, fitted), result
+
+
+def _resuming_once(
+    handlers: Handlers,
+    construct: str,
+    key: Hashable,
+    at: Performed,
+    operands: tuple[Any, ...],
+    state: Any,
+) -> tuple[Any, Any]:
+    """Call a handler that must call its continuation once; the result is what it calls it with."""
+    answer, results = object(), []
+
+    def k(result: Any) -> object:
+        results.append(result)
+        if len(results) > 1:
+            raise _misused(at, construct, "it calls k again")
+        return answer
+
+    try:
+        returned = handlers[key](k, *operands, *at.static)
+    except (TypeError, AttributeError) as error:
+        if results:
+            raise _misused(at, construct, "it uses what k returns") from error
+        raise
+    if not results:
+        raise _misused(at, construct, "it does not call k")
+    if returned is not answer:
+        raise _misused(at, construct, "it returns something else")
+    return state, results[0]
+
+
+def _misused(at: Performed, construct: str, fault: str) -> ValueError:
+    construct = "vmap" if at.batch_shape else construct
+    advice = (
+        "Handle it inside of the vmap, as vmap(handle(f, ...))"
+        if at.batch_shape
+        else "Thread a state instead, with handle(f, handlers, state=...), or unroll the loop in "
+        "Python"
+    )
+    return ValueError(
+        f"{at.where} is performed inside of {construct}, where its handler must call k exactly "
+        f"once and return what k returns, but {fault}. {advice}."
+    )
+
+
+def _begin(jaxpr: Any, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
+    inner, consts = _jax.raw(jaxpr)
+    return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
+
+
+def _bind(env: dict[Any, Any], eqn: Any) -> None:
+    """Evaluate an equation as it stands."""
+    args = [v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars]
+    env.update(zip(eqn.outvars, _jax.bind(eqn, args), strict=True))
+
+
+def _read_arrays(env: Mapping[Any, Any], atoms: Sequence[Any]) -> list[jax.Array]:
+    """Literals and constants as arrays with the types that the program says they have."""
+    return [_jax.as_aval(v.val if isinstance(v, jex.Literal) else env[v], v.aval) for v in atoms]
+
+
+def _show_type(answer: Any) -> str:
+    leaves, tree = jax.tree.flatten(answer)
+    return f"{show([jax.typeof(jnp.asarray(leaf)) for leaf in leaves])} as {tree}"

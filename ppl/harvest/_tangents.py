@@ -1,0 +1,44 @@
+"""Tangents are not sown: where JAX solves for one as it solved for the primal, its sows go."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import primitives
+
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Action, Interpreter, Operands
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Survey
+from ppl.harvest.rules import RULES
+
+
+class Strip(Action):
+    """Takes every sow out of a program."""
+
+    def matches(self, site: Site) -> bool:
+        return False
+
+    def strips(self, site: Site) -> bool:
+        return True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        raise AssertionError("no site matches")
+
+
+def without_sows(jaxpr: Any) -> Any:
+    """The same program with nothing sown."""
+    if not _jax.has_sow(jaxpr):
+        return jaxpr
+    action = Strip()
+    interpreter = Interpreter(action, RULES, (), Survey(action.matches, action.strips, RULES))
+
+    def run(*args: Any) -> list[Any]:
+        return interpreter.run(jaxpr, args, {}, [True] * len(jaxpr.out_avals))[0]
+
+    return jax.make_jaxpr(run)(*jaxpr.in_avals)
+
+
+_jax.before_tangents(
+    primitives.linear_solve_p, lambda params: _jax.map_jaxprs(params, without_sows)
+)

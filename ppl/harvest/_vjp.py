@@ -1,0 +1,126 @@
+"""vjp_and_reap: cotangents of what is sown."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.harvest._harvest import Harvest, selection
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nested
+from ppl.harvest._plants import ByPath
+from ppl.harvest._program import Harvester, trace
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Perturb(Harvest):
+    """What is planted is added to the sown value, and the sum is recorded."""
+
+    perturbs: ClassVar[bool] = True
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return True, True, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        shifts = operands.values if plant is None else plant
+        values = tuple(map(_shifted, operands.values, shifts)) if plant is not None else shifts
+        return values, values
+
+
+def _as_argument(leaf: Any) -> jax.Array:
+    try:
+        return jnp.asarray(leaf)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"vjp_and_reap: expected arguments that are pytrees of arrays, got the leaf {leaf!r}. "
+            "Close over what is no array."
+        ) from error
+
+
+def _moves(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jnp.inexact)
+
+
+def _shifted(value: jax.Array, shift: jax.Array) -> jax.Array:
+    return value + shift if _moves(value) else value
+
+
+def _zero(aval: Any) -> jax.Array:
+    """A shift; of what cannot move, a number that stands for none."""
+    return jnp.zeros(aval.shape, aval.dtype if _moves(aval) else jnp.float32)
+
+
+def _cotangent(aval: Any, cotangent: jax.Array) -> Any:
+    return cotangent if _moves(aval) else np.zeros(cotangent.shape, jax.dtypes.float0)
+
+
+def vjp_and_reap(
+    f: Callable[..., Any], *, tag: Hashable, **options: Any
+) -> Callable[..., tuple[Any, dict[Hashable, Any], Callable[..., Any]]]:
+    """Reverse mode to the arguments and to every sown value: `(*args) -> (out, reaps, pullback)`.
+
+    The cotangent of a sown value is the derivative of the result with respect to a plant in its
+    place: for y = sow(g(x)) and out = h(x, y), it is ct . dh/dy, while that of the argument is
+    ct . (dh/dx + dh/dy dg/dx). For a name that is clobbered it is the sum over all that is sown
+    under it, as for an array that is used more than once.
+
+    Args:
+        f: Any function that JAX can trace; its arguments are pytrees of floating-point arrays.
+        tag: Which sows to look at.
+        **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
+
+    Returns:
+        A function of the arguments of `f`. `pullback(ct)`, of a cotangent with the structure of
+        `out`, gives `(cotangents of the arguments, cotangents of the reaps)`: a tuple, and a dict
+        with the structure of `reaps` (float0 for integers, as everywhere in JAX).
+
+    Raises:
+        ValueError: When called, as `harvest`.
+        TypeError: When called, if a leaf of an argument is no array.
+
+    Example:
+        >>> from ppl.harvest import sow, vjp_and_reap
+        >>> def f(x):
+        ...     return sow(x + 1.0, tag="t", name="y") ** 2 * x
+        >>> out, reaps, pullback = vjp_and_reap(f, tag="t")(2.0)
+        >>> (x_bar,), reaps_bar = pullback(1.0)
+        >>> out.item(), reaps["y"].item(), x_bar.item(), reaps_bar["y"].item()
+        (18.0, 3.0, 21.0, 12.0)
+
+    References:
+        The gradient of a tracked array in Flux (Innes 2018, "Flux: Elegant machine learning with
+        Julia"), as a function transformation.
+    """
+    action = Perturb(selection(tag, **options))
+
+    @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
+    def with_pullback(*args: Any) -> Any:
+        args = jax.tree.map(_as_argument, args)
+        program = trace(f, args, {})
+        sites = Harvester(program, action).sites
+        zeros = ByPath({p: tuple(map(_zero, f.collapsed().avals)) for p, f in sites.items()})
+
+        def run(args: Any, shifts: Any) -> Any:
+            moved = dataclasses.replace(program, operands=jax.tree.leaves(args))
+            outs, records = Harvester(moved, action).run(shifts)
+            return program.unflatten(outs), ByPath(records)
+
+        def by_name(leaves: Mapping[Path, Any]) -> dict[Hashable, Any]:
+            return nested({p: jax.tree.unflatten(sites[p].site.tree, x) for p, x in leaves.items()})
+
+        out, pull, records = jax.vjp(run, args, zeros, has_aux=True)
+
+        def pullback(cotangent: Any) -> tuple[Any, dict[Hashable, Any]]:
+            of_args, of_shifts = pull(cotangent)
+            pairs = {p: zip(sites[p].avals, of_shifts[p], strict=True) for p in sites}
+            return of_args, by_name({p: [_cotangent(*xs) for xs in pairs[p]] for p in sites})
+
+        return out, by_name(records), pullback
+
+    return with_pullback

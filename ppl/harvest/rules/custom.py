@@ -1,0 +1,209 @@
+"""The rules for functions with derivatives of their own: the code is opened, the derivative kept.
+
+They are `jax.custom_jvp`, `jax.custom_vjp`, `lax.custom_root` and `lax.custom_linear_solve`.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.tree_util import Partial
+
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Interpreter, Reaped, Within
+from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._plants import Plants
+from ppl.harvest._survey import Sites, Survey
+from ppl.harvest.rules._call import only, spread
+
+Function = Callable[..., Any]
+
+
+class Custom(abc.ABC):
+    """The function is again one with the derivative that the original equation has.
+
+    What is sown in its code differentiates as the code does. A plant in its code changes the
+    function, so that its derivative is no longer this one: then JAX differentiates the code, where
+    the gradient stops at the planted value.
+    """
+
+    def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
+        return survey(_jax.custom_body(eqn)[0])
+
+    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the needed results and all records depend on.
+
+        The derivative may look at every operand.
+        """
+        body, indices = _jax.custom_body(eqn)
+        if any(live_outs) and not liveness.replaces(body):
+            return (True,) * len(eqn.invars)
+        read = dict(zip(indices, liveness.inputs(body, live_outs), strict=True))
+        return tuple(read.get(i, False) for i in range(len(eqn.invars)))
+
+    def run(
+        self,
+        eqn: Any,
+        args: list[Any],
+        plants: Plants,
+        live_outs: Mask,
+        on: Interpreter,
+    ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same function around the bodies, with their plants and records."""
+        body, indices = _jax.custom_body(eqn)
+        planted = plants.take(on.survey(body))
+        operands = [args[i] for i in indices]
+        if (planted and not on.action.perturbs) or not any(live_outs):
+            return on.run(body, operands, planted, live_outs)
+
+        def code(shifts: Any, *args: Any) -> tuple[list[Any], list[Reaped]]:
+            outs, reaps = on.run(body, [args[i] for i in indices], shifts, live_outs)
+            return only(outs, live_outs), reaps
+
+        def sown(shifts: Any, *args: Any) -> list[Reaped]:
+            if not on.action.records:
+                return []
+            alone = Within(on.action, frozenset(on.survey(body)), alone=True)
+            operands, nothing = [args[i] for i in indices], [False] * len(live_outs)
+            return on.under(alone, shifts).run(body, operands, shifts, nothing)[1]
+
+        def original(*args: Any) -> list[Any]:
+            return only(_jax.bind(eqn, args), live_outs)
+
+        def derivative(transform: Function) -> Function:
+            return lambda *args: _without_sows(transform, eqn, on, args)
+
+        outs, reaps = self.rebuild(code, sown, original, derivative)(planted, *args)
+        return spread(outs, live_outs), reaps
+
+    @abc.abstractmethod
+    def rebuild(
+        self,
+        code: Function,
+        sown: Function,
+        original: Function,
+        derivative: Callable[[Function], Function],
+    ) -> Function:
+        """`code`, `(shifts, *args) -> (outs, reaps)`, with the derivative of `original`.
+
+        That is the derivative of the outs by the arguments; all else differentiates as the code
+        does. `sown` gives the reaps alone. `derivative` evaluates a derivative of the original, of
+        whose sows it leaves those that the code does not have.
+        """
+
+
+class CustomJVP(Custom):
+    """Forward mode: a rule that gives results and tangents."""
+
+    def rebuild(
+        self,
+        code: Function,
+        sown: Function,
+        original: Function,
+        derivative: Callable[[Function], Function],
+    ) -> Function:
+        """`code` with a rule of `jax.custom_jvp`."""
+        function = jax.custom_jvp(code)
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            (shifts, *args), (shifts_dot, *args_dot) = primals, tangents
+            outs, outs_dot = derivative(lambda p, t: jax.jvp(original, p, t))(args, args_dot)
+            reaps, reaps_dot = jax.jvp(sown, primals, tangents)
+            if shifts:
+                by_shifts = jax.jvp(lambda s: code(s, *args)[0], (shifts,), (shifts_dot,))[1]
+                outs_dot = _add(outs_dot, by_shifts)
+            return (outs, reaps), (outs_dot, reaps_dot)
+
+        function.defjvp(rule)
+        return function
+
+
+class CustomVJP(Custom):
+    """Reverse mode: rules that give results with residuals, and cotangents."""
+
+    def rebuild(
+        self,
+        code: Function,
+        sown: Function,
+        original: Function,
+        derivative: Callable[[Function], Function],
+    ) -> Function:
+        """`code` with rules of `jax.custom_vjp`."""
+        function = jax.custom_vjp(code)
+
+        def forward(shifts: Any, *primals: Any) -> Any:
+            shifts = jax.tree.map(lambda primal: primal.value, shifts, is_leaf=_is_primal)
+            args = [primal.value for primal in primals]
+            moving = tuple(primal.perturbed for primal in primals)
+            outs, pullback = derivative(lambda *args: _vjp(original, args, moving))(*args)
+            return (outs, sown(shifts, *args)), (pullback, shifts, args, Partial(lambda: moving))
+
+        def backward(residuals: Any, cotangents: Any) -> Any:
+            pullback, shifts, args, which = residuals
+            moving, nothing = which(), [_all_zero(ct) for ct in cotangents]
+            cotangents = jax.tree.map(_instantiate, cotangents, is_leaf=_is_zero)
+            parts = []
+            if not nothing[0]:
+                parts.append(derivative(pullback)(cotangents[0]))
+            if not nothing[1]:
+                of_code = _vjp(lambda *args: sown(shifts, *args), args, moving)[1]
+                parts.append(of_code(cotangents[1]))
+            grads = functools.reduce(_add, parts) if parts else [None] * sum(moving)
+            if shifts:
+                (shifts,) = jax.vjp(lambda s: code(s, *args), shifts)[1](cotangents)
+            return shifts, *spread(grads, moving)
+
+        function.defvjp(forward, backward, symbolic_zeros=True)
+        return function
+
+
+def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, Any]:
+    """Reverse mode by some of the arguments: those that an outer derivative moves."""
+
+    def of_moving(*some: Any) -> Any:
+        rest = iter(some)
+        return function(*(next(rest) if m else x for x, m in zip(args, moving, strict=True)))
+
+    return jax.vjp(of_moving, *only(args, moving))
+
+
+def _without_sows(transform: Function, eqn: Any, on: Interpreter, args: Sequence[Any]) -> Any:
+    """A derivative of an equation, without the sows in it, which are those of its code again."""
+    leaves, tree = jax.tree.flatten(args)
+    traced = tuple(not _jax.is_float0(leaf) for leaf in leaves)
+
+    def flat(*arrays: Any) -> Any:
+        rest = iter(arrays)
+        full = [next(rest) if t else leaf for leaf, t in zip(leaves, traced, strict=True)]
+        return transform(*jax.tree.unflatten(tree, full))
+
+    operands = only(leaves, traced)
+    jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*operands)
+    names = frozenset(on.survey(_jax.custom_body(eqn)[0]))
+    outs, _ = on.under(Within(on.action, names)).run(
+        jaxpr, operands, {}, [True] * len(jaxpr.out_avals)
+    )
+    return jax.tree.unflatten(jax.tree.structure(shapes), outs)
+
+
+def _add(a: Any, b: Any) -> Any:
+    return jax.tree.map(_jax.add_tangents, a, b)
+
+
+def _all_zero(cotangents: Any) -> bool:
+    return all(map(_is_zero, jax.tree.leaves(cotangents, is_leaf=_is_zero)))
+
+
+def _is_zero(leaf: Any) -> bool:
+    return isinstance(leaf, jax.custom_derivatives.SymbolicZero)
+
+
+def _is_primal(leaf: Any) -> bool:
+    return isinstance(leaf, jax.custom_derivatives.CustomVJPPrimal)
+
+
+def _instantiate(leaf: Any) -> Any:
+    return _jax.zero_cotangent(leaf.aval) if _is_zero(leaf) else leaf

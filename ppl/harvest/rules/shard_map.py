@@ -1,0 +1,106 @@
+"""The rule for `jax.shard_map`, and so for `jax.pmap`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._liveness import Mask
+from ppl.harvest._plants import ByPath, Plants, move_axis, unstack
+from ppl.harvest._survey import Found, Path, Sites, Survey
+from ppl.harvest.rules._call import Call, only, spread
+
+
+class ShardMap(Call):
+    """Every shard sows for itself: what is reaped, or planted, has an axis over the shards."""
+
+    def find(self, eqn: Any, survey: Survey) -> Sites:
+        """What the bodies sow, as seen from outside."""
+        sites, axes = survey(eqn.params["jaxpr"]), _jax.shards(eqn)
+        tracked = eqn.params["check_vma"]
+        return {path: f.out_of_shards(axes, tracked=tracked) for path, f in sites.items()}
+
+    def run(
+        self,
+        eqn: Any,
+        args: list[Any],
+        plants: Plants,
+        live_outs: Mask,
+        on: Interpreter,
+    ) -> tuple[Sequence[Any], list[Reaped]]:
+        """The same construct around the bodies, with their plants and records."""
+        jaxpr, shards = eqn.params["jaxpr"], _jax.shards(eqn)
+        live_args = on.liveness.inputs(jaxpr, live_outs)
+        sites = on.survey(jaxpr)
+        taken = {p: rows for p, (rows,) in plants.take(on.survey.of_equation(eqn)).items()}
+        rows, row_specs = _rows(taken, sites, eqn)
+
+        def body(live: list[Any], rows: Any) -> Any:
+            here = jax.tree.map(lambda x: x[0], rows)
+            here = {path: unstack(row, sites[path]) for path, row in here.items()}
+            outs, reaps = on.run(jaxpr, spread(live, live_args), here, live_outs)
+            records = list(on.gather(_summed(reaps, shards, eqn, on), sites).values())
+            return only(outs, live_outs), jax.tree.map(lambda x: jnp.expand_dims(x, 0), records)
+
+        in_specs, out_specs = _jax.shard_specs(eqn)
+        reap_specs = PartitionSpec() if on.action.adds else PartitionSpec(tuple(shards))
+        mapped = jax.shard_map(
+            body,
+            in_specs=(only(in_specs, live_args), row_specs),
+            out_specs=(only(out_specs, live_outs), reap_specs),
+            **_jax.shard_options(eqn),
+        )
+        outs, reaps = mapped(only(args, live_args), rows)
+        reaps = [self._outside(reaped, sites, on) for reaped in reaps]
+        return spread(outs, live_outs), reaps
+
+    def _outside(self, reaped: Reaped, sites: Sites, on: Interpreter) -> Reaped:
+        """A record with the shards in front, with their axis where it belongs."""
+        if on.action.adds:
+            return jax.tree.map(lambda x: x[0], reaped)
+        return move_axis(reaped, 0, sites[reaped.site.path].loop_axis)
+
+
+def _summed(
+    reaps: list[Reaped], shards: Mapping[Any, int], eqn: Any, on: Interpreter
+) -> list[Reaped]:
+    """For an action that only adds, the sum over all shards of what differs between them."""
+    if not on.action.adds:
+        return reaps
+
+    def total(record: jax.Array) -> jax.Array:
+        varying = _jax.varying_axes(jax.typeof(record)) if eqn.params["check_vma"] else shards
+        axes = tuple(axis for axis in shards if axis in varying)
+        return jax.lax.psum(record, axes) if axes else record
+
+    return on.condense([jax.tree.map(total, reaped) for reaped in reaps])
+
+
+def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: Any) -> tuple[ByPath, ByPath]:
+    """The plants with the shards in front, and how they are split."""
+    pairs = {path: _split(plant, sites[path], eqn) for path, plant in taken.items()}
+    rows = {path: tuple(row for row, _ in leaves) for path, leaves in pairs.items()}
+    specs = {path: tuple(spec for _, spec in leaves) for path, leaves in pairs.items()}
+    return ByPath(rows), ByPath(specs)
+
+
+def _split(plant: Any, found: Found, eqn: Any) -> list[tuple[Any, PartitionSpec]]:
+    """Of each leaf a row for each shard, or one for those that share the sown value: the first.
+
+    Whether they share it is known if JAX tracks over which axes of the mesh values vary.
+    """
+    shards, tracked = _jax.shards(eqn), eqn.params["check_vma"]
+    pairs = []
+    for leaf, varying in zip(move_axis(plant, found.loop_axis, 0), found.varying, strict=True):
+        axes = [axis for axis in shards if axis in varying or not tracked]
+        first = tuple(slice(None) if axis in axes else 0 for axis in shards)
+        by_axis = leaf.reshape(*shards.values(), *leaf.shape[1:])[first]
+        row = by_axis.reshape(math.prod(shards[axis] for axis in axes), *leaf.shape[1:])
+        spec = PartitionSpec(tuple(axes))
+        pairs.append((_jax.placed(row, eqn, spec), spec))
+    return pairs
