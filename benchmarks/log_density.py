@@ -1,9 +1,9 @@
 """What does a model cost at run time, beside the same density written by hand in jax.numpy?
 
 For three models: the log density over unconstrained space and its gradient, as `ppl` derives it and
-as a person writes it, each many times in one compiled loop, as a sampler runs them. Both take
-turns in one process; the figures are the medians over rounds, of the times and of the ratio. The
-largest relative difference of values and gradients is printed beside them.
+as a person writes it, each many times in one compiled loop, as a sampler runs them, with the data
+as arguments. Both take turns in one process; the figures are the medians over rounds, of the times
+and of the ratio. The largest relative difference of values and gradients is printed beside them.
 
     python benchmarks/log_density.py
 """
@@ -31,7 +31,7 @@ def normal(x: Any, loc: Any, scale: Any) -> jax.Array:
     return -0.5 * ((x - loc) / scale) ** 2 - jnp.log(scale) - 0.5 * LOG_2PI
 
 
-def eight_schools() -> tuple[Any, Callable[..., Any]]:
+def eight_schools() -> tuple[Any, Callable[..., Any], tuple[Any, ...]]:
     y = jnp.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 
@@ -41,16 +41,16 @@ def eight_schools() -> tuple[Any, Callable[..., Any]]:
         theta = ppl.sample(key, dist.Normal(mu * jnp.ones(8), tau), name="theta")
         ppl.sample(key, dist.Normal(theta, sigma), name="y")
 
-    def by_hand(position):
+    def by_hand(position, sigma, y):
         mu, tau, theta = position["mu"], jnp.exp(position["tau"]), position["theta"]
         prior = normal(mu, 0.0, 5.0) + jnp.log(2 / jnp.pi / 5) - jnp.log1p((tau / 5) ** 2)
         schools = normal(theta, mu, tau).sum() + normal(y, theta, sigma).sum()
         return prior + position["tau"] + schools
 
-    return ppl.unconstrain(ppl.condition(model, {"y": y}), sigma), by_hand
+    return ppl.unconstrain(ppl.condition(model, {"y": y}), sigma), by_hand, (sigma, y)
 
 
-def logistic_regression() -> tuple[Any, Callable[..., Any]]:
+def logistic_regression() -> tuple[Any, Callable[..., Any], tuple[Any, ...]]:
     keys = jax.random.split(jax.random.key(1), 3)
     x = jax.random.normal(keys[0], (10_000, 25))
     logits = x @ jax.random.normal(keys[1], (25,)) / 5
@@ -61,16 +61,16 @@ def logistic_regression() -> tuple[Any, Callable[..., Any]]:
         beta = ppl.sample(key, dist.Normal(jnp.zeros(25), 1.0), name="beta")
         ppl.sample(key, dist.Bernoulli(logits=intercept + x @ beta), name="y")
 
-    def by_hand(position):
+    def by_hand(position, x, y):
         intercept, beta = position["intercept"], position["beta"]
         logits = intercept + x @ beta
         likelihood = (y * logits - jax.nn.softplus(logits)).sum()
         return normal(intercept, 0.0, 2.5) + normal(beta, 0.0, 1.0).sum() + likelihood
 
-    return ppl.unconstrain(ppl.condition(model, {"y": y}), x), by_hand
+    return ppl.unconstrain(ppl.condition(model, {"y": y}), x), by_hand, (x, y)
 
 
-def scan_of_500_steps() -> tuple[Any, Callable[..., Any]]:
+def scan_of_500_steps() -> tuple[Any, Callable[..., Any], tuple[Any, ...]]:
     y = jnp.cumsum(jax.random.normal(jax.random.key(2), (500,))) * 0.1
 
     def model(key, size):
@@ -83,7 +83,7 @@ def scan_of_500_steps() -> tuple[Any, Callable[..., Any]]:
 
         lax.scan(step, 0.0, jax.random.split(key, size))
 
-    def by_hand(position):
+    def by_hand(position, y):
         scale, x = jnp.exp(position["scale"]), position["x"]
         constant = jax.scipy.special.gammaln(2.5) - jax.scipy.special.gammaln(2.0)
         constant = constant - 0.5 * jnp.log(4 * jnp.pi) - jnp.log(0.5)
@@ -98,7 +98,7 @@ def scan_of_500_steps() -> tuple[Any, Callable[..., Any]]:
         (_, total), _ = lax.scan(step, (0.0, jnp.zeros(())), (x, y))
         return prior + total
 
-    return ppl.unconstrain(ppl.condition(model, {"y": y}), 500), by_hand
+    return ppl.unconstrain(ppl.condition(model, {"y": y}), 500), by_hand, (y,)
 
 
 def in_a_loop(density: Callable[..., Any], repeats: int) -> Callable[..., Any]:
@@ -123,16 +123,18 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def compare(target: Any, by_hand: Callable[..., Any], repeats: int) -> tuple[float, ...]:
+def compare(
+    target: Any, by_hand: Callable[..., Any], data: tuple[Any, ...], repeats: int
+) -> tuple[float, ...]:
     """Median seconds of ours and of the other, of their ratio, and the greatest difference."""
     position = jax.tree.map(lambda x: 0.3 * x, target.initial(jax.random.key(3)))
     ours = lambda position, target: target.log_density(position)  # noqa: E731
     a, b = (
-        ravel_pytree(jax.jit(jax.value_and_grad(f))(position, *data))[0]
-        for f, data in ((ours, (target,)), (by_hand, ()))
+        ravel_pytree(jax.jit(jax.value_and_grad(f))(position, *args))[0]
+        for f, args in ((ours, (target,)), (by_hand, data))
     )
     ours, theirs = in_a_loop(ours, repeats), in_a_loop(by_hand, repeats)
-    calls = [lambda: ours(position, target), lambda: theirs(position)]
+    calls = [lambda: ours(position, target), lambda: theirs(position, *data)]
     for call in calls:
         seconds(call)
     rounds = [[seconds(call) / repeats for call in calls] for _ in range(ROUNDS)]
