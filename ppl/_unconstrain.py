@@ -13,6 +13,7 @@ from ppl import distribution
 from ppl._density import log_probs, summed, total
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
+from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
 from ppl.harvest._sow import Site, describe
@@ -177,8 +178,8 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
     if jax.tree.structure(position) != jax.tree.structure(shape):
         raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
     try:
-        leaves = [jnp.asarray(x) for x in jax.tree.leaves(position)]
-    except (TypeError, ValueError) as error:
+        leaves = [_jax.as_array(x) for x in jax.tree.leaves(position)]
+    except TypeError as error:
         raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
     if [x.shape for x in leaves] != [x.shape for x in expected]:
         raise ValueError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")

@@ -50,8 +50,8 @@ class Effect:
 
     def _as_array(self, what: str, leaf: Any) -> jax.Array:
         try:
-            return jnp.asarray(leaf)
-        except (TypeError, ValueError) as error:
+            return _jax.as_array(leaf)
+        except TypeError as error:
             raise TypeError(
                 f"{self}: expected a pytree of arrays as its {what}, got a leaf of type "
                 f"{type(leaf).__name__}: {leaf!r}."

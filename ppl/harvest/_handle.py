@@ -123,8 +123,8 @@ def _start(state: Any) -> Any:
 
     def strong(leaf: Any) -> jax.Array:
         try:
-            array = jnp.asarray(leaf)
-        except (TypeError, ValueError) as error:
+            array = _jax.as_array(leaf)
+        except TypeError as error:
             raise TypeError(f"handle: state must be a pytree of arrays, got {leaf!r}.") from error
         return _jax.as_aval(array, jax.ShapeDtypeStruct(array.shape, array.dtype))
 

@@ -123,6 +123,20 @@ def evaluate(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return jax.core.eval_jaxpr(*raw(jaxpr), *args)  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def as_array(leaf: Any) -> jax.Array:
+    """`leaf` as an array; an error for every leaf that is none, a string too.
+
+    JAX takes a string for the name of a dtype, and what it then raises, or warns of, hangs on
+    which strings NumPy knows.
+    """
+    if isinstance(leaf, str | bytes):
+        raise TypeError(f"{leaf!r} is not an array.")
+    try:
+        return jnp.asarray(leaf)
+    except (ValueError, OverflowError) as error:
+        raise TypeError(str(error)) from error
+
+
 def as_aval(value: Any, aval: Any) -> jax.Array:
     """`value` with exactly the dtype and weak type of `aval` (no public cast gives a weak type)."""
     value = value if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)

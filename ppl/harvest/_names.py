@@ -169,8 +169,8 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
             raise ValueError(f"{where}: expected {show([aval])}, got {leaf}{at}, out of its range.")
         return jnp.asarray(leaf, aval.dtype)
     try:
-        return jnp.asarray(leaf)
-    except (TypeError, ValueError, OverflowError) as error:
+        return _jax.as_array(leaf)
+    except TypeError as error:
         raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}{at}.") from error
 
 

@@ -114,8 +114,8 @@ def bind_site(
 
 def _as_array(leaf: Any, name: Hashable) -> jax.Array:
     try:
-        return jnp.asarray(leaf)
-    except (TypeError, ValueError) as error:
+        return _jax.as_array(leaf)
+    except TypeError as error:
         raise TypeError(
             f"sow {name!r}: expected a pytree of arrays, got a leaf of type {type(leaf).__name__}: "
             f"{leaf!r}. Register its class with jax.tree_util.register_dataclass or "
@@ -227,8 +227,8 @@ def sow_cond(
 
 def _as_predicate(pred: Any, name: Hashable) -> jax.Array:
     try:
-        return jnp.asarray(pred).astype(bool)
-    except (TypeError, ValueError) as error:
+        return _jax.as_array(pred).astype(bool)
+    except TypeError as error:
         raise TypeError(
             f"sow_cond {name!r}: pred must be a boolean scalar, got {pred!r}. Compare to get one."
         ) from error
@@ -240,8 +240,8 @@ def _tie(value: Any, key: Any, name: Hashable) -> Any:
         return value
     value = jax.tree.map(lambda leaf: _as_array(leaf, name), value)
     try:
-        key = jax.tree.map(jnp.asarray, key)
-    except (TypeError, ValueError) as error:
+        key = jax.tree.map(_jax.as_array, key)
+    except TypeError as error:
         raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
     leaves, tree = jax.tree.flatten(value)
     tied = tie_p.bind(*leaves, *jax.tree.leaves(key), num_values=len(leaves))

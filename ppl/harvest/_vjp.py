@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.harvest import _jax
 from ppl.harvest._harvest import Harvest, selection
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
@@ -35,8 +36,8 @@ class Perturb(Harvest):
 
 def _as_argument(leaf: Any) -> jax.Array:
     try:
-        return jnp.asarray(leaf)
-    except (TypeError, ValueError) as error:
+        return _jax.as_array(leaf)
+    except TypeError as error:
         raise TypeError(
             f"vjp_and_reap: expected arguments that are pytrees of arrays, got the leaf {leaf!r}. "
             "Close over what is no array."

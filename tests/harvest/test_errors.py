@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from ppl.harvest import harvest, nest, plant, reap, sow, sow_cond
+from ppl.harvest import effect, handle, harvest, nest, plant, reap, sow, sow_cond, vjp_and_reap
 
 from .cases import put
 from .checks import OTHER, TAG, assert_same
@@ -182,3 +183,22 @@ def test_a_call_that_makes_no_sense(
 ) -> None:
     with pytest.raises(kind, match=message):
         call()
+
+
+NO_ARRAYS: dict[str, Callable[[Any], Any]] = {
+    "value": lambda x: sow(x, tag=TAG, name="y"),
+    "key": lambda x: sow(1.0, tag=TAG, name="y", key=x),
+    "predicate": lambda x: sow_cond(1.0, x, tag=TAG, name="y"),
+    "plant": lambda x: plant(put, tag=TAG)({"y": x}, X),
+    "argument": lambda x: vjp_and_reap(lambda y, _: put(y), tag=TAG)(X, x),
+    "operand": lambda x: effect("e", jnp.sin)(x),
+    "state": lambda x: handle(put, {}, state=x)(X),
+}
+
+
+@pytest.mark.parametrize("call", NO_ARRAYS.values(), ids=NO_ARRAYS)
+@pytest.mark.parametrize("leaf", ["a", "f4", b"f4", "abc", object(), 2**200], ids=lambda x: type(x).__name__)
+def test_what_is_no_array(call: Callable[[Any], Any], leaf: Any) -> None:
+    """JAX takes some strings for the names of dtypes, NumPy warns of others."""
+    with pytest.raises(TypeError, match=re.escape(repr(leaf))):
+        call(leaf)
