@@ -203,7 +203,7 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def scoped(*args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
-        outs = _jax.evaluate(_in_scope(program.jaxpr, scope, {}), program.operands)
+        outs = _jax.evaluate(_in_scope(program.jaxpr, scope, {}), program.inputs)
         return program.unflatten(outs)
 
     return scoped

@@ -119,7 +119,7 @@ def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
 
 
 def evaluate(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    """The results of a closed jaxpr, equation by equation."""
+    """The results of a jaxpr, equation by equation."""
     return jax.core.eval_jaxpr(*raw(jaxpr), *args)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -158,6 +158,12 @@ def host_scalar(value: Any, aval: Any) -> Any:
 def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
     """The equations' holder and the constants, of an open or a closed jaxpr."""
     return getattr(jaxpr, "jaxpr", jaxpr), list(getattr(jaxpr, "consts", ()))
+
+
+def without_consts(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
+    """A jaxpr with its constants as the first inputs, and these constants."""
+    inner, consts = raw(jaxpr)
+    return inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]), consts
 
 
 def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:

@@ -21,11 +21,27 @@ _NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A jaxpr, its operands (None for an abstract one), and how its results are put together."""
+    """A jaxpr, its operands (None for an abstract one), and how its results are put together.
+
+    The constants are inputs of the jaxpr, the first ones: what the function closes over may be a
+    tracer, and whoever keeps a jaxpr (a cache of JAX, for a function that a rule made) must not
+    keep it.
+    """
 
     jaxpr: Any
+    consts: list[Any]
     operands: list[Any]
     unflatten: Callable[[Sequence[Any]], Any]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What an evaluation starts from."""
+        return [*self.consts, *self.operands]
+
+    @property
+    def out_avals(self) -> list[Any]:
+        """The abstract results of the jaxpr."""
+        return [v.aval for v in self.jaxpr.outvars]
 
 
 def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
@@ -46,14 +62,14 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
         out["static"] = [None if t else x for x, t in zip(results, traced, strict=True)]
         return _only(results, traced)
 
-    jaxpr = jax.make_jaxpr(flat)(*operands)
+    jaxpr, consts = _jax.without_consts(jax.make_jaxpr(flat)(*operands))
 
     def unflatten(arrays: Sequence[Any]) -> Any:
         results = _merge(out["static"], out["traced"], arrays)
         return jax.tree_util.tree_unflatten(out["tree"], results)
 
     concrete = [None if isinstance(x, jax.ShapeDtypeStruct) else x for x in operands]
-    return Program(jaxpr, concrete, unflatten)
+    return Program(jaxpr, consts, concrete, unflatten)
 
 
 def _is_array(leaf: Any) -> bool:
@@ -99,25 +115,26 @@ class Harvester:
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
     ) -> tuple[list[Any], dict[Path, Any]]:
         """Results (None if they are not wanted) and records by path, in program order."""
-        jaxpr, sites = self._program.jaxpr, self.sites
+        program, sites = self._program, self.sites
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
-        live = [live_outs] * len(jaxpr.out_avals)
-        outs, reaps = interpreter.run(jaxpr, self._program.operands, queues, live)
+        live = [live_outs] * len(program.out_avals)
+        outs, reaps = interpreter.run(program.jaxpr, program.inputs, queues, live)
         gathered = interpreter.gather(reaps, sites)
         records = {p: gathered[p].or_zeros().record for p in sites if p in gathered}
         # JAX forwards literals as they are.
         outs = [
             None if x is None else _jax.as_aval(x, a)
-            for x, a in zip(outs, jaxpr.out_avals, strict=True)
+            for x, a in zip(outs, program.out_avals, strict=True)
         ]
         return outs, {path: jax.tree.map(jnp.asarray, r) for path, r in records.items()}
 
     def reads(self, operand: int, plants: Mapping[Path, Any]) -> bool:
         """Whether any record depends on an operand, once the plants have cut what they replace."""
         jaxpr = self._program.jaxpr
-        nothing = [False] * len(jaxpr.out_avals)
-        return self._interpreter(plants).liveness.inputs(jaxpr, nothing)[operand]
+        nothing = [False] * len(self._program.out_avals)
+        read = self._interpreter(plants).liveness.inputs(jaxpr, nothing)
+        return read[len(self._program.consts) + operand]
 
     def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:
         return Interpreter(self._action, RULES, plants, self._survey)

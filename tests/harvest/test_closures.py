@@ -58,10 +58,6 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 # JAX itself neither differentiates a custom_jvp by what it closes over nor lets go of it.
 DIFFERENTIABLE = {name: f for name, f in PROGRAMS.items() if name != "custom_jvp"}
-KEEPS = pytest.mark.xfail(
-    reason="the rule that harvest makes of a custom_linear_solve keeps the program it stands in, "
-    "with the tracers that this closes over"
-)
 
 
 def harvested(f: Callable[[Any, Any], Any], t: Any, x: Any) -> tuple[Any, Any, Any]:
@@ -97,13 +93,7 @@ def test_a_tracer_of_a_derivative(f: Callable[[Any, Any], Any]) -> None:
         assert_same(jax.vmap(jax.grad(lambda t: run(t)[0]))(floats(2, 3)), floats(3, 3))
 
 
-@pytest.mark.parametrize(
-    "f",
-    [
-        pytest.param(f, id=name, marks=KEEPS if name == "custom_linear_solve" else ())
-        for name, f in DIFFERENTIABLE.items()
-    ],
-)
+@pytest.mark.parametrize("f", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_a_tracer_does_not_leak(f: Callable[[Any, Any], Any]) -> None:
     with jax.checking_leaks():
         jax.jit(lambda t: harvested(f, t, jnp.float32(3.0)))(TWO)

@@ -197,7 +197,9 @@ NO_ARRAYS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", NO_ARRAYS.values(), ids=NO_ARRAYS)
-@pytest.mark.parametrize("leaf", ["a", "f4", b"f4", "abc", object(), 2**200], ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    "leaf", ["a", "f4", b"f4", "abc", object(), 2**200], ids=lambda x: type(x).__name__
+)
 def test_what_is_no_array(call: Callable[[Any], Any], leaf: Any) -> None:
     """JAX takes some strings for the names of dtypes, NumPy warns of others."""
     with pytest.raises(TypeError, match=re.escape(repr(leaf))):
