@@ -7,9 +7,18 @@ from ppl._density import log_probs as log_probs
 from ppl._deterministic import deterministic as deterministic
 from ppl._factor import factor as factor
 from ppl._intervene import intervene as intervene
+from ppl._predict import Predict as Predict
+from ppl._predict import predict as predict
+from ppl._reparam import reparam as reparam
 from ppl._sample import sample as sample
 from ppl._scale import scale as scale
 from ppl._simulate import simulate as simulate
+from ppl._strategies import Circular as Circular
+from ppl._strategies import NonCentred as NonCentred
+from ppl._strategies import PartiallyCentred as PartiallyCentred
+from ppl._strategies import Pushforward as Pushforward
+from ppl._strategies import Transformed as Transformed
+from ppl._strategies import auto_reparam as auto_reparam
 from ppl._trace import SiteTrace as SiteTrace
 from ppl._trace import Trace as Trace
 from ppl._trace import trace as trace
@@ -23,9 +32,16 @@ from ppl.harvest import sow as sow
 from ppl.harvest import sow_cond as sow_cond
 
 __all__ = [
+    "Circular",
+    "NonCentred",
+    "PartiallyCentred",
+    "Predict",
+    "Pushforward",
     "SiteTrace",
     "Trace",
+    "Transformed",
     "Unconstrained",
+    "auto_reparam",
     "block",
     "call_and_reap",
     "condition",
@@ -36,7 +52,9 @@ __all__ = [
     "log_probs",
     "nest",
     "plant",
+    "predict",
     "reap",
+    "reparam",
     "sample",
     "scale",
     "simulate",

@@ -81,7 +81,8 @@ def _is_tfp(d: Any) -> bool:
 
 def name_of(d: Any) -> str:
     """The family's name."""
-    return name_of(d.base) if isinstance(d, Wrapper) else type(d).__name__
+    wraps = isinstance(d, Wrapper) and hasattr(d, "base")
+    return name_of(d.base) if wraps else type(d).__name__
 
 
 def draw(d: Any, key: jax.Array) -> Any:

@@ -1,15 +1,17 @@
 """What the tests of the language share: comparison at a tolerance, and counts of tracings."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.scipy import stats
 
 import distributions as dist
+import ppl
 
 CLOSE = {"float64": 1e-10, "float32": 1e-5}
 
@@ -33,6 +35,32 @@ def assert_equal(actual: Any, expected: Any) -> None:
 def shapes(tree: Any) -> Any:
     """A pytree of arrays as one of shapes."""
     return jax.tree.map(jnp.shape, tree)
+
+
+def check_determinant(model: Any, key: Any, free: Mapping[str, Callable[[Any], Any]]) -> None:
+    """The density of a position is that of its values and the determinant, the map has an inverse.
+
+    The determinant is that of the free coordinates of each site, which are all but for `free`.
+    """
+    target = ppl.unconstrain(model)
+    position = jax.jit(target.initial)(key)
+    flat, unravel = ravel_pytree(position)
+
+    def values(flat: Any) -> Any:
+        values = target.constrain(unravel(flat))
+        return ravel_pytree([free.get(name, lambda x: x)(x) for name, x in values.items()])[0]
+
+    @jax.jit
+    def both(flat: Any) -> Any:
+        at = target.constrain(unravel(flat))
+        log_det = jnp.linalg.slogdet(jax.jacfwd(values)(flat))[1]
+        by_hand = ppl.log_density(model)(at) + log_det
+        return target.log_density(unravel(flat)), by_hand, target.unconstrain(at)
+
+    ours, by_hand, back = both(flat)
+    assert jnp.isfinite(by_hand)
+    assert_close(ours, by_hand)
+    assert_close(back, position)
 
 
 class Calls:

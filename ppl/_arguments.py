@@ -1,0 +1,44 @@
+"""The arguments of a call as data, for a jitted function, and all else."""
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class _HOLE:
+    """Where data stand among static leaves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call that are no data: objects, integers, the structure."""
+
+    tree: Any
+    leaves: tuple[Hashable, ...]
+
+    _DATA: ClassVar = (jax.Array, np.ndarray, np.generic, float, complex)
+
+    @classmethod
+    def split(
+        cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple["Arguments", list[Any]]:
+        """The static part of arguments, and their data: arrays and floats."""
+        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+        data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
+        rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)
+        for leaf in rest:
+            if not isinstance(leaf, Hashable):
+                raise TypeError(
+                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; register "
+                    "its class as a pytree if it holds arrays."
+                )
+        return cls(tree, rest), data
+
+    def join(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with these data."""
+        rest = iter(data)
+        return jax.tree.unflatten(self.tree, [next(rest) if x is _HOLE else x for x in self.leaves])

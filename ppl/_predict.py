@@ -1,0 +1,216 @@
+"""predict: what a model says of all else, draw by draw."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl._arguments import Arguments
+from ppl._kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
+from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl._sample import check_key
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nested
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Found, Path
+
+_CHUNK_ELEMENTS = 2**24  # What one chunk predicts by default: 64 MiB of float32.
+
+Leaves = Mapping[Path, tuple[Any, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Complete(SiteAction):
+    """Values are planted, and those of the other sites are recorded, but for data."""
+
+    tags: ClassVar = (RANDOM, DETERMINISTIC)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return not planted, False, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is not None:
+            return plant, None
+        is_data = kind_of(site) == OBSERVED
+        value = None if is_data else jax.tree.unflatten(site.tree, operands.values)
+        return operands.values, value
+
+
+@dataclasses.dataclass(frozen=True)
+class Predict:
+    """A predictive distribution, made by `predict`: draws by `(key, *args)`, or in a `stream`."""
+
+    model: Model
+    draws: Any
+    chunk_size: int | None
+
+    def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Every site that is not among the draws, with the axes of the draws in front."""
+        plan, data, draws = self._plan(key, args, kwargs)
+        return _predict_all(plan, self.model, data, key, draws)
+
+    def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
+        """The same in chunks on the host: dicts of NumPy arrays, the axes of the draws as one.
+
+        No more than one chunk is in memory; the draws may be a file that is mapped into it.
+        """
+        plan, data, draws = self._plan(key, args, kwargs)
+        for start in range(0, plan.num_draws, plan.chunk_size):
+            # The last chunk is filled up with its last draw, so that nothing is compiled again.
+            index = np.arange(start, start + plan.chunk_size)
+            num = min(plan.chunk_size, plan.num_draws - start)
+            rows = np.minimum(index, plan.num_draws - 1)
+            some = jax.tree.map(lambda x, rows=rows: plan.flat(x)[rows], draws)
+            values = _predict_some(plan, self.model, data, key, rows, some)
+            yield jax.tree.map(lambda x, num=num: np.asarray(x)[:num], values)
+
+    def _plan(
+        self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple["Plan", list[Any], Leaves]:
+        check_key("predict", key)
+        arguments, data = Arguments.split(args, kwargs)
+        run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        if isinstance(self.draws, int):
+            batch, draws = (self.draws,), {}
+        else:
+            batch, draws = _check(run, self.draws)
+        given = frozenset(draws)
+        to_come = [f for p, f in run.sites.items() if p not in given]
+        to_come = [f for f in to_come if kind_of(f.site) != OBSERVED]
+        if not to_come:
+            raise ValueError(
+                f"predict: {run.name} has no site but those that are given or observed. Give the "
+                "model as it was before condition."
+            )
+        size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
+        num = math.prod(batch)
+        chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
+        return Plan(arguments, batch, max(1, min(chunk, num))), data, draws
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is static of a prediction."""
+
+    arguments: Arguments
+    batch: tuple[int, ...]
+    chunk_size: int
+
+    @property
+    def num_draws(self) -> int:
+        return math.prod(self.batch)
+
+    def flat(self, x: Any) -> Any:
+        """Draws with their axes as one."""
+        return x.reshape(self.num_draws, *x.shape[len(self.batch) :])
+
+    def one(self, model: Model, data: list[Any], key: Any, index: Any, draw: Leaves) -> Any:
+        """The prediction of one draw, which depends on the key and on where the draw stands."""
+        args, kwargs = self.arguments.join(data)
+        key = jax.random.fold_in(key, index)
+        run = Run(model, trace_model(model, key, args, kwargs), Complete())
+        return nested(run.run(draw, live_outs=False)[1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict_all(plan: Plan, model: Model, data: Any, key: Any, draws: Any) -> Any:
+    one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
+    flat = jax.tree.map(plan.flat, draws)
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.chunk_size)
+    return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict_some(plan: Plan, model: Model, data: Any, key: Any, index: Any, draws: Any) -> Any:
+    one = functools.partial(plan.one, model, data, key)
+    return jax.vmap(one)(index, draws)
+
+
+def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
+    """The axes of the draws, which must be the same for all sites, and their leaves."""
+    kinds = (LATENT, DETERMINISTIC)
+    entries = run.entries(draws, "predict", kinds=kinds)
+    sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
+    batches = {p: _batch(p, entries[p], found) for p, found in sites.items()}
+    if not batches:
+        raise ValueError(
+            f"predict: {run.name} has none of the draws as a latent site. Give the number of draws "
+            "for a prior prediction: predict(model, 1000)."
+        )
+    first = next(iter(batches))
+    for path, batch in batches.items():
+        if batch != batches[first]:
+            raise ValueError(
+                f"predict: the draws of site {describe(path)} have the axes {batch} in front, those "
+                f"of {describe(first)} {batches[first]}. All must have the same, (chain, draw) say."
+            )
+    return batches[first], {p: tuple(jax.tree.leaves(entries[p])) for p in sites}
+
+
+def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
+    """The axes of the draws of one site."""
+    leaves, tree = jax.tree.flatten(draws)
+    shapes = [a.shape for a in found.collapsed().avals]
+    if tree == found.site.tree:
+        ends = [
+            np.shape(x)[max(0, np.ndim(x) - len(s)) :] for x, s in zip(leaves, shapes, strict=True)
+        ]
+        fronts = {np.shape(x)[: np.ndim(x) - len(s)] for x, s in zip(leaves, shapes, strict=True)}
+        if ends == shapes and len(fronts) == 1:
+            return fronts.pop()
+    got = [np.shape(x) for x in leaves]
+    raise ValueError(
+        f"predict: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
+        f"front of that, as (chain, draw, ...); got {got}."
+    )
+
+
+def predict(
+    model: Model, draws: Mapping[str, Any] | int, *, chunk_size: int | None = None
+) -> Predict:
+    """The predictive distribution of a model: what it says of all other sites, draw by draw.
+
+    With draws of a posterior, and the model as it was before `condition`, this is the posterior
+    predictive distribution; with a number of draws, the prior predictive one. A draw of the
+    prediction depends on the key and on the position of its draw, and so not on the chunks.
+
+    Args:
+        model: A function of a random key.
+        draws: Values of latent sites by name, nested as the scopes are, with the same axes in
+            front, as in the result of a sampler: (chain, draw, ...). Sites that are not among them
+            are drawn anew; deterministic ones are computed anew. Or a number: how many draws of all
+            sites.
+        chunk_size: How many draws are made at once; by default as many as make 2^24 numbers.
+
+    Returns:
+        A function `(key, *args, **kwargs) -> dict` of the values of all sites that are neither
+        given nor observed. Its method `stream(key, *args, **kwargs)` gives the same in chunks.
+
+    Raises:
+        ValueError: When called, if a name is unknown or the axes of the draws do not agree.
+        TypeError: If `draws` is no dict and no number.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key, x):
+        ...     slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        ...     return ppl.sample(key, dist.Normal(slope * x, 0.1), name="y")
+        >>> draws = {"slope": jnp.ones((4, 100))}
+        >>> ppl.predict(model, draws)(jax.random.key(0), jnp.arange(3.0))["y"].shape
+        (4, 100, 3)
+    """
+    if isinstance(draws, bool) or not isinstance(draws, Mapping | int):
+        raise TypeError(f"predict: expected a dict of draws or their number, got {draws!r}.")
+    if isinstance(draws, int) and draws < 1:
+        raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
+    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+        raise ValueError(
+            f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
+        )
+    return Predict(as_pytree(model), draws, chunk_size)

@@ -1,0 +1,164 @@
+"""reparam: other coordinates for latent sites, in which a sampler moves more easily."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.tree_util import Partial
+
+from ppl import distribution
+from ppl._kinds import LATENT, kind_of
+from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
+from ppl._scale import Scaled
+from ppl._strategies import Pushforward
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._sow import Site, describe
+
+Strategy = Callable[[Any], Any]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Reparameterised(distribution.Wrapper):
+    """A distribution in the coordinates that a strategy gives it."""
+
+    base: Any
+    strategy: Strategy
+    site: str = dataclasses.field(metadata={"static": True})
+
+    def forward(self, position: Any) -> Any:
+        """The value at a position."""
+        by = self._pushforward()
+        return by.forward(distribution.forward(by.base, position))
+
+    def inverse(self, value: Any) -> Any:
+        """The position of a value."""
+        by = self._pushforward()
+        return distribution.inverse(by.base, by.inverse(value))
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at a position, and the log density of the position, which is the base's."""
+        by = self._pushforward()
+        z, log_density = distribution.constrain(by.base, position)
+        return by.forward(z), log_density
+
+    def _pushforward(self) -> Pushforward:
+        try:
+            found = self.strategy(self.base)
+        except NotImplementedError as error:
+            raise ValueError(f"reparam: site {self.site}: {error}") from error
+        if not isinstance(found, Pushforward):
+            raise TypeError(
+                f"reparam: site {self.site}: expected of the strategy ppl.Pushforward(base, "
+                f"forward, inverse), got {found!r}."
+            )
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Reparameterise(SiteAction):
+    """Latent sites get coordinates, by path or by a rule."""
+
+    strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
+    rule: Callable[[str, Any], Strategy | None] | None = None
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return True, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if kind_of(site) == LATENT:
+            d = jax.tree.unflatten(site.extra_tree, operands.extras)
+            strategy = self.strategies.get(site.path)
+            if self.rule is not None:
+                strategy = self.rule("/".join(map(str, site.path)), innermost(d))
+            if strategy is not None:
+                make = lambda d: _wrapped(d, as_pytree(strategy), describe(site.path))  # noqa: E731
+                site, operands = with_distribution(site, operands, make)
+        return sow_again(site, operands), None
+
+
+def innermost(d: Any) -> Any:
+    """A distribution without what transformations of the model have put around it."""
+    return innermost(d.base) if isinstance(d, distribution.Wrapper) else d
+
+
+def _wrapped(d: Any, strategy: Strategy, site: str) -> Any:
+    if isinstance(d, Scaled):
+        return Scaled(_wrapped(d.base, strategy, site), d.factor)
+    if isinstance(d, Reparameterised):
+        raise ValueError(f"reparam: site {site} is reparameterised already. Choose one strategy.")
+    return Reparameterised(d, strategy, site)
+
+
+def reparam(
+    model: Model, strategies: Mapping[str, Any] | Callable[[str, Any], Strategy | None]
+) -> Model:
+    """Give latent sites other coordinates, in which samplers and optimisers see them.
+
+    Names, values, draws and densities of the sites stay as they are; only the positions of
+    `unconstrain` change, and with them the geometry that an algorithm works in.
+
+    Args:
+        model: A function of a random key.
+        strategies: By latent site, nested as the scopes are: `NonCentred()`,
+            `PartiallyCentred(weight)`, `Transformed()`, `Circular()`, or a function from the
+            distribution of the site to a `Pushforward`. Or a rule over all latent sites,
+            `(name, distribution) -> strategy or None`, such as `auto_reparam`.
+
+    Returns:
+        The model with these coordinates, again a model and a pytree.
+
+    Raises:
+        ValueError: When the result is called or transformed, if a name is unknown or no latent
+            site, or a site has been reparameterised already; when it is unconstrained, if a
+            strategy does not suit a distribution.
+        TypeError: If the strategies are no dict and no function.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def funnel(key):
+        ...     scale = ppl.sample(key, dist.LogNormal(0.0, 3.0), name="scale")
+        ...     return ppl.sample(key, dist.Normal(0.0, scale), name="x")
+        >>> target = ppl.unconstrain(ppl.reparam(funnel, {"x": ppl.NonCentred()}))
+        >>> target.constrain({"scale": 0.0, "x": 2.0})["x"].item()
+        2.0
+
+    References:
+        Papaspiliopoulos, Roberts and Sköld, "A general framework for the parametrization of
+        hierarchical models", Statistical Science 22 (2007).
+    """
+    if not isinstance(strategies, Mapping):
+        if not callable(strategies):
+            raise TypeError(
+                "reparam: expected a dict of strategies by site or a rule (name, distribution) -> "
+                f"strategy, got {strategies!r}."
+            )
+        return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
+    as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy(s)  # noqa: E731
+    checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
+    return Partial(_run_reparameterised, as_pytree(model), checked)
+
+
+def _strategy(strategy: Any) -> Strategy:
+    if not callable(strategy) or isinstance(strategy, type):
+        raise TypeError(
+            "reparam: expected a strategy, as ppl.NonCentred() or a function of the distribution, "
+            f"got {strategy!r}."
+        )
+    return as_pytree(strategy)
+
+
+def _run_reparameterised(
+    model: Model, strategies: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    program = trace_model(model, key, args, kwargs)
+    entries = Run(model, program, Reparameterise()).entries(strategies, "reparam")
+    return Run(model, program, Reparameterise(entries)).output({})
+
+
+def _run_by_rule(model: Model, rule: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+    program = trace_model(model, key, args, kwargs)
+    return Run(model, program, Reparameterise(rule=rule)).output({})

@@ -1,0 +1,240 @@
+"""reparam: the same densities and draws in other coordinates, by the determinant and by hand."""
+
+# ruff: noqa: E501
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import key, split
+from jax.scipy import stats
+from tensorflow_probability.substrates import jax as tfp
+
+import distributions as dist
+import ppl
+
+from .cases import EFFECTS, SIGMA, eight_schools
+from .checks import assert_close, check_determinant
+
+tfd = tfp.distributions
+KEY = key(5)
+NON_CENTRED, HALF = ppl.NonCentred(), ppl.PartiallyCentred(0.3)
+NORMAL = stats.norm.logpdf
+
+
+def one(make: Any) -> Any:
+    """A site whose distribution depends on two others."""
+
+    def model(key: Any) -> Any:
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+        return ppl.sample(key, make(loc, scale), name="x")
+
+    return model
+
+
+def mapped(key: Any) -> Any:
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    site = lambda key, loc: ppl.sample(key, dist.Normal(loc, scale), name="x")  # noqa: E731
+    return jax.vmap(site)(split(key, 3), jnp.arange(3.0))
+
+
+def walk(key: Any) -> Any:
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def step(x: Any, key: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(x, scale), name="x")
+        return x, x
+
+    return lax.scan(step, 0.0, split(key, 4))[1]
+
+
+def in_cond(key: Any) -> Any:
+    z = ppl.sample(key, dist.Normal(0.0, 1.0), name="z")
+    branch = lambda scale: lambda: ppl.sample(key, dist.Normal(z, scale), name="x")  # noqa: E731
+    return lax.cond(z > 0, branch(2.0), branch(3.0))
+
+
+def by_square(d: Any) -> Any:
+    return ppl.Pushforward(
+        dist.HalfNormal(1.0), lambda z: z**2 / (2 * d.rate), lambda x: jnp.sqrt(2 * d.rate * x)
+    )
+
+
+COVARIANCE = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.5]])
+TRIL = np.linalg.cholesky(COVARIANCE)
+FAMILIES = {
+    "normal": lambda loc, scale: dist.Normal(loc, scale * jnp.ones(2)),
+    "student-t": lambda loc, scale: dist.StudentT(3.0, loc, scale),
+    "cauchy": lambda loc, scale: dist.Cauchy(loc * jnp.ones(2), scale),
+    "laplace": lambda loc, scale: dist.Laplace(loc, scale),
+    "half-cauchy": lambda loc, scale: dist.HalfCauchy(loc, scale),
+    "half-normal": lambda loc, scale: dist.HalfNormal(scale),
+    "exponential": lambda loc, scale: dist.Exponential(scale),
+    "gamma": lambda loc, scale: dist.Gamma(2.5, scale),
+    "inverse-gamma": lambda loc, scale: dist.InverseGamma(2.5, scale),
+    "log-normal": lambda loc, scale: dist.LogNormal(loc, scale),
+    "tfp-normal": lambda loc, scale: tfd.Normal(loc, scale),
+    "tfp-gumbel": lambda loc, scale: tfd.Gumbel(loc, scale),
+    "tfp-weibull": lambda loc, scale: tfd.Weibull(1.5, scale),
+}
+VECTORS = {
+    "covariance": lambda loc, scale: dist.MultivariateNormal(loc, covariance=scale * COVARIANCE),
+    "precision": lambda loc, scale: dist.MultivariateNormal(loc, precision=scale * COVARIANCE),
+    "scale-tril": lambda loc, scale: dist.MultivariateNormal(
+        loc * jnp.ones((2, 3)), scale_tril=scale * TRIL
+    ),
+    "tfp-tril": lambda loc, scale: tfd.MultivariateNormalTriL(loc * jnp.ones(3), scale * TRIL),
+    "tfp-diag": lambda loc, scale: tfd.MultivariateNormalDiag(
+        loc * jnp.ones(3), scale * jnp.ones(3)
+    ),
+}
+ROWS = (
+    {f"{name}-non-centred": (one(make), {"x": NON_CENTRED}) for name, make in (FAMILIES | VECTORS).items()}
+    | {f"{name}-partly": (one(make), {"x": HALF}) for name, make in FAMILIES.items() if name in ("normal", "half-cauchy", "gamma", "log-normal", "tfp-weibull")}
+    | {f"{name}-auto": (one(make), ppl.auto_reparam) for name, make in (FAMILIES | VECTORS).items() if name in ("normal", "gamma", "log-normal", "precision")}
+    | {
+        "transformed": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed()}),
+        "transformed-then": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-tfp": (one(lambda loc, scale: tfd.TransformedDistribution(tfd.Normal(loc, scale), tfp.bijectors.Softplus())), {"x": ppl.Transformed(HALF)}),
+        "own": (one(lambda loc, scale: dist.Gamma(0.5, scale)), {"x": by_square}),
+        "weights-by-element": (one(FAMILIES["normal"]), {"x": ppl.PartiallyCentred(np.array([0.2, 0.9]))}),
+        "vmap": (mapped, {"x": NON_CENTRED}),
+        "scan": (walk, {"x": NON_CENTRED}),
+        "cond": (in_cond, {"x": NON_CENTRED}),
+        "nest": (ppl.nest(mapped, scope="a"), {"a": {"x": NON_CENTRED}}),
+        "scaled-before": (ppl.scale(mapped, 3.0), {"x": NON_CENTRED}),
+        "several": (mapped, {"x": HALF, "scale": NON_CENTRED}),
+        "rule": (mapped, lambda name, d: HALF if name == "x" else None),
+    }
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "strategies"), ROWS.values(), ids=ROWS)
+def test_density_and_inverse(model, strategies, x64):
+    check_determinant(ppl.reparam(model, strategies), KEY, {})
+
+
+def test_scaled_after(x64):
+    check_determinant(ppl.scale(ppl.reparam(mapped, {"x": NON_CENTRED}), 3.0), KEY, {})
+
+
+def test_values_and_densities_stay():
+    """Only positions change: draws, values and densities by name are those of the model."""
+    other = ppl.reparam(mapped, {"x": NON_CENTRED})
+    values = ppl.simulate(mapped)(KEY)
+    assert_close(ppl.simulate(other)(KEY), values, "float32")
+    assert_close(ppl.log_density(other)(values), ppl.log_density(mapped)(values), "float32")
+    assert_close(ppl.log_probs(other)(values), ppl.log_probs(mapped)(values), "float32")
+    assert (
+        ppl.unconstrain(other).constrain({"scale": jnp.log(2.0), "x": jnp.ones(3)})["x"][2] == 4.0
+    )
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after-condition", "before-condition"])
+def test_non_centred_eight_schools(before, x64):
+    """The density of z ~ Normal(0, 1), theta = mu + tau z by hand, for any order of transformations."""
+    change = lambda model: ppl.reparam(model, {"theta": NON_CENTRED})  # noqa: E731
+    observe = lambda model: ppl.condition(model, {"y": EFFECTS})  # noqa: E731
+    model = observe(change(eight_schools)) if before else change(observe(eight_schools))
+    target = ppl.unconstrain(model, SIGMA)
+
+    def by_hand(position):
+        mu, tau, z = position["mu"], jnp.exp(position["tau"]), position["theta"]
+        prior = (
+            NORMAL(mu, 0.0, 5.0) + jnp.log(2) + stats.cauchy.logpdf(tau, 0.0, 5.0) + jnp.log(tau)
+        )
+        return prior + NORMAL(z).sum() + NORMAL(EFFECTS, mu + tau * z, SIGMA).sum()
+
+    position = target.initial(KEY)
+    for of in (by_hand, jax.grad(by_hand)):
+        ours = target.log_density if of is by_hand else jax.grad(target.log_density)
+        assert_close(ours(position), of(position))
+
+
+def test_small_scales_keep_their_precision():
+    """theta rounds to mu, and the density must not be that of the rounded value."""
+    target = ppl.unconstrain(ppl.reparam(one(FAMILIES["normal"]), {"x": NON_CENTRED}))
+    position = {"loc": 1.0, "scale": -20.0, "x": jnp.array([0.7, -1.3])}
+    assert_close(jax.grad(target.log_density)(position)["x"], -position["x"], "float32")
+
+
+def test_a_weight_is_learned():
+    """Gradients reach the weight, and a new one compiles nothing anew."""
+    target = lambda weight: ppl.unconstrain(
+        ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weight)})
+    )  # noqa: E731
+    position = target(0.5).initial(KEY)
+    traced = []
+
+    @jax.jit
+    def density(target, position):
+        traced.append(None)
+        return target.log_density(position)
+
+    at = [density(target(jnp.float32(w)), position) for w in (0.5, 0.501)]
+    assert len(traced) == 1
+    slope = jax.grad(lambda w: target(w).log_density(position))(0.5)
+    np.testing.assert_allclose(slope, (at[1] - at[0]) / 0.001, rtol=0.05)
+
+
+@pytest.mark.parametrize("name", ["value", "cosine", "sine"])
+def test_an_angle_has_its_distribution(name, x64):
+    """Integrals over the plane are those over the circle."""
+    d = tfd.VonMises(1.0, 2.0)
+    of = {"value": jnp.ones_like, "cosine": jnp.cos, "sine": jnp.sin}[name]
+    target = ppl.unconstrain(
+        ppl.reparam(lambda key: ppl.sample(key, d, name="x"), {"x": ppl.Circular()})
+    )
+    assert target.initial(KEY)["x"].shape == (2,)
+    points, step = jnp.linspace(-9, 9, 600, retstep=True)
+    plane = jnp.stack(jnp.meshgrid(points, points), -1).reshape(-1, 2)
+
+    def term(point):
+        position = {"x": point}
+        return of(target.constrain(position)["x"]) * jnp.exp(target.log_density(position))
+
+    by_plane = jax.vmap(term)(plane).sum() * step**2
+    circle, step = jnp.linspace(-jnp.pi, jnp.pi, 400, endpoint=False, retstep=True)
+    by_circle = (of(circle) * jnp.exp(d.log_prob(circle))).sum() * step
+    np.testing.assert_allclose(by_plane, by_circle, atol=1e-4)
+
+
+def test_the_position_of_an_angle():
+    target = ppl.unconstrain(
+        ppl.reparam(
+            lambda key: ppl.sample(key, tfd.VonMises(jnp.zeros(3), 1.0), name="x"),
+            {"x": ppl.Circular()},
+        )
+    )
+    values = {"x": jnp.array([-3.0, 0.5, 3.0])}
+    assert_close(target.constrain(target.unconstrain(values)), values, "float32")
+
+
+def test_auto_leaves_constants_alone():
+    assert ppl.auto_reparam("x", dist.Normal(0.0, 1.0)) is None
+    assert ppl.auto_reparam("x", dist.Beta(jnp.ones(2), 1.0)) is None
+    assert ppl.auto_reparam("x", dist.Normal(jnp.float32(0.0), 1.0)) == NON_CENTRED
+
+
+SAMPLE = lambda key: ppl.sample(key, dist.Beta(1.0, 2.0), name="x")  # noqa: E731
+ERRORS = {
+    "family": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale.*Pushforward"),
+    "vector-partly": (lambda: ppl.unconstrain(ppl.reparam(one(VECTORS["covariance"]), {"x": HALF})), ValueError, "'x': MultivariateNormal"),
+    "not-transformed": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*Beta"),
+    "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
+    "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
+    "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
+    "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentred}), TypeError, "expected a strategy, as ppl.NonCentred()"),
+    "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),
+    "no-pushforward": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": lambda d: d})), TypeError, "'x': expected of the strategy ppl.Pushforward"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("misuse", "exception", "message"), ERRORS.values(), ids=ERRORS)
+def test_error(misuse, exception, message):
+    with pytest.raises(exception, match=message):
+        misuse()
