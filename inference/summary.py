@@ -135,8 +135,9 @@ def _sampler_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
         yield (
             f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
             "curves more sharply somewhere than the step size can follow, and the draws are biased "
-            "away from there. Write hierarchical sites non-centred (a standard normal, scaled), "
-            "raise target_acceptance_rate to 0.95 or more, or narrow priors that allow extremes."
+            "away from there. Reparameterise hierarchical sites, as by ppl.reparam(model, "
+            "ppl.auto_reparam), raise target_acceptance_rate to 0.95 or more, or narrow priors "
+            "that allow extremes."
         )
     num_truncated = int(np.sum(stats.get("is_truncated", 0)))
     if num_truncated:
@@ -149,8 +150,8 @@ def _sampler_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
     if low.size:
         yield (
             f"E-BFMI is below {LOW_EBFMI} in {_listed('chain', low)}: the energy mixes slowly, as "
-            "with heavy tails or a funnel. Reparameterise (non-centred, or lighter tails on an "
-            "unconstrained scale), and draw more."
+            "with heavy tails or a funnel. Reparameterise, as by ppl.reparam(model, "
+            "ppl.auto_reparam) or with lighter tails on an unconstrained scale, and draw more."
         )
 
 

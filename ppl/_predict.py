@@ -42,7 +42,7 @@ class Complete(SiteAction):
         return operands.values, value
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Predict:
     """A predictive distribution, made by `predict`: draws by `(key, *args)`, or in a `stream`."""
 
@@ -147,8 +147,9 @@ def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]
     for path, batch in batches.items():
         if batch != batches[first]:
             raise ValueError(
-                f"predict: the draws of site {describe(path)} have the axes {batch} in front, those "
-                f"of {describe(first)} {batches[first]}. All must have the same, (chain, draw) say."
+                f"predict: the draws of site {describe(path)} have the axes {batch} in front, "
+                f"those of {describe(first)} {batches[first]}. All must have the same, as (chain, "
+                "draw)."
             )
     return batches[first], {p: tuple(jax.tree.leaves(entries[p])) for p in sites}
 

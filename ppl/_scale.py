@@ -92,7 +92,7 @@ def _run_scaled(f: Callable[..., Any], factor: Any, *args: Any, **kwargs: Any) -
 
 
 def _times(log_prob: jax.Array, factor: Any) -> jax.Array:
-    product = log_prob * factor.astype(log_prob.dtype)
+    product = log_prob * jnp.asarray(factor, log_prob.dtype)
     return jnp.where(log_prob == -jnp.inf, log_prob, product)
 
 

@@ -18,6 +18,8 @@ from ppl.harvest._names import nested
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, show
 
+_WIDTH = 40  # of a support, in characters
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -91,9 +93,14 @@ def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
         site.kind,
         show(map(jax.typeof, jax.tree.leaves(site.value))),
         "" if d is None else distribution.name_of(d),
-        "" if site.support is None else repr(site.support),
+        _support(site.support),
         "" if log_prob is None else _number(jnp.sum(log_prob)),
     )
+
+
+def _support(support: Any) -> str:
+    text = "" if support is None else getattr(support, "description", "")
+    return text if len(text) <= _WIDTH else type(support).__name__
 
 
 def _number(x: Any) -> str:

@@ -89,7 +89,7 @@ def walk(scale):
     [
         (
             problems(is_divergent=np.arange(4000).reshape(4, 1000) < 3),
-            r"3 of 4000 transitions diverged: .*non-centred.*target_acceptance_rate to 0.95",
+            r"3 of 4000 transitions diverged: .*auto_reparam.*target_acceptance_rate to 0.95",
         ),
         (
             problems(is_truncated=np.arange(4000).reshape(4, 1000) < 5),

@@ -164,9 +164,10 @@ def test_small_scales_keep_their_precision():
 
 def test_a_weight_is_learned():
     """Gradients reach the weight, and a new one compiles nothing anew."""
-    target = lambda weight: ppl.unconstrain(
-        ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weight)})
-    )  # noqa: E731
+
+    def target(weight: Any) -> Any:
+        return ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weight)}))
+
     position = target(0.5).initial(KEY)
     traced = []
 

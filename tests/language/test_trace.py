@@ -109,3 +109,39 @@ def test_trace_is_mapped():
     assert shapes((traces.output, traces.sites["x"].value)) == ((3, 5), (3, 5))
     one = jax.jit(ppl.trace(random_walk))(keys[1], 0.5)
     assert_close(jax.tree.map(lambda x: x[1], traces), one, "float32")
+
+
+TABLE = """
+site    kind           value                 distribution        support                     log prob
+mu      observed       float32[]             Normal              finite                        -0.919
+a/s     observed       float32[3]            HalfNormal          nonnegative and finite        -2.177
+a/p     observed       float32[3,2]          Beta                in the interval (0.0, 1.0)    -0.000
+a/both  deterministic  float32[3], int32[3]
+a/tilt  factor         float32[3]                                                              -1.500
+a/m     observed       float32[3,2]          MultivariateNormal  finite                        -5.514
+in all                                                                                        -10.110
+"""
+
+
+def test_a_trace_is_a_table():
+    def group(key, x):
+        s = ppl.sample(key, dist.HalfNormal(1.0), name="s")
+        ppl.sample(key, dist.Beta(jnp.ones(2), 1.0), name="p")
+        ppl.deterministic((s, jnp.int32(2)), name="both")
+        ppl.factor(-x * s, name="tilt")
+        ppl.sample(key, dist.MultivariateNormal(jnp.zeros(2), scale_tril=jnp.eye(2)), name="m")
+
+    def model(key, x):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        jax.vmap(ppl.nest(group, scope="a"))(split(key, 3), x)
+
+    half = jnp.full(3, 0.5)
+    values = {"mu": 0.0, "a": {"s": jnp.ones(3), "m": jnp.zeros((3, 2))}}
+    fixed = ppl.condition(model, values | {"a": values["a"] | {"p": jnp.full((3, 2), 0.5)}})
+    trace = ppl.trace(fixed)(KEY, half)
+    assert str(trace).splitlines() == TABLE.strip().splitlines()
+    assert trace.sites["a"]["s"].support.check(1.0)
+    assert trace.sites["a"]["tilt"].support is None
+    traced = []
+    jax.jit(lambda x: traced.append(str(ppl.trace(fixed)(KEY, x))))(half)
+    assert traced[0].splitlines()[-1].split() == ["in", "all", "traced"]

@@ -1,0 +1,198 @@
+"""predict: all other sites, draw by draw, whatever the chunks; against plain simulation and exact moments."""
+
+# ruff: noqa: E501
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import PRNGKey, fold_in, key, split
+
+import distributions as dist
+import ppl
+
+from .checks import assert_close, assert_equal, counting, shapes
+
+KEY = key(8)
+X = jnp.array([0.5, -1.0, 2.0])
+
+
+def line(key: Any, x: Any) -> Any:
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    ppl.factor(-slope, name="tilt")
+    mean = ppl.deterministic(slope * x, name="mean")
+    return ppl.sample(key, dist.Normal(mean, scale), name="y")
+
+
+def walk(key: Any, start: Any) -> Any:
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+
+    def step(x: Any, key: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(x, scale), name="x")
+        return x, ppl.sample(key, dist.Poisson(jnp.exp(x)), name="n")
+
+    return lax.scan(step, start, split(key, 4))[1]
+
+
+def in_scopes(key: Any, x: Any) -> Any:
+    each = lambda key, x: ppl.nest(line, scope="a")(key, x)  # noqa: E731
+    return jax.vmap(each)(split(key, 3), x)
+
+
+DRAWS = {
+    "slope": jnp.linspace(-1.0, 1.0, 10).reshape(2, 5),
+    "scale": jnp.linspace(0.1, 2.0, 10).reshape(2, 5),
+}
+ROWS: dict[str, tuple[Any, Any, Any]] = {
+    "straight": (line, DRAWS, X),
+    "numpy-float64": (line, jax.tree.map(lambda x: np.asarray(x, np.float64), DRAWS), X),
+    "with-deterministic": (line, DRAWS | {"mean": jnp.zeros((2, 5, 3))}, X),
+    "some": (line, {"slope": jnp.arange(7.0)}, X),
+    "one": (line, {"slope": 1.0, "scale": 2.0}, X),
+    "conditioned": (ppl.condition(line, {"scale": 0.5}), {"slope": jnp.arange(3.0)}, X),
+    "scan": (walk, {"scale": jnp.ones(6), "x": jnp.arange(24.0).reshape(6, 4) / 10}, 0.0),
+    "scopes-vmap": (in_scopes, {"a": {"slope": jnp.arange(12.0).reshape(4, 3)}}, X),
+    "prior": (line, 6, X),
+}  # fmt: skip
+
+
+def flat(tree: Any, num_axes: int) -> Any:
+    return jax.tree.map(lambda x: jnp.reshape(x, (-1, *jnp.shape(x)[num_axes:])), tree)
+
+
+@pytest.mark.parametrize(("model", "draws", "x"), ROWS.values(), ids=ROWS)
+def test_each_draw_is_a_simulation_with_its_values(model, draws, x):
+    """Draw i is the model at the key folded with i, with the values of the draw fixed."""
+    predicted = ppl.predict(model, draws)(KEY, x)
+    latent = {} if isinstance(draws, int) else {k: v for k, v in draws.items() if k != "mean"}
+    first = jax.tree.leaves(latent)[0] if latent else jnp.zeros(6)
+    site = ppl.simulate(model)(KEY, x)
+    num_axes = jnp.ndim(first) - (
+        jnp.ndim(jax.tree.leaves({k: site[k] for k in latent})[0]) if latent else 0
+    )
+    rows, values = flat(predicted, num_axes), flat(latent, num_axes)
+    for i in range(len(jax.tree.leaves(rows)[0])):
+        fixed = ppl.intervene(model, jax.tree.map(lambda v, i=i: v[i], values))
+        expected = ppl.simulate(fixed)(fold_in(KEY, i), x)
+        for path, got in jax.tree_util.tree_leaves_with_path(rows):
+            at = expected
+            for entry in path:
+                at = at[entry.key]
+            assert_close(got[i], at, "float32")
+
+
+def test_what_is_predicted():
+    predicted = ppl.predict(line, DRAWS)(KEY, X)
+    assert shapes(predicted) == {"mean": (2, 5, 3), "y": (2, 5, 3)}
+    assert shapes(ppl.predict(line, 4)(KEY, X)) == {
+        "slope": (4,),
+        "scale": (4,),
+        "mean": (4, 3),
+        "y": (4, 3),
+    }
+    observed = ppl.condition(line, {"scale": 0.5})
+    assert shapes(ppl.predict(observed, {"slope": X})(KEY, X)) == {"mean": (3, 3), "y": (3, 3)}
+
+
+@pytest.mark.parametrize("chunk_size", [1, 3, 4, 10, 99])
+def test_chunks_change_nothing(chunk_size):
+    expected = ppl.predict(line, DRAWS)(KEY, X)
+    chunked = ppl.predict(line, DRAWS, chunk_size=chunk_size)
+    assert_equal(chunked(KEY, X), expected)
+    parts = list(chunked.stream(KEY, X))
+    assert [len(part["y"]) for part in parts] == [
+        min(chunk_size, 10 - i) for i in range(0, 10, min(chunk_size, 10))
+    ]
+    assert all(isinstance(part["y"], np.ndarray) for part in parts)
+    assert_equal(jax.tree.map(lambda *xs: np.concatenate(xs), *parts), flat(expected, 2))
+
+
+def test_a_stream_holds_one_chunk(tmp_path):
+    """Draws on disk are read chunk by chunk, and no program is compiled for the last, smaller one."""
+    path = tmp_path / "draws.npy"
+    np.save(path, np.zeros(1000, np.float32))
+    counted, calls = counting(
+        lambda key, slope, x: ppl.sample(key, dist.Normal(slope * x, 1.0), name="y")
+    )
+    model = lambda key, x: counted(key, ppl.sample(key, dist.Normal(0.0, 1.0), name="slope"), x)  # noqa: E731
+    stream = ppl.predict(model, {"slope": np.load(path, mmap_mode="r")}, chunk_size=300).stream(
+        KEY, X
+    )
+    assert [part["y"].shape for part in stream] == [(300, 3)] * 3 + [(100, 3)]
+    assert len(calls) == 1
+
+
+def test_memory_is_bounded_by_the_chunk():
+    """The largest array in the program has the size of a chunk, but for the result itself."""
+
+    def model(key: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(jnp.zeros(1000), 1.0), name="x")
+        ppl.block(lambda key: ppl.sample(key, dist.Normal(x, 1.0), name="hidden"), ["hidden"])(key)
+        return ppl.sample(key, dist.Normal(jnp.exp(jnp.sin(x)).sum(), 1.0), name="y")
+
+    draws = {"x": jnp.zeros((200, 1000))}
+    jitted = jax.jit(lambda key, draws: ppl.predict(model, draws, chunk_size=10)(key))
+    memory = jitted.lower(KEY, draws).compile().memory_analysis()
+    assert memory.temp_size_in_bytes < 10 * 4 * 10 * 1000
+
+
+def test_moments_of_the_posterior_predictive_distribution():
+    """For y ~ Normal(slope x, 1), slope ~ Normal(1, 0.5): mean x, variance 1 + x^2 / 4; six standard errors."""
+
+    def model(key: Any, x: Any) -> Any:
+        slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        return ppl.sample(key, dist.Normal(slope * x, 1.0), name="y")
+
+    num = 40_000
+    slopes = 1.0 + 0.5 * jax.random.normal(KEY, num)
+    y = np.asarray(ppl.predict(model, {"slope": slopes})(key(1), X)["y"], np.float64)
+    variance = 1 + np.asarray(X) ** 2 / 4
+    assert np.all(abs(y.mean(0) - X) < 6 * np.sqrt(variance / num))
+    assert np.all(abs(y.var(0) / variance - 1) < 6 * np.sqrt(2 / num))
+
+
+def test_under_transformations_and_with_legacy_keys():
+    predicted = ppl.predict(line, DRAWS)
+    assert_equal(jax.jit(predicted)(KEY, X), predicted(KEY, X))
+    mapped = jax.vmap(predicted, in_axes=(0, None))(split(KEY, 2), X)
+    assert_close(jax.tree.map(lambda v: v[1], mapped), predicted(split(KEY, 2)[1], X), "float32")
+    assert_equal(predicted(PRNGKey(4), X), predicted(key(4), X))
+
+
+def test_new_draws_are_not_traced_again():
+    traced = []
+
+    def model(key: Any, x: Any) -> Any:
+        traced.append(None)
+        return line(key, x)
+
+    for i in range(3):
+        ppl.predict(model, jax.tree.map(lambda d, i=i: d + i, DRAWS))(KEY, X)
+    assert (
+        len(traced) == 1 + 3
+    )  # once to compile, and for each set of draws once to look at the sites
+
+
+ERRORS = {
+    "no-sites-left": (lambda: ppl.predict(ppl.condition(ppl.block(line, ["mean"]), {"y": X}), DRAWS)(KEY, X), ValueError, "no site but those that are given or observed.*before condition"),
+    "unknown": (lambda: ppl.predict(line, {"slop": X})(KEY, X), ValueError, "predict: model 'line' has no site 'slop'.*'slope', 'scale'"),
+    "observed": (lambda: ppl.predict(ppl.condition(line, {"y": X}), {"y": X})(KEY, X), ValueError, "'y' of model 'line' is observed"),
+    "axes": (lambda: ppl.predict(line, {"slope": jnp.ones(4), "scale": jnp.ones((2, 2))})(KEY, X), ValueError, r"'scale' have the axes \(2, 2\).*'slope' \(4,\)"),
+    "shape": (lambda: ppl.predict(line, {"y": jnp.ones((4, 2))})(KEY, X), ValueError, r"'y' has the shape \[\(3,\)\].*got \[\(4, 2\)\]"),
+    "empty": (lambda: ppl.predict(line, {})(KEY, X), ValueError, r"none of the draws.*predict\(model, 1000\)"),
+    "none": (lambda: ppl.predict(line, 0), ValueError, "at least 1, got 0"),
+    "array": (lambda: ppl.predict(line, X), TypeError, "expected a dict of draws or their number"),
+    "chunk": (lambda: ppl.predict(line, DRAWS, chunk_size=0), ValueError, "chunk_size must be an integer of at least 1, got 0"),
+    "key": (lambda: ppl.predict(line, DRAWS)(X), TypeError, "predict: expected one random key"),
+    "arguments": (lambda: ppl.predict(line, DRAWS)(KEY), TypeError, "'line' cannot be called.*'x'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("misuse", "exception", "message"), ERRORS.values(), ids=ERRORS)
+def test_error(misuse, exception, message):
+    with pytest.raises(exception, match=f"(?s){message}"):
+        misuse()

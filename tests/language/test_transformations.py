@@ -1,0 +1,284 @@
+"""deterministic, factor, intervene, block, scale: densities by hand, alone and together in any order."""
+
+# ruff: noqa: E501
+
+import functools
+import itertools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+from jax.random import key, split
+from jax.scipy import stats
+
+import distributions as dist
+import ppl
+
+from .checks import assert_close, assert_equal, counting, shapes
+
+KEY = key(2)
+NORMAL = stats.norm.logpdf
+X = jnp.array([0.5, -1.0, 2.0])
+
+
+def chain(key: Any) -> Any:
+    """a -> b -> c -> d, with the sum recorded and a term added."""
+    a = ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+    b = ppl.sample(key, dist.Normal(a, 2.0), name="b")
+    c = ppl.sample(key, dist.Normal(b, 3.0), name="c")
+    d = ppl.sample(key, dist.Normal(c, 4.0), name="d")
+    total = ppl.deterministic(a + b + c + d, name="total")
+    ppl.factor(-0.1 * total, name="tilt")
+    return total
+
+
+def straight(key: Any, x: Any) -> Any:
+    m = ppl.sample(key, dist.Normal(0.0, 1.0), name="m")
+    y = ppl.sample(key, dist.Normal(m * x, 1.0), name="y")
+    ppl.deterministic({"twice": 2 * y, "n": jnp.arange(3)}, name="t")
+    ppl.factor(-jnp.abs(y), name="f")
+    return y
+
+
+def element(key: Any, m: Any, x: Any) -> Any:
+    y = ppl.sample(key, dist.Normal(m * x, 1.0), name="y")
+    ppl.deterministic({"twice": 2 * y, "n": jnp.float32(x).astype(int)}, name="t")
+    ppl.factor(-jnp.abs(y), name="f")
+    return y
+
+
+def mapped(key: Any, x: Any) -> Any:
+    m = ppl.sample(key, dist.Normal(0.0, 1.0), name="m")
+    return jax.vmap(element, in_axes=(0, None, 0))(split(key, 3), m, x)
+
+
+def scanned(key: Any, x: Any) -> Any:
+    m = ppl.sample(key, dist.Normal(0.0, 1.0), name="m")
+    return lax.scan(lambda m, kx: (m, element(kx[0], m, kx[1])), m, (split(key, 3), x))[1]
+
+
+def jitted(key: Any, x: Any) -> Any:
+    return jax.jit(jax.checkpoint(mapped))(key, x)
+
+
+PLACES = {"straight": straight, "vmap": mapped, "scan": scanned, "jit": jitted}
+EVERY_PLACE = pytest.mark.parametrize("model", PLACES.values(), ids=PLACES)
+VALUES = {"m": jnp.float32(0.7), "y": jnp.array([0.1, -0.2, 0.3])}
+
+
+def likelihood(values: Any, x: Any) -> Any:
+    return NORMAL(values["y"], values["m"] * x, 1.0) - jnp.abs(values["y"])
+
+
+@EVERY_PLACE
+def test_recorded_values_and_terms(model):
+    values = ppl.simulate(model)(KEY, X)
+    assert_close(values["t"]["twice"], 2 * values["y"], "float32")
+    density = ppl.log_density(model)(VALUES, X)
+    assert_close(density, NORMAL(VALUES["m"]) + likelihood(VALUES, X).sum(), "float32")
+    assert_close(ppl.log_probs(model)(VALUES, X)["f"], -jnp.abs(VALUES["y"]), "float32")
+    trace = ppl.trace(model)(KEY, X)
+    assert {n: s.kind for n, s in trace.sites.items()} == {
+        "m": "latent",
+        "y": "latent",
+        "t": "deterministic",
+        "f": "factor",
+    }
+    assert_close(trace.log_density, ppl.log_density(model)(values, X), "float32")
+
+
+@EVERY_PLACE
+def test_intervened_values_are_not_scored(model):
+    fixed = ppl.intervene(model, {"m": 3.0})
+    assert_close(
+        ppl.log_density(fixed)({"y": VALUES["y"]}, X),
+        likelihood({"m": 3.0, "y": VALUES["y"]}, X).sum(),
+        "float32",
+    )
+    fixed = ppl.intervene(model, {"y": VALUES["y"]})
+    assert_close(
+        ppl.log_density(fixed)({"m": 0.7}, X), NORMAL(0.7) - jnp.abs(VALUES["y"]).sum(), "float32"
+    )
+    simulated = ppl.simulate(fixed)(KEY, X)
+    assert_equal(simulated["y"], VALUES["y"])
+    assert_close(simulated["t"]["twice"], 2 * VALUES["y"], "float32")
+
+
+@EVERY_PLACE
+def test_scores_are_multiplied(model):
+    double = ppl.scale(model, 2.5)
+    density, gradient = jax.value_and_grad(ppl.log_density(model))(VALUES, X)
+    assert_close(ppl.log_density(double)(VALUES, X), 2.5 * density, "float32")
+    assert_close(
+        jax.grad(ppl.log_density(double))(VALUES, X),
+        jax.tree.map(lambda g: 2.5 * g, gradient),
+        "float32",
+    )
+    assert_equal(ppl.simulate(double)(KEY, X), ppl.simulate(model)(KEY, X))
+
+
+@EVERY_PLACE
+def test_hidden_sites(model):
+    """A hidden term or observation is not scored, a hidden latent site leaves no density."""
+    hidden = ppl.block(ppl.condition(model, {"y": VALUES["y"]}), ["y", "t"])
+    assert shapes(ppl.simulate(hidden)(KEY, X)) == {"m": ()}
+    assert_close(
+        ppl.log_density(hidden)({"m": 0.7}, X), NORMAL(0.7) - jnp.abs(VALUES["y"]).sum(), "float32"
+    )
+    assert_equal(
+        ppl.simulate(ppl.block(model, ["m"]))(KEY, X)["y"], ppl.simulate(model)(KEY, X)["y"]
+    )
+    with pytest.raises(ValueError, match="a latent site is blocked"):
+        ppl.log_density(ppl.block(model, ["m"]))({"y": VALUES["y"]}, X)
+
+
+def test_scopes_are_hidden_whole():
+    model = ppl.nest(mapped, scope="a")
+    assert ppl.simulate(ppl.block(model, ["a"]))(KEY, X) == {}
+    assert shapes(ppl.simulate(ppl.block(model, ["a/t", "a/m"]))(KEY, X)) == {"a": {"y": (3,)}}
+
+
+OBSERVED, FIXED = {"d": 1.5}, {"b": -0.5}
+TRANSFORMATIONS = {
+    "condition": lambda model: ppl.condition(model, OBSERVED),
+    "intervene": lambda model: ppl.intervene(model, FIXED),
+    "block": lambda model: ppl.block(model, ["total"]),
+    "scale": lambda model: ppl.scale(model, 3.0),
+    "reparam": lambda model: ppl.reparam(model, {"c": ppl.NonCentred()}),
+}
+
+
+@pytest.mark.parametrize("first", TRANSFORMATIONS)
+def test_any_order_has_one_meaning(first):
+    """do(b) cuts b off, d is data, and c is the only site in other coordinates: in all 120 orders."""
+    a, z = 0.3, -1.2
+    c = -0.5 + 3 * z
+    total = a - 0.5 + c + 1.5
+    scores = NORMAL(a) + NORMAL(c, -0.5, 3.0) + NORMAL(1.5, c, 4.0) - 0.1 * total
+    rest = [name for name in TRANSFORMATIONS if name != first]
+    for order in itertools.permutations(rest):
+        model = functools.reduce(lambda m, name: TRANSFORMATIONS[name](m), (first, *order), chain)
+        assert_close(ppl.log_density(model)({"a": a, "c": c}), 3 * scores, "float32")
+        target = ppl.unconstrain(model)
+        assert_close(target.log_density({"a": a, "c": z}), 3 * scores + jnp.log(3.0), "float32")
+        assert ppl.simulate(model)(KEY).keys() == {"a", "b", "c", "d"}
+
+
+def test_scale_multiplies_again_and_inside_of_a_model():
+    assert_close(
+        ppl.log_density(ppl.scale(ppl.scale(chain, 2.0), 0.25))(dict.fromkeys("abcd", 1.0)),
+        0.5 * ppl.log_density(chain)(dict.fromkeys("abcd", 1.0)),
+        "float32",
+    )
+
+    def half(key: Any, x: Any) -> Any:
+        m = ppl.sample(key, dist.Normal(0.0, 1.0), name="m")
+        part = ppl.scale(jax.vmap(element, in_axes=(0, None, 0)), 0.5)
+        return part(split(key, 3), m, x)
+
+    assert_close(
+        ppl.log_density(half)(VALUES, X), NORMAL(0.7) + 0.5 * likelihood(VALUES, X).sum(), "float32"
+    )
+
+
+def test_minibatches_are_unbiased_and_new_ones_are_not_traced():
+    """The mean over all batches is the density of all data; batches are arguments."""
+    data = jnp.linspace(-2.0, 2.0, 12).reshape(6, 2)
+
+    def rows(key: Any, m: Any, batch: Any) -> Any:
+        ppl.sample(key, dist.Normal(m * jnp.ones(batch.shape), 1.0), name="y")
+
+    def model(key: Any, batch: Any, factor: Any) -> Any:
+        m = ppl.sample(key, dist.Normal(0.0, 1.0), name="m")
+        ppl.scale(rows, factor)(key, m, batch)
+
+    counted, calls = counting(model)
+
+    @jax.jit
+    def density(m: Any, batch: Any, factor: Any) -> Any:
+        return ppl.log_density(ppl.condition(counted, {"y": batch}))({"m": m}, batch, factor)
+
+    each = [density(0.4, batch, 6.0) for batch in data]
+    assert len(calls) == 1
+    full = NORMAL(0.4) + NORMAL(data, 0.4).sum()
+    assert_close(sum(each) / 6, full, "float32")
+
+
+def test_scale_of_zero_keeps_the_support():
+    model = ppl.scale(lambda key: ppl.sample(key, dist.HalfNormal(1.0), name="x"), 0.0)
+    assert ppl.log_density(model)({"x": 1.0}) == 0.0
+    assert ppl.log_density(model)({"x": -1.0}) == -jnp.inf
+
+
+def test_draws_may_be_given_to_densities():
+    """Deterministic values among them are passed over, as they follow from the others."""
+    values = ppl.simulate(ppl.nest(mapped, scope="a"))(KEY, X)
+    density = ppl.log_density(ppl.nest(mapped, scope="a"))
+    without = {"a": {name: values["a"][name] for name in ("m", "y")}}
+    assert_equal(density(values, X), density(without, X))
+    only = ppl.nest(lambda key: ppl.deterministic(1.0, name="t"), scope="b")
+    assert ppl.log_density(only)({"b": {"t": 3.0}}) == 0.0
+
+
+def test_deterministic_values_are_dead_code_in_a_density():
+    """What only they need is not part of the program."""
+
+    def model(key: Any) -> Any:
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ppl.deterministic(jnp.sin(x), name="t")
+
+    jaxpr = jax.make_jaxpr(ppl.log_density(model))({"x": 1.0})
+    assert "sin" not in str(jaxpr)
+    constrained = jax.make_jaxpr(ppl.unconstrain(model).constrain)({"x": 1.0})
+    assert "sin" in str(constrained)
+
+
+def test_interventions_cut_gradients_and_keys():
+    """What is fixed depends on nothing, so its own randomness and causes are no part of the rest."""
+    fixed = ppl.intervene(chain, {"b": 2.0, "total": 5.0})
+    other = ppl.simulate(fixed)(key(9))
+    assert (other["b"], other["total"]) == (2.0, 5.0)
+    slope = jax.grad(
+        lambda b: ppl.log_density(ppl.intervene(chain, {"b": b}))({"a": 0.1, "c": 0.2, "d": 0.3})
+    )(2.0)
+    assert_close(slope, (0.2 - 2.0) / 9 - 0.1, "float32")
+
+
+def twice(key: Any) -> None:
+    for _ in range(2):
+        ppl.factor(0.5, name="f")
+
+
+ERRORS = {
+    "intervene-unknown": (lambda: ppl.intervene(chain, {"e": 1.0})(KEY), ValueError, "intervene: model 'chain' has no site 'e'.*'a', 'b', 'c', 'd', 'total'"),
+    "intervene-factor": (lambda: ppl.intervene(chain, {"tilt": 1.0})(KEY), ValueError, "'tilt' of model 'chain' is a factor"),
+    "intervene-observed": (lambda: ppl.intervene(ppl.condition(chain, OBSERVED), OBSERVED)(KEY), ValueError, "'d' of model 'chain' is observed already"),
+    "intervene-shape": (lambda: ppl.intervene(chain, {"a": X})(KEY), ValueError, r"'a': expected float32\[\], got float32\[3\]"),
+    "intervene-no-dict": (lambda: ppl.intervene(chain, 1.0), TypeError, "intervene: expected a dict"),
+    "condition-intervened": (lambda: ppl.condition(ppl.intervene(chain, FIXED), FIXED)(KEY), ValueError, "'b' of model 'chain' is deterministic.*intervene"),
+    "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),
+    "condition-blocked": (lambda: ppl.condition(ppl.block(chain, ["d"]), OBSERVED)(KEY), ValueError, "has no site 'd'"),
+    "block-unknown": (lambda: ppl.block(chain, ["a", "e"])(KEY), ValueError, "block: model 'chain' has no site 'e'.*'a', 'b'"),
+    "block-string": (lambda: ppl.block(chain, "a"), TypeError, "collection of names.*'a'"),
+    "scale-negative": (lambda: ppl.scale(chain, -1.0), ValueError, "scale: factor must not be negative or NaN, got -1.0"),
+    "scale-nan": (lambda: ppl.scale(chain, jnp.nan), ValueError, "negative or NaN"),
+    "scale-shape": (lambda: ppl.scale(chain, X), ValueError, r"scalar as factor, got the shape \(3,\).*vmap"),
+    "scale-text": (lambda: ppl.scale(chain, "2"), TypeError, "number as factor, got '2'"),
+    "scale-no-function": (lambda: ppl.scale(1.0, 2.0), TypeError, "got 1.0"),
+    "factor-integer": (lambda: ppl.factor(jnp.arange(3), name="f"), TypeError, r"factor 'f': expected a log weight of floats, got int32\[3\]"),
+    "factor-boolean": (lambda: ppl.factor(True, name="f"), TypeError, r"factor 'f'.*got bool\[\].*-jnp.inf"),
+    "factor-text": (lambda: ppl.factor("1", name="f"), TypeError, "factor 'f': expected an array, got '1'"),
+    "factor-name": (lambda: ppl.factor(1.0, name=1), TypeError, "factor: name must be a string, got 1"),
+    "factor-twice": (lambda: ppl.log_density(twice)({}), ValueError, "'f' is added 2 times"),
+    "deterministic-name": (lambda: ppl.deterministic(1.0, name=None), TypeError, "deterministic: name must be a string, got None"),
+    "deterministic-object": (lambda: ppl.deterministic(object(), name="t"), TypeError, "'t'.*pytree of arrays"),
+    "own-sow": (lambda: ppl.simulate(lambda key: ppl.sow(1.0, tag="deterministic", name="t"))(KEY), ValueError, "'t' has the tag 'deterministic' of ppl.deterministic"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("misuse", "exception", "message"), ERRORS.values(), ids=ERRORS)
+def test_error(misuse, exception, message):
+    with pytest.raises(exception, match=f"(?s){message}"):
+        misuse()
