@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
 from jax.tree_util import Partial
 
 from ppl._kinds import OBSERVED
@@ -42,8 +44,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         a pytree whose leaves are the data, so that new data of the same shapes do not recompile.
 
     Raises:
-        ValueError: When the result is called or transformed, if a name is unknown, a site is
-            observed already, or a value has another shape than its site.
+        ValueError: If data are known to be NaN. When the result is called or transformed, if a
+            name is unknown, a site is observed already, or a value has another shape than its site.
         TypeError: Then, if a value has another kind of dtype.
 
     Example:
@@ -57,7 +59,21 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data)):
+        _check_known(jax.tree_util.keystr(path, simple=True, separator="/"), leaf)
     return Partial(_run_conditioned, as_pytree(model), dict(data))
+
+
+def _check_known(name: str, leaf: Any) -> None:
+    """Data that are known to be missing in part are an error: what that means must be said."""
+    if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array | np.ndarray | float):
+        return
+    num_missing = int(np.sum(np.isnan(leaf))) if np.asarray(leaf).dtype.kind == "f" else 0
+    if num_missing:
+        raise ValueError(
+            f"condition: {num_missing} of the {np.size(leaf)} data of site {name!r} are NaN. Leave "
+            "them out, or sample the missing ones as a site of their own that is latent."
+        )
 
 
 def _run_conditioned(

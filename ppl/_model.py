@@ -21,6 +21,12 @@ from ppl.harvest.rules import RULES
 
 Model = Callable[..., Any]
 
+_NOT_CONCRETE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
 
 def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
@@ -44,7 +50,16 @@ def trace_model(
         pass
     if key is None:
         key = jax.eval_shape(lambda: jax.random.key(0))
-    return trace(model, (key, *args), kwargs)
+    try:
+        return trace(model, (key, *args), kwargs)
+    except _NOT_CONCRETE as error:
+        error.add_note(
+            f"{name_of(model)} is traced, so that its sites have no numbers yet: neither Python's "
+            "if, while, range, float and int nor NumPy can use a value that depends on a site. Use "
+            "jnp.where or lax.cond for a choice, lax.scan or lax.fori_loop for a loop, jax.numpy "
+            "for numpy, and pass sizes as integers of Python."
+        )
+        raise
 
 
 def name_of(model: Model) -> str:

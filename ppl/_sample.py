@@ -39,6 +39,11 @@ def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
         ()
     """
     check_name("sample", name)
+    if distribution.is_distribution(key):
+        raise TypeError(
+            f"sample {name!r}: expected a random key first, got {distribution.name_of(key)}. Write "
+            "ppl.sample(key, distribution, name=...)."
+        )
     if not distribution.is_distribution(dist):
         raise TypeError(
             f"sample {name!r}: expected a distribution with log_prob and sample as the second "

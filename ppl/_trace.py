@@ -104,7 +104,7 @@ def _support(support: Any) -> str:
 
 
 def _number(x: Any) -> str:
-    return "traced" if isinstance(x, jax.core.Tracer) else f"{x:.3f}"
+    return "traced" if isinstance(x, jax.core.Tracer) else f"{float(x):z.3f}"
 
 
 @dataclasses.dataclass(frozen=True)

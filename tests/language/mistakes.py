@@ -1,0 +1,319 @@
+"""The mistakes that modellers make, and what each error says: `python -m tests.language.mistakes`."""
+
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.random import key, split
+
+import distributions as dist
+import inference
+import ppl
+
+KEY = key(0)
+X = jnp.arange(3.0)
+
+
+def line(key: Any, x: Any) -> Any:
+    slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+    scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+    return ppl.sample(key, dist.Normal(slope * x, scale), name="y")
+
+
+def count(key: Any) -> Any:
+    rate = ppl.sample(key, dist.Exponential(1.0), name="rate")
+    return ppl.sample(key, dist.Poisson(rate), name="n")
+
+
+VALUES = {"slope": 1.0, "scale": 2.0, "y": X}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mistake:
+    """What a modeller writes, and what the error must name: the site, what came, the remedy."""
+
+    title: str
+    run: Callable[[], Any]
+    names: tuple[str, ...]
+
+    def error(self) -> Exception:
+        """The error that the mistake raises."""
+        try:
+            self.run()
+        except Exception as error:  # any at all: the test looks at what it says
+            return error
+        raise AssertionError(f"{self.title}: no error")
+
+    def message(self) -> str:
+        """What is printed of it, the notes included, on lines of 100 characters."""
+        error = self.error()
+        notes = [note for note in getattr(error, "__notes__", []) if "JAX_TRACEBACK" not in note]
+        text = " ".join([str(error).split("\n")[0], *notes])
+        return textwrap.fill(f"{type(error).__name__}: {text}", 100)
+
+
+MISTAKES: list[Mistake] = []
+
+
+def mistake(title: str, *names: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Puts a function into the table."""
+
+    def add(run: Callable[[], Any]) -> Callable[[], Any]:
+        MISTAKES.append(Mistake(title, run, names))
+        return run
+
+    return add
+
+
+@mistake("A wrong name in condition", "'line'", "'yy'", "'slope', 'scale', 'y'")
+def _():
+    ppl.condition(line, {"yy": X})(KEY, X)
+
+
+@mistake("A wrong name in a density", "'line'", "'slop'", "'slope'")
+def _():
+    ppl.log_density(line)({**VALUES, "slop": 1.0}, X)
+
+
+@mistake("A value is missing", "'line'", "missing: 'scale'")
+def _():
+    ppl.log_density(line)({"slope": 1.0, "y": X}, X)
+
+
+@mistake("(N, 1) data for N numbers", "'y'", "float32[3]", "float32[3,1]", "broadcast")
+def _():
+    ppl.condition(line, {"y": X[:, None]})(KEY, X)
+
+
+@mistake("(N, 1) parameters against N data", "'y'", "float32[3,3]", "float32[3]", "broadcast")
+def _():
+    ppl.condition(line, {"y": X})(KEY, X[:, None] * jnp.ones(3))
+
+
+@mistake("A scalar where all elements are meant", "'y'", "float32[3]", "float32[]", "broadcast_to")
+def _():
+    ppl.condition(line, {"y": 0.0})(KEY, X)
+
+
+@mistake("Data that are a list", "'y'", "an array (use jnp.asarray)")
+def _():
+    ppl.condition(line, {"y": [0.0, 1.0, 2.0]})(KEY, X)
+
+
+@mistake("Data with NaN", "'y'", "1 of the 3", "latent")
+def _():
+    ppl.condition(line, {"y": X.at[1].set(jnp.nan)})
+
+
+@mistake("Integers where floats are needed", "'y'", "float32[3]", "int32[3]", ".astype('float32')")
+def _():
+    ppl.condition(line, {"y": jnp.arange(3)})(KEY, X)
+
+
+@mistake("Floats for counts", "'n'", "int32[]", "float32[]", ".astype('int32')")
+def _():
+    ppl.condition(count, {"n": jnp.float32(3.5)})(KEY)
+
+
+@mistake("A Python branch on a site", "'branching'", "jnp.where or lax.cond")
+def _():
+    def branching(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        if x > 0:
+            ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+    ppl.log_density(branching)({"x": 1.0, "y": 2.0})
+
+
+@mistake("A Python loop as long as a site says", "'looping'", "lax.scan")
+def _():
+    def looping(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        return sum(ppl.sample(key, dist.Normal(0.0, 1.0), name=f"x{i}") for i in range(n))
+
+    ppl.simulate(looping)(KEY)
+
+
+@mistake("A trans-dimensional cond", "'extra'", "branch")
+def _():
+    def sometimes(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        more = lambda: ppl.sample(key, dist.Normal(x, 1.0), name="extra")  # noqa: E731
+        return lax.cond(x > 0, more, lambda: x)
+
+    ppl.log_density(sometimes)({"x": 1.0, "extra": 2.0})
+
+
+@mistake("Branches with different shapes", "'x'", "float32[2]", "float32[3]", "branches")
+def _():
+    def either(key, b):
+        draw = lambda n: lambda: ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x").sum()  # noqa: E731
+        return lax.cond(b, draw(2), draw(3))
+
+    ppl.simulate(either)(KEY, True)
+
+
+@mistake("A site in a while loop", "'x'", "while", "scan")
+def _():
+    def walk(key):
+        step = lambda s: ppl.sample(key, dist.Normal(s, 1.0), name="x")  # noqa: E731
+        return lax.while_loop(lambda s: s < 3.0, step, 0.0)
+
+    ppl.log_density(walk)({"x": 1.0})
+
+
+@mistake("vmap of a cond on what it maps", "'x'", "cond", "vmap")
+def _():
+    def each(key, b):
+        draw = lambda loc: lambda: ppl.sample(key, dist.Normal(loc, 1.0), name="x")  # noqa: E731
+        return lax.cond(b, draw(1.0), draw(2.0))
+
+    ppl.simulate(lambda key, b: jax.vmap(each)(split(key, 3), b))(KEY, X > 0)
+
+
+@mistake("One name twice", "'twice'", "'x'", "2 times", "nest")
+def _():
+    def twice(key):
+        a, b = split(key)
+        return [ppl.sample(k, dist.Normal(0.0, 1.0), name="x") for k in (a, b)]
+
+    ppl.log_density(twice)({"x": 1.0})
+
+
+@mistake("One name with two shapes", "'x'", "float32[]", "float32[2]", "own name")
+def _():
+    def two_shapes(key):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+
+    ppl.simulate(two_shapes)(KEY)
+
+
+@mistake("The name of a site and of a scope", "'a'", "scope")
+def _():
+    def both(key):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+        ppl.nest(count, scope="a")(key)
+
+    ppl.simulate(both)(KEY)
+
+
+@mistake("A scope left out", "'a' is a scope")
+def _():
+    ppl.log_density(ppl.nest(count, scope="a"))({"a": 1.0})
+
+
+@mistake("A model without a key", "'no_key'", "f(key, *args, **kwargs)")
+def _():
+    def no_key():
+        return ppl.sample(KEY, dist.Normal(0.0, 1.0), name="x")
+
+    ppl.simulate(no_key)(KEY)
+
+
+@mistake("The key is forgotten", "simulate", "random key")
+def _():
+    ppl.simulate(line)(X)
+
+
+@mistake("Key and distribution swapped", "'x'", "random key first", "Normal")
+def _():
+    ppl.sample(dist.Normal(0.0, 1.0), KEY, name="x")
+
+
+@mistake("Several keys for one site", "'x'", "[3]", "vmap")
+def _():
+    ppl.sample(split(KEY, 3), dist.Normal(0.0, 1.0), name="x")
+
+
+@mistake("A number for a distribution", "'x'", "float: 3.0")
+def _():
+    ppl.sample(KEY, 3.0, name="x")
+
+
+@mistake("A class for a distribution", "'x'", "distribution")
+def _():
+    ppl.sample(KEY, dist.Normal, name="x")
+
+
+@mistake("A scale that is not positive", "scale", "positive", "-1.0")
+def _():
+    ppl.sample(KEY, dist.Normal(0.0, -1.0), name="x")
+
+
+@mistake("A discrete latent site, given to HMC", "'n'", "discrete", "Sum it out")
+def _():
+    inference.mcmc(KEY, count, progress_bar=False)
+
+
+@mistake("Nothing to infer", "'line'", "no latent site")
+def _():
+    inference.mcmc(KEY, ppl.condition(line, VALUES), X, progress_bar=False)
+
+
+@mistake("Randomness that is no site", "'noisy'", "ppl.sample")
+def _():
+    def noisy(key):
+        loc = jax.random.normal(key)
+        return ppl.sample(key, dist.Normal(loc, 1.0), name="x")
+
+    ppl.log_density(noisy)({"x": 1.0})
+
+
+@mistake("Data for a site that has some", "'y'", "'line'", "observed already")
+def _():
+    ppl.condition(ppl.condition(line, {"y": X}), {"y": X})(KEY, X)
+
+
+@mistake("Data for a derived quantity", "'mean'", "deterministic")
+def _():
+    def derived(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        return ppl.deterministic(x.mean(), name="mean")
+
+    ppl.condition(derived, {"mean": 0.0})(KEY)
+
+
+@mistake("A blocked latent site", "'line'", "blocked")
+def _():
+    ppl.log_density(ppl.block(line, ["scale"]))({"slope": 1.0, "y": X}, X)
+
+
+@mistake("Predictions of a conditioned model", "'line'", "before condition")
+def _():
+    draws = {"slope": jnp.zeros(5), "scale": jnp.ones(5)}
+    ppl.predict(ppl.condition(line, {"y": X}), draws)(KEY, X)
+
+
+@mistake("Draws of another shape", "'slope'", "(2,)", "(3,)")
+def _():
+    ppl.predict(line, {"slope": jnp.zeros(2), "scale": jnp.ones(3)})(KEY, X)
+
+
+@mistake("Non-centring what has no location", "'p'", "Beta", "Pushforward")
+def _():
+    model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
+    ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentred()}))
+
+
+@mistake("A constraint as a truth value", "'order'", "bool[]", "jnp.where(ok, 0.0, -jnp.inf)")
+def _():
+    ppl.factor(jnp.array(True), name="order")
+
+
+def main() -> None:
+    """Prints what is written, and what it says."""
+    print("# What goes wrong, and what the error says\n")
+    for row in MISTAKES:
+        lines = inspect.getsource(row.run).splitlines()[2:]
+        code = textwrap.dedent("\n".join(lines)).replace("  # noqa: E731", "")
+        print(f"## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n")
+
+
+if __name__ == "__main__":
+    main()

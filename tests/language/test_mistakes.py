@@ -1,0 +1,30 @@
+"""Each mistake of the table is an error that names the site, what came and the remedy; the documentation has it."""
+
+# ruff: noqa: E501
+
+import pathlib
+
+import pytest
+
+from .mistakes import MISTAKES
+
+DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "mistakes.md"
+EVERY_ROW = pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row.title)
+
+
+@EVERY_ROW
+def test_the_error_explains(row):
+    message = " ".join(row.message().split())
+    assert [name for name in row.names if name not in message] == []
+
+
+@EVERY_ROW
+def test_the_documentation_has_it(row):
+    """If not: `python -m tests.language.mistakes > docs/mistakes.md`."""
+    section = DOCUMENT.read_text().split(f"## {row.title}\n")[1].split("\n## ")[0]
+    message = " ".join(section.split("```text")[1].split("```")[0].split())
+    assert [name for name in row.names if name not in message] == []
+
+
+def test_there_are_thirty_of_them():
+    assert len({row.title for row in MISTAKES}) == len(MISTAKES) >= 30
