@@ -7,6 +7,8 @@ from ppl._density import log_probs as log_probs
 from ppl._deterministic import deterministic as deterministic
 from ppl._factor import factor as factor
 from ppl._intervene import intervene as intervene
+from ppl._missing import ignore as ignore
+from ppl._missing import impute as impute
 from ppl._predict import Predict as Predict
 from ppl._predict import predict as predict
 from ppl._reparam import reparam as reparam
@@ -47,6 +49,8 @@ __all__ = [
     "condition",
     "deterministic",
     "factor",
+    "ignore",
+    "impute",
     "intervene",
     "log_density",
     "log_probs",

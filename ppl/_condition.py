@@ -5,30 +5,53 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
 from ppl._kinds import OBSERVED
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl._missing import Ignored, Imputed, Mask, Missing
+from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
 
 
 @dataclasses.dataclass(frozen=True)
 class Observe(SiteAction):
     """The value gives way to the planted one, and the site is marked as observed."""
 
+    missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        return not planted, True, True
+        return not planted or self.missing.get(site.path) is not None, True, True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        if plant is not None:
+        if plant is None:
+            return sow_again(site, operands), None
+        if site.path not in self.missing:
             site = dataclasses.replace(site, note=OBSERVED)
-            operands = dataclasses.replace(operands, values=plant)
-        return sow_again(site, operands), None
+            return sow_again(site, dataclasses.replace(operands, values=plant)), None
+        return sow_again(*_with_missing(site, operands, *plant, self.missing[site.path])), None
+
+
+def _with_missing(
+    site: Site, operands: Operands, data: jax.Array, missing: jax.Array, mask: Mask | None
+) -> tuple[Site, Operands]:
+    """A site that is observed in part: the rest stays latent, or is not there."""
+    (drawn,) = operands.values
+    if mask is None:
+        make = lambda d: Ignored(d, missing)  # noqa: E731
+        site = dataclasses.replace(site, note=OBSERVED)
+        nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
+        value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
+    else:
+        make = lambda d: Imputed(d, data, missing, mask)  # noqa: E731
+        value = jnp.where(missing, drawn, data)
+    site, operands = with_distribution(site, operands, make, (data, missing))
+    return site, dataclasses.replace(operands, values=(value,))
 
 
 def condition(model: Model, data: Mapping[str, Any]) -> Model:
@@ -37,7 +60,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     Args:
         model: A function of a random key.
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
-            scan has the axes of `vmap` and of the loop in front.
+            scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
+            `ppl.impute(data)` or `ppl.ignore(data)`.
 
     Returns:
         The model with these sites observed, a function of the same arguments: again a model. It is
@@ -59,7 +83,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
-    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data)):
+    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data), is_leaf=is_missing):
         _check_known(jax.tree_util.keystr(path, simple=True, separator="/"), leaf)
     return Partial(_run_conditioned, as_pytree(model), dict(data))
 
@@ -71,13 +96,23 @@ def _check_known(name: str, leaf: Any) -> None:
     num_missing = int(np.sum(np.isnan(leaf))) if np.asarray(leaf).dtype.kind == "f" else 0
     if num_missing:
         raise ValueError(
-            f"condition: {num_missing} of the {np.size(leaf)} data of site {name!r} are NaN. Leave "
-            "them out, or sample the missing ones as a site of their own that is latent."
+            f"condition: {num_missing} of the {np.size(leaf)} data of site {name!r} are NaN. If "
+            "they are missing, give ppl.impute(data) to infer them, as latent values, or "
+            "ppl.ignore(data) to integrate them out, where nothing else depends on them."
         )
 
 
 def _run_conditioned(
     model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    run = Run(model, trace_model(model, key, args, kwargs), Observe())
-    return run.output(run.fit(data, "condition"))
+    program = trace_model(model, key, args, kwargs)
+    run = Run(model, program, Observe())
+    entries = run.entries(data, "condition")
+    partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
+    whole = {path: x.data if path in partial else x for path, x in entries.items()}
+    plants: dict[Path, Any] = run.fitted(whole, "condition")
+    for path, x in partial.items():
+        (data_here,) = plants[path]
+        plants[path] = data_here, x.missing
+    masks = {path: x.mask for path, x in partial.items()}
+    return Run(model, program, Observe(masks)).output(plants)

@@ -15,7 +15,7 @@ from ppl._lift import lift
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._sow import Axis, Site, describe
 from ppl.harvest._survey import Found, Path, Sites, Survey
 from ppl.harvest.rules import RULES
 
@@ -117,19 +117,21 @@ def log_prob(site: Site, operands: Operands, values: Sequence[Any]) -> jax.Array
 
 
 def with_distribution(
-    site: Site, operands: Operands, make: Callable[[Any], Any]
+    site: Site, operands: Operands, make: Callable[[Any], Any], by_element: Sequence[Any] = ()
 ) -> tuple[Site, Operands]:
     """A random site whose distribution gives way to `make(distribution)`, a wrapper around it.
 
-    What the wrapper adds is the same for all elements of the axes of the site.
+    What the wrapper adds is the same for all elements of the axes of the site, but for the arrays
+    `by_element`, which have these axes in front.
     """
     extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
     old = {id(leaf): i for i, leaf in enumerate(operands.extras)}
-    index = [old.get(id(leaf)) for leaf in extras]
-    axes = tuple(
-        dataclasses.replace(axis, mapped=tuple(i is not None and axis.mapped[i] for i in index))
-        for axis in site.axes
-    )
+    mapped = {id(leaf) for leaf in by_element}
+
+    def maps(axis: Axis, leaf: Any) -> bool:
+        return axis.mapped[old[id(leaf)]] if id(leaf) in old else id(leaf) in mapped
+
+    axes = tuple(Axis(axis.size, tuple(maps(axis, leaf) for leaf in extras)) for axis in site.axes)
     site = dataclasses.replace(site, extra_tree=tree, axes=axes)
     return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
 
@@ -189,11 +191,13 @@ class Run(Harvester):
         kinds: Sequence[str] = (LATENT,),
     ) -> dict[Path, tuple[jax.Array, ...]]:
         """The leaves of values for sites of some kinds, each as its site demands."""
-        entries = self.entries(values, where, complete=complete, kinds=kinds)
+        return self.fitted(self.entries(values, where, complete=complete, kinds=kinds), where)
+
+    def fitted(self, entries: Mapping[Path, Any], where: str) -> dict[Path, tuple[jax.Array, ...]]:
+        """The leaves of values by path, each as its site demands."""
+        sites = self.sites
         return {
-            path: fit_plant(
-                f"{where}: site {describe(path)}", value, self.sites[path], same_kind=True
-            )
+            path: fit_plant(f"{where}: site {describe(path)}", value, sites[path], same_kind=True)
             for path, value in entries.items()
         }
 

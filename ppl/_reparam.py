@@ -9,6 +9,7 @@ from jax.tree_util import Partial
 
 from ppl import distribution
 from ppl._kinds import LATENT, kind_of
+from ppl._missing import Imputed
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
 from ppl._scale import Scaled
 from ppl._strategies import Pushforward
@@ -27,6 +28,11 @@ class Reparameterised(distribution.Wrapper):
     base: Any
     strategy: Strategy
     site: str = dataclasses.field(metadata={"static": True})
+
+    @property
+    def moves(self) -> bool:
+        """It does."""
+        return True
 
     def forward(self, position: Any) -> Any:
         """The value at a position."""
@@ -88,6 +94,10 @@ def innermost(d: Any) -> Any:
 def _wrapped(d: Any, strategy: Strategy, site: str) -> Any:
     if isinstance(d, Scaled):
         return Scaled(_wrapped(d.base, strategy, site), d.factor)
+    if isinstance(d, Imputed):
+        raise ValueError(
+            f"reparam: site {site} is observed in part, and has no other coordinates than its own."
+        )
     if isinstance(d, Reparameterised):
         raise ValueError(f"reparam: site {site} is reparameterised already. Choose one strategy.")
     return Reparameterised(d, strategy, site)

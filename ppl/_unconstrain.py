@@ -13,6 +13,7 @@ from ppl import distribution
 from ppl._arguments import Arguments
 from ppl._density import log_probs, total
 from ppl._kinds import DETERMINISTIC, FACTOR, RANDOM
+from ppl._missing import Imputed, Mask
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl.harvest import _jax
@@ -92,6 +93,7 @@ class Unconstrained:
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
+    masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
@@ -109,7 +111,8 @@ class Unconstrained:
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The position of values; not finite where a value is outside of its support."""
         run = self._run(Positions())
-        return nested(run.records(run.fit(values, "unconstrain", complete=True)))
+        records = run.records(run.fit(values, "unconstrain", complete=True))
+        return nested(records | {path: mask.pick(records[path]) for path, mask in self.masks})
 
     def initial(self, key: jax.Array) -> dict[str, Any]:
         """A position with every coordinate uniform on (-2, 2), as Stan starts its chains."""
@@ -138,7 +141,8 @@ class Unconstrained:
             if path not in shapes or path not in entries:
                 what = "is missing" if path in shapes else "is no latent site"
                 raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
-        return {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
+        plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
+        return plants | {path: [mask.spread(*plants[path])] for path, mask in self.masks}
 
 
 def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
@@ -185,7 +189,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         -0.7258
     """
     arguments, data = Arguments.split(args, kwargs)
-    target = Unconstrained(as_pytree(model), data, arguments, ())
+    target = Unconstrained(as_pytree(model), data, arguments, (), ())
     run = target._run(Positions())
     latent = {
         path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
@@ -202,4 +206,18 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             )
     values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
     shapes = jax.eval_shape(run.records, values)
-    return dataclasses.replace(target, shapes=tuple(shapes.items()))
+    masks = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
+    for path, mask in masks.items():
+        num_missing = int(mask.missing.sum())
+        shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
+    return dataclasses.replace(target, shapes=tuple(shapes.items()), masks=tuple(masks.items()))
+
+
+def _mask(site: Site) -> Mask | None:
+    """Which entries of a latent site are missing, if the others are data."""
+    d = jax.tree.unflatten(site.extra_tree, [None] * site.extra_tree.num_leaves)
+    while isinstance(d, distribution.Wrapper):
+        if isinstance(d, Imputed):
+            return d.mask
+        d = d.base
+    return None

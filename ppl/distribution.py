@@ -37,6 +37,15 @@ class Wrapper:
         """The value at an unconstrained position, and the log density of the position."""
         return constrain(self.base, position)
 
+    def merged(self, value: Any) -> Any:
+        """The value with what is known of it."""
+        return merged(self.base, value)
+
+    @property
+    def moves(self) -> bool:
+        """Whether positions are others than those of the distribution by itself."""
+        return isinstance(self.base, Wrapper) and self.base.moves
+
     @property
     def support(self) -> Any:
         """The set of values with positive density, or None where it is not told."""
@@ -46,6 +55,11 @@ class Wrapper:
     def bijector(self) -> Any:
         """The map from unconstrained space onto the support."""
         return bijector(self.base)
+
+
+def merged(d: Any, value: Any) -> Any:
+    """The value with what is known of it."""
+    return d.merged(value) if isinstance(d, Wrapper) else value
 
 
 def forward(d: Any, position: Any) -> Any:
@@ -126,6 +140,7 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     Whatever depends on a value outside of its support is then scored at a point where it has a
     meaning, so that neither the total of -inf nor its gradient becomes NaN.
     """
+    value = merged(d, value)
     support = getattr(d, "support", None)
     if support is None or support.is_unrestricted:
         return value
@@ -133,6 +148,38 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     outside = jnp.expand_dims(log_prob == -jnp.inf, tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])
     return jnp.where(outside, jax.lax.stop_gradient(jnp.asarray(point, value.dtype)), value)
+
+
+def num_event_axes(d: Any) -> int:
+    """The number of axes of one draw."""
+    return (
+        num_event_axes(d.base)
+        if isinstance(d, Wrapper) and hasattr(d, "base")
+        else len(d.event_shape)
+    )
+
+
+def is_real(d: Any) -> bool:
+    """Whether values are unconstrained, so that they are positions themselves."""
+    support = getattr(d, "support", None)
+    if support is not None:
+        return support.is_unrestricted
+    return type(bijector(d)).__name__ == "Identity"
+
+
+def feasible(d: Any, like: Any) -> Any:
+    """A point of the support, for each entry of an array."""
+    if isinstance(d, Wrapper) and hasattr(d, "base"):
+        return feasible(d.base, like)
+    support = getattr(d, "support", None)
+    if support is not None:
+        event_ndims = support.event_ndims
+        point = support.feasible(like.shape[like.ndim - event_ndims :])
+        return jnp.broadcast_to(jnp.asarray(point, like.dtype), like.shape)
+    try:
+        return bijector(d).forward(jnp.zeros_like(inverse(d, like)))
+    except NotImplementedError:
+        return jnp.zeros_like(like)
 
 
 def log_det(b: Any, position: Any) -> jax.Array:
@@ -152,7 +199,7 @@ def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
         b = bijector(d)
     except NotImplementedError:
         return d.log_prob(value)
-    if type(b).__name__ == "Identity" or not jax.tree_util.all_leaves([value]):
+    if is_real(d) or not jax.tree_util.all_leaves([value]):
         return d.log_prob(value)
     position = b.inverse(value)
     event_axes = range(value.ndim - len(d.event_shape), value.ndim)

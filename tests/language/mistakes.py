@@ -1,4 +1,4 @@
-"""The mistakes that modellers make, and what each error says: `python -m tests.language.mistakes`."""
+"""The mistakes that modellers make, and what errors say: `python -m tests.language.mistakes`."""
 
 import dataclasses
 import inspect

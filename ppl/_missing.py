@@ -1,0 +1,201 @@
+"""impute and ignore: what it means that data are missing."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl import distribution
+from ppl.harvest import _jax
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """Which entries of an array are missing, as something hashable."""
+
+    shape: tuple[int, ...]
+    bits: bytes
+
+    @classmethod
+    def of(cls, missing: np.ndarray) -> "Mask":
+        """The mask that a boolean array is."""
+        return cls(missing.shape, np.packbits(missing).tobytes())
+
+    @functools.cached_property
+    def missing(self) -> np.ndarray:
+        """As a boolean array."""
+        bits = np.frombuffer(self.bits, np.uint8)
+        return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
+
+    def pick(self, array: Any) -> Any:
+        """The missing entries, on one axis."""
+        return array[self.missing]
+
+    def spread(self, entries: Any) -> Any:
+        """The array with these entries where they are missing, and zeros elsewhere."""
+        return jnp.zeros(self.shape, entries.dtype).at[self.missing].set(entries)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Missing:
+    """Data with missing entries, for `condition`; made by `impute` or `ignore`.
+
+    Attributes:
+        data: The data; what stands at a missing entry does not matter.
+        missing: Where they are missing, for data that are ignored there.
+        mask: The same, for data that are imputed there.
+    """
+
+    data: Any
+    missing: Any
+    mask: Mask | None = dataclasses.field(metadata={"static": True})
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Ignored(distribution.Wrapper):
+    """A distribution that does not score missing entries."""
+
+    base: Any
+    missing: Any
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of what is there, 0 for what is missing."""
+        safe = jnp.where(self.missing, distribution.feasible(self.base, value), value)
+        num_events = distribution.num_event_axes(self.base)
+        is_missing = self.missing.any(
+            tuple(range(self.missing.ndim - num_events, self.missing.ndim))
+        )
+        return jnp.where(is_missing, 0, distribution.log_prob(self.base, safe))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Imputed(distribution.Wrapper):
+    """A distribution of which some entries are known: positions of the others alone count."""
+
+    base: Any
+    data: Any
+    missing: Any
+    mask: Mask = dataclasses.field(metadata={"static": True})
+
+    def merged(self, value: Any) -> Any:
+        """The value with the data where they are known."""
+        return jnp.where(self.missing, value, self.data.astype(value.dtype))
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of known and missing entries together."""
+        return distribution.log_prob(self.base, self.merged(value))
+
+    def forward(self, position: Any) -> Any:
+        """The value at a position."""
+        return self.merged(distribution.forward(self.base, position))
+
+    def inverse(self, value: Any) -> Any:
+        """The position of a value, entry by entry."""
+        position = distribution.inverse(self.base, value)
+        num_events = distribution.num_event_axes(self.base)
+        is_elementwise = not num_events or distribution.is_real(self.base)
+        if self.moves or position.shape != value.shape or not is_elementwise:
+            raise NotImplementedError(
+                "impute is for numbers, and for vectors of real numbers, in the coordinates that "
+                "their distribution has by itself."
+            )
+        return position
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at a position, and its log density with the determinant of what is missing."""
+        value = self.forward(position)
+        log_det = distribution.log_det(distribution.bijector(self.base), position)
+        if distribution.num_event_axes(self.base):  # then the map is the identity
+            log_det = jnp.zeros(())
+        return value, distribution.summed(self.log_prob(value)) + distribution.summed(
+            jnp.where(self.missing, log_det, 0)
+        )
+
+
+def impute(data: Any, missing: Any = None) -> Missing:
+    """Data whose missing entries are unknown values, to be inferred, for `condition`.
+
+    The site stays latent, with as many coordinates as there are missing entries. Its values, in
+    draws too, are complete: the data where they are known. Later sites may depend on them.
+
+    Args:
+        data: An array of floats.
+        missing: Which entries are missing, a boolean array of the same shape whose values are known
+            (they decide shapes); by default those that are NaN.
+
+    Raises:
+        TypeError: If data or mask are no arrays of floats and booleans.
+        ValueError: If the shapes differ, nothing is missing, or the mask is not known.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")
+        >>> y = jnp.array([0.5, jnp.nan, -1.0])
+        >>> target = ppl.unconstrain(ppl.condition(model, {"y": ppl.impute(y)}))
+        >>> target.constrain({"y": jnp.array([7.0])})["y"].tolist()
+        [0.5, 7.0, -1.0]
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
+    """
+    data, missing = _checked("impute", data, missing)
+    if isinstance(missing, jax.core.Tracer):
+        raise ValueError(
+            "impute: which entries are missing decides the shape of what is to be inferred, so it "
+            "must be known when the program is traced. Give `missing` as a NumPy array."
+        )
+    if not np.any(missing):
+        raise ValueError("impute: nothing is missing. Give the data as they are.")
+    return Missing(data, jnp.asarray(missing), Mask.of(np.asarray(missing)))
+
+
+def ignore(data: Any, missing: Any = None) -> Missing:
+    """Data whose missing entries are integrated out, for `condition`.
+
+    They are left out of the density, which is right where nothing else depends on them: what does
+    sees NaN. Of a vector with a joint distribution the whole counts as missing, and must be.
+
+    Args:
+        data: An array.
+        missing: Which entries are missing, a boolean array of the same shape; by default those that
+            are NaN. It may be traced, so that new data with other gaps do not recompile.
+
+    Raises:
+        TypeError: If data or mask are no arrays of numbers and booleans.
+        ValueError: If the shapes differ.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")
+        >>> y = jnp.array([jnp.nan, 0.0])
+        >>> round(ppl.log_density(ppl.condition(model, {"y": ppl.ignore(y)}))({}).item(), 4)
+        -0.9189
+
+    References:
+        Rubin, "Inference and missing data", Biometrika 63 (1976).
+    """
+    return Missing(*_checked("ignore", data, missing), None)
+
+
+def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
+    try:
+        data = _jax.as_array(data)
+        missing = jnp.isnan(data) if missing is None else missing
+        missing = missing if isinstance(missing, np.ndarray) else _jax.as_array(missing)
+    except TypeError as error:
+        raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
+    if missing.dtype != bool:
+        raise TypeError(f"{where}: expected a boolean mask, got the dtype {missing.dtype}.")
+    if missing.shape != data.shape:
+        raise ValueError(
+            f"{where}: data and mask must have one shape, got {data.shape} and {missing.shape}."
+        )
+    return data, missing

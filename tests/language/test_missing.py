@@ -1,0 +1,227 @@
+"""impute and ignore: densities of data with gaps against those written by hand, and an exact posterior."""
+
+# ruff: noqa: E501
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import key, split
+from jax.scipy import stats
+from tensorflow_probability.substrates import jax as tfp
+
+import distributions as dist
+import inference
+import ppl
+
+from .checks import assert_close, counting
+
+KEY = key(4)
+NAN = np.nan
+NORMAL = stats.norm.logpdf
+Y = np.array([[0.5, NAN, 1.0], [NAN, NAN, 2.0]])
+MISSING = np.isnan(Y)
+FILLED = np.where(MISSING, np.array([[9.0, 0.3, 9.0], [0.8, 0.6, 9.0]]), Y)
+HOLES = FILLED[MISSING]
+
+
+def plain(key: Any, make: Any) -> Any:
+    scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+    y = ppl.sample(key, make(scale * jnp.ones((2, 3))), name="y")
+    return ppl.sample(key, dist.Normal(y.sum(), 1.0), name="after")
+
+
+def mapped(key: Any, make: Any) -> Any:
+    scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+    one = lambda key, x: ppl.sample(key, make(scale * x), name="y")  # noqa: E731
+    y = jax.vmap(jax.vmap(one))(split(key, (2, 3)), jnp.ones((2, 3)))
+    return ppl.sample(key, dist.Normal(y.sum(), 1.0), name="after")
+
+
+def scanned(key: Any, make: Any) -> Any:
+    scale = ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
+
+    def step(total: Any, key: Any) -> Any:
+        y = jax.vmap(lambda key, x: ppl.sample(key, make(x), name="y"))(
+            split(key, 3), scale * jnp.ones(3)
+        )
+        return total + y.sum(), None
+
+    return ppl.sample(key, dist.Normal(lax.scan(step, 0.0, split(key, 2))[0], 1.0), name="after")
+
+
+def nested_scaled(key: Any, make: Any) -> Any:
+    return ppl.scale(mapped, 1.0)(key, make)
+
+
+PLACES = {"plain": plain, "vmap": mapped, "scan": scanned, "scale": nested_scaled}
+FAMILIES = {
+    "normal": lambda s: dist.Normal(0.3, s),
+    "positive": lambda s: dist.Gamma(2.0, s),
+    "tfp": lambda s: tfp.distributions.LogNormal(0.1, s),
+}
+
+
+FORWARD = {"normal": lambda x: x, "positive": dist.Gamma(2.0, 1.0).bijector.forward, "tfp": jnp.exp}
+ROWS = [("plain", "tfp"), *((place, "positive") for place in PLACES), ("vmap", "normal")]
+
+
+@pytest.mark.parametrize(("place", "family"), ROWS, ids=map("-".join, ROWS))
+def test_imputed_entries_are_latent(place, family, x64):
+    """The density is that of the complete data, with the determinant of the missing entries alone."""
+    model = lambda key: PLACES[place](key, FAMILIES[family])  # noqa: E731
+    observed = ppl.condition(model, {"y": ppl.impute(Y), "after": 0.7})
+    complete = ppl.log_density(ppl.condition(model, {"after": 0.7}))
+    target = ppl.unconstrain(observed)
+    values = {"scale": 1.3, "y": FILLED}
+    position = target.unconstrain(values)
+    assert position["y"].shape == (3,)
+    assert_close(target.constrain(position), jax.tree.map(jnp.asarray, values))
+    assert_close(ppl.log_density(observed)(values), complete(values))
+
+    def by_hand(position):
+        forward = FORWARD[family]
+        y = jnp.asarray(FILLED).at[MISSING].set(forward(position["y"]))
+        scale = jnp.exp(position["scale"])
+        log_dets = (
+            jnp.log(jnp.abs(jax.vmap(jax.grad(forward))(position["y"]))).sum() + position["scale"]
+        )
+        return complete({"scale": scale, "y": y}) + log_dets
+
+    assert_close(target.log_density(position), by_hand(position))
+    assert_close(jax.grad(target.log_density)(position), jax.grad(by_hand)(position))
+
+
+def test_known_entries_are_those_of_the_data():
+    """Whatever a value says of them, in the density and in what depends on them."""
+    model = ppl.condition(
+        lambda key: plain(key, FAMILIES["normal"]), {"y": ppl.impute(Y), "after": 0.7}
+    )
+    other = np.where(MISSING, FILLED, 55.0)
+    values = [{"scale": 1.3, "y": np.float32(y)} for y in (FILLED, other)]
+    assert_close(ppl.log_density(model)(values[1]), ppl.log_density(model)(values[0]), "float32")
+    assert_close(ppl.simulate(model)(KEY)["y"][~MISSING], jnp.float32(Y[~MISSING]), "float32")
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_ignored_entries_are_integrated_out(place, x64):
+    """The density and the gradient are those of the entries that are there."""
+    model = ppl.block(lambda key: place(key, FAMILIES["positive"]), ["after"])
+    density = ppl.log_density(ppl.condition(model, {"y": ppl.ignore(Y)}))
+
+    def by_hand(values):
+        there = stats.gamma.logpdf(Y[~MISSING], 2.0, scale=1 / values["scale"]).sum()
+        return NORMAL(jnp.log(values["scale"])) - jnp.log(values["scale"]) + there
+
+    for of in (lambda f: f, jax.grad):
+        assert_close(of(density)({"scale": 1.3}), of(by_hand)({"scale": 1.3}))
+
+
+COVARIANCE = np.array([[2.0, 0.8, 0.3], [0.8, 1.0, -0.2], [0.3, -0.2, 1.5]])
+
+
+def test_counts_and_vectors_are_ignored_whole():
+    rate, rows = 1.5, np.array([[0.1, 0.2, 0.3], [NAN] * 3])
+
+    def model(key):
+        ppl.sample(key, dist.Poisson(rate * jnp.ones(3)), name="n")
+        ppl.sample(key, dist.MultivariateNormal(jnp.zeros((2, 3)), covariance=COVARIANCE), name="v")
+
+    data = {
+        "n": ppl.ignore(np.array([2, -7, 0]), np.array([False, True, False])),
+        "v": ppl.ignore(rows),
+    }
+    log_probs = ppl.log_probs(ppl.condition(model, data))({})
+    pmf = stats.poisson.logpmf(np.array([2.0, 0.0]), rate)
+    assert_close(log_probs["n"], jnp.array([pmf[0], 0.0, pmf[1]]), "float32")
+    joint = stats.multivariate_normal.logpdf(rows[0], np.zeros(3), COVARIANCE)
+    assert_close(log_probs["v"], jnp.array([joint, 0.0]), "float32")
+
+
+def walk(key: Any) -> Any:
+    def step(y: Any, key: Any) -> Any:
+        y = ppl.sample(key, dist.Normal(0.9 * y, 1.0), name="y")
+        return y, None
+
+    return lax.scan(step, 0.0, split(key, 4))[0]
+
+
+def test_what_depends_on_a_missing_value():
+    """An imputed value is what the next step depends on; an ignored one is NaN to it."""
+    y = np.array([1.0, NAN, NAN, 2.0])
+    imputed = ppl.unconstrain(ppl.condition(walk, {"y": ppl.impute(y)}))
+    full = np.array([1.0, 0.4, 0.6, 2.0])
+    by_hand = NORMAL(full, 0.9 * np.concatenate([[0.0], full[:-1]])).sum()
+    assert_close(imputed.log_density({"y": jnp.array([0.4, 0.6])}), by_hand, "float32")
+    assert jnp.isnan(ppl.log_density(ppl.condition(walk, {"y": ppl.ignore(y)}))({}))
+
+
+def test_an_imputed_posterior_is_exact():
+    """The missing entries of a normal vector have the conditional mean and variance; five standard errors."""
+
+    def model(key):
+        return ppl.sample(
+            key, dist.MultivariateNormal(jnp.zeros(3), covariance=COVARIANCE), name="v"
+        )
+
+    observed = ppl.condition(model, {"v": ppl.impute(np.array([1.0, NAN, NAN]))})
+    result = inference.mcmc(KEY, observed, progress_bar=False)
+    draws = np.asarray(result.draws["v"], np.float64)
+    assert np.all(draws[..., 0] == 1.0)
+    mean = COVARIANCE[1:, 0] / COVARIANCE[0, 0]
+    variance = np.diag(COVARIANCE[1:, 1:] - np.outer(COVARIANCE[1:, 0], mean))
+    size = np.array([result.summary()[f"v[{i}]"].ess_bulk for i in (1, 2)])
+    missing = draws[..., 1:].reshape(-1, 2)
+    assert np.all(size > 400)
+    assert np.all(abs(missing.mean(0) - mean) < 5 * np.sqrt(variance / size))
+    assert np.all(abs(missing.var(0) / variance - 1) < 5 * np.sqrt(4 / size))
+
+
+def test_new_data_and_new_gaps_are_not_traced_again():
+    counted, calls = counting(lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y"))
+
+    @jax.jit
+    def ignored(y):
+        return ppl.log_density(ppl.condition(counted, {"y": ppl.ignore(y)}))({})
+
+    @jax.jit
+    def imputed(target, position):
+        return target.log_density(position)
+
+    assert ignored(jnp.array([0.0, NAN, NAN])) == pytest.approx(
+        float(ignored(jnp.array([NAN, NAN, 0.0])))
+    )
+    target = lambda y: ppl.unconstrain(ppl.condition(counted, {"y": ppl.impute(y)}))  # noqa: E731
+    for y in ([1.0, NAN, 2.0], [3.0, NAN, 4.0]):
+        found = imputed(target(np.array(y)), {"y": jnp.zeros(1)})
+        assert found == pytest.approx(float(NORMAL(np.array([y[0], 0.0, y[2]])).sum()))
+    assert imputed._cache_size() == 1
+    assert len(calls) == 1
+
+
+SITE = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")  # noqa: E731
+SIMPLEX = lambda key: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")  # noqa: E731
+HOLE = np.array([1.0, NAN, 2.0])
+NON_CENTRED = {"y": ppl.NonCentred()}
+ERRORS = {
+    "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
+    "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a/y' are NaN"),
+    "nothing": (lambda: ppl.impute(np.ones(3)), ValueError, "nothing is missing"),
+    "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"one shape, got \(3,\) and \(1,\)"),
+    "mask": (lambda: ppl.impute(np.ones(3), np.array([1, 0, 1])), TypeError, "boolean mask, got the dtype int"),
+    "text": (lambda: ppl.impute("y"), TypeError, "impute: expected an array"),
+    "traced": (lambda: jax.jit(lambda y: ppl.impute(y).data)(HOLE), ValueError, "must be known.*NumPy"),
+    "site-shape": (lambda: ppl.condition(SITE, {"y": ppl.impute(np.array([1.0, NAN]))})(KEY), ValueError, r"'y': expected float32\[3\], got float32\[2\]"),
+    "simplex": (lambda: ppl.unconstrain(ppl.condition(SIMPLEX, {"p": ppl.impute(np.array([0.5, NAN, NAN]))})), ValueError, "'p'.*impute is for numbers"),
+    "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTRED)(KEY), ValueError, "'y' is observed in part"),
+    "reparam-before": (lambda: ppl.unconstrain(ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})), ValueError, "'y'.*impute is for"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("misuse", "exception", "message"), ERRORS.values(), ids=ERRORS)
+def test_error(misuse, exception, message):
+    with pytest.raises(exception, match=f"(?s){message}"):
+        misuse()
