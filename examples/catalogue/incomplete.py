@@ -1,0 +1,99 @@
+"""Data that are censored, missing or measured with error."""
+
+import jax.numpy as jnp
+import numpy as np
+from tensorflow_probability.substrates import jax as tfp
+
+import distributions as dist
+import ppl
+from examples.catalogue.entry import Entry
+from examples.catalogue.log_probs import gamma, half_normal, normal
+
+tfd = tfp.distributions
+
+
+def weibull_survival(key, x, x_censored, time_censored):
+    """Times of death; those still alive at the end of the study are censored."""
+    shape = ppl.sample(key, dist.Gamma(2.0, 1.0), name="shape")
+    beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
+    survival = tfd.Weibull(shape, jnp.exp(x_censored @ beta)).log_survival_function(time_censored)
+    ppl.factor(survival.sum(), name="time_censored")
+    return ppl.sample(key, tfd.Weibull(shape, jnp.exp(x @ beta)), name="time")
+
+
+def weibull_survival_density(v, x, x_censored, time_censored):
+    shape, beta = v["shape"], v["beta"]
+    log_z = jnp.log(v["time"]) - x @ beta
+    deaths = jnp.sum((shape - 1) * log_z - x @ beta - jnp.exp(shape * log_z))
+    survival = -jnp.sum(jnp.exp(shape * (jnp.log(time_censored) - x_censored @ beta)))
+    prior = gamma(shape, 2.0, 1.0) + normal(beta, 0.0, 1.0)
+    return prior + deaths + log_z.size * jnp.log(shape) + survival
+
+
+def weibull_survival_data(rng):
+    x = np.stack([np.ones(30), rng.normal(size=30)], axis=1)
+    time = np.exp(x @ [0.5, 0.3]) * rng.weibull(1.5, 30)
+    return (x[time < 2], x[time >= 2], np.full((time >= 2).sum(), 2.0)), {"time": time[time < 2]}
+
+
+def missing_data(key, present, missing):
+    """A covariate of which some entries are missing: they are latent."""
+    loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")
+    sigma = ppl.sample(key, dist.HalfNormal(1.0), name="sigma")
+    known = ppl.sample(key, dist.Normal(loc + jnp.zeros(present.size), scale), name="x_present")
+    latent = ppl.sample(key, dist.Normal(loc + jnp.zeros(missing.size), scale), name="x_missing")
+    x = jnp.zeros(present.size + missing.size).at[present].set(known).at[missing].set(latent)
+    return ppl.sample(key, dist.Normal(beta[0] + beta[1] * x, sigma), name="y")
+
+
+def missing_data_density(v, present, missing):
+    beta, x = v["beta"], jnp.concatenate([v["x_present"], v["x_missing"]])
+    prior = normal(v["loc"], 0.0, 2.0) + half_normal(v["scale"], 2.0)
+    prior += normal(beta, 0.0, 2.0) + half_normal(v["sigma"], 1.0)
+    y = v["y"][jnp.concatenate([present, missing])]
+    return prior + normal(x, v["loc"], v["scale"]) + normal(y, beta[0] + beta[1] * x, v["sigma"])
+
+
+def missing_data_data(rng):
+    x, missing = rng.normal(size=30), np.sort(rng.permutation(30)[:6])
+    present = np.setdiff1d(np.arange(30), missing)
+    y = 1 + 2 * x + 0.5 * rng.normal(size=30)
+    return (present, missing), {"x_present": x[present], "y": y}
+
+
+def measurement_error(key, error_sd):
+    """A covariate measured with known error (Richardson and Gilks 1993)."""
+    loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
+    scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
+    beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")
+    sigma = ppl.sample(key, dist.HalfNormal(1.0), name="sigma")
+    x = ppl.sample(key, dist.Normal(loc * jnp.ones(error_sd.size), scale), name="x")
+    ppl.sample(key, dist.Normal(x, error_sd), name="x_measured")
+    return ppl.sample(key, dist.Normal(beta[0] + beta[1] * x, sigma), name="y")
+
+
+def measurement_error_density(v, error_sd):
+    x, beta = v["x"], v["beta"]
+    prior = normal(v["loc"], 0.0, 2.0) + half_normal(v["scale"], 2.0)
+    prior += normal(beta, 0.0, 2.0) + half_normal(v["sigma"], 1.0)
+    prior += normal(x, v["loc"], v["scale"])
+    return (
+        prior
+        + normal(v["x_measured"], x, error_sd)
+        + normal(v["y"], beta[0] + beta[1] * x, v["sigma"])
+    )
+
+
+def measurement_error_data(rng):
+    x, error_sd = rng.normal(size=30), rng.uniform(0.2, 0.6, 30)
+    y = 1 + x + 0.5 * rng.normal(size=30)
+    return (error_sd,), {"x_measured": x + error_sd * rng.normal(size=30), "y": y}
+
+
+ENTRIES = [
+    Entry(weibull_survival, weibull_survival_density, weibull_survival_data),
+    Entry(missing_data, missing_data_density, missing_data_data),
+    Entry(measurement_error, measurement_error_density, measurement_error_data),
+]
