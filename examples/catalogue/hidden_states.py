@@ -71,7 +71,7 @@ def hidden_markov_model_data(rng):
 
 
 def capture_recapture(key, captured):
-    """Survival of marked animals, seen or not on each occasion (Cormack 1964, Jolly and Seber 1965).
+    """Survival of marked animals, seen or not on each occasion (Cormack 1964).
 
     Whether an animal is alive is summed over; `captured` has a row for each, in which it is seen on
     the first occasion.
@@ -94,16 +94,15 @@ def capture_recapture_density(v, captured):
     survival, capture = v["survival"], v["capture"]
     num_occasions = captured.shape[1]
     last = num_occasions - 1 - jnp.argmax(captured[:, ::-1], axis=1)
-    never_again = [jnp.ones(())]
-    for p in reversed([capture[i] for i in range(num_occasions - 1)]):
-        never_again.append(1 - survival + survival * (1 - p) * never_again[-1])
-    known_alive = jnp.arange(1, num_occasions) <= last[:, None]
-    logits = jnp.where(captured[:, 1:], jnp.log(capture), jnp.log1p(-capture)) + jnp.log(survival)
-    total = (
-        jnp.sum(jnp.where(known_alive, logits, 0))
-        + jnp.log(jnp.stack(never_again))[num_occasions - 1 - last].sum()
-    )
-    return beta(survival, 2.0, 2.0) + total
+    never_again = [jnp.ones(())]  # after the last occasion, the one before it, ...
+    for i in reversed(range(num_occasions - 1)):
+        seen_later = 1 - (1 - capture[i]) * never_again[-1]
+        never_again.append(1 - survival * seen_later)
+    log_never_again = jnp.log(jnp.stack(never_again))[num_occasions - 1 - last]
+    log_probs = jnp.where(captured[:, 1:], jnp.log(capture), jnp.log1p(-capture))
+    while_alive = jnp.arange(1, num_occasions) <= last[:, None]
+    known = jnp.sum(jnp.where(while_alive, jnp.log(survival) + log_probs, 0))
+    return beta(survival, 2.0, 2.0) + known + log_never_again.sum()
 
 
 def capture_recapture_data(rng):

@@ -2,38 +2,35 @@
 
 import jax.numpy as jnp
 import numpy as np
-from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
 import ppl
 from examples.catalogue.entry import Entry
 from examples.catalogue.log_probs import gamma, half_normal, normal
 
-tfd = tfp.distributions
 
-
-def weibull_survival(key, x, x_censored, time_censored):
+def weibull_survival(key, x, time, died):
     """Times of death; those still alive at the end of the study are censored."""
     shape = ppl.sample(key, dist.Gamma(2.0, 1.0), name="shape")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
-    survival = tfd.Weibull(shape, jnp.exp(x_censored @ beta)).log_survival_function(time_censored)
-    ppl.factor(survival.sum(), name="time_censored")
-    return ppl.sample(key, tfd.Weibull(shape, jnp.exp(x @ beta)), name="time")
+    log_z = jnp.log(time) - x @ beta
+    log_hazard = jnp.log(shape) + shape * log_z - jnp.log(time)
+    survival = -jnp.exp(shape * log_z)
+    ppl.factor(jnp.sum(jnp.where(died, log_hazard, 0.0) + survival), name="time")
 
 
-def weibull_survival_density(v, x, x_censored, time_censored):
-    shape, beta = v["shape"], v["beta"]
-    log_z = jnp.log(v["time"]) - x @ beta
-    deaths = jnp.sum((shape - 1) * log_z - x @ beta - jnp.exp(shape * log_z))
-    survival = -jnp.sum(jnp.exp(shape * (jnp.log(time_censored) - x_censored @ beta)))
-    prior = gamma(shape, 2.0, 1.0) + normal(beta, 0.0, 1.0)
-    return prior + deaths + log_z.size * jnp.log(shape) + survival
+def weibull_survival_density(v, x, time, died):
+    shape, log_time, log_scale = v["shape"], jnp.log(time), x @ v["beta"]
+    hazards = jnp.sum(died * ((shape - 1) * log_time - shape * log_scale))
+    survival = -jnp.sum(jnp.exp(shape * (log_time - log_scale)))
+    prior = gamma(shape, 2.0, 1.0) + normal(v["beta"], 0.0, 1.0)
+    return prior + hazards + jnp.sum(died) * jnp.log(shape) + survival
 
 
 def weibull_survival_data(rng):
     x = np.stack([np.ones(30), rng.normal(size=30)], axis=1)
     time = np.exp(x @ [0.5, 0.3]) * rng.weibull(1.5, 30)
-    return (x[time < 2], x[time >= 2], np.full((time >= 2).sum(), 2.0)), {"time": time[time < 2]}
+    return (x, np.minimum(time, 2.0), time < 2.0), {}
 
 
 def missing_data(key, present, missing):
