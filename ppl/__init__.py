@@ -1,13 +1,18 @@
 """The language: models as plain functions of a random key, and their transformations."""
 
+from ppl._block import block as block
 from ppl._condition import condition as condition
 from ppl._density import log_density as log_density
 from ppl._density import log_probs as log_probs
+from ppl._deterministic import deterministic as deterministic
+from ppl._factor import factor as factor
+from ppl._intervene import intervene as intervene
 from ppl._sample import sample as sample
-from ppl._simulate import SiteTrace as SiteTrace
-from ppl._simulate import Trace as Trace
+from ppl._scale import scale as scale
 from ppl._simulate import simulate as simulate
-from ppl._simulate import trace as trace
+from ppl._trace import SiteTrace as SiteTrace
+from ppl._trace import Trace as Trace
+from ppl._trace import trace as trace
 from ppl._unconstrain import Unconstrained as Unconstrained
 from ppl._unconstrain import unconstrain as unconstrain
 from ppl.harvest import call_and_reap as call_and_reap
@@ -21,14 +26,19 @@ __all__ = [
     "SiteTrace",
     "Trace",
     "Unconstrained",
+    "block",
     "call_and_reap",
     "condition",
+    "deterministic",
+    "factor",
+    "intervene",
     "log_density",
     "log_probs",
     "nest",
     "plant",
     "reap",
     "sample",
+    "scale",
     "simulate",
     "sow",
     "sow_cond",

@@ -6,8 +6,8 @@ from typing import Any
 
 from jax.tree_util import Partial
 
+from ppl._kinds import OBSERVED
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
-from ppl._sample import OBSERVED
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
@@ -63,7 +63,5 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 def _run_conditioned(
     model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    program = trace_model(model, key, args, kwargs)
-    run = Run(model, program, Observe())
-    outs, _ = run.run(run.fit(data, "condition", complete=False))
-    return program.unflatten(outs)
+    run = Run(model, trace_model(model, key, args, kwargs), Observe())
+    return run.output(run.fit(data, "condition"))

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ppl import distribution
+from ppl._kinds import FACTOR, RANDOM
 from ppl._model import Model, Run, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
@@ -19,6 +21,8 @@ from ppl.harvest._sow import Site
 class LogProbs(SiteAction):
     """Log probabilities are recorded as they are."""
 
+    tags: ClassVar = (RANDOM, FACTOR)
+
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         return score(site, operands, operands.values if plant is None else plant)
 
@@ -27,22 +31,18 @@ class LogProbs(SiteAction):
 class LogDensity(SiteAction):
     """Log probabilities are summed where they arise."""
 
+    tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
     adds: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         values, log_prob = score(site, operands, operands.values if plant is None else plant)
-        return values, summed(log_prob)
+        return values, distribution.summed(log_prob)
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:
     """The sum over sites."""
     return functools.reduce(operator.add, records.values()) if records else jnp.zeros(())
-
-
-def summed(x: jax.Array) -> jax.Array:
-    """The sum of all elements; of one element, nothing that must be traced."""
-    return jnp.sum(x) if jnp.ndim(x) else x
 
 
 def log_density(model: Model) -> Callable[..., jax.Array]:

@@ -1,20 +1,23 @@
 """Models: functions of a random key, traced and run under an action at their random sites."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
 from ppl._lift import lift
-from ppl._sample import LATENT, OBSERVED, TAG
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Site, describe
-from ppl.harvest._survey import Found, Path
+from ppl.harvest._survey import Found, Path, Sites, Survey
+from ppl.harvest.rules import RULES
 
 Model = Callable[..., Any]
 
@@ -52,10 +55,15 @@ def name_of(model: Model) -> str:
 
 
 class SiteAction(Action):
-    """An action at the random sites of a model."""
+    """An action at the sites of a model that have some tags; those with the others go."""
+
+    tags: ClassVar[tuple[str, ...]] = TAGS
 
     def matches(self, site: Site) -> bool:
-        return site.tag == TAG
+        return site.tag in self.tags
+
+    def strips(self, site: Site) -> bool:
+        return site.tag in TAGS and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         return not planted, False, True
@@ -75,6 +83,8 @@ def at_site(
 
 def score(site: Site, operands: Operands, values: Sequence[Any]) -> tuple[Sequence[Any], jax.Array]:
     """A value, within the support for what follows, and its log probability."""
+    if site.tag == FACTOR:
+        return values, values[0]
 
     def fn(value: Any, d: Any) -> tuple[Any, jax.Array]:
         log_prob = distribution.log_prob(d, value)
@@ -86,7 +96,41 @@ def score(site: Site, operands: Operands, values: Sequence[Any]) -> tuple[Sequen
 
 def log_prob(site: Site, operands: Operands, values: Sequence[Any]) -> jax.Array:
     """The log probability of a value at a site, with the `vmap` axes in front."""
+    if site.tag == FACTOR:
+        return values[0]
     return at_site(site, operands, values, lambda value, d: distribution.log_prob(d, value))
+
+
+def with_distribution(
+    site: Site, operands: Operands, make: Callable[[Any], Any]
+) -> tuple[Site, Operands]:
+    """A random site whose distribution gives way to `make(distribution)`, a wrapper around it.
+
+    What the wrapper adds is the same for all elements of the axes of the site.
+    """
+    extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
+    old = {id(leaf): i for i, leaf in enumerate(operands.extras)}
+    index = [old.get(id(leaf)) for leaf in extras]
+    axes = tuple(
+        dataclasses.replace(axis, mapped=tuple(i is not None and axis.mapped[i] for i in index))
+        for axis in site.axes
+    )
+    site = dataclasses.replace(site, extra_tree=tree, axes=axes)
+    return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
+
+
+_FOUND = {LATENT: "sampled", OBSERVED: "sampled", DETERMINISTIC: "recorded", FACTOR: "added"}
+_FOR_TAG = {
+    RANDOM: "but no distribution. Draw it with ppl.sample",
+    DETERMINISTIC: "of ppl.deterministic. Record it with that",
+    FACTOR: "of ppl.factor. Add it with that",
+}
+_REFUSED = {
+    LATENT: "latent",
+    OBSERVED: "observed already; give values only for latent sites",
+    DETERMINISTIC: "deterministic: it follows from other sites, or is fixed by intervene",
+    FACTOR: "a factor, which is no value",
+}
 
 
 class Run(Harvester):
@@ -96,30 +140,41 @@ class Run(Harvester):
         super().__init__(program, action)
         self.name = name_of(model)
         for path, found in self.sites.items():
-            if found.site.note not in (LATENT, OBSERVED):
+            kind = kind_of(found.site)
+            if not kind:
+                tag = found.site.tag
                 raise ValueError(
-                    f"{self.name}: site {describe(path)} has the tag {TAG!r} but no distribution. "
-                    "Draw it with ppl.sample, or sow it with another tag."
+                    f"{self.name}: site {describe(path)} has the tag {tag!r} "
+                    f"{_FOR_TAG[tag]}, or sow it with another tag."
                 )
-            if found.shared:
+            if found.shared and kind != DETERMINISTIC:
                 raise ValueError(
                     f"{self.name}: site {describe(path)} is one value for several shards of a "
                     "shard_map, which would count once for each. Sample it outside, and pass it in."
                 )
             if found.count > 1:
                 raise ValueError(
-                    f"{self.name}: site {describe(path)} is sampled {found.count} times. Give "
-                    "each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
+                    f"{self.name}: site {describe(path)} is {_FOUND[kind]} {found.count} times. "
+                    "Give each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
                 )
 
     def latent(self) -> dict[Path, Found]:
-        return {p: found for p, found in self.sites.items() if found.site.note == LATENT}
+        return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}
+
+    def output(self, plants: Mapping[Path, Any]) -> Any:
+        """What the model returns."""
+        return self._program.unflatten(self.run(plants)[0])
 
     def fit(
-        self, values: Mapping[str, Any], where: str, *, complete: bool
+        self,
+        values: Mapping[str, Any],
+        where: str,
+        *,
+        complete: bool = False,
+        kinds: Sequence[str] = (LATENT,),
     ) -> dict[Path, tuple[jax.Array, ...]]:
-        """The leaves of values for latent sites, each as its site demands."""
-        entries = self.entries(values, where, complete=complete)
+        """The leaves of values for sites of some kinds, each as its site demands."""
+        entries = self.entries(values, where, complete=complete, kinds=kinds)
         return {
             path: fit_plant(
                 f"{where}: site {describe(path)}", value, self.sites[path], same_kind=True
@@ -127,21 +182,36 @@ class Run(Harvester):
             for path, value in entries.items()
         }
 
-    def entries(self, values: Mapping[str, Any], where: str, *, complete: bool) -> dict[Path, Any]:
-        """Values for latent sites by path; unknown, observed and missing names are errors."""
-        latent = self.latent()
+    def entries(
+        self,
+        values: Mapping[str, Any],
+        where: str,
+        *,
+        complete: bool = False,
+        kinds: Sequence[str] = (LATENT,),
+    ) -> dict[Path, Any]:
+        """Values for sites of some kinds by path; unknown, other and missing ones are errors.
+
+        Values of deterministic sites that the action strips are passed over: they follow from the
+        others, and draws and simulations have them.
+        """
         entries = dict(paths_in(values, self.sites))
+        if not entries.keys() <= self.sites.keys():
+            stripped = self._stripped()
+            pairs = paths_in(values, {**stripped, **self.sites})
+            entries = {path: value for path, value in pairs if path not in stripped}
+        allowed = [p for p, found in self.sites.items() if kind_of(found.site) in kinds]
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}. {known(list(latent))}"
+                    f"{where}: {self.name} has no site {describe(path)}. {known(allowed)}"
                 )
-            if path not in latent:
+            if path not in allowed:
                 raise ValueError(
-                    f"{where}: site {describe(path)} of {self.name} is observed already; give "
-                    "values only for latent sites."
+                    f"{where}: site {describe(path)} of {self.name} is "
+                    f"{_REFUSED[kind_of(self.sites[path].site)]}. {known(allowed)}"
                 )
-        missing = [path for path in latent if path not in entries]
+        missing = [path for path in self.latent() if path not in entries]
         if missing and complete:
             raise ValueError(
                 f"{where}: {self.name} needs a value for every latent site; missing: "
@@ -149,14 +219,18 @@ class Run(Harvester):
             )
         return entries
 
+    def _stripped(self) -> Sites:
+        """The deterministic sites that the action strips."""
+        strips = self._action.strips
+        is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731
+        return Survey(is_stripped, lambda _: False, RULES)(self._program.jaxpr)
+
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
         """The records, which must not depend on the model's key beyond its draws."""
         if self.reads(0, plants):
             raise ValueError(
                 f"{self.name}: its density depends on its random key elsewhere than in "
-                "ppl.sample, so "
-                "it is no function of the values of its sites. Draw all randomness with "
-                "ppl.sample, or "
-                "pass it as an argument."
+                "ppl.sample (or a latent site is blocked), so it is no function of the values of "
+                "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
             )
         return self.run(plants, live_outs=False)[1]

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 
 from ppl import distribution
 from ppl._draw import draw
+from ppl._kinds import LATENT, RANDOM
 from ppl.harvest._sow import bind_site
-
-TAG = "random"
-LATENT, OBSERVED = "latent", "observed"
 
 
 def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
@@ -40,8 +38,7 @@ def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
         >>> model(jax.random.key(0)).shape
         ()
     """
-    if not isinstance(name, str):
-        raise TypeError(f"sample: name must be a string, got {name!r}.")
+    check_name("sample", name)
     if not distribution.is_distribution(dist):
         raise TypeError(
             f"sample {name!r}: expected a distribution with log_prob and sample as the second "
@@ -49,7 +46,17 @@ def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
         )
     check_key(f"sample {name!r}", key)
     value = draw(jnp.asarray(key), dist, name=name)
-    return bind_site(value, tag=TAG, name=name, mode="append", extra=dist, note=LATENT)
+    return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT)
+
+
+def check_name(where: str, name: Any) -> None:
+    """A name of a site.
+
+    Raises:
+        TypeError: If it is no string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: name must be a string, got {name!r}.")
 
 
 def check_key(where: str, key: Any) -> None:

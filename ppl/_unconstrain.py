@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
-from ppl._density import log_probs, summed, total
+from ppl._density import log_probs, total
+from ppl._kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl.harvest import _jax
@@ -20,10 +21,10 @@ from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, show
 
 
-def bijector(site: Site, d: Any) -> Any:
-    """The bijector of a latent site."""
+def _position(site: Site, value: Any, d: Any) -> Any:
+    """The unconstrained position of a value of a latent site."""
     try:
-        return distribution.bijector(d)
+        return distribution.inverse(d, value)
     except NotImplementedError as error:
         raise ValueError(
             f"site {describe(site.path)}: {distribution.name_of(d)} has no map from "
@@ -36,32 +37,31 @@ def bijector(site: Site, d: Any) -> Any:
 class Constrain(SiteAction):
     """Positions become values, which are recorded, with their log determinants and densities."""
 
+    tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
     adds: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
-            return operands.values, summed(log_prob(site, operands, operands.values))
+            return operands.values, distribution.summed(log_prob(site, operands, operands.values))
 
-        def constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
-            b = bijector(site, d)
-            value = b.forward(position)
-            return value, summed(distribution.log_det(b, position)) + jnp.sum(
-                distribution.log_prob(d, value)
-            )
-
+        constrain = lambda x, d: distribution.constrain(d, x)  # noqa: E731
         value, log_density = at_site(site, operands, plant, constrain)
-        return jax.tree.leaves(value), summed(log_density)
+        return jax.tree.leaves(value), distribution.summed(log_density)
 
 
 @dataclasses.dataclass(frozen=True)
 class Values(SiteAction):
-    """Positions become values, which are recorded."""
+    """Positions become values, which are recorded, as deterministic values are."""
+
+    tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
-            return operands.values, None
-        value = at_site(site, operands, plant, lambda x, d: bijector(site, d).forward(x))
+            is_recorded = site.tag == DETERMINISTIC
+            value = jax.tree.unflatten(site.tree, operands.values) if is_recorded else None
+            return operands.values, value
+        value = at_site(site, operands, plant, lambda x, d: distribution.forward(d, x))
         return jax.tree.leaves(value), value
 
 
@@ -69,10 +69,12 @@ class Values(SiteAction):
 class Positions(SiteAction):
     """Values become positions, which are recorded."""
 
+    tags: ClassVar = (RANDOM,)
+
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
             return operands.values, None
-        return plant, at_site(site, operands, plant, lambda x, d: bijector(site, d).inverse(x))
+        return plant, at_site(site, operands, plant, lambda x, d: _position(site, x, d))
 
 
 class _HOLE:
@@ -135,7 +137,7 @@ class Unconstrained:
         return log_density
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of all latent sites at a position."""
+        """The values of all latent and deterministic sites at a position."""
         return nested(self._run(Values()).records(self._plants(position)))
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,76 @@ def is_distribution(d: Any) -> bool:
     return methods and not isinstance(d, type)
 
 
+class Wrapper:
+    """A distribution that differs from its `base` in a part of what the language asks of it."""
+
+    base: Any
+
+    def sample(self, key: jax.Array) -> Any:
+        """One draw."""
+        return draw(self.base, key)
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log density of a value."""
+        return log_prob(self.base, value)
+
+    def forward(self, position: Any) -> Any:
+        """The value at an unconstrained position."""
+        return forward(self.base, position)
+
+    def inverse(self, value: Any) -> Any:
+        """The unconstrained position of a value."""
+        return inverse(self.base, value)
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at an unconstrained position, and the log density of the position."""
+        return constrain(self.base, position)
+
+    @property
+    def support(self) -> Any:
+        """The set of values with positive density, or None where it is not told."""
+        return getattr(self.base, "support", None)
+
+    @property
+    def bijector(self) -> Any:
+        """The map from unconstrained space onto the support."""
+        return bijector(self.base)
+
+
+def forward(d: Any, position: Any) -> Any:
+    """The value at an unconstrained position."""
+    return d.forward(position) if isinstance(d, Wrapper) else bijector(d).forward(position)
+
+
+def inverse(d: Any, value: Any) -> Any:
+    """The unconstrained position of a value."""
+    return d.inverse(value) if isinstance(d, Wrapper) else bijector(d).inverse(value)
+
+
+def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
+    """The value at an unconstrained position, and the log density of the position.
+
+    That is the log probability of the value plus the log determinant of the map.
+    """
+    if isinstance(d, Wrapper):
+        return d.constrain(position)
+    b = bijector(d)
+    value = b.forward(position)
+    return value, summed(log_det(b, position)) + summed(log_prob(d, value))
+
+
+def summed(x: jax.Array) -> jax.Array:
+    """The sum of all elements; of one element, nothing that must be traced."""
+    return jnp.sum(x) if jnp.ndim(x) else x
+
+
 def _is_tfp(d: Any) -> bool:
     return hasattr(d, "experimental_default_event_space_bijector")
 
 
 def name_of(d: Any) -> str:
     """The family's name."""
-    return type(d).__name__
+    return name_of(d.base) if isinstance(d, Wrapper) else type(d).__name__
 
 
 def draw(d: Any, key: jax.Array) -> Any:

@@ -23,7 +23,8 @@ class Liveness:
 
     `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it,
     `opens(eqn)` whether an equation is evaluated by its rule.
-    Equations with a matching sow or with another effect are always needed.
+    Equations with a matching sow or with another effect are always needed, a sow that is stripped
+    only as far as its value is.
     """
 
     def __init__(
@@ -80,6 +81,8 @@ class Liveness:
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
             return self._reads(eqn), outs
+        if self._survey.strips(eqn):
+            return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
         if any(outs) or eqn.effects:
             return (True,) * len(eqn.invars), outs
         return None

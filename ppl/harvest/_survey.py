@@ -199,6 +199,13 @@ class Survey:
             return [site.path] * (not self._matches(site) and not self._strips(site))
         return [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
 
+    def strips(self, eqn: Any) -> bool:
+        """Whether an equation is a sow that goes, its value left."""
+        if eqn.primitive is not sow_p:
+            return False
+        site = eqn.params["site"]
+        return not self._matches(site) and self._strips(site)
+
     def opens(self, eqn: Any) -> bool:
         """Whether an equation must be opened: for a sow that matches, or one to strip."""
         if not _jax.has_sow(eqn):
@@ -216,10 +223,7 @@ class Survey:
         return self._strippable[id(jaxpr)][1]
 
     def _strips_in(self, eqn: Any) -> bool:
-        if eqn.primitive is sow_p:
-            site = eqn.params["site"]
-            return not self._matches(site) and self._strips(site)
-        return any(map(self._has_stripped, _jax.subjaxprs(eqn)))
+        return self.strips(eqn) or any(map(self._has_stripped, _jax.subjaxprs(eqn)))
 
     def join(self, path: Path, old: Found, new: Found) -> Found:
         """Two sows of one name, one after the other."""
