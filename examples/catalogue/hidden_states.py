@@ -16,10 +16,10 @@ def changepoint(key, count):
     """Counts whose rate changes once, at a time that is summed over."""
     early = ppl.sample(key, dist.Exponential(0.5), name="early")
     late = ppl.sample(key, dist.Exponential(0.5), name="late")
-    until = jnp.cumsum(dist.Poisson(early).log_prob(count))
-    since = jnp.cumsum(dist.Poisson(late).log_prob(count)[::-1])[::-1]
-    log_probs = until[:-1] + since[1:]
-    ppl.factor(jax.nn.logsumexp(log_probs) - jnp.log(log_probs.size), name="count")
+    size, total = jnp.arange(1, count.size), jnp.cumsum(count)[:-1]
+    log_ratios = total * jnp.log(early / late) - size * (early - late)
+    ppl.factor(dist.Poisson(late).log_prob(count), name="late_counts")
+    ppl.factor(jax.nn.logsumexp(log_ratios) - jnp.log(size.size), name="early_counts")
 
 
 def changepoint_density(v, count):
@@ -41,15 +41,13 @@ def hidden_markov_model(key, y):
     transition = ppl.sample(key, dist.Dirichlet(jnp.ones((3, 3))), name="transition")
     mu = ppl.sample(key, dist.Normal(jnp.array([-2.0, 0.0, 2.0]), 1.0), name="mu")
     log_transition = jnp.log(transition)
+    log_probs = dist.Normal(mu, 1.0).log_prob(y[:, None])
 
-    def log_probs(y):
-        return dist.Normal(mu, 1.0).log_prob(y)
-
-    def step(log_alpha, y):
+    def step(log_alpha, log_prob):
         arrived = jax.nn.logsumexp(log_alpha[:, None] + log_transition, axis=0)
-        return arrived + log_probs(y), None
+        return arrived + log_prob, None
 
-    log_alpha, _ = lax.scan(step, log_probs(y[0]) - jnp.log(3.0), y[1:])
+    log_alpha, _ = lax.scan(step, log_probs[0] - jnp.log(3.0), log_probs[1:])
     ppl.factor(jax.nn.logsumexp(log_alpha), name="y")
 
 
@@ -70,46 +68,39 @@ def hidden_markov_model_data(rng):
     return (2.0 * states - 2 + rng.normal(size=40),), {}
 
 
-def capture_recapture(key, captured):
+def capture_recapture(key, at_risk, seen, last_seen):
     """Survival of marked animals, seen or not on each occasion (Cormack 1964).
 
-    Whether an animal is alive is summed over; `captured` has a row for each, in which it is seen on
-    the first occasion.
+    When an animal died is summed over. By occasion: how many animals are known to have been alive,
+    how many of them were seen, and how many were seen for the last time.
     """
     survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
-    capture = ppl.sample(key, dist.Beta(jnp.ones(captured.shape[1] - 1), 1.0), name="capture")
-
-    def occasion(probs, inputs):
-        alive, dead = probs
-        capture, seen = inputs
-        dead = jnp.where(seen, 0.0, dead + (1 - survival) * alive)
-        return (survival * alive * jnp.where(seen, capture, 1 - capture), dead), None
-
-    start = jnp.ones(len(captured)), jnp.zeros(len(captured))
-    (alive, dead), _ = lax.scan(occasion, start, (capture, captured.T[1:]))
-    ppl.factor(jnp.log(alive + dead).sum(), name="captured")
+    capture = ppl.sample(key, dist.Beta(jnp.ones(seen.size), 1.0), name="capture")
+    never_again = [jnp.ones_like(survival)]
+    for p in capture[::-1]:
+        never_again.append(1 - survival + survival * (1 - p) * never_again[-1])
+    log_probs = seen * jnp.log(capture) + (at_risk - seen) * jnp.log1p(-capture)
+    ppl.factor(at_risk * jnp.log(survival) + log_probs, name="seen")
+    ppl.factor(last_seen * jnp.log(jnp.stack(never_again[::-1])), name="last_seen")
 
 
-def capture_recapture_density(v, captured):
+def capture_recapture_density(v, at_risk, seen, last_seen):
     survival, capture = v["survival"], v["capture"]
-    num_occasions = captured.shape[1]
-    last = num_occasions - 1 - jnp.argmax(captured[:, ::-1], axis=1)
-    never_again = [jnp.ones(())]  # after the last occasion, the one before it, ...
-    for i in reversed(range(num_occasions - 1)):
-        seen_later = 1 - (1 - capture[i]) * never_again[-1]
-        never_again.append(1 - survival * seen_later)
-    log_never_again = jnp.log(jnp.stack(never_again))[num_occasions - 1 - last]
-    log_probs = jnp.where(captured[:, 1:], jnp.log(capture), jnp.log1p(-capture))
-    while_alive = jnp.arange(1, num_occasions) <= last[:, None]
-    known = jnp.sum(jnp.where(while_alive, jnp.log(survival) + log_probs, 0))
-    return beta(survival, 2.0, 2.0) + known + log_never_again.sum()
+    total = jnp.sum(at_risk) * jnp.log(survival) + jnp.sum(seen * jnp.log(capture))
+    total += jnp.sum((at_risk - seen) * jnp.log1p(-capture))
+    never_again = 1.0
+    for i in reversed(range(seen.size)):
+        never_again = 1 - survival * (1 - (1 - capture[i]) * never_again)
+        total += last_seen[i] * jnp.log(never_again)
+    return beta(survival, 2.0, 2.0) + total
 
 
 def capture_recapture_data(rng):
     alive = np.cumprod(np.c_[np.ones(30), rng.random((30, 5)) < 0.8], axis=1)
     captured = (alive > 0) & (rng.random((30, 6)) < 0.5)
-    captured[:, 0] = True
-    return (captured,), {}
+    last = np.max(np.arange(6) * captured, axis=1)
+    at_risk = (last[:, None] >= np.arange(1, 6)).sum(axis=0)
+    return (at_risk, captured[:, 1:].sum(axis=0), np.bincount(last, minlength=6)), {}
 
 
 ENTRIES = [

@@ -16,7 +16,7 @@ def weibull_survival(key, x, time, died):
     log_z = jnp.log(time) - x @ beta
     log_hazard = jnp.log(shape) + shape * log_z - jnp.log(time)
     survival = -jnp.exp(shape * log_z)
-    ppl.factor(jnp.sum(jnp.where(died, log_hazard, 0.0) + survival), name="time")
+    ppl.factor(jnp.where(died, log_hazard, 0.0) + survival, name="time")
 
 
 def weibull_survival_density(v, x, time, died):
@@ -33,31 +33,29 @@ def weibull_survival_data(rng):
     return (x, np.minimum(time, 2.0), time < 2.0), {}
 
 
-def missing_data(key, present, missing):
-    """A covariate of which some entries are missing: they are latent."""
+def missing_data(key, num_present=24, num_missing=6):
+    """A covariate that is missing in the last rows: there it is latent."""
     loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
     scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")
     sigma = ppl.sample(key, dist.HalfNormal(1.0), name="sigma")
-    known = ppl.sample(key, dist.Normal(loc + jnp.zeros(present.size), scale), name="x_present")
-    latent = ppl.sample(key, dist.Normal(loc + jnp.zeros(missing.size), scale), name="x_missing")
-    x = jnp.zeros(present.size + missing.size).at[present].set(known).at[missing].set(latent)
+    present = ppl.sample(key, dist.Normal(loc * jnp.ones(num_present), scale), name="x_present")
+    missing = ppl.sample(key, dist.Normal(loc * jnp.ones(num_missing), scale), name="x_missing")
+    x = jnp.concatenate([present, missing])
     return ppl.sample(key, dist.Normal(beta[0] + beta[1] * x, sigma), name="y")
 
 
-def missing_data_density(v, present, missing):
+def missing_data_density(v):
     beta, x = v["beta"], jnp.concatenate([v["x_present"], v["x_missing"]])
     prior = normal(v["loc"], 0.0, 2.0) + half_normal(v["scale"], 2.0)
     prior += normal(beta, 0.0, 2.0) + half_normal(v["sigma"], 1.0)
-    y = v["y"][jnp.concatenate([present, missing])]
-    return prior + normal(x, v["loc"], v["scale"]) + normal(y, beta[0] + beta[1] * x, v["sigma"])
+    prior += normal(x, v["loc"], v["scale"])
+    return prior + normal(v["y"], beta[0] + beta[1] * x, v["sigma"])
 
 
 def missing_data_data(rng):
-    x, missing = rng.normal(size=30), np.sort(rng.permutation(30)[:6])
-    present = np.setdiff1d(np.arange(30), missing)
-    y = 1 + 2 * x + 0.5 * rng.normal(size=30)
-    return (present, missing), {"x_present": x[present], "y": y}
+    x = rng.normal(size=30)
+    return (), {"x_present": x[:24], "y": 1 + 2 * x + 0.5 * rng.normal(size=30)}
 
 
 def measurement_error(key, error_sd):

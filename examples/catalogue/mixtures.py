@@ -40,7 +40,7 @@ def mixture_of_regressions(key, x, y):
     lines = dist.Normal(alpha + beta * x[:, None], sigma)
     log_weights = jnp.log(jnp.stack([weight, 1 - weight]))
     log_probs = logsumexp(log_weights + lines.log_prob(y[:, None]), axis=1)
-    ppl.factor(log_probs.sum(), name="y")
+    ppl.factor(log_probs, name="y")
 
 
 def mixture_of_regressions_density(v, x, y):
@@ -65,14 +65,14 @@ def zero_inflated_poisson(key, x, y):
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
     log_prob = jnp.log1p(-psi) + dist.Poisson(log_rate=x @ beta).log_prob(y)
     log_prob = jnp.where(y == 0, jnp.logaddexp(jnp.log(psi), log_prob), log_prob)
-    ppl.factor(log_prob.sum(), name="y")
+    ppl.factor(log_prob, name="y")
 
 
 def zero_inflated_poisson_density(v, x, y):
     prior = beta(v["psi"], 2.0, 2.0) + normal(v["beta"], 0.0, 1.0)
     log_rate = x @ v["beta"]
     counts = jnp.log1p(-v["psi"]) + y * log_rate - jnp.exp(log_rate) - gammaln(y + 1.0)
-    zeros = jnp.log(v["psi"] + (1 - v["psi"]) * jnp.exp(-jnp.exp(log_rate)))
+    zeros = jnp.logaddexp(jnp.log(v["psi"]), jnp.log1p(-v["psi"]) - jnp.exp(log_rate))
     return prior + jnp.sum(jnp.where(y == 0, zeros, counts))
 
 
