@@ -96,7 +96,9 @@ def compare(entry: Entry, rounds: int) -> tuple[str, float, float]:
     """A row of the table, and the ratios of run and compile times."""
     values, pair = densities(entry)
     run = run_times(values, pair, rounds)
-    lower, compiled, lower_by_hand, compiled_by_hand = compile_times(values, pair, rounds // 5 + 2)
+    lower, compiled, lower_by_hand, compiled_by_hand = compile_times(
+        values, pair, max(3, rounds // 10)
+    )
     ratio = (lower + compiled) / (lower_by_hand + compiled_by_hand)
     columns = [(1e6 * t, 2) for t in run] + [(run[0] / run[1], 2)]
     for ours, theirs in ((lower, lower_by_hand), (compiled, compiled_by_hand)):

@@ -75,7 +75,7 @@ def capture_recapture(key, at_risk, seen, last_seen):
     how many of them were seen, and how many were seen for the last time.
     """
     survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
-    capture = ppl.sample(key, dist.Beta(jnp.ones(seen.size), 1.0), name="capture")
+    capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")
     never_again = [jnp.ones_like(survival)]
     for p in capture[::-1]:
         never_again.append(1 - survival + survival * (1 - p) * never_again[-1])
