@@ -10,7 +10,7 @@ from jax.random import split
 import distributions as dist
 import ppl
 from examples.catalogue.entry import Entry
-from examples.catalogue.log_probs import beta, exponential, log_normal, poisson
+from examples.catalogue.log_probs import beta, exponential, log_normal, normal, poisson
 
 
 def runge_kutta(field, state, step_size, num_steps):
@@ -38,7 +38,8 @@ LOG_RATES = np.log([0.5, 0.03, 0.8, 0.03])
 
 def lotka_volterra(key, num_years=10):
     """Hares and lynxes, counted once a year."""
-    rates = ppl.sample(key, dist.LogNormal(LOG_RATES, 0.5), name="rates")
+    z = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="z")
+    rates = ppl.deterministic(jnp.exp(LOG_RATES + 0.5 * z), name="rates")
     start = ppl.sample(key, dist.LogNormal(jnp.log(jnp.array([30.0, 5.0])), 0.5), name="start")
     sigma = ppl.sample(key, dist.LogNormal(jnp.array([-1.0, -1.0]), 1.0), name="sigma")
 
@@ -51,11 +52,13 @@ def lotka_volterra(key, num_years=10):
 
 
 def lotka_volterra_density(v):
-    prior = log_normal(v["rates"], LOG_RATES, 0.5) + log_normal(v["sigma"], -1.0, 1.0)
+    prior = normal(v["z"], 0.0, 1.0) + log_normal(v["sigma"], -1.0, 1.0)
     prior += log_normal(v["start"], jnp.log(jnp.array([30.0, 5.0])), 0.5)
 
+    rates = jnp.exp(LOG_RATES + 0.5 * v["z"])
+
     def year(state, _):
-        state = runge_kutta(lambda state: predator_prey(v["rates"], state), state, 0.2, 5)
+        state = runge_kutta(lambda state: predator_prey(rates, state), state, 0.2, 5)
         return state, state
 
     states = lax.scan(year, v["start"], length=len(v["count"]))[1]
