@@ -55,9 +55,9 @@ def test_density_and_gradient(entry, x64):
         return jax.value_and_grad(ours)(values), jax.value_and_grad(by_hand)(values)
 
     rng = np.random.default_rng(1)
-    shapes = jax.eval_shape(target.initial, jax.random.key(0))
+    avals = jax.eval_shape(target.initial, jax.random.key(0))
     for _ in range(3):
-        position = jax.tree.map(lambda x: rng.uniform(-2, 2, x.shape).astype(x.dtype), shapes)
+        position = jax.tree.map(lambda x: rng.uniform(-2, 2, x.shape).astype(x.dtype), avals)
         actual, expected = both(position)
         assert np.isfinite(expected[0])
         assert_close(actual, expected)
