@@ -1,0 +1,130 @@
+"""What do the models of the catalogue cost, to run and to compile, beside densities by hand?
+
+For each of the forty models of examples/catalogue: the log density and its gradient, as `ppl`
+derives it and as it is written by hand. Run times are those of many evaluations in one compiled
+loop. Compile times are those to trace and lower one evaluation and to compile it by XLA, of a new
+function each time. Both take turns in one process; the figures are medians over rounds and their
+ratios, the last one of all that there is to compile. The largest relative difference of values and
+gradients is printed beside them.
+
+    python benchmarks/catalogue.py [rounds] [model ...]
+"""
+
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jaxlib
+from jax.flatten_util import ravel_pytree
+from log_density import in_a_loop, seconds
+
+import ppl
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from examples.catalogue import MODELS, Entry, join
+
+RUN_MARK, COMPILE_MARK = 1.05, 1.10
+SECONDS_PER_CALL = 0.005
+Density = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def densities(entry: Entry) -> tuple[Any, tuple[Density, Density]]:
+    """Values of the latent sites; our density and the other, each with its data as arguments."""
+    args, observed = jax.tree.map(jnp.asarray, entry.data())
+    posterior = ppl.condition(entry.model, observed)
+    target = ppl.unconstrain(posterior, *args)
+    position = jax.tree.map(lambda x: 0.3 * x, target.initial(jax.random.key(3)))
+
+    def ours(values: Any, posterior: Any, *args: Any) -> Any:
+        return ppl.log_density(posterior)(values, *args)
+
+    def by_hand(values: Any, observed: Any, *args: Any) -> Any:
+        return entry.density(join(values, observed), *args)
+
+    return target.constrain(position), ((ours, (posterior, *args)), (by_hand, (observed, *args)))
+
+
+def run_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
+    """Seconds for an evaluation in a compiled loop, of both."""
+    f, data = pair[1]
+    trial = in_a_loop(f, 100)
+    seconds(lambda: trial(values, *data))
+    repeats = 1 + round(100 * SECONDS_PER_CALL / seconds(lambda: trial(values, *data)))
+    loops = [(in_a_loop(f, repeats), data) for f, data in pair]
+    calls = [lambda loop=loop, data=data: loop(values, *data) for loop, data in loops]
+    for call in calls:
+        seconds(call)
+    return medians([[seconds(call) / repeats for call in calls] for _ in range(rounds)])
+
+
+def lower_and_compile(values: Any, density: Density) -> tuple[float, float]:
+    """Seconds to trace and lower, and to compile."""
+    f, data = density
+    times = [time.perf_counter()]
+    lowered = jax.jit(jax.value_and_grad(lambda *inputs: f(*inputs))).lower(values, *data)
+    times.append(time.perf_counter())
+    lowered.compile()
+    times.append(time.perf_counter())
+    return times[1] - times[0], times[2] - times[1]
+
+
+def compile_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
+    """Seconds to lower and to compile, of both; a first round, which fills caches, is left out."""
+    times = [
+        [t for density in pair for t in lower_and_compile(values, density)]
+        for _ in range(rounds + 1)
+    ]
+    return medians(times[1:])
+
+
+def medians(rounds: list[list[float]]) -> list[float]:
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def difference(values: Any, pair: tuple[Density, Density]) -> float:
+    a, b = (ravel_pytree(jax.jit(jax.value_and_grad(f))(values, *data))[0] for f, data in pair)
+    return float(jnp.max(jnp.abs(a - b)) / (1 + jnp.max(jnp.abs(b))))
+
+
+def compare(entry: Entry, rounds: int) -> tuple[str, float, float]:
+    """A row of the table, and the ratios of run and compile times."""
+    values, pair = densities(entry)
+    run = run_times(values, pair, rounds)
+    lower, compiled, lower_by_hand, compiled_by_hand = compile_times(
+        values, pair, max(3, rounds // 10)
+    )
+    ratio = (lower + compiled) / (lower_by_hand + compiled_by_hand)
+    columns = [(1e6 * t, 2) for t in run] + [(run[0] / run[1], 2)]
+    for ours, theirs in ((lower, lower_by_hand), (compiled, compiled_by_hand)):
+        columns += [(1e3 * ours, 0), (1e3 * theirs, 0), (ours / theirs, 2)]
+    row = "".join(f"{x:8.{digits}f}" for x, digits in (*columns, (ratio, 2)))
+    return f"{row}{difference(values, pair):9.0e}", run[0] / run[1], ratio
+
+
+def main(rounds: int, names: list[str]) -> None:
+    python, device = sys.version.split()[0], jax.devices()[0].platform
+    versions = f"Python {python}, jax {jax.__version__}, jaxlib {jaxlib.__version__}"
+    print(f"{versions}, {device}, float32, {rounds} rounds")
+    heads = ("run, us", "trace and lower, ms", "XLA, ms")
+    print(f"{'':28}{''.join(f'{head:>24}' for head in heads)}    both   diff.")
+    print(f"{'':28}{3 * '     ppl by hand   ratio'}   ratio")
+    ratios = []
+    for name in names or MODELS:
+        row, *of_model = compare(MODELS[name], rounds)
+        ratios.append(of_model)
+        print(f"{name:28}{row}", flush=True)
+    slow, long = (
+        sum(ratio > mark for ratio in column)
+        for column, mark in zip(zip(*ratios, strict=True), (RUN_MARK, COMPILE_MARK), strict=True)
+    )
+    print(f"above {RUN_MARK} at run time: {slow}; above {COMPILE_MARK} to compile: {long}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 31, sys.argv[2:])

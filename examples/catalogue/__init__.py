@@ -1,0 +1,36 @@
+"""Forty models of the field, each with data and with its density written by hand.
+
+`MODELS` has them by name. Tests compare our densities with those by hand, benchmarks the times.
+
+    from examples.catalogue import MODELS
+    entry = MODELS["radon"]
+    args, observed = entry.data()
+    posterior = ppl.condition(entry.model, observed)
+"""
+
+from examples.catalogue import (
+    dynamics,
+    functions,
+    hidden_states,
+    hierarchical,
+    incomplete,
+    latent_traits,
+    mixtures,
+    regression,
+    time_series,
+)
+from examples.catalogue.entry import Entry as Entry
+from examples.catalogue.entry import join as join
+
+_AREAS = (
+    regression,
+    hierarchical,
+    mixtures,
+    time_series,
+    hidden_states,
+    functions,
+    latent_traits,
+    dynamics,
+    incomplete,
+)
+MODELS = {entry.name: entry for area in _AREAS for entry in area.ENTRIES}

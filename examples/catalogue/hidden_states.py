@@ -1,0 +1,110 @@
+"""Discrete states in time, summed over."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.special import gammaln, logsumexp
+
+import distributions as dist
+import ppl
+from examples.catalogue.entry import Entry
+from examples.catalogue.log_probs import HALF_LOG_TWO_PI, beta, dirichlet, exponential, normal
+
+
+def changepoint(key, count):
+    """Counts whose rate changes once, at a time that is summed over."""
+    early = ppl.sample(key, dist.Exponential(0.5), name="early")
+    late = ppl.sample(key, dist.Exponential(0.5), name="late")
+    size, total = jnp.arange(1, count.size), jnp.cumsum(count)[:-1]
+    log_ratios = total * jnp.log(early / late) - size * (early - late)
+    ppl.factor(dist.Poisson(late).log_prob(count), name="late_counts")
+    ppl.factor(jax.nn.logsumexp(log_ratios) - jnp.log(size.size), name="early_counts")
+
+
+def changepoint_density(v, count):
+    early, late = v["early"], v["late"]
+    size, total = jnp.arange(1, count.size), jnp.cumsum(count)
+    until = total[:-1] * jnp.log(early) - size * early
+    since = (total[-1] - total[:-1]) * jnp.log(late) - (count.size - size) * late
+    constant = gammaln(count + 1.0).sum() + jnp.log(count.size - 1.0)
+    prior = exponential(early, 0.5) + exponential(late, 0.5)
+    return prior + logsumexp(until + since) - constant
+
+
+def changepoint_data(rng):
+    return (np.concatenate([rng.poisson(3.0, 20), rng.poisson(1.0, 20)]),), {}
+
+
+def hidden_markov_model(key, y):
+    """Three states with known means, by the forward algorithm (Rabiner 1989)."""
+    transition = ppl.sample(key, dist.Dirichlet(jnp.ones((3, 3))), name="transition")
+    mu = ppl.sample(key, dist.Normal(jnp.array([-2.0, 0.0, 2.0]), 1.0), name="mu")
+    log_transition = jnp.log(transition)
+    log_probs = dist.Normal(mu, 1.0).log_prob(y[:, None])
+
+    def step(log_alpha, log_prob):
+        arrived = jax.nn.logsumexp(log_alpha[:, None] + log_transition, axis=0)
+        return arrived + log_prob, None
+
+    log_alpha, _ = lax.scan(step, log_probs[0] - jnp.log(3.0), log_probs[1:])
+    ppl.factor(jax.nn.logsumexp(log_alpha), name="y")
+
+
+def hidden_markov_model_density(v, y):
+    prior = dirichlet(v["transition"], 1.0) + normal(v["mu"], jnp.array([-2.0, 0.0, 2.0]), 1.0)
+    log_transition = jnp.log(v["transition"])
+    log_probs = -0.5 * (y[:, None] - v["mu"]) ** 2
+
+    def step(log_alpha, log_prob):
+        return logsumexp(log_alpha[:, None] + log_transition, axis=0) + log_prob, None
+
+    log_alpha, _ = lax.scan(step, log_probs[0], log_probs[1:])
+    return prior + logsumexp(log_alpha) - jnp.log(3.0) - y.size * HALF_LOG_TWO_PI
+
+
+def hidden_markov_model_data(rng):
+    states = np.repeat(rng.integers(3, size=10), 4)
+    return (2.0 * states - 2 + rng.normal(size=40),), {}
+
+
+def capture_recapture(key, at_risk, seen, last_seen):
+    """Survival of marked animals, seen or not on each occasion (Cormack 1964).
+
+    When an animal died is summed over. By occasion: how many animals are known to have been alive,
+    how many of them were seen, and how many were seen for the last time.
+    """
+    survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
+    capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")
+    never_again = [jnp.ones_like(survival)]
+    for p in capture[::-1]:
+        never_again.append(1 - survival + survival * (1 - p) * never_again[-1])
+    log_probs = seen * jnp.log(capture) + (at_risk - seen) * jnp.log1p(-capture)
+    ppl.factor(at_risk * jnp.log(survival) + log_probs, name="seen")
+    ppl.factor(last_seen * jnp.log(jnp.stack(never_again[::-1])), name="last_seen")
+
+
+def capture_recapture_density(v, at_risk, seen, last_seen):
+    survival, capture = v["survival"], v["capture"]
+    total = jnp.sum(at_risk) * jnp.log(survival) + jnp.sum(seen * jnp.log(capture))
+    total += jnp.sum((at_risk - seen) * jnp.log1p(-capture))
+    never_again = 1.0
+    for i in reversed(range(seen.size)):
+        never_again = 1 - survival * (1 - (1 - capture[i]) * never_again)
+        total += last_seen[i] * jnp.log(never_again)
+    return beta(survival, 2.0, 2.0) + total
+
+
+def capture_recapture_data(rng):
+    alive = np.cumprod(np.c_[np.ones(30), rng.random((30, 5)) < 0.8], axis=1)
+    captured = (alive > 0) & (rng.random((30, 6)) < 0.5)
+    last = np.max(np.arange(6) * captured, axis=1)
+    at_risk = (last[:, None] >= np.arange(1, 6)).sum(axis=0)
+    return (at_risk, captured[:, 1:].sum(axis=0), np.bincount(last, minlength=6)), {}
+
+
+ENTRIES = [
+    Entry(changepoint, changepoint_density, changepoint_data),
+    Entry(hidden_markov_model, hidden_markov_model_density, hidden_markov_model_data),
+    Entry(capture_recapture, capture_recapture_density, capture_recapture_data),
+]

@@ -1,0 +1,80 @@
+"""The catalogue of models: densities and gradients equal those written by hand, to 1e-10."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ppl
+from examples.catalogue import MODELS, join
+from tests.language.checks import assert_close, assert_equal, shapes
+
+EVERY_MODEL = pytest.mark.parametrize("entry", MODELS.values(), ids=MODELS)
+OURS = {"dist", "distributions", "inference", "ppl", "tfd", "tfp"}
+
+
+def names_in(code: types.CodeType) -> set[str]:
+    inner = (names_in(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return set(code.co_names).union(*inner)
+
+
+def arrays(entry):
+    return jax.tree.map(jnp.asarray, entry.data())
+
+
+def test_there_are_forty_models():
+    assert len(MODELS) == 40
+    assert len({entry.model for entry in MODELS.values()}) == 40
+    assert len({entry.density for entry in MODELS.values()}) == 40
+
+
+@EVERY_MODEL
+def test_data_are_the_same_every_time(entry):
+    assert_equal(entry.data(), entry.data())
+
+
+@EVERY_MODEL
+def test_density_by_hand_is_independent_of_the_library(entry):
+    assert names_in(entry.model.__code__) & OURS
+    assert not names_in(entry.density.__code__) & OURS
+
+
+@EVERY_MODEL
+def test_density_and_gradient(entry, x64):
+    args, observed = arrays(entry)
+    posterior = ppl.condition(entry.model, observed)
+    target = ppl.unconstrain(posterior, *args)
+
+    @jax.jit
+    def both(position):
+        values = target.constrain(position)
+        by_hand = lambda values: entry.density(join(values, observed), *args)  # noqa: E731
+        ours = lambda values: ppl.log_density(posterior)(values, *args)  # noqa: E731
+        return jax.value_and_grad(ours)(values), jax.value_and_grad(by_hand)(values)
+
+    rng = np.random.default_rng(1)
+    avals = jax.eval_shape(target.initial, jax.random.key(0))
+    for _ in range(3):
+        position = jax.tree.map(lambda x: rng.uniform(-2, 2, x.shape).astype(x.dtype), avals)
+        actual, expected = both(position)
+        assert np.isfinite(expected[0])
+        assert_close(actual, expected)
+
+
+@EVERY_MODEL
+def test_simulate_gives_every_site(entry, x64):
+    args, observed = arrays(entry)
+    target = ppl.unconstrain(ppl.condition(entry.model, observed), *args)
+    values = jax.eval_shape(lambda key: target.constrain(target.initial(key)), jax.random.key(0))
+    drawn = jax.eval_shape(ppl.simulate(entry.model), jax.random.key(0), *args)
+    assert shapes(drawn) == shapes(join(values, observed))
+
+
+@pytest.mark.slow
+@EVERY_MODEL
+def test_simulated_data_have_a_density(entry):
+    args, _ = arrays(entry)
+    drawn = jax.jit(ppl.simulate(entry.model))(jax.random.key(1), *args)
+    assert np.isfinite(jax.jit(entry.density)(drawn, *args))
