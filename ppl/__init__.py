@@ -6,6 +6,8 @@ from ppl._density import log_density as log_density
 from ppl._density import log_probs as log_probs
 from ppl._deterministic import deterministic as deterministic
 from ppl._factor import factor as factor
+from ppl._graph import Graph as Graph
+from ppl._graph import graph as graph
 from ppl._intervene import intervene as intervene
 from ppl._predict import Predict as Predict
 from ppl._predict import predict as predict
@@ -33,6 +35,7 @@ from ppl.harvest import sow_cond as sow_cond
 
 __all__ = [
     "Circular",
+    "Graph",
     "NonCentred",
     "PartiallyCentred",
     "Predict",
@@ -47,6 +50,7 @@ __all__ = [
     "condition",
     "deterministic",
     "factor",
+    "graph",
     "intervene",
     "log_density",
     "log_probs",
