@@ -6,6 +6,8 @@ from ppl._density import log_density as log_density
 from ppl._density import log_probs as log_probs
 from ppl._deterministic import deterministic as deterministic
 from ppl._factor import factor as factor
+from ppl._graph import Graph as Graph
+from ppl._graph import graph as graph
 from ppl._intervene import intervene as intervene
 from ppl._missing import ignore as ignore
 from ppl._missing import impute as impute
@@ -35,6 +37,7 @@ from ppl.harvest import sow_cond as sow_cond
 
 __all__ = [
     "Circular",
+    "Graph",
     "NonCentred",
     "PartiallyCentred",
     "Predict",
@@ -49,21 +52,4 @@ __all__ = [
     "condition",
     "deterministic",
     "factor",
-    "ignore",
-    "impute",
-    "intervene",
-    "log_density",
-    "log_probs",
-    "nest",
-    "plant",
-    "predict",
-    "reap",
-    "reparam",
-    "sample",
-    "scale",
-    "simulate",
-    "sow",
-    "sow_cond",
-    "trace",
-    "unconstrain",
-]
+    "graph",

@@ -13,6 +13,7 @@ from ppl import distribution
 from ppl._kinds import DETERMINISTIC, RANDOM, kind_of
 from ppl._model import Model, Run, SiteAction, at_site, log_prob, trace_model
 from ppl._sample import check_key
+from ppl._table import table
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site
@@ -71,13 +72,7 @@ class Trace:
         rows = [_row(path, site) for path, site in _flat(self.sites)]
         rows.append(("in all", "", "", "", "", _number(self.log_density)))
         rows.insert(0, ("site", "kind", "value", "distribution", "support", "log prob"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        pad = [str.ljust] * 5 + [str.rjust]
-        lines = [
-            "  ".join(fn(cell, width) for fn, cell, width in zip(pad, row, widths, strict=True))
-            for row in rows
-        ]
-        return "\n".join(line.rstrip() for line in lines)
+        return table(rows, right=(5,))
 
 
 def _flat(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:

@@ -358,6 +358,11 @@ def _expanded(eqn: jex.JaxprEqn) -> Jaxpr:
     return _expansions[primitive]
 
 
+def is_ref(aval: Any) -> bool:
+    """Whether it is a mutable array, whose class has no public name."""
+    return hasattr(aval, "inner_aval")
+
+
 def is_float0(value: Any) -> bool:
     """Whether it is a tangent or cotangent of an integer."""
     return getattr(value, "dtype", None) == jax.dtypes.float0
