@@ -65,5 +65,7 @@ def _run_conditioned(
 ) -> Any:
     program = trace_model(model, key, args, kwargs)
     run = Run(model, program, Observe())
-    outs, _ = run.run(run.fit(data, "condition", complete=False))
+    plants = run.fit(data, "condition", complete=False)
+    run.check_keys(plants)  # Later nothing tells how the observed sites were drawn.
+    outs, _ = run.run(plants)
     return program.unflatten(outs)

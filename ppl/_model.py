@@ -1,13 +1,14 @@
 """Models: functions of a random key, traced and run under an action at their random sites."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._keys import check_keys
 from ppl._lift import lift
 from ppl._sample import LATENT, OBSERVED, TAG
 from ppl.harvest._interpreter import Action, Operands
@@ -150,7 +151,10 @@ class Run(Harvester):
         return entries
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
-        """The records, which must not depend on the model's key beyond its draws."""
+        """The records: those of a density, so every draw must have randomness of its own.
+
+        They must not depend on the model's key beyond its draws.
+        """
         if self.reads(0, plants):
             raise ValueError(
                 f"{self.name}: its density depends on its random key elsewhere than in "
@@ -159,4 +163,9 @@ class Run(Harvester):
                 "ppl.sample, or "
                 "pass it as an argument."
             )
+        self.check_keys()
         return self.run(plants, live_outs=False)[1]
+
+    def check_keys(self, among: Collection[Path] | None = None) -> None:
+        """An error if draws, one of them at a site `among` these, would share all randomness."""
+        check_keys(self.name, self._program, self._survey, among)
