@@ -111,6 +111,7 @@ def _run_conditioned(
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fitted(whole, "condition")
+    run.check_keys(plants)  # Later nothing tells how the observed sites were drawn.
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing

@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._keys import check_keys
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
 from ppl._lift import lift
 from ppl.harvest._interpreter import Action, Operands
@@ -245,11 +246,19 @@ class Run(Harvester):
         return Survey(is_stripped, lambda _: False, RULES)(self._program.jaxpr)
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
-        """The records, which must not depend on the model's key beyond its draws."""
+        """The records: those of a density, so every draw must have randomness of its own.
+
+        They must not depend on the model's key beyond its draws.
+        """
         if self.reads(0, plants):
             raise ValueError(
                 f"{self.name}: its density depends on its random key elsewhere than in "
                 "ppl.sample (or a latent site is blocked), so it is no function of the values of "
                 "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
             )
+        self.check_keys()
         return self.run(plants, live_outs=False)[1]
+
+    def check_keys(self, among: Collection[Path] | None = None) -> None:
+        """An error if draws, one of them at a site `among` these, would share all randomness."""
+        check_keys(self.name, self._program, self._survey, among)

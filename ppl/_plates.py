@@ -1,4 +1,4 @@
-"""Plates: the `vmap` axes, loops and shards that sites stand under, and which of them they share."""
+"""Plates: the `vmap` axes, loops and shards that sites stand under, and which they share."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping

@@ -290,6 +290,22 @@ def shard_specs(eqn: jex.JaxprEqn) -> tuple[Sequence[Any], Sequence[Any]]:
     return eqn.params["in_specs"], eqn.params["out_specs"]
 
 
+def axes_in(spec: PartitionSpec) -> set[Any]:
+    """The mesh axes that an operand is split over."""
+    parts = (part if isinstance(part, tuple) else (part,) for part in spec)
+    return {axis for part in parts for axis in part if axis is not None}
+
+
+def names_axes(eqn: jex.JaxprEqn) -> bool:
+    """Whether what an equation gives may differ between shards even if its operands do not."""
+    return "axis_name" in eqn.params or "axes" in eqn.params
+
+
+def is_varying_cast(eqn: jex.JaxprEqn) -> bool:
+    """Whether an equation only tells JAX to take values as different between shards."""
+    return eqn.primitive.name in ("pvary", "pcast")
+
+
 def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
     """What `jax.shard_map` must be given to make the same call again."""
     params = eqn.params

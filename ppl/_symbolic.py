@@ -1,0 +1,214 @@
+"""A program evaluated without numbers, the first iterations of each loop: who draws with what."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from jax.extend import core as jex
+
+from ppl._draw import Draw, draw_p
+from ppl._kinds import LATENT, kind_of
+from ppl._terms import Term, Terms
+from ppl.harvest import _jax
+from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._program import Program
+from ppl.harvest._sow import Site, sow_p
+from ppl.harvest._survey import Survey
+from ppl.harvest.rules import RULES
+from ppl.harvest.rules._call import Call
+from ppl.harvest.rules.custom import Custom
+
+LOOKED_AT = 3  # Of the iterations, elements or shards of each loop: two keys may take turns.
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run is: in which iterations, elements and shards, and in which branches."""
+
+    steps: tuple[tuple[str, int], ...] = ()
+    branches: tuple[tuple[Term, int], ...] = ()
+    shards: tuple[tuple[Hashable, int], ...] = ()
+    is_real: bool = True  # Otherwise it is in a loop as a whole, in no iteration.
+
+    def step(self, loop: str, i: int) -> "Place":
+        """In the `i`-th iteration of a loop, element of a `vmap` or shard."""
+        return Place((*self.steps, (loop, i)), self.branches, self.shards, self.is_real)
+
+    def branch(self, index: Term, i: int) -> "Place":
+        """In the `i`-th branch of a cond."""
+        return dataclasses.replace(self, branches=(*self.branches, (index, i)))
+
+    def shard(self, at: dict[Any, int]) -> "Place":
+        """In one shard of a shard_map."""
+        steps = (*self.steps, *(("shard_map", i) for i in at.values()))
+        return dataclasses.replace(self, steps=steps, shards=(*self.shards, *at.items()))
+
+    def excludes(self, other: "Place") -> bool:
+        """Whether the two are different branches of one condition."""
+        pairs = itertools.product(self.branches, other.branches)
+        return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
+
+
+Visit = Callable[[Site, Draw, Term, Place], None]
+
+
+class _KeyOnly:
+    """Of a draw, only the key is read."""
+
+    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The operands that the audit depends on."""
+        return (True, *[False] * (len(eqn.invars) - 1))
+
+
+class Symbolic:
+    """Evaluates the keys of a program as terms, and calls `visit` at each latent site."""
+
+    def __init__(self, program: Program, survey: Survey, visit: Visit):
+        self._program = program
+        self._visit = visit
+        self._drawn: dict[Term, tuple[Draw, Term]] = {}
+        self.terms = Terms()
+        rules = {**RULES, draw_p.name: _KeyOnly()}
+        self._liveness = Liveness(survey, rules, _reads, _opens, frozenset())
+
+    def run(self) -> None:
+        """Visit all sites."""
+        inputs = [self.terms.of("input", i) for i in range(len(self._program.inputs))]
+        self._walk(self._program.jaxpr, inputs, [False] * len(self._program.out_avals), Place())
+
+    def _walk(
+        self, jaxpr: Any, args: Sequence[Any], live_outs: Sequence[bool], place: Place
+    ) -> list[Any]:
+        """The results of a jaxpr; what is not needed is None, among `args` and results."""
+        inner, consts = _jax.raw(jaxpr)
+        given = [*(self.terms.of("constant", id(c)) for c in consts), *args]
+        env = dict(zip([*inner.constvars, *inner.invars], given, strict=True))
+
+        def read(atom: Any, needed: bool) -> Any:
+            if not needed:
+                return None
+            return self.terms.literal(atom) if isinstance(atom, jex.Literal) else env[atom]
+
+        equations = self._liveness.equations(jaxpr, live_outs)
+        for eqn, needs in zip(inner.eqns, equations, strict=True):
+            if needs is not None:
+                operands = [read(v, needed) for v, needed in zip(eqn.invars, needs[0], strict=True)]
+                outs = self._equation(eqn, operands, needs, place)
+                env.update(zip(eqn.outvars, outs, strict=True))
+        return [read(v, live) for v, live in zip(inner.outvars, live_outs, strict=True)]
+
+    def _equation(
+        self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
+    ) -> Sequence[Any]:
+        if eqn.primitive is draw_p:
+            return self._draw(eqn, operands)
+        if eqn.primitive is sow_p:
+            return self._sow(eqn.params["site"], operands, place)
+        if eqn.primitive.name == "scan":
+            return self._scan(eqn, operands, needs, place)
+        if eqn.primitive.name == "cond":
+            return self._cond(eqn, operands, needs[1], place)
+        if eqn.primitive.name == "shard_map":
+            return self._shard_map(eqn, operands, needs[1], place)
+        if call := _call(eqn):
+            body, indices = call
+            return self._walk(body, [operands[i] for i in indices], needs[1], place)
+        context = place.shards if _jax.names_axes(eqn) else ()
+        return self.terms.results(eqn, operands, context)
+
+    def _draw(self, eqn: Any, operands: list[Any]) -> Sequence[Term]:
+        values = [self.terms.fresh() for _ in eqn.outvars]
+        self._drawn |= dict.fromkeys(values, (eqn.params["draw"], operands[0]))
+        return values
+
+    def _sow(self, site: Site, operands: list[Any], place: Place) -> Sequence[Term]:
+        values = operands[: site.num_values]
+        if place.is_real and _is_latent(site) and values and values[0] in self._drawn:
+            self._visit(site, *self._drawn[values[0]], place)
+        return [self.terms.fresh() if x is None else x for x in values]
+
+    def _scan(
+        self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
+    ) -> Sequence[Any]:
+        (reads, live_outs), body = needs, eqn.params["jaxpr"]
+        num_consts, num_carry = _jax.scan_sizes(eqn)
+        first = num_consts + num_carry
+        live_body = (*reads[num_consts:first], *live_outs[num_carry:])
+        consts, carry, xs = operands[:num_consts], operands[num_consts:first], operands[first:]
+        length = eqn.params["length"]
+        for i in range(min(length, LOOKED_AT) if place.is_real and _jax.has_sow(eqn) else 0):
+            row = length - 1 - i if eqn.params["reverse"] else i
+            rows = [None if x is None else self.terms.element(x, row) for x in xs]
+            outs = self._walk(body, [*consts, *carry, *rows], live_body, place.step("scan", i))
+            carry = outs[:num_carry]
+        if not any(live_outs):
+            return [None] * len(live_outs)
+        return self._after_scan(eqn, operands, live_body, place)
+
+    def _after_scan(
+        self, eqn: Any, operands: list[Any], live_body: Mask, place: Place
+    ) -> list[Term]:
+        """The results of a loop: its body, as a function, and its operands determine them."""
+        num_consts, num_carry = _jax.scan_sizes(eqn)
+        symbols = [self.terms.of("symbol", i) for i in range(len(operands))]
+        whole = dataclasses.replace(place, is_real=False)
+        outs = self._walk(eqn.params["jaxpr"], symbols, live_body, whole)
+        length, reverse = eqn.params["length"], eqn.params["reverse"]
+        loop = self.terms.of("scan", length, reverse, tuple(outs), tuple(operands))
+        results = [self.terms.of("result", loop, i) for i in range(len(outs))]
+        for i in range(num_consts, num_consts + num_carry):
+            if outs[i - num_consts] == symbols[i]:  # The body passes it on as it came.
+                results[i - num_consts] = operands[i]
+        return results
+
+    def _cond(self, eqn: Any, operands: list[Any], live_outs: Mask, place: Place) -> list[Any]:
+        index, *inputs = operands
+        branches = [
+            self._walk(branch, inputs, live_outs, place.branch(index, i))
+            for i, branch in enumerate(eqn.params["branches"])
+        ]
+        return [
+            outs[0] if len(set(outs)) == 1 else self.terms.of("cond", index, *outs)
+            for outs in zip(*branches, strict=True)
+        ]
+
+    def _shard_map(
+        self, eqn: Any, operands: list[Any], live_outs: Mask, place: Place
+    ) -> Sequence[Any]:
+        axes, (specs, _) = _jax.shards(eqn), _jax.shard_specs(eqn)
+        if place.is_real and _jax.has_sow(eqn):
+            for at in itertools.product(*(range(min(n, LOOKED_AT)) for n in axes.values())):
+                shard = dict(zip(axes, at, strict=True))
+                blocks = [self._block(x, s, shard) for x, s in zip(operands, specs, strict=True)]
+                self._walk(eqn.params["jaxpr"], blocks, live_outs, place.shard(shard))
+        return self.terms.results(eqn, operands, place.shards)
+
+    def _block(self, array: Any, spec: Any, shard: dict[Any, int]) -> Any:
+        """What a shard has of an operand, which may be split over axes of the mesh."""
+        at = tuple((axis, i) for axis, i in shard.items() if axis in _jax.axes_in(spec))
+        return array if array is None or not at else self.terms.of("block", array, spec, at)
+
+
+def _is_latent(site: Site) -> bool:
+    return kind_of(site) == LATENT
+
+
+def _opens(eqn: Any) -> bool:
+    return eqn.primitive is draw_p or _jax.has_sow(eqn)
+
+
+def _reads(eqn: Any) -> Mask:
+    site = eqn.params["site"]
+    rest = len(eqn.invars) - site.num_values
+    return (*[_is_latent(site)] * site.num_values, *[False] * rest)
+
+
+def _call(eqn: Any) -> tuple[Any, Sequence[int]] | None:
+    """The body of a call, and which operands it takes."""
+    rule = RULES.get(eqn.primitive.name)
+    if isinstance(rule, Call):
+        return eqn.params[rule.body], range(len(eqn.invars))
+    if isinstance(rule, Custom) and (_jax.has_sow(eqn) or not _jax.is_opaque(eqn)):
+        return _jax.custom_body(eqn)
+    return None
