@@ -169,18 +169,17 @@ def _sow(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
         Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes))
         for i, extra in enumerate(extras)
     ]
-    if (
-        kind_of(site) != LATENT
-    ):  # A latent value is a draw; of the others it is the value that counts.
+    if kind_of(site) != LATENT:  # Of a draw, the distribution counts; of the others, the value.
         parts.append(Part(_union(values), (True,) * len(site.axes)))
     outs = (Flow(frozenset([site.path]), (site.path, i)) for i in range(site.num_values))
     return Summary(tuple(outs), {site.path: Sown(site, _families(eqn), tuple(parts))})
 
 
 def _families(eqn: Any) -> tuple[str, ...]:
-    site, found = eqn.params["site"], []
+    site = eqn.params["site"]
     if site.tag != RANDOM:
         return ()
+    found = []
 
     def look(*leaves: Any) -> tuple[()]:
         found.append(distribution.name_of(jax.tree.unflatten(site.extra_tree, leaves)))

@@ -215,9 +215,5 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
 def _mask(site: Site) -> Mask | None:
     """Which entries of a latent site are missing, if the others are data."""
-    d = jax.tree.unflatten(site.extra_tree, [None] * site.extra_tree.num_leaves)
-    while isinstance(d, distribution.Wrapper):
-        if isinstance(d, Imputed):
-            return d.mask
-        d = d.base
-    return None
+    masks = (metadata for kind, metadata in _jax.nodes(site.extra_tree) if kind is Imputed)
+    return next((mask for (mask,) in masks), None)

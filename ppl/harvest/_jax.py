@@ -6,7 +6,7 @@ registration tables.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -372,6 +372,14 @@ def _expanded(eqn: jex.JaxprEqn) -> Jaxpr:
 
         _expansions[primitive] = jax.make_jaxpr(expand)(*(v.aval for v in eqn.invars))
     return _expansions[primitive]
+
+
+def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
+    """The nodes of a tree of the structure `tree`, as (type, metadata); leaves are no nodes."""
+    if data := tree.node_data():
+        yield data
+    for child in tree.children():
+        yield from nodes(child)
 
 
 def is_ref(aval: Any) -> bool:

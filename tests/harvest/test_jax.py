@@ -5,6 +5,7 @@ A failure here says what has changed in JAX, before anything built on it fails i
 
 # ruff: noqa: E501
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -259,3 +260,21 @@ def test_a_sow_in_an_exported_and_in_a_compiled_function() -> None:
     f = jax.jit(lambda x: put(x) + 1)
     assert_same(f.lower(X).compile()(X), 2.0)
     assert_same(jax.eval_shape(reap(f, tag=TAG), X)["y"].shape, ())
+
+
+def test_nodes_of_a_structure_are_known_without_its_leaves():
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Pair:
+        x: Any
+        name: Any = dataclasses.field(metadata={"static": True})
+
+    nodes = list(_jax.nodes(jax.tree.structure({"a": Pair(1.0, "b"), "c": 2.0})))
+    assert nodes == [(dict, ["a", "c"]), (Pair, ("b",))]
+
+
+def test_mutable_arrays_are_told_from_others():
+    refs = []
+    jax.make_jaxpr(lambda x: refs.append(jax.new_ref(x)))(X)
+    assert _jax.is_ref(jax.typeof(refs[0]))
+    assert not _jax.is_ref(jax.typeof(X))

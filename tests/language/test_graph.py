@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """graph: edges known by hand, and edges against what changes when a value does."""
 
 import dataclasses
@@ -343,9 +344,10 @@ def test_each_jaxpr_is_read_once():
     """2**50 calls of functions that each call the next one twice."""
 
     def model(key):
+        twice = lambda f: jax.jit(lambda x: f(x) + f(x))  # noqa: E731
         f = jnp.sin
         for _ in range(50):
-            f = (lambda f: jax.jit(lambda x: f(x) + f(x)))(f)
+            f = twice(f)
         return draw(key, f(draw(key, 0.0, "a")), "b")
 
     assert ppl.graph(model)().edges == (("a", "b"),)
@@ -438,7 +440,9 @@ class Program:
 
     def _cond(self, key, name, a, b, c, w):
         site = lambda x: self._site(key, name, x, c, c, w)  # noqa: E731
-        branches = (lambda: site(b), lambda: site(2.0)) if w[2] > 1 else (lambda: b, lambda: c)
+        branches = (lambda: site(b), lambda: site(2.0))
+        if w[2] <= 1:
+            branches = (lambda: b, lambda: w[1] * c)
         return lax.cond(jnp.sin(3 * a) > 0, *branches) * (1.0 if w[3] > 1 else c)
 
     def _while(self, key, name, a, b, c, w):
