@@ -21,12 +21,13 @@ standard_error = jnp.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
 def eight_schools(key, standard_error):
     mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
     tau = ppl.sample(key, dist.HalfCauchy(0.0, 5.0), name="tau")
-    z = ppl.sample(key, dist.Normal(jnp.zeros(8), 1.0), name="z")
-    return ppl.sample(key, dist.Normal(mu + tau * z, standard_error), name="effect")
+    theta = ppl.sample(key, dist.Normal(jnp.full(8, mu), tau), name="theta")
+    return ppl.sample(key, dist.Normal(theta, standard_error), name="effect")
 
 
 def main() -> None:
     posterior = ppl.condition(eight_schools, {"effect": effect})
+    posterior = ppl.reparam(posterior, {"theta": ppl.NonCentred()})
     result = inference.mcmc(
         jax.random.key(0), posterior, standard_error, target_acceptance_rate=0.95
     )

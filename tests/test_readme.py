@@ -22,7 +22,7 @@ def test_code_runs(capsys):
     for block in blocks("python"):
         exec(block, namespace)
     printed = capsys.readouterr().out
-    assert all(site in printed for site in ("mu", "tau", "z[7]"))
+    assert all(site in printed for site in ("mu", "tau", "theta[7]"))
 
 
 def test_commands_are_targets_of_make():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -265,6 +266,32 @@ def _():
     ppl.log_density(noisy)({"x": 1.0})
 
 
+@mistake("One key for all elements of a vmap", "'x'", "the same draw", "jax.random.split(key, n)")
+def _():
+    def alike(key, locs):
+        one = lambda loc: ppl.sample(key, dist.Normal(loc, 1.0), name="x")  # noqa: E731
+        return jax.vmap(one)(locs)
+
+    ppl.log_density(alike)({"x": X}, X)
+
+
+@mistake("One key for all steps of a scan", "'x'", "the same draw", "scan over the keys")
+def _():
+    def steps(key):
+        step = lambda x, _: (ppl.sample(key, dist.Normal(x, 1.0), name="x"),) * 2  # noqa: E731
+        return lax.scan(step, 0.0, length=3)
+
+    ppl.log_density(steps)({"x": X})
+
+
+@mistake("One key for two submodels", "'a/n'", "'b/n'", "the same draw", "Split the key")
+def _():
+    def two(key):
+        return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
+
+    ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})(KEY)
+
+
 @mistake("Data for a site that has some", "'y'", "'line'", "observed already")
 def _():
     ppl.condition(ppl.condition(line, {"y": X}), {"y": X})(KEY, X)
@@ -306,14 +333,16 @@ def _():
     ppl.factor(jnp.array(True), name="order")
 
 
-def main() -> None:
-    """Prints what is written, and what it says."""
-    print("# What goes wrong, and what the error says\n")
+def page() -> str:
+    """What is written, and what it says."""
+    text = "# What goes wrong, and what the error says\n"
     for row in MISTAKES:
         lines = inspect.getsource(row.run).splitlines()[2:]
         code = textwrap.dedent("\n".join(lines)).replace("  # noqa: E731", "")
-        print(f"## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n")
+        code = re.sub(r"(\n    .*\n)\n(?=\S)", r"\1\n\n", code)
+        text += f"\n## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n"
+    return text
 
 
 if __name__ == "__main__":
-    main()
+    print(page(), end="")
