@@ -1,4 +1,4 @@
-"""checkpoint around sites: the same density and gradient in less memory, as much less as by hand."""
+"""checkpoint around sites: the density stays, and memory falls as it does by hand."""
 
 from typing import Any
 

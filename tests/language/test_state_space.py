@@ -1,7 +1,7 @@
 """The linear Gaussian state-space model by scan, against the Kalman filter, which is exact.
 
-Everything is Gaussian, so the density of the states and data has one quadratic form: its maximum and
-Hessian give the evidence, the smoothed means and covariances without error.
+Everything is Gaussian, so the density of the states is a quadratic form: its maximum and Hessian
+give the evidence and the smoothed states without error.
 """
 
 import math
@@ -58,9 +58,8 @@ def by_scan(key: Any, s: System, scale: Any) -> Any:
     def step(x: Any, key: Any) -> Any:
         d = dist.MultivariateNormal(s.C @ x, covariance=s.R)
         ppl.sample(key, d, name="y")
-        first, second = split(key)
         d = dist.MultivariateNormal(s.A @ x, covariance=scale * s.Q)
-        return ppl.sample(second, d, name="x"), None
+        return ppl.sample(key, d, name="x"), None
 
     first, rest = split(key)
     start = ppl.sample(first, dist.MultivariateNormal(s.m, covariance=s.P), name="start")
@@ -152,7 +151,7 @@ def evidence(y: Any, s: System, scale: Any) -> Any:
 
 
 def test_evidence_and_last_state_are_those_of_the_kalman_filter(system):
-    """So is the derivative of the evidence by the scale, through a Hessian and through the filter."""
+    """So is the derivative by the scale, through a Hessian and through the filter."""
     derived = lambda f: jax.jit(jax.value_and_grad(f, 2, has_aux=True))(*system)  # noqa: E731
     with_rest = lambda f: lambda *args: (f(*args)[0], f(*args)[1:])  # noqa: E731
     exact = derived(with_rest(kalman))
