@@ -47,7 +47,7 @@ def next_year(log_sizes, rates):
         max_steps=4,
         adjoint=diffrax.RecursiveCheckpointAdjoint(checkpoints=4),
     )
-    return solution.ys[0]
+    return solution.ys[0]  # pyright: ignore[reportOptionalSubscript]
 
 
 def predator_prey(key, num_years):

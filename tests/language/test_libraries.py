@@ -1,7 +1,5 @@
 """Networks of equinox and flax, and solvers of diffrax, as parts of models: exact densities."""
 
-# ruff: noqa: E501
-
 from typing import Any
 
 import diffrax
@@ -44,8 +42,8 @@ def with_nnx() -> Any:
     dense = lambda n, m: nnx.Linear(n, m, rngs=nnx.Rngs(0))  # noqa: E731
     graph, params = nnx.split(nnx.Sequential(dense(2, 3), jnp.tanh, dense(3, 1)))
     apply = lambda p, x: nnx.merge(graph, p)(x)  # noqa: E731
-    layers = lambda p: [(p["layers"][i]["kernel"][...], p["layers"][i]["bias"][...]) for i in (0, 2)]  # noqa: E731
-    return params, apply, layers
+    layer = lambda d: (d["kernel"][...], d["bias"][...])  # noqa: E731
+    return params, apply, lambda p: [layer(p["layers"][i]) for i in (0, 2)]
 
 
 def standard(x: Any) -> dist.Normal:
@@ -115,7 +113,9 @@ def test_bayesian_network(library, form, values_of, x64):
         log_det = target.log_density(position) - ppl.log_density(posterior)(values, x)
         return ppl.log_density(posterior)(again, x), (values, again, log_det)
 
-    (value, (values, again, log_det)), gradient = jax.value_and_grad(ours, (0, 1), has_aux=True)(params, 0.7)
+    (value, (values, again, log_det)), gradient = jax.value_and_grad(ours, (0, 1), has_aux=True)(
+        params, 0.7
+    )
     expected = jax.value_and_grad(density_by_hand, (0, 1))(params, 0.7, layers, x, y)
     assert_close((value, gradient), expected)
     assert_close(again, values)
@@ -164,7 +164,9 @@ def growth(key: Any, adjoint: Any) -> Any:
         capacity = ppl.sample(key, dist.LogNormal(1.0, 0.5), name="capacity")
 
         def step(y: Any, key: Any) -> Any:
-            y = ppl.sample(key, dist.LogNormal(jnp.log(solve(y, (rate, capacity), adjoint)), 0.1), name="y")
+            y = ppl.sample(
+                key, dist.LogNormal(jnp.log(solve(y, (rate, capacity), adjoint)), 0.1), name="y"
+            )
             return y, None
 
         return lax.scan(step, 0.5 * jnp.ones_like(rate), split(key, 2))[0]
@@ -172,8 +174,11 @@ def growth(key: Any, adjoint: Any) -> Any:
     return jax.vmap(population)(split(key, 2))
 
 
+def log_normal(x: Any, loc: Any, scale: Any) -> Any:
+    return jax.scipy.stats.norm.logpdf(jnp.log(x), loc, scale) - jnp.log(x)
+
+
 def growth_density(v: Any) -> Any:
-    log_normal = lambda x, loc, scale: jax.scipy.stats.norm.logpdf(jnp.log(x), loc, scale) - jnp.log(x)  # noqa: E731
     total = log_normal(v["rate"], 0.0, 0.5)
     for i in range(2):
         y, capacity = 0.5, v["capacity"][i]
@@ -194,7 +199,11 @@ ADJOINTS = {
 @pytest.mark.parametrize(("adjoint", "derivative"), ADJOINTS.values(), ids=ADJOINTS)
 def test_solver_in_scan_in_vmap(adjoint, derivative, x64):
     """At 1e-10 as everywhere, since the solver is as exact as that."""
-    values = {"rate": 0.8, "capacity": jnp.array([2.0, 4.0]), "y": jnp.array([[0.8, 1.1], [0.9, 1.5]])}
+    values = {
+        "rate": 0.8,
+        "capacity": jnp.array([2.0, 4.0]),
+        "y": jnp.array([[0.8, 1.1], [0.9, 1.5]]),
+    }
     density = lambda values: ppl.log_density(growth)(values, adjoint)  # noqa: E731
     both = lambda f, d: jax.jit(lambda v: (f(v), d(f)(v)))(values)  # noqa: E731
     assert_close(both(density, derivative), both(growth_density, jax.grad))
@@ -207,5 +216,5 @@ def test_a_site_in_a_vector_field_is_an_error():
         noisy = lambda t, y, _: -y * ppl.sample(key, dist.Normal(0.0, 1.0), name="noise")  # noqa: E731
         return diffrax.diffeqsolve(diffrax.ODETerm(noisy), diffrax.Euler(), 0.0, 1.0, 0.1, 1.0).ys
 
-    with pytest.raises(ValueError, match="(?s)'noise'.*while"):
+    with pytest.raises(ValueError, match=r"(?s)'noise'.*while"):
         ppl.log_density(model)({"noise": 1.0})
