@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from ppl._draw import Draw
-from ppl._symbolic import LOOKED_AT, Place, Symbolic
+from ppl._symbolic import Place, Symbolic
 from ppl._terms import Term
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
@@ -64,15 +64,12 @@ class Keys:
         elements = [(place, key)]
         for axis in reversed(draw.axes):
             elements = [
-                (place.step("vmap", i), self._element(key, i) if axis.mapped[0] else key)
+                (at, self._program.terms.element(key, i) if axis.mapped[0] else key)
                 for place, key in elements
-                for i in range(min(axis.size, LOOKED_AT))
+                for i, at in enumerate(place.steps_of("vmap", axis.size))
             ]
         for place, key in elements:
             self._add(site.path, place, (draw.name, key))
-
-    def _element(self, key: Term, i: int) -> Term:
-        return self._program.terms.element(key, i)
 
     def _add(self, path: Path, place: Place, drawn_with: tuple[str, Term]) -> None:
         draws = self._draws.setdefault(drawn_with, [])

@@ -2,12 +2,13 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from jax.extend import core as jex
 
 from ppl._draw import Draw, draw_p
+from ppl._elements import ELEMENTS
 from ppl._kinds import LATENT, kind_of
 from ppl._terms import Term, Terms
 from ppl.harvest import _jax
@@ -19,7 +20,7 @@ from ppl.harvest.rules import RULES
 from ppl.harvest.rules._call import Call
 from ppl.harvest.rules.custom import Custom
 
-LOOKED_AT = 3  # Of the iterations, elements or shards of each loop: two keys may take turns.
+_LOOKED_AT = 3  # Of the iterations, elements or shards of a loop: two keys may take turns.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,16 +34,31 @@ class Place:
 
     def step(self, loop: str, i: int) -> "Place":
         """In the `i`-th iteration of a loop, element of a `vmap` or shard."""
-        return Place((*self.steps, (loop, i)), self.branches, self.shards, self.is_real)
+        return dataclasses.replace(self, steps=(*self.steps, (loop, i)))
+
+    def steps_of(self, loop: str, size: int) -> "list[Place]":
+        """The first iterations of a loop here; one, where a loop around is not at its first.
+
+        So the places to look at are as many as the loops, and no power of that.
+        """
+        is_first = all(i == 0 for _, i in self.steps)
+        looked_at = _LOOKED_AT if is_first else 1
+        return [self.step(loop, i) for i in range(min(size, looked_at if self.is_real else 0))]
 
     def branch(self, index: Term, i: int) -> "Place":
         """In the `i`-th branch of a cond."""
         return dataclasses.replace(self, branches=(*self.branches, (index, i)))
 
-    def shard(self, at: dict[Any, int]) -> "Place":
-        """In one shard of a shard_map."""
-        steps = (*self.steps, *(("shard_map", i) for i in at.values()))
-        return dataclasses.replace(self, steps=steps, shards=(*self.shards, *at.items()))
+    def shards_of(self, axes: Mapping[Any, int]) -> "list[Place]":
+        """The first shards of a shard_map here."""
+        places: list[Place] = [self]
+        for axis, size in axes.items():
+            places = [
+                dataclasses.replace(at, shards=(*at.shards, (axis, at.steps[-1][1])))
+                for place in places
+                for at in place.steps_of("shard_map", size)
+            ]
+        return places
 
     def excludes(self, other: "Place") -> bool:
         """Whether the two are different branches of one condition."""
@@ -68,7 +84,7 @@ class Symbolic:
         self._program = program
         self._visit = visit
         self._drawn: dict[Term, tuple[Draw, Term]] = {}
-        self.terms = Terms()
+        self.terms = Terms(ELEMENTS)
         rules = {**RULES, draw_p.name: _KeyOnly()}
         self._liveness = Liveness(survey, rules, _reads, _opens, frozenset())
 
@@ -114,7 +130,8 @@ class Symbolic:
         if call := _call(eqn):
             body, indices = call
             return self._walk(body, [operands[i] for i in indices], needs[1], place)
-        context = place.shards if _jax.names_axes(eqn) else ()
+        told = _jax.axes_told(eqn, [axis for axis, _ in place.shards])
+        context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
 
     def _draw(self, eqn: Any, operands: list[Any]) -> Sequence[Term]:
@@ -137,11 +154,10 @@ class Symbolic:
         live_body = (*reads[num_consts:first], *live_outs[num_carry:])
         consts, carry, xs = operands[:num_consts], operands[num_consts:first], operands[first:]
         length = eqn.params["length"]
-        for i in range(min(length, LOOKED_AT) if place.is_real and _jax.has_sow(eqn) else 0):
+        for i, step in enumerate(place.steps_of("scan", length) if _jax.has_sow(eqn) else ()):
             row = length - 1 - i if eqn.params["reverse"] else i
             rows = [None if x is None else self.terms.element(x, row) for x in xs]
-            outs = self._walk(body, [*consts, *carry, *rows], live_body, place.step("scan", i))
-            carry = outs[:num_carry]
+            carry = self._walk(body, [*consts, *carry, *rows], live_body, step)[:num_carry]
         if not any(live_outs):
             return [None] * len(live_outs)
         return self._after_scan(eqn, operands, live_body, place)
@@ -177,16 +193,14 @@ class Symbolic:
         self, eqn: Any, operands: list[Any], live_outs: Mask, place: Place
     ) -> Sequence[Any]:
         axes, (specs, _) = _jax.shards(eqn), _jax.shard_specs(eqn)
-        if place.is_real and _jax.has_sow(eqn):
-            for at in itertools.product(*(range(min(n, LOOKED_AT)) for n in axes.values())):
-                shard = dict(zip(axes, at, strict=True))
-                blocks = [self._block(x, s, shard) for x, s in zip(operands, specs, strict=True)]
-                self._walk(eqn.params["jaxpr"], blocks, live_outs, place.shard(shard))
+        for shard in place.shards_of(axes) if _jax.has_sow(eqn) else ():
+            blocks = [self._block(x, s, shard) for x, s in zip(operands, specs, strict=True)]
+            self._walk(eqn.params["jaxpr"], blocks, live_outs, shard)
         return self.terms.results(eqn, operands, place.shards)
 
-    def _block(self, array: Any, spec: Any, shard: dict[Any, int]) -> Any:
+    def _block(self, array: Any, spec: Any, place: Place) -> Any:
         """What a shard has of an operand, which may be split over axes of the mesh."""
-        at = tuple((axis, i) for axis, i in shard.items() if axis in _jax.axes_in(spec))
+        at = tuple((axis, i) for axis, i in place.shards if axis in _jax.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 

@@ -1,7 +1,7 @@
 """Values of a program as terms: two values with one term are equal, whatever the inputs are."""
 
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.extend import core as jex
@@ -11,16 +11,44 @@ from ppl.harvest import _jax
 Term = int
 
 
+class Made(NamedTuple):
+    """How values are made: by an equation, or by what it does to one element of its operands.
+
+    Attributes:
+        eqn: The equation.
+        params: Its parameters.
+        shapes: Those of the operands.
+        operands: Their terms.
+        context: On what the result depends beside them.
+    """
+
+    eqn: jex.JaxprEqn
+    params: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    operands: Sequence[Any]
+    context: Hashable = ()
+
+    @property
+    def name(self) -> str:
+        """Of the primitive."""
+        return self.eqn.primitive.name
+
+
 class Terms:
     """Numbers expressions, so that equal ones have equal numbers.
 
     An expression is a primitive with its parameters and the terms of its operands. Two values with
     different terms may still be equal.
+
+    Args:
+        elements: By primitive, `(terms, made, out, i) -> term`: what the `i`-th element of a result
+            is along the first axis, or None if it is no other value.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elements: "Mapping[str, Element]") -> None:
+        self._elements = elements
         self._numbers: dict[Hashable, Term] = {}
-        self._made_by: dict[Term, tuple[jex.JaxprEqn, Sequence[Any]]] = {}
+        self._made_by: dict[Term, tuple[Made, int]] = {}
 
     def of(self, *expression: Hashable) -> Term:
         """The number of an expression."""
@@ -32,77 +60,68 @@ class Terms:
 
     def literal(self, literal: jex.Literal) -> Term:
         """A number that stands in the program."""
-        return self.of("literal", literal.aval.dtype, np.asarray(literal.val).tobytes())
+        value = np.asarray(literal.val)
+        return self.of("literal", _jax.dtype_of(literal), value.shape, value.tobytes())
 
     def results(
-        self, eqn: jex.JaxprEqn, operands: Sequence[Any], *context: Hashable
+        self, eqn: jex.JaxprEqn, operands: Sequence[Any], context: Hashable = ()
     ) -> Sequence[Any]:
         """The results of an equation, which may depend on a `context` beside its operands."""
-        if _jax.is_varying_cast(eqn):
-            return operands
-        if eqn.primitive.name == "unstack" and eqn.params["axis"] == 0:
-            return [self.element(operands[0], i) for i in range(len(eqn.outvars))]
-        if eqn.primitive.name == "squeeze" and eqn.params["dimensions"] == (0,):
-            return [self.element(operands[0], 0)]
-        result = self._result(eqn, operands, context)
-        if len(eqn.outvars) > 1:
-            return [self.of("result", result, i) for i in range(len(eqn.outvars))]
-        self._made_by.setdefault(result, (eqn, operands))
-        return [result]
+        shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
+        return self.make(Made(eqn, eqn.params, shapes, operands, context))
 
-    def _result(self, eqn: jex.JaxprEqn, operands: Sequence[Any], context: Hashable) -> Term:
-        if eqn.effects:
+    def make(self, made: Made) -> Sequence[Any]:
+        """The values that are made so, in one form wherever there are several."""
+        if _jax.passes_on(made.eqn):
+            return made.operands[: len(made.eqn.outvars)]
+        if (simpler := self._simpler(made)) is not None:
+            return simpler
+        result = self._number(made)
+        outs = [result]
+        if len(made.eqn.outvars) > 1:
+            outs = [self.of("result", result, i) for i in range(len(made.eqn.outvars))]
+        for i, out in enumerate(outs):
+            self._made_by.setdefault(out, (made, i))
+        return outs
+
+    def _number(self, made: Made) -> Term:
+        if _jax.acts(made.eqn):
             return self.fresh()
         try:
-            params = frozenset(eqn.params.items())
+            params = frozenset(made.params.items())
         except TypeError:  # One of them has no hash.
             return self.fresh()
-        return self.of(eqn.primitive, params, tuple(operands), context)
+        return self.of(made.eqn.primitive, params, tuple(made.operands), made.context)
+
+    def _simpler(self, made: Made) -> Sequence[Any] | None:
+        """The results, if they are elements of the operand, or the operand again."""
+        if made.name == "unstack" and made.params["axis"] == 0:
+            return [self.element(made.operands[0], i) for i in range(len(made.eqn.outvars))]
+        if made.name == "squeeze" and 0 in made.params["dimensions"]:
+            element = self.element(made.operands[0], 0)
+            rest = tuple(d - 1 for d in made.params["dimensions"] if d)
+            return self.make(row(made, [element], dimensions=rest)) if rest else [element]
+        if made.name == "random_wrap" and made.operands[0] in self._made_by:
+            inner, _ = self._made_by[made.operands[0]]
+            if inner.name == "random_unwrap" and _jax.is_same_kind_of_key(inner.eqn, made.eqn):
+                return [inner.operands[0]]
+        return None
 
     def element(self, array: Any, i: int) -> Term:
         """The `i`-th element of an array along its first axis."""
-        while array in self._made_by:
-            eqn, operands = self._made_by[array]
-            operand, element = _source(eqn, i)
-            if operand is None:
-                i = element
-                break
-            array, i = operands[operand], element
-            if i is None:
-                return array
+        if array in self._made_by:
+            made, out = self._made_by[array]
+            rule = self._elements.get(made.name)
+            found = None if rule is None else rule(self, made, out, i)
+            if found is not None:
+                return found
         return self.of("element", array, i)
 
 
-def _source(eqn: jex.JaxprEqn, i: int) -> tuple[int | None, Any]:
-    """The operand of an equation, and the element of it, that its `i`-th element is.
-
-    The element is None if it is all of the operand. The operand is None if none is known; then the
-    first number stands for all elements that are equal to this one.
-    """
-    params, shapes = eqn.params, [v.aval.shape for v in eqn.invars]
-    match eqn.primitive.name:
-        case "stack" if params["axis"] == 0:
-            return i, None
-        case "concatenate" if params["dimension"] == 0:
-            for operand, (size, *_) in enumerate(shapes):
-                if i < size:
-                    return operand, i
-                i -= size
-        case "tile" if set(params["reps"][1:]) <= {1}:
-            return 0, i % shapes[0][0]
-        case "rev" if params["dimensions"] == (0,):
-            return 0, shapes[0][0] - 1 - i
-        case "slice" if (start := _start(params, shapes[0])) is not None:
-            return 0, start + i
-        case "broadcast_in_dim" if 0 not in params["broadcast_dimensions"]:
-            return (0, None) if shapes[0] == params["shape"][1:] else (None, 0)
-        case "broadcast_in_dim" if shapes[0] == (1, *params["shape"][1:]):
-            return 0, 0
-    return None, i
+Element = Callable[[Terms, Made, int, int], Term | None]
 
 
-def _start(params: dict[str, Any], shape: tuple[int, ...]) -> int | None:
-    """Where a slice starts that takes consecutive elements along the first axis, and only that."""
-    starts, limits, strides = (params[k] for k in ("start_indices", "limit_indices", "strides"))
-    whole = not any(starts[1:]) and tuple(limits[1:]) == shape[1:]
-    return starts[0] if whole and set(strides or ()) <= {1} else None
+def row(made: Made, operands: Sequence[Any], **params: Any) -> Made:
+    """The same for `operands` that are elements of those before, along the first axis."""
+    shapes = [shape[1:] for shape in made.shapes]
+    return made._replace(params={**made.params, **params}, shapes=shapes, operands=operands)

@@ -133,7 +133,8 @@ def trace(model: Model) -> Callable[..., Trace]:
 
     Raises:
         TypeError: When called, if the first argument is no random key.
-        ValueError: When called, if two sites have one name.
+        ValueError: When called, if two sites have one name, or would share all their randomness, so
+            that the log probabilities would be wrong.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -147,8 +148,9 @@ def trace(model: Model) -> Callable[..., Trace]:
     def traced(key: jax.Array, *args: Any, **kwargs: Any) -> Trace:
         check_key("trace", key)
         program = trace_model(model, key, args, kwargs)
-        sites = Run(model, program, Inspect()).sites
-        conditional = frozenset(path for path, found in sites.items() if found.conditional)
+        run = Run(model, program, Inspect())
+        run.check_keys()
+        conditional = frozenset(path for path, found in run.sites.items() if found.conditional)
         outs, records = Run(model, program, Inspect(conditional)).run({})
         return Trace(program.unflatten(outs), nested(records))
 

@@ -180,6 +180,14 @@ def _has(program: Jaxpr | jex.JaxprEqn, kind: type) -> bool:
     return any(isinstance(effect, kind) for effect in program.effects)
 
 
+def acts(eqn: jex.JaxprEqn) -> bool:
+    """Whether an equation does more than give its results.
+
+    To name an axis of a mesh is an effect for JAX alone, whose class has no public name.
+    """
+    return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
+
+
 def hides_sow(eqn: jex.JaxprEqn) -> bool:
     """Whether a sow stands in an equation that does not tell (`lax.reduce` with a function)."""
     return "jaxpr" in eqn.params and not eqn.effects and has_sow(eqn.params["jaxpr"])
@@ -296,14 +304,53 @@ def axes_in(spec: PartitionSpec) -> set[Any]:
     return {axis for part in parts for axis in part if axis is not None}
 
 
-def names_axes(eqn: jex.JaxprEqn) -> bool:
-    """Whether what an equation gives may differ between shards even if its operands do not."""
-    return "axis_name" in eqn.params or "axes" in eqn.params
+def axes_told(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
+    """Over which axes of a mesh the results may differ even if the operands do not."""
+    if not axes:
+        return []
+    if eqn.primitive.name == "axis_index":
+        named = eqn.params["axis_name"]
+        return [axis for axis in axes if axis in (named if isinstance(named, tuple) else (named,))]
+    tells = "axis_name" in eqn.params or "axes" in eqn.params or is_opaque(eqn) or subjaxprs(eqn)
+    return list(axes) if tells else []
 
 
-def is_varying_cast(eqn: jex.JaxprEqn) -> bool:
-    """Whether an equation only tells JAX to take values as different between shards."""
-    return eqn.primitive.name in ("pvary", "pcast")
+_PASSES_ON = (
+    "copy",
+    "device_put",
+    "optimization_barrier",
+    "pcast",
+    "pvary",
+    "random_clone",
+    "reshard",
+    "sharding_constraint",
+    "tie",
+)
+
+
+def passes_on(eqn: jex.JaxprEqn) -> bool:
+    """Whether the results of an equation are its first operands, whatever else it tells JAX."""
+    return eqn.primitive.name in _PASSES_ON
+
+
+def dtype_of(atom: Any) -> Any:
+    """That of a variable or a literal, none of which JAX says that it is an array."""
+    return atom.aval.dtype
+
+
+def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
+    """Whether data of keys become keys again of the same implementation."""
+    return dtype_of(unwrapped.invars[0]) == dtype_of(wrapped.outvars[0])
+
+
+def splits_alike(eqn: jex.JaxprEqn) -> bool:
+    """Whether the keys split off another do not depend on how many there are.
+
+    So it is for Threefry, as JAX has it by default: `split(key, 2)[0] == split(key, 3)[0]`.
+    """
+    is_threefry = str(dtype_of(eqn.invars[0])) == "key<fry>"
+    by_position = getattr(eqn.ctx, "threefry_partitionable", False)
+    return is_threefry and by_position and len(eqn.params["shape"]) == 1
 
 
 def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:

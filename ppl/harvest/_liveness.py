@@ -83,7 +83,7 @@ class Liveness:
             return self._reads(eqn), outs
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
-        if any(outs) or eqn.effects:
+        if any(outs) or _jax.acts(eqn):
             return (True,) * len(eqn.invars), outs
         return None
 

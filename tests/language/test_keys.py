@@ -1,53 +1,218 @@
-"""Keys: the ways to give each site, element and iteration randomness of its own."""
+"""Keys: sites that share all their randomness have no density, all others have one."""
 
 # ruff: noqa: E501
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import lax
-from jax.random import key, split
+from jax.random import split
 
-import distributions as dist
 import ppl
 
-KEY = key(0)
+from .checks import assert_equal
+from .keys import GOOD, MAP, SCAN, SHARED, TWO, ZEROS, scanned, scoped, site, walk
 
-
-def site(key, loc=0.0):
-    return ppl.sample(key, dist.Normal(loc, 1.0), name="x")
-
-
-def in_scope(scope):
-    return ppl.nest(site, scope=scope)
-
-
-def scanned(body):
-    return lambda key: lax.scan(lambda c, k: (c, body(key, k)), 0.0, split(key, 3))[1]
-
-
-INDEPENDENT = {
-    "one-key-two-names": lambda key: site(key) + ppl.sample(key, dist.Normal(0.0, 1.0), name="z"),
-    "vmap": lambda key: jax.vmap(site)(split(key, 3)),
-    "fold_in-vmap": lambda key: jax.vmap(lambda i: site(jax.random.fold_in(key, i)))(jnp.arange(3)),
-    "unmapped-in-vmap": lambda key: jax.vmap(lambda loc: site(key) * loc)(jnp.arange(3.0)),
-    "scan": scanned(lambda _, k: site(k)),
-    "fold_in-fori_loop": lambda key: lax.fori_loop(0, 3, lambda i, c: site(jax.random.fold_in(key, i), c), 0.0),
-    "indexed-keys": lambda key: lax.fori_loop(0, 3, lambda i, c: site(split(key, 3)[i], c), 0.0),
-    "carried-key-split": lambda key: lax.scan(lambda key, loc: (split(key)[0], site(split(key)[1], loc)), key, jnp.arange(3.0))[1],
-    "branches": lambda key: lax.cond(True, site, lambda key: site(key, 2.0), key),
-    "two-scopes": lambda key: in_scope("a")(split(key)[0]) + in_scope("b")(split(key)[1]),
-}  # fmt: skip
+KEY = jax.random.key(0)
+HALVES = jnp.full(3, 0.5)
 
 DERIVED = {
     "log_density": lambda model, values: ppl.log_density(model)(values),
     "log_probs": lambda model, values: ppl.log_probs(model)(values),
-    "unconstrain": lambda model, _: ppl.unconstrain(model),
+    "unconstrain": lambda model, _: ppl.unconstrain(model).initial(KEY),
+    "trace": lambda model, _: [site.log_prob for _, site in leaves(ppl.trace(model)(KEY))],
+    "condition": lambda model, values: ppl.condition(model, values)(KEY),
+}  # fmt: skip
+
+
+def leaves(trace):
+    is_site = lambda x: hasattr(x, "log_prob")  # noqa: E731
+    return jax.tree_util.tree_leaves_with_path(trace.sites, is_leaf=is_site)
+
+
+def values_of(model):
+    """The shapes of a simulation, which always is to be had."""
+    return jax.eval_shape(ppl.simulate(model), KEY)
+
+
+def with_legacy_key(model):
+    key = jax.random.PRNGKey(0)
+    return jax.eval_shape(lambda: [site.log_prob for _, site in leaves(ppl.trace(model)(key))])
+
+
+def missing_words(error, words):
+    return [word for word in words if word not in str(error.value)]
+
+
+@pytest.mark.parametrize(("model", "words"), SHARED.values(), ids=SHARED)
+def test_sites_that_share_their_randomness_have_no_density(model, words):
+    values = values_of(model)
+    for derive in DERIVED.values():
+        with pytest.raises(ValueError, match="would have the same draw") as error:
+            jax.eval_shape(lambda values, derive=derive: derive(model, values), values)
+        assert missing_words(error, words) == []
+
+
+@pytest.mark.parametrize(("model", "words"), SHARED.values(), ids=SHARED)
+def test_sites_that_share_a_legacy_key_have_no_density(model, words):
+    with pytest.raises(ValueError, match="would have the same draw") as error:
+        with_legacy_key(model)
+    assert missing_words(error, words) == []
+
+
+@pytest.mark.parametrize("model", GOOD.values(), ids=GOOD)
+def test_sites_with_randomness_of_their_own_have_a_density(model):
+    values = values_of(model)
+    for name in ("log_density", "condition"):
+        jax.eval_shape(lambda values, name=name: DERIVED[name](model, values), values)
+
+
+@pytest.mark.parametrize("model", GOOD.values(), ids=GOOD)
+def test_sites_with_legacy_keys_of_their_own_have_a_density(model):
+    assert with_legacy_key(model)
+
+
+# Their draws differ by their distributions.
+UNEQUAL = {"scopes-other-distribution"}
+
+
+@pytest.mark.slow
+def test_the_tables_tell_equal_draws_from_others():
+    models = GOOD | {f"shared {name}": model for name, (model, _) in SHARED.items()}
+    draws = jax.jit(lambda key: {n: ppl.simulate(m)(key) for n, m in models.items()})(KEY)
+    have_equal = {name for name, values in draws.items() if has_equal(values)}
+    assert have_equal == {f"shared {name}" for name in SHARED.keys() - UNEQUAL}
+
+
+def has_equal(values):
+    by_name: dict[str, list[float]] = {}
+    for path, value in jax.tree_util.tree_leaves_with_path(values):
+        by_name.setdefault(path[-1].key, []).extend(np.ravel(value).tolist())
+    return any(len(set(draws)) < len(draws) for draws in by_name.values())
+
+
+def twice(key):
+    return scoped("a", key) + scoped("b", key)
+
+
+def thrice(key):
+    z = ppl.deterministic(site(key, name="z"), name="twice z")
+    return twice(key) + z
+
+
+def repeated(key):
+    return jax.vmap(lambda x: site(key, x))(ZEROS)
+
+
+def crossed(key, first, second):
+    """Two sites with a key for each branch, of which one takes the first where the other does not."""
+    keys = split(key)
+    for scope, flag, order in (("a", first, (0, 1)), ("b", second, (1, 0))):
+        lax.cond(flag, *(lambda s=scope, k=keys[i]: scoped(s, k) for i in order))
+
+
+def own_coordinates(d):
+    return ppl.Pushforward(d, lambda z: z, lambda x: x)
+
+
+def weighed(key):
+    """What is no draw may come again and again."""
+    walked = walk(key)
+    scanned(lambda _, x: ppl.deterministic(x, name="zero"), ZEROS)
+    jax.vmap(lambda x: ppl.factor(x, name="weight"))(ZEROS)
+    return walked
+
+
+A, B = {"a": {"x": 0.5}}, {"b": {"x": 0.5}}
+ONE, THREE = {"x": 0.5}, {"x": HALVES}
+GAPS = jnp.array([0.5, jnp.nan, 0.5])
+
+# A transformed model, values of its latent sites, and what the audit says: nothing, or these words.
+TRANSFORMED = {
+    "one-of-two-intervened": (ppl.intervene(twice, A), B, ()),
+    "both-intervened": (ppl.intervene(twice, A | B), {}, ()),
+    "vmap-intervened": (ppl.intervene(repeated, THREE), {}, ()),
+    "another-intervened": (ppl.intervene(thrice, {"z": 0.5}), A | B, TWO),
+    "intervened-then-observed": (ppl.condition(ppl.intervene(twice, A), B), {}, ()),
+    "one-of-two-observed": (ppl.condition(twice, B), A, TWO),
+    "both-observed": (ppl.condition(twice, A | B), {}, TWO),
+    "another-observed": (ppl.condition(thrice, {"z": 0.5}), A | B, TWO),
+    "vmap-observed": (ppl.condition(repeated, THREE), {}, MAP),
+    "vmap-observed-good": (ppl.condition(GOOD["vmap"], THREE), {}, ()),
+    "imputed": (ppl.condition(repeated, {"x": ppl.impute(GAPS)}), THREE, MAP),
+    "imputed-good": (ppl.condition(GOOD["vmap"], {"x": ppl.impute(GAPS)}), THREE, ()),
+    "ignored": (ppl.condition(repeated, {"x": ppl.ignore(GAPS)}), {}, MAP),
+    "ignored-good": (ppl.condition(GOOD["scan-zip"], {"x": ppl.ignore(GAPS)}), {}, ()),
+    "reparam": (ppl.reparam(repeated, {"x": own_coordinates}), THREE, MAP),
+    "reparam-good": (ppl.reparam(GOOD["vmap"], {"x": own_coordinates}), THREE, ()),
+    "scale": (ppl.scale(repeated, 2.0), THREE, MAP),
+    "scale-good": (ppl.scale(GOOD["vmap"], 2.0), THREE, ()),
+    "scale-in-a-scan": (lambda key: scanned(lambda _, x: ppl.scale(site, 2.0)(key, x), ZEROS), THREE, SCAN),
+    "scale-in-a-scan-good": (lambda key: scanned(lambda _, k: ppl.scale(site, 2.0)(k), split(key, 3)), THREE, ()),
+    "block-deterministic": (ppl.block(thrice, ["twice z"]), A | B | {"z": 0.5}, TWO),
+    "block-observed": (ppl.block(ppl.condition(GOOD["scopes"], A), ["a"]), B, ()),
+    "block-intervened": (ppl.block(ppl.intervene(twice, A), ["a"]), B, ()),
+    "deterministic-and-factor": (weighed, THREE, ()),
+    "branches-observed": (ppl.condition(GOOD["branches"], ONE), {}, ()),
+    "branches-of-one-flag": (lambda key: crossed(key, True, True), A | B, ()),
+    "branches-of-two-flags": (lambda key: crossed(key, True, False), A | B, TWO),
+    "all-at-once": (ppl.scale(ppl.reparam(ppl.condition(GOOD["one-key-two-names"], {"z": 0.5}), {"x": own_coordinates}), 2.0), ONE, ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "values", "words"), TRANSFORMED.values(), ids=TRANSFORMED)
+def test_transformed_sites(model, values, words):
+    derive = lambda: ppl.log_density(model)(values)  # noqa: E731
+    if not words:
+        assert jax.eval_shape(derive).shape == ()
+        return
+    with pytest.raises(ValueError, match="would have the same draw") as error:
+        jax.eval_shape(derive)
+    assert missing_words(error, words) == []
+
+
+SIMULATED = {
+    "run": lambda key: repeated(key),
+    "simulate": lambda key: ppl.simulate(repeated)(key)["x"],
+    "intervene": lambda key: ppl.intervene(thrice, {"z": 0.5})(key),
+    "another-observed": lambda key: ppl.condition(thrice, {"z": 0.5})(key),
+    "block": lambda key: ppl.block(twice, ["a"])(key),
+    "reparam": lambda key: ppl.reparam(repeated, {"x": own_coordinates})(key),
+    "scale": lambda key: ppl.scale(repeated, 2.0)(key),
+    "predict": lambda key: ppl.predict(twice, {"a": {"x": HALVES}})(key)["b"]["x"],
 }
 
 
-@pytest.mark.parametrize("model", INDEPENDENT.values(), ids=INDEPENDENT)
-def test_independent_sites_have_a_density(model):
-    values = ppl.simulate(model)(KEY)
-    for derive in DERIVED.values():
-        derive(model, values)
+@pytest.mark.parametrize("run", SIMULATED.values(), ids=SIMULATED)
+def test_simulation_is_never_restricted(run):
+    jax.eval_shape(run, KEY)
+
+
+def loop(key, *more):
+    return scanned(lambda _, k: sum(site(k, name=name) for name in (*more, "x")), split(key, 3))
+
+
+def alone(key):
+    return site(key, name="y") + scoped("s", split(key)[0], f=loop)
+
+
+# The same sites and another one.
+ADDED = {
+    "before": lambda key: (site(key, name="new"), alone(key))[1],
+    "after": lambda key: alone(key) + site(key, name="new"),
+    "in-a-scope": lambda key: alone(key) + scoped("new", key, 0.0, "y"),
+    "in-its-loop": lambda key: [site(key, name="y"), scoped("s", split(key)[0], "new", f=loop)],
+    "in-another-loop": lambda key: [scanned(lambda _, k: site(k, name="new"), split(key, 3)), alone(key)],
+    "in-another-vmap": lambda key: [jax.vmap(lambda k: site(k, name="new"))(split(key, 3)), alone(key)],
+    "in-a-branch": lambda key: [alone(key), lax.cond(True, *[lambda: site(key, name="new")] * 2)],
+}  # fmt: skip
+
+
+def test_draws_stay_as_they_are_when_a_site_is_added():
+    models = ADDED | {"alone": alone}
+    draws = jax.jit(lambda key: {name: ppl.simulate(m)(key) for name, m in models.items()})(KEY)
+    expected = draws.pop("alone")
+    for values in draws.values():
+        assert len(jax.tree.leaves(values)) == 3
+        assert_equal({"s": {"x": values["s"]["x"]}, "y": values["y"]}, expected)
