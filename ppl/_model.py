@@ -13,11 +13,12 @@ from ppl import distribution
 from ppl._keys import check_keys
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
 from ppl._lift import lift
+from ppl._misplaced import explain
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Axis, Site, describe
-from ppl.harvest._survey import Found, Path, Sites, Survey
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, Survey
 from ppl.harvest.rules import RULES
 
 Model = Callable[..., Any]
@@ -157,7 +158,7 @@ class Run(Harvester):
     def __init__(self, model: Model, program: Program, action: Action):
         super().__init__(program, action)
         self.name = name_of(model)
-        for path, found in self.sites.items():
+        for path, found in self._placed().items():
             kind = kind_of(found.site)
             if not kind:
                 tag = found.site.tag
@@ -175,6 +176,13 @@ class Run(Harvester):
                     f"{self.name}: site {describe(path)} is {_FOUND[kind]} {found.count} times. "
                     "Give each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
                 )
+
+    def _placed(self) -> Sites:
+        """The sites, whose number must not depend on values."""
+        try:
+            return self.sites
+        except MisplacedError as error:
+            raise ValueError(f"{self.name}: {explain(error)}") from error
 
     def latent(self) -> dict[Path, Found]:
         return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}

@@ -120,6 +120,15 @@ def error(path: Path, message: str) -> ValueError:
     return ValueError(f"sow {describe(path)}: {message}")
 
 
+class MisplacedError(ValueError):
+    """A sow in a construct where it may take place or not, or any number of times."""
+
+    def __init__(self, site: Site, construct: str, message: str):
+        super().__init__(f"sow {describe(site.path)}: {message}")
+        self.site = site
+        self.construct = construct
+
+
 def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
     """An abstract value without its sharding."""
     weak = getattr(aval, "weak_type", False)  # a random key has none
@@ -168,8 +177,9 @@ class Survey:
             if not self._matches(site):
                 return {}
             if site.selected:
-                raise error(
-                    site.path,
+                raise MisplacedError(
+                    site,
+                    "vmap of cond",
                     "it stands in a branch of a cond whose predicate a vmap maps, so that JAX runs "
                     "all branches and selects. Harvest inside of the vmap, as vmap(reap(f)), or "
                     "sow the result of the cond.",

@@ -140,7 +140,9 @@ def _():
     ppl.simulate(looping)(KEY)
 
 
-@mistake("A trans-dimensional cond", "'extra'", "branch")
+@mistake(
+    "A trans-dimensional cond", "'extra'", "some branches", "how many variables", "every branch"
+)
 def _():
     def sometimes(key):
         x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
@@ -159,7 +161,16 @@ def _():
     ppl.simulate(either)(KEY, True)
 
 
-@mistake("A site in a while loop", "'x'", "while", "scan")
+@mistake("A factor in one branch", "'tilted'", "'tilt'", "0.0", "behind the cond")
+def _():
+    def tilted(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        lax.cond(x > 0, lambda: ppl.factor(-x, name="tilt"), lambda: None)
+
+    ppl.log_density(tilted)({"x": 1.0})
+
+
+@mistake("A site in a while loop", "'x'", "how many variables", "while", "scan")
 def _():
     def walk(key):
         step = lambda s: ppl.sample(key, dist.Normal(s, 1.0), name="x")  # noqa: E731
@@ -168,7 +179,7 @@ def _():
     ppl.log_density(walk)({"x": 1.0})
 
 
-@mistake("vmap of a cond on what it maps", "'x'", "cond", "vmap")
+@mistake("vmap of a cond on what it maps", "'x'", "cond", "vmap", "jnp.where")
 def _():
     def each(key, b):
         draw = lambda loc: lambda: ppl.sample(key, dist.Normal(loc, 1.0), name="x")  # noqa: E731

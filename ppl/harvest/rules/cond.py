@@ -10,7 +10,7 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Found, Path, Sites, Survey, error, show
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, Survey, error, show
 
 
 class Cond:
@@ -74,8 +74,9 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
     for i, other in enumerate(branches):
         if first is None or other is None:
             missing = i if other is None else 0
-            raise error(
-                path,
+            raise MisplacedError(
+                next(found.site for found in branches if found),
+                "cond",
                 f"Missing sow in branch {missing} of a cond (0 is that for False). Every branch "
                 "must sow the same names; sow a value in the other branches too, or sow the "
                 "result of the cond.",

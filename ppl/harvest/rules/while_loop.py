@@ -11,7 +11,7 @@ from jax import lax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Sites, Survey, error
+from ppl.harvest._survey import MisplacedError, Sites, Survey, error
 from ppl.harvest.rules._loop import Kept
 
 
@@ -21,10 +21,11 @@ class While:
     def find(self, eqn: Any, survey: Survey) -> Sites:
         """What the bodies sow, as seen from outside."""
         sites = _sites(eqn, survey)
-        for path, found in sites.items():
+        for found in sites.values():
             if not found.clobbers:
-                raise error(
-                    path,
+                raise MisplacedError(
+                    found.site,
+                    "while",
                     "Must use clobber or cond_clobber mode inside of a `while_loop`, whose "
                     "number of "
                     f"iterations is not known; got mode {found.site.mode!r}. Use lax.scan or a "

@@ -1,0 +1,90 @@
+"""A Bayesian neural network whose parameters, an equinox module, are one random variable.
+
+A network is a pytree of arrays, and so may be the value of a site: `Joint` makes a distribution of
+a pytree of distributions. Draws, positions and what `predict` is given are networks then. There are
+no data in the middle: the function that the posterior knows is less certain there, as it should be.
+
+    python examples/bayesian_network.py
+"""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+import distributions as dist
+import inference
+import ppl
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Joint:
+    """Independent variables: the leaves of a pytree are distributions, a draw is such a pytree."""
+
+    parts: Any
+
+    def each(self, f, *trees):
+        is_leaf = lambda x: isinstance(x, dist.Distribution)  # noqa: E731
+        return jax.tree.map(f, self.parts, *trees, is_leaf=is_leaf)
+
+    def sample(self, key):
+        number = itertools.count()
+        return self.each(lambda d: d.sample(jax.random.fold_in(key, next(number))))
+
+    def log_prob(self, value):
+        return sum(jax.tree.leaves(self.each(lambda d, x: d.log_prob(x).sum(), value)))
+
+    @property
+    def bijector(self):
+        return self
+
+    def forward(self, position):
+        return self.each(lambda d, x: d.bijector.forward(x), position)
+
+    def inverse(self, value):
+        return self.each(lambda d, x: d.bijector.inverse(x), value)
+
+    def forward_log_det_jacobian(self, position):
+        log_det = lambda d, x: d.bijector.forward_log_det_jacobian(x).sum()  # noqa: E731
+        return sum(jax.tree.leaves(self.each(log_det, position)))
+
+
+template = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.random.key(0))
+
+
+def prior(weight: jax.Array) -> dist.Normal:
+    """The more inputs are added up, the narrower."""
+    fan_in = weight.shape[1] if weight.ndim == 2 else 1
+    return dist.Normal(jnp.zeros(weight.shape), 3.0 / fan_in**0.5)
+
+
+def regression(key, x):
+    weights, rest = eqx.partition(template, eqx.is_array)
+    weights = ppl.sample(key, Joint(jax.tree.map(prior, weights)), name="network")
+    sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
+    f = ppl.deterministic(jax.vmap(eqx.combine(weights, rest))(x[:, None])[:, 0], name="f")
+    return ppl.sample(key, dist.Normal(f, sigma), name="y")
+
+
+def main() -> None:
+    x = jnp.concatenate([jnp.linspace(-1.5, -0.5, 15), jnp.linspace(0.5, 1.5, 15)])
+    y = jnp.sin(3 * x) + 0.1 * jax.random.normal(jax.random.key(1), x.shape)
+    posterior = ppl.condition(regression, {"y": y})
+    result = inference.mcmc(jax.random.key(2), posterior, x, num_warmup=300, num_draws=300)
+
+    at = jnp.linspace(-1.5, 1.5, 7)
+    f = ppl.predict(regression, result.draws)(jax.random.key(3), at)["f"].reshape(-1, at.size)
+    mean, sd = f.mean(0), f.std(0)
+    print("    x  sin(3x)   mean     sd")
+    for row in zip(at, jnp.sin(3 * at), mean, sd, strict=True):
+        print("{:5.1f}  {:7.2f}  {:5.2f}  {:5.2f}".format(*row))
+    assert (jnp.abs(mean - jnp.sin(3 * at))[jnp.abs(at) >= 0.5] < 0.25).all()
+    assert sd[3] > 2 * max(sd[1], sd[5])
+
+
+if __name__ == "__main__":
+    main()

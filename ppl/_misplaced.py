@@ -1,0 +1,42 @@
+"""What is said of a site whose place leaves open which variables a model has."""
+
+from ppl._kinds import RANDOM
+from ppl.harvest._sow import describe
+from ppl.harvest._survey import MisplacedError
+
+_WHY = {
+    "cond": "is in some branches of a cond and not in others",
+    "while": "is in a while loop, whose number of iterations is not known",
+    "vmap of cond": (
+        "is in a branch of a cond whose predicate a vmap maps: JAX runs all branches and selects"
+    ),
+}
+_VARIABLES = {
+    "cond": (
+        "how many variables there are would depend on a value, and densities over different "
+        "variables cannot be compared. Sample it in every branch, or before the cond, and use it "
+        "where it is wanted: what nothing uses integrates to one."
+    ),
+    "while": (
+        "how many variables there are would depend on values. Use lax.scan, or lax.fori_loop with "
+        "static bounds, over the most steps that there can be."
+    ),
+    "vmap of cond": (
+        "its distribution is not one. Choose its parameters by jnp.where and sample it once, or "
+        "use lax.map in place of vmap."
+    ),
+}
+_RECORDS = {
+    "cond": "Have it in every branch (a factor of 0.0 changes nothing), or behind the cond.",
+    "while": "Have it behind the loop, or use lax.scan or lax.fori_loop with static bounds.",
+    "vmap of cond": "Have it behind the cond, or use lax.map in place of vmap.",
+}
+
+
+def explain(error: MisplacedError) -> str:
+    """Why a site cannot stand where it does, and what to do."""
+    site, construct = error.site, error.construct
+    why = f"site {describe(site.path)} {_WHY[construct]}"
+    if site.tag == RANDOM:
+        return f"{why}, so that {_VARIABLES[construct]}"
+    return f"{why}. {_RECORDS[construct]}"
