@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -34,7 +35,9 @@ class Observe(SiteAction):
         if site.path not in self.missing:
             site = dataclasses.replace(site, note=OBSERVED)
             return sow_again(site, dataclasses.replace(operands, values=plant)), None
-        return sow_again(*_with_missing(site, operands, *plant, self.missing[site.path])), None
+        data, missing = plant
+        site, operands = _with_missing(site, operands, data, missing, self.missing[site.path])
+        return sow_again(site, operands), None
 
 
 def _with_missing(

@@ -164,7 +164,7 @@ class Run(Harvester):
                 tag = found.site.tag
                 raise ValueError(
                     f"{self.name}: site {describe(path)} has the tag {tag!r} "
-                    f"{_FOR_TAG[tag]}, or sow it with another tag."
+                    f"{_FOR_TAG[str(tag)]}, or sow it with another tag."
                 )
             if found.shared and kind != DETERMINISTIC:
                 raise ValueError(

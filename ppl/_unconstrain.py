@@ -134,7 +134,7 @@ class Unconstrained:
         args, kwargs = self.arguments.join(self.data)
         return Run(self.model, trace_model(self.model, None, args, kwargs), action)
 
-    def _plants(self, position: Mapping[str, Any]) -> dict[Path, Sequence[Any]]:
+    def _plants(self, position: Mapping[str, Any]) -> Mapping[Path, Sequence[Any]]:
         shapes = dict(self.shapes)
         entries = dict(paths_in(position, shapes))
         for path in [*entries, *shapes]:
@@ -142,7 +142,7 @@ class Unconstrained:
                 what = "is missing" if path in shapes else "is no latent site"
                 raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
-        return plants | {path: [mask.spread(*plants[path])] for path, mask in self.masks}
+        return {**plants, **{path: [mask.spread(*plants[path])] for path, mask in self.masks}}
 
 
 def _fit(path: Path, position: Any, shape: Any) -> list[Any]:

@@ -57,6 +57,11 @@ class Wrapper:
         return bijector(self.base)
 
 
+def _base(d: Any) -> Any:
+    """What a wrapper stands around, if anything."""
+    return getattr(d, "base", None) if isinstance(d, Wrapper) else None
+
+
 def merged(d: Any, value: Any) -> Any:
     """The value with what is known of it."""
     return d.merged(value) if isinstance(d, Wrapper) else value
@@ -95,8 +100,8 @@ def _is_tfp(d: Any) -> bool:
 
 def name_of(d: Any) -> str:
     """The family's name."""
-    wraps = isinstance(d, Wrapper) and hasattr(d, "base")
-    return name_of(d.base) if wraps else type(d).__name__
+    base = _base(d)
+    return type(d).__name__ if base is None else name_of(base)
 
 
 def draw(d: Any, key: jax.Array) -> Any:
@@ -152,11 +157,8 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
 
 def num_event_axes(d: Any) -> int:
     """The number of axes of one draw."""
-    return (
-        num_event_axes(d.base)
-        if isinstance(d, Wrapper) and hasattr(d, "base")
-        else len(d.event_shape)
-    )
+    base = _base(d)
+    return len(d.event_shape) if base is None else num_event_axes(base)
 
 
 def is_real(d: Any) -> bool:
@@ -169,8 +171,8 @@ def is_real(d: Any) -> bool:
 
 def feasible(d: Any, like: Any) -> Any:
     """A point of the support, for each entry of an array."""
-    if isinstance(d, Wrapper) and hasattr(d, "base"):
-        return feasible(d.base, like)
+    if (base := _base(d)) is not None:
+        return feasible(base, like)
     support = getattr(d, "support", None)
     if support is not None:
         event_ndims = support.event_ndims

@@ -348,8 +348,8 @@ def page() -> str:
     """What is written, and what it says."""
     text = "# What goes wrong, and what the error says\n"
     for row in MISTAKES:
-        lines = inspect.getsource(row.run).splitlines()[2:]
-        code = textwrap.dedent("\n".join(lines)).replace("  # noqa: E731", "")
+        body = inspect.getsource(row.run).split("def _():\n")[1].rstrip()
+        code = textwrap.dedent(body).replace("  # noqa: E731", "")
         code = re.sub(r"(\n    .*\n)\n(?=\S)", r"\1\n\n", code)
         text += f"\n## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n"
     return text
