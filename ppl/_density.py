@@ -34,6 +34,7 @@ class LogDensity(SiteAction):
     tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
     adds: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         values, log_prob = score(site, operands, operands.values if plant is None else plant)

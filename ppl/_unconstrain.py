@@ -42,6 +42,7 @@ class Constrain(SiteAction):
     tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
     adds: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:

@@ -29,6 +29,10 @@ class Action(abc.ABC):
     records: ClassVar[bool] = True
     """Whether `at` records anything at all."""
 
+    at_once: ClassVar[bool] = False
+    """Whether the steps of a loop may run at once, where none needs another's state; only for an
+    action that `adds`."""
+
     perturbs: ClassVar[bool] = False
     """Whether a plant changes the sown value by little, and both are recorded as one."""
 
@@ -58,7 +62,7 @@ class Within(Action):
     alone: bool = False
 
     def __post_init__(self) -> None:
-        for trait in ("batched", "adds", "records", "perturbs"):
+        for trait in ("batched", "adds", "records", "at_once", "perturbs"):
             object.__setattr__(self, trait, getattr(self.action, trait))
 
     def matches(self, site: Site) -> bool:

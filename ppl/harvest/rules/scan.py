@@ -1,17 +1,19 @@
 """The rule for `jax.lax.scan`, and so for `fori_loop` with static bounds and `lax.map`."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jax import lax
 
 from ppl.harvest import _jax
-from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._interpreter import Action, Interpreter, Operands, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants, move_axis, unstack
-from ppl.harvest._survey import Sites, Survey, error
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path, Sites, Survey, error
 from ppl.harvest.rules._loop import Kept, Sum
+from ppl.harvest.rules._steps import Steps, by_rank
 
 
 class Scan:
@@ -54,15 +56,25 @@ class Scan:
         rows = [move_axis(taken[p][0], sites[p].loop_axis, 0) for p in sliced]
         kept, added = Kept(on, sites, taken), Sum(on)
 
-        def step(state: Any, inputs: Any) -> Any:
-            (carry, last, total), (xs, rows) = state, inputs
+        def run_body(carry: Any, inputs: Any) -> Any:
+            xs, rows = inputs
             slices = {p: unstack(row, sites[p]) for p, row in zip(sliced, rows, strict=True)}
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
+            return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
+
+        if _may_be_at_once(eqn, on, live_body, sites, taken):
+            run_body = Steps(run_body, carry, (xs, rows))
+            if found := run_body.at_once(carry, (xs, rows), reverse=eqn.params["reverse"]):
+                carry, (ys, reaps) = found
+                return [*carry, *ys], on.condense(reaps)
+
+        def step(state: Any, inputs: Any) -> Any:
+            carry, last, total = state
+            carry, (ys, reaps) = run_body(carry, inputs)
             total, reaps = added.update(total, reaps)
             reaped = on.gather(reaps, sites)
             appended = [r for p, r in reaped.items() if not sites[p].clobbers]
-            state = (outs[:num_carry], kept.update(last, reaped), total)
-            return state, (outs[num_carry:], appended)
+            return (carry, kept.update(last, reaped), total), (ys, appended)
 
         init = (carry, kept.start(certain=True), added.start())
         state, (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
@@ -73,6 +85,44 @@ class Scan:
         ]
         appended += added.finish(total) + kept.finish(last, empty=length == 0)
         return [*carry, *ys], appended
+
+
+@dataclasses.dataclass(frozen=True)
+class _Given(Action):
+    """Sites whose values do not depend on the program."""
+
+    names: frozenset[Path]
+
+    def matches(self, site: Site) -> bool:
+        return site.path in self.names
+
+    def strips(self, site: Site) -> bool:
+        return True
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return False, False, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> Any:
+        raise AssertionError("This is no action to run.")
+
+
+def _may_be_at_once(
+    eqn: Any, on: Interpreter, live_body: Mask, sites: Sites, planted: Collection[Path]
+) -> bool:
+    """Whether each state might follow from what is planted, and so need no earlier one."""
+    clobbers = any(found.clobbers for found in sites.values())
+    varies = any(_jax.varying_axes(v.aval) for v in eqn.invars)  # In a shard, one by one.
+    if not on.action.at_once or clobbers or varies or not eqn.params["length"]:
+        return False
+    liveness = on.under(_Given(frozenset(planted)), planted).liveness
+    num_consts, num_carry = _jax.scan_sizes(eqn)
+    needs = {}
+    for i in range(num_carry):
+        if live_body[i]:
+            only = tuple(j == i for j in range(len(live_body)))
+            read = liveness.inputs(eqn.params["jaxpr"], only)[num_consts : num_consts + num_carry]
+            needs[i] = [j for j, is_read in enumerate(read) if is_read]
+    return by_rank(needs) is not None
 
 
 def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:

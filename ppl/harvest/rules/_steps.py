@@ -1,0 +1,141 @@
+"""The steps of a loop: one after another, or all at once where none needs another's state.
+
+With the values of a Markov chain given, its density is a product of terms that do not wait for one
+another: the state before a step is what was planted in the step before. A loop that was written
+step by step is then evaluated as a person writes it for speed, as arrays over time.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+
+# Under `vmap` a branch that is not taken is evaluated too, a loop waits for the longest one, and
+# checkpoints exist to save memory.
+_STEP_BY_STEP = {"checkpoint", "cond", "remat", "remat2", "shard_map", "while"}
+_MAX_ELEMENTS = 2**26  # of what all steps compute together
+
+Step = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def by_rank(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
+    """States by the number of steps that they look back: what one needs stands in earlier rows.
+
+    None if a state is needed, by way of others perhaps, for what it becomes.
+    """
+    ranks: list[list[int]] = []
+    done: set[int] = set()
+    while len(done) < len(needs):
+        ready = [i for i in needs if i not in done and done.issuperset(needs[i])]
+        if not ready:
+            return None
+        ranks.append(ready)
+        done.update(ready)
+    return ranks
+
+
+class Steps:
+    """A step of a loop, (carry, inputs) -> (carry, outputs), that is traced once."""
+
+    def __init__(self, step: Step, carry: Any, inputs: Any):
+        """`inputs` are those of all steps, with their axis in front."""
+        first = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), inputs)
+        self._jaxpr, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
+        self._tree = jax.tree.structure(shape)
+        self._num_carry = len(jax.tree.leaves(carry))
+
+    def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
+        """One step."""
+        outs = _jax.evaluate(self._jaxpr, jax.tree.leaves((carry, inputs)))
+        return jax.tree.unflatten(self._tree, outs)
+
+    def at_once(self, carry: Any, inputs: Any, *, reverse: bool) -> tuple[Any, Any] | None:
+        """The last carry and the stacked outputs; None if the steps must wait for one another."""
+        inner, _ = _jax.raw(self._jaxpr)
+        ranks = self._ranks()
+        start, rows = jax.tree.leaves(carry), jax.tree.leaves(inputs)
+        if ranks is None or not rows or len(rows[0]) * _size(inner) > _MAX_ELEMENTS:
+            return None
+        known = {self._num_carry + i: x for i, x in enumerate(rows)}
+        last: dict[int, Any] = {}
+        for rank in ranks:
+            for i, after in zip(rank, self._mapped(rank, known), strict=True):
+                first = _jax.as_aval(start[i], inner.invars[i].aval)[None]
+                parts = (after[1:], first) if reverse else (first, after[:-1])
+                known[i], last[i] = jnp.concatenate(parts), after[0 if reverse else -1]
+        outputs = self._mapped(range(self._num_carry, len(inner.outvars)), known)
+        outs = [*(last[i] for i in range(self._num_carry)), *outputs]
+        return jax.tree.unflatten(self._tree, outs)
+
+    def _ranks(self) -> list[list[int]] | None:
+        inner, _ = _jax.raw(self._jaxpr)
+        if any(map(_waits, inner.eqns)):
+            return None
+        carried = range(self._num_carry)
+        return by_rank({i: _inputs_of(inner, [i]).intersection(carried) for i in carried})
+
+    def _mapped(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
+        """Some results of all steps, from those inputs that they depend on."""
+        return jax.vmap(lambda known: _evaluate(self._jaxpr, wanted, known))(known)
+
+
+def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
+    """Some results of a jaxpr, from those arguments that they depend on."""
+    inner, consts = _jax.raw(jaxpr)
+    env = dict(zip(inner.constvars, consts, strict=True))
+    env |= {inner.invars[i]: x for i, x in args.items()}
+    read = lambda v: v.val if isinstance(v, jex.Literal) else env[v]  # noqa: E731
+    for eqn, outs in _needed(inner, wanted)[0]:
+        if _is_jit(eqn):
+            body = eqn.params["jaxpr"]
+            operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jax.raw(body)[0], outs)}
+            results = _evaluate(body, outs, operands)
+        else:
+            outs, results = range(len(eqn.outvars)), _jax.bind(eqn, list(map(read, eqn.invars)))
+        env.update(zip((eqn.outvars[i] for i in outs), results, strict=True))
+    found = [inner.outvars[i] for i in wanted]
+    return [_jax.as_aval(read(v), v.aval) for v in found]
+
+
+def _needed(jaxpr: Any, wanted: Iterable[int]) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
+    """What some results of a jaxpr depend on.
+
+    The equations, in order, each with those of its results that are needed, and the variables.
+    """
+    variables = {v for v in (jaxpr.outvars[i] for i in wanted) if not isinstance(v, jex.Literal)}
+    equations = []
+    for eqn in reversed(jaxpr.eqns):
+        if outs := [i for i, v in enumerate(eqn.outvars) if v in variables]:
+            equations.append((eqn, outs))
+            operands = range(len(eqn.invars))
+            if _is_jit(eqn):
+                operands = _inputs_of(_jax.raw(eqn.params["jaxpr"])[0], outs)
+            read = (eqn.invars[i] for i in operands)
+            variables.update(v for v in read if not isinstance(v, jex.Literal))
+    return equations[::-1], variables
+
+
+def _inputs_of(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
+    """The inputs that some results of a jaxpr depend on, by position."""
+    _, variables = _needed(jaxpr, wanted)
+    return {i for i, v in enumerate(jaxpr.invars) if v in variables}
+
+
+def _is_jit(eqn: jex.JaxprEqn) -> bool:
+    return eqn.primitive.name == "jit"
+
+
+def _waits(eqn: jex.JaxprEqn) -> bool:
+    if eqn.primitive.name in _STEP_BY_STEP or eqn.effects:
+        return True
+    return any(_waits(e) for j in _jax.subjaxprs(eqn) for e in _jax.raw(j)[0].eqns)
+
+
+def _size(jaxpr: Any) -> int:
+    """The number of elements that all equations of a jaxpr give."""
+    return sum(math.prod(v.aval.shape) for eqn in jaxpr.eqns for v in eqn.outvars)

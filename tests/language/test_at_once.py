@@ -1,0 +1,259 @@
+"""Loops whose steps need no state of one another: scored at once, and as one after another."""
+
+import functools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.random import key, split
+
+import distributions as dist
+import ppl
+from ppl._density import LogDensity
+from ppl._unconstrain import Constrain
+
+from .checks import assert_close
+
+pytestmark = pytest.mark.usefixtures("x64")
+NUM = 5
+XS = np.linspace(-1.0, 1.0, NUM)
+
+
+def draw(key: Any, loc: Any, name: str = "x") -> Any:
+    return ppl.sample(key, dist.Normal(loc, 0.5 + 0.1 * jnp.cos(loc)), name=name)
+
+
+def chain(
+    step: Callable[..., Any], start: Any = 0.3, wrap: Any = lambda f: f, **options: Any
+) -> Any:
+    """A model that scans `step(key, state, x)` over keys and numbers."""
+
+    def model(key: Any, scale: Any = 0.7) -> Any:
+        body = wrap(lambda s, kx: step(kx[0], s, scale * kx[1]))
+        return lax.scan(body, start, (split(key, NUM), XS), **options)
+
+    return model
+
+
+def walk(key: Any, s: Any, x: Any) -> Any:
+    s = draw(key, jnp.sin(s) + x)
+    return s, draw(key, s, "y")
+
+
+def two_back(key: Any, s: Any, x: Any) -> Any:
+    y = draw(key, s[0] * s[1] + x)
+    return (s[1], y), y
+
+
+def three_back_of_two(key: Any, s: Any, x: Any) -> Any:
+    """What was carried comes back in other places, after more work."""
+    (a, b), (c, d) = s["x"], s["z"]
+    x, z = draw(key, a * c + x), draw(key, b + d, "z")
+    return {"x": (jnp.sin(b), jnp.exp(-d)), "z": (x * z, jnp.cos(c))}, z
+
+
+def vectors(key: Any, s: Any, x: Any) -> Any:
+    s = jax.vmap(draw)(split(key, 3), s[::-1] * x)
+    return s, draw(key, s.sum(), "y")
+
+
+def deterministic(key: Any, s: Any, x: Any) -> Any:
+    s = draw(key, s)
+    return ppl.deterministic(s**2, name="d"), s
+
+
+def by_jit(key: Any, s: Any, x: Any) -> Any:
+    return jax.jit(walk)(key, s, x)
+
+
+def scanned(key: Any, s: Any, x: Any) -> Any:
+    """A walk of walks: the inner one starts where the last one came to."""
+    return lax.scan(lambda s, k: walk(k, s, x), s, split(key, 3))
+
+
+def levels(key: Any, s: Any, x: Any) -> Any:
+    """The inner loop waits, but not for the outer one."""
+    s = draw(key, s + x)
+    return s, lax.scan(lambda c, k: (c * draw(k, c, "y"), None), s, split(key, 3))[0]
+
+
+def remembering(key: Any, s: Any, x: Any) -> Any:
+    """The state is all of the past."""
+    s = 0.5 * s + draw(key, s + x)
+    return s, s
+
+
+def counting(key: Any, s: Any, x: Any) -> Any:
+    i, s = s
+    return (i + 1, draw(key, s + i)), s
+
+
+def crossed(key: Any, s: Any, x: Any) -> Any:
+    """Two states that need one another."""
+    return (jnp.sin(s[1]), s[0] + draw(key, s[0])), x
+
+
+def positive(key: Any, s: Any, x: Any) -> Any:
+    """Whether a value is in the support may be known to its distribution alone."""
+    s = ppl.sample(key, dist.Gamma(2.0, 1 + s), name="x")
+    return s, s
+
+
+def branching(key: Any, s: Any, x: Any) -> Any:
+    high = lambda: draw(key, jnp.sqrt(s))  # noqa: E731
+    s = lax.cond(s > 0, high, lambda: draw(key, -x))
+    return s, s
+
+
+def halving(key: Any, s: Any, x: Any) -> Any:
+    s = lax.while_loop(lambda s: s > 1, lambda s: s / 2, s)
+    return draw(key, lax.stop_gradient(s)), s
+
+
+AT_ONCE = {
+    "walk": chain(walk),
+    "reverse": chain(walk, reverse=True),
+    "unrolled": chain(walk, unroll=2),
+    "two-back": chain(two_back, (0.2, 0.4)),
+    "reverse-two-back": chain(two_back, (0.2, 0.4), reverse=True),
+    "three-back": chain(three_back_of_two, {"x": (0.1, 0.2), "z": (0.3, 0.4)}),
+    "vectors": chain(vectors, np.arange(3.0)),
+    "deterministic": chain(deterministic),
+    "jit": chain(by_jit),
+    "vmap": lambda key: jax.vmap(chain(walk))(split(key, 2), jnp.ones(2)),
+    "no-state": chain(lambda key, s, x: (s, draw(key, x)), start=()),
+    "weak-start": chain(walk, start=0.0),
+}  # fmt: skip
+WAITING = {
+    "remembering": chain(remembering),
+    "counting": chain(counting, (0, 0.3)),
+    "crossed": chain(crossed, (0.2, 0.4)),
+    "positive": chain(positive),
+    "branching": chain(branching),
+    "halving": chain(halving, 7.0),
+    "checkpoint": chain(walk, wrap=jax.checkpoint),
+    "walk-of-walks": chain(scanned),
+    "inner-waits": chain(levels),
+}
+MODELS = AT_ONCE | WAITING
+TWICE = [MODELS[name] for name in ("walk", "three-back", "jit")]  # are differentiated twice
+
+
+def values_of(model: Any) -> Any:
+    values = ppl.simulate(model)(key(1))
+    values.pop("d", None)
+    return values
+
+
+def results(model: Any, values: Any) -> Any:
+    """Density, gradient, its derivative forwards, and density and gradient where samplers work."""
+    density = ppl.log_density(model)
+    target = ppl.unconstrain(model)
+    position = target.unconstrain(values)
+    grad = jax.grad(density)
+    if model not in TWICE:
+        return density(values), grad(values), target.log_density(position)
+    moved = jax.jvp(grad, (values,), (jax.tree.map(jnp.ones_like, values),))
+    return density(values), moved, jax.value_and_grad(target.log_density)(position)
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Lets all loops wait."""
+
+    def turn_off() -> None:
+        monkeypatch.setattr(LogDensity, "at_once", False)
+        monkeypatch.setattr(Constrain, "at_once", False)
+
+    return turn_off
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_density_is_that_of_one_step_after_another(model, one_by_one):
+    values = values_of(model)
+    found = jax.jit(functools.partial(results, model))(values)
+    one_by_one()
+    assert_close(found, jax.jit(functools.partial(results, model))(values))
+
+
+def has_loop(model: Any) -> bool:
+    density = ppl.log_density(ppl.condition(model, {}))
+    return any(w in str(jax.make_jaxpr(density)(values_of(model))) for w in ("scan[", "while["))
+
+
+@pytest.mark.parametrize("model", AT_ONCE.values(), ids=AT_ONCE)
+def test_no_loop_is_left(model):
+    assert not has_loop(model)
+
+
+@pytest.mark.parametrize("model", WAITING.values(), ids=WAITING)
+def test_a_loop_is_left_where_a_step_waits_for_another(model):
+    assert has_loop(model)
+
+
+def test_no_loop_is_left_where_data_are_the_states():
+    model = chain(walk)
+    density = ppl.log_density(ppl.condition(model, {"x": jnp.arange(5.0)}))
+    assert "scan[" not in str(jax.make_jaxpr(density)({"y": jnp.arange(5.0)}))
+
+
+def test_innovations_are_added_up_step_by_step():
+    """Positions of a non-centred walk are not its states."""
+    target = ppl.unconstrain(ppl.reparam(chain(walk), {"x": ppl.NonCentred()}))
+    assert "scan[" in str(jax.make_jaxpr(target.log_density)(target.initial(key(0))))
+
+
+def test_so_many_elements_that_memory_matters_are_scored_one_by_one(monkeypatch):
+    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 40)
+    assert has_loop(chain(walk))
+
+
+def test_a_loop_of_no_steps():
+    def model(key):
+        return lax.scan(lambda s, k: walk(k, s, 0.0), draw(key, 0.0, "s"), split(key, 0))
+
+    values = {"s": 1.0, "x": jnp.zeros(0), "y": jnp.zeros(0)}
+    assert_close(ppl.log_density(model)(values), dist.Normal(0.0, 0.6).log_prob(1.0))
+
+
+class Random:
+    """A chain of some states, each of which becomes a function of some states and of draws."""
+
+    def __init__(self, seed: int):
+        rng = random.Random(seed)
+        self.num = rng.randint(2, 5)
+        self.reads = [rng.sample(range(self.num), rng.randint(0, 2)) for _ in range(self.num)]
+        self.draws = [rng.random() < 0.5 for _ in range(self.num)]
+        self.reverse = rng.random() < 0.5
+
+    def __call__(self, key: Any) -> Any:
+        def step(s: Any, keyed: Any) -> Any:
+            key, x = keyed
+            loc = sum(jnp.sin(a + i) for i, a in enumerate(s)) + x
+            drawn = [draw(key, loc * i, f"x{i}") for i in range(2)]
+            new = [
+                sum((jnp.cos(s[j] + i) for j in reads), drawn[i % 2] if draws else x)
+                for i, (reads, draws) in enumerate(zip(self.reads, self.draws, strict=True))
+            ]
+            return tuple(new), new[0]
+
+        start = tuple(0.1 * i for i in range(self.num))
+        return lax.scan(step, start, (split(key, NUM), XS), reverse=self.reverse)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_chains(seed, one_by_one):
+    model = Random(seed)
+    values = values_of(model)
+    found = jax.value_and_grad(ppl.log_density(model))(values)
+    one_by_one()
+    assert_close(found, jax.value_and_grad(ppl.log_density(model))(values))
+
+
+def test_random_chains_are_of_both_kinds():
+    assert {has_loop(Random(seed)) for seed in range(12)} == {True, False}
