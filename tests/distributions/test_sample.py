@@ -68,7 +68,15 @@ class At:
         return self._pick(self.oracle.logpmf, x)
 
 
-@every_case
+# Those made of gamma draws take long to compile.
+GAMMAS = "Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"
+BY_COST = [
+    pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case
+    for case in CASES
+]
+
+
+@pytest.mark.parametrize("case", BY_COST, ids=lambda case: case.name)
 def test_draws_have_their_law(case: Case):
     d = case.build()
     draws = np.asarray(draw(d, jax.random.key(20)))
@@ -125,6 +133,7 @@ def test_moments(case: Case, x64):
         np.testing.assert_allclose(ours, np.broadcast_to(truth, shape), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_draws_at_the_edge_of_the_dtype_stay_inside():
     """Draws that under- or overflow are brought back to where they have a density."""
     tiny = jnp.float32(0.01)

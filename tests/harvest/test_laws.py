@@ -228,6 +228,7 @@ def test_a_cond_that_vmap_takes_apart(case: Case) -> None:
     assert_same(jax.vmap(case.f)(x), jax.vmap(harvest(case.f, tag=TAG))({}, x)[0])
 
 
+@pytest.mark.slow
 @each_case
 def test_without_jit_outside(case: Case) -> None:
     """Evaluated equation by equation, harvest gives the same."""

@@ -50,7 +50,14 @@ def p_values(kernel):
     return np.mean(acceptance_rate), min(uniformity + independence)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+# Each way to step once; all of them in the slow tests.
+ROWS = [
+    name if name in ("HMC", "NUTS") else pytest.param(name, marks=pytest.mark.slow)
+    for name in KERNELS
+]
+
+
+@pytest.mark.parametrize("name", ROWS)
 def test_kernel_leaves_exact_draws_exact(name):
     acceptance_rate, p_value = p_values(KERNELS[name])
     assert 0.5 < acceptance_rate < 0.97  # there is something to get wrong
@@ -85,7 +92,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("mistake", BROKEN)
-@pytest.mark.parametrize("module", [hmc_module, tree_module])
+@pytest.mark.parametrize("module", [hmc_module, pytest.param(tree_module, marks=pytest.mark.slow)])
 def test_one_wrong_sign_is_caught(monkeypatch, module, mistake):
     monkeypatch.setattr(module, *BROKEN[mistake])
     assert p_values(KERNELS["HMC" if module is hmc_module else "NUTS"])[1] < FAILURE_RATE

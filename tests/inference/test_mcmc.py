@@ -51,9 +51,9 @@ MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
     ("dtype", "settings"),
     [
         ("float32", {}),
-        ("float64", {}),
+        pytest.param("float64", {}, marks=pytest.mark.slow),
         ("float64", {"mass_matrix": "dense"}),
-        ("float32", {"mass_matrix": "dense", "kernel": MATRIX}),
+        pytest.param("float32", {"mass_matrix": "dense", "kernel": MATRIX}, marks=pytest.mark.slow),
         ("float32", {"kernel": HMC(num_steps=7)}),
     ],
     ids=["NUTS", "NUTS in float64", "dense", "dense from a matrix", "HMC"],
