@@ -78,7 +78,7 @@ class Terms:
             return simpler
         result = self._number(made)
         outs = [result]
-        if len(made.eqn.outvars) > 1:
+        if len(made.eqn.outvars) != 1:
             outs = [self.of("result", result, i) for i in range(len(made.eqn.outvars))]
         for i, out in enumerate(outs):
             self._made_by.setdefault(out, (made, i))

@@ -343,6 +343,12 @@ def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
     return dtype_of(unwrapped.invars[0]) == dtype_of(wrapped.outvars[0])
 
 
+def draws_by_batch(eqn: jex.JaxprEqn) -> bool:
+    """Whether a `vmap` over keys may draw other numbers than key after key, as with "rbg"."""
+    names = [str(getattr(v.aval, "dtype", "")) for v in eqn.invars]
+    return any(name.startswith("key<") and name != "key<fry>" for name in names)
+
+
 def splits_alike(eqn: jex.JaxprEqn) -> bool:
     """Whether the keys split off another do not depend on how many there are.
 

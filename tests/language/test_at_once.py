@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.random import key, split
+from jax.sharding import AxisType, PartitionSpec
 
 import distributions as dist
 import ppl
@@ -115,6 +116,31 @@ def halving(key: Any, s: Any, x: Any) -> Any:
     return draw(key, lax.stop_gradient(s)), s
 
 
+def foreign(key: Any, s: Any, x: Any) -> Any:
+    """What JAX cannot look into need not work under `vmap`."""
+    shape = jax.ShapeDtypeStruct((), s.dtype)
+    loc = jax.pure_callback(np.sin, shape, lax.stop_gradient(s))
+    return draw(key, loc + x), s
+
+
+def noisy(key: Any, s: Any, x: Any) -> Any:
+    """This generator draws other numbers under `vmap`."""
+    noise = jax.random.normal(jax.random.key(jnp.int32(9 * x), impl="rbg"))
+    return draw(key, s + noise), s
+
+
+def namesake(key: Any, s: Any, x: Any) -> Any:
+    """Another tag, another name."""
+
+    @jax.jit
+    def both(s: Any) -> Any:
+        ppl.sow(s * jnp.ones(2), tag="other", name="x", mode="append")
+        return draw(key, s)
+
+    s = both(s)
+    return s, s
+
+
 AT_ONCE = {
     "walk": chain(walk),
     "reverse": chain(walk, reverse=True),
@@ -139,6 +165,9 @@ WAITING = {
     "checkpoint": chain(walk, wrap=jax.checkpoint),
     "walk-of-walks": chain(scanned),
     "inner-waits": chain(levels),
+    "foreign": chain(foreign),
+    "noisy": chain(noisy),
+    "namesake": chain(namesake),
 }
 MODELS = AT_ONCE | WAITING
 TWICE = [MODELS[name] for name in ("walk", "three-back", "jit")]  # are differentiated twice
@@ -208,9 +237,56 @@ def test_innovations_are_added_up_step_by_step():
     assert "scan[" in str(jax.make_jaxpr(target.log_density)(target.initial(key(0))))
 
 
-def test_so_many_elements_that_memory_matters_are_scored_one_by_one(monkeypatch):
-    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 40)
-    assert has_loop(chain(walk))
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["open", "jit"])
+def test_so_many_elements_that_memory_matters_are_scored_one_by_one(wrap, monkeypatch):
+    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 500)
+
+    def wide(key, s, x):
+        return draw(key, wrap(lambda s: jnp.sin(s * jnp.ones(100)).sum())(s)), s
+
+    assert has_loop(chain(wide))
+    assert not has_loop(chain(walk))
+
+
+def test_callbacks_are_called_in_order_and_once_for_each_step():
+    seen = []
+
+    def told(key, s, x):
+        jax.debug.callback(lambda s: seen.append(float(s)), s, ordered=True)
+        return draw(key, s), s
+
+    ppl.log_density(chain(told))({"x": jnp.arange(5.0)})
+    jax.effects_barrier()
+    assert seen == [0.3, 0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.promotion(rank="raise", dtype="strict")
+def test_a_weak_type_stays_weak():
+    def step(s, kx):
+        s = ppl.sample(kx[0], dist.Normal(jnp.sin(s), kx[1]), name="x")
+        return s, s
+
+    start, scales = jnp.float16(0.3), lax.broadcast(2.0, (NUM,))
+    density = ppl.log_density(lambda key: lax.scan(step, start, (split(key, NUM), scales)))
+    assert density({"x": jnp.zeros(NUM, jnp.float16)}).dtype == jnp.float16
+
+
+def test_in_a_shard_where_only_what_is_given_varies():
+    def model(key):
+        return lax.map(lambda k: draw(k, 0.5), split(key, 2))
+
+    density = ppl.log_density(model)
+    mesh = jax.make_mesh((4,), ("i",), axis_types=(AxisType.Auto,))
+    local = lambda x: lax.psum(density({"x": x[0]}), "i")  # noqa: E731
+    specs = {"in_specs": PartitionSpec("i"), "out_specs": PartitionSpec()}
+    sharded = jax.shard_map(local, mesh=mesh, **specs)
+    values = jnp.arange(8.0).reshape(4, 2)
+    assert_close(jax.jit(sharded)(values), sum(density({"x": row}) for row in values))
+
+
+def test_a_loop_leaks_no_tracer():
+    with jax.checking_leaks():
+        jax.jit(ppl.log_density(chain(remembering)))({"x": jnp.arange(5.0)})
 
 
 def test_a_loop_of_no_steps():

@@ -1,6 +1,5 @@
 """What the rules for scan and while share: what is clobbered or added up is carried along."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, Sites, error
 
 
@@ -66,7 +66,7 @@ class Sum:
 
     def __init__(self, on: Interpreter):
         self._on = on
-        self._sown: list[Reaped] = []
+        self._sown: list[tuple[Site, Any]] = []
 
     def start(self) -> jax.Array | None:
         """The carry at first, of the default dtype: that of the records is not known yet."""
@@ -76,13 +76,14 @@ class Sum:
         """The carry after an iteration, and the records that are not in it."""
         if not self._on.action.adds:
             return total, reaps
-        self._sown = self._on.condense(reaps)
-        total = sum((r.record.astype(total.dtype) for r in self._sown), total)
+        sown = self._on.condense(reaps)
+        total = sum((r.record.astype(total.dtype) for r in sown), total)
+        self._sown = [(r.site, r.record.dtype) for r in sown]
         return _jax.as_varying(total), []
 
     def finish(self, total: Any) -> list[Reaped]:
         """What is reaped from the loop."""
-        return [dataclasses.replace(r, record=total.astype(r.record.dtype)) for r in self._sown]
+        return [Reaped(total.astype(dtype), None, site) for site, dtype in self._sown]
 
 
 def _zeros(found: Found) -> tuple[jax.Array, ...]:

@@ -11,13 +11,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import _jax
 
-# Under `vmap` a branch that is not taken is evaluated too, a loop waits for the longest one, and
-# checkpoints exist to save memory.
-_STEP_BY_STEP = {"checkpoint", "cond", "remat", "remat2", "shard_map", "while"}
+# Under `vmap` a branch that is not taken is evaluated too, a loop waits for the longest one,
+# checkpoints exist to save memory, foreign code may refuse, and this generator draws other numbers.
+_STEP_BY_STEP = {
+    *("checkpoint", "cond", "remat", "remat2", "shard_map", "while"),
+    *("ffi_call", "pure_callback", "rng_bit_generator"),
+}
 _MAX_ELEMENTS = 2**26  # of what all steps compute together
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
@@ -44,7 +48,7 @@ class Steps:
 
     def __init__(self, step: Step, carry: Any, inputs: Any):
         """`inputs` are those of all steps, with their axis in front."""
-        first = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), inputs)
+        first = jax.eval_shape(lambda rows: jax.tree.map(_first, rows), inputs)
         self._jaxpr, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
         self._tree = jax.tree.structure(shape)
         self._num_carry = len(jax.tree.leaves(carry))
@@ -82,6 +86,10 @@ class Steps:
     def _mapped(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
         """Some results of all steps, from those inputs that they depend on."""
         return jax.vmap(lambda known: _evaluate(self._jaxpr, wanted, known))(known)
+
+
+def _first(rows: jax.Array) -> jax.Array:
+    return lax.index_in_dim(rows, 0, keepdims=False)
 
 
 def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
@@ -131,11 +139,17 @@ def _is_jit(eqn: jex.JaxprEqn) -> bool:
 
 
 def _waits(eqn: jex.JaxprEqn) -> bool:
-    if eqn.primitive.name in _STEP_BY_STEP or eqn.effects:
+    if eqn.primitive.name in _STEP_BY_STEP or eqn.effects or _jax.draws_by_batch(eqn):
         return True
     return any(_waits(e) for j in _jax.subjaxprs(eqn) for e in _jax.raw(j)[0].eqns)
 
 
 def _size(jaxpr: Any) -> int:
-    """The number of elements that all equations of a jaxpr give."""
-    return sum(math.prod(v.aval.shape) for eqn in jaxpr.eqns for v in eqn.outvars)
+    """The number of elements that all equations of a jaxpr give, with those inside of them."""
+    inner, _ = _jax.raw(jaxpr)
+    given = sum(math.prod(v.aval.shape) for eqn in inner.eqns for v in eqn.outvars)
+    return given + sum(
+        eqn.params.get("length", 1) * _size(body)
+        for eqn in inner.eqns
+        for body in _jax.subjaxprs(eqn)
+    )

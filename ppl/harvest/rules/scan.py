@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import jax
 from jax import lax
 
 from ppl.harvest import _jax
@@ -62,7 +63,7 @@ class Scan:
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
 
-        if _may_be_at_once(eqn, on, live_body, sites, taken):
+        if _may_be_at_once(eqn, (args, rows), on, live_body, sites, taken):
             run_body = Steps(run_body, carry, (xs, rows))
             if found := run_body.at_once(carry, (xs, rows), reverse=eqn.params["reverse"]):
                 carry, (ys, reaps) = found
@@ -91,10 +92,11 @@ class Scan:
 class _Given(Action):
     """Sites whose values do not depend on the program."""
 
+    action: Action
     names: frozenset[Path]
 
     def matches(self, site: Site) -> bool:
-        return site.path in self.names
+        return self.action.matches(site) and site.path in self.names
 
     def strips(self, site: Site) -> bool:
         return True
@@ -107,14 +109,20 @@ class _Given(Action):
 
 
 def _may_be_at_once(
-    eqn: Any, on: Interpreter, live_body: Mask, sites: Sites, planted: Collection[Path]
+    eqn: Any,
+    args: Any,
+    on: Interpreter,
+    live_body: Mask,
+    sites: Sites,
+    planted: Collection[Path],
 ) -> bool:
     """Whether each state might follow from what is planted, and so need no earlier one."""
     clobbers = any(found.clobbers for found in sites.values())
-    varies = any(_jax.varying_axes(v.aval) for v in eqn.invars)  # In a shard, one by one.
+    leaves = jax.tree.leaves(args)
+    varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # In a shard, one by one.
     if not on.action.at_once or clobbers or varies or not eqn.params["length"]:
         return False
-    liveness = on.under(_Given(frozenset(planted)), planted).liveness
+    liveness = on.under(_Given(on.action, frozenset(planted)), planted).liveness
     num_consts, num_carry = _jax.scan_sizes(eqn)
     needs = {}
     for i in range(num_carry):
