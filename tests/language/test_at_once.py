@@ -129,6 +129,14 @@ def noisy(key: Any, s: Any, x: Any) -> Any:
     return draw(key, s + noise), s
 
 
+def sharing(key: Any, s: Any, x: Any) -> Any:
+    """Every state needs the same long work and the next state: it would be done for each."""
+    work = x = draw(key, x)
+    for _ in range(12):
+        work = jnp.sin(work)
+    return (*(a + work for a in s[1:]), work), s[0]
+
+
 def namesake(key: Any, s: Any, x: Any) -> Any:
     """Another tag, another name."""
 
@@ -167,6 +175,7 @@ WAITING = {
     "inner-waits": chain(levels),
     "foreign": chain(foreign),
     "noisy": chain(noisy),
+    "sharing": chain(sharing, (0.1,) * 8),
     "namesake": chain(namesake),
 }
 MODELS = AT_ONCE | WAITING

@@ -22,7 +22,7 @@ _STEP_BY_STEP = {
     *("checkpoint", "cond", "remat", "remat2", "shard_map", "while"),
     *("ffi_call", "pure_callback", "rng_bit_generator"),
 }
-_MAX_ELEMENTS = 2**26  # of what all steps compute together
+_MAX_ELEMENTS = 2**24  # of what all steps compute together
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -81,7 +81,10 @@ class Steps:
         if any(map(_waits, inner.eqns)):
             return None
         carried = range(self._num_carry)
-        return by_rank({i: _inputs_of(inner, [i]).intersection(carried) for i in carried})
+        ranks = by_rank({i: _inputs_of(inner, [i]).intersection(carried) for i in carried})
+        # Each rank evaluates again what it shares with others.
+        work = sum(len(_needed(inner, rank)[0]) for rank in ranks or [])
+        return ranks if work <= 2 * len(inner.eqns) else None
 
     def _mapped(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
         """Some results of all steps, from those inputs that they depend on."""
