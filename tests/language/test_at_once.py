@@ -131,7 +131,7 @@ def noisy(key: Any, s: Any, x: Any) -> Any:
 
 def sharing(key: Any, s: Any, x: Any) -> Any:
     """Every state needs the same long work and the next state: it would be done for each."""
-    work = x = draw(key, x)
+    work = draw(key, s[0] + x)
     for _ in range(12):
         work = jnp.sin(work)
     return (*(a + work for a in s[1:]), work), s[0]
