@@ -42,6 +42,14 @@ def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
     return x if x.ndim == 0 or missing <= 0 else lax.expand_dims(jnp.asarray(x), range(missing))
 
 
+def select(condition: Any, on_true: Any, on_false: Any) -> Array:
+    """`jnp.where` in the dtype of the arrays: no jitted call, which is lowered by itself."""
+    dtype = next(x.dtype for x in (on_true, on_false) if isinstance(x, Array))
+    operands = condition, convert(on_false, dtype), convert(on_true, dtype)
+    shape = np.broadcast_shapes(*map(np.shape, operands))
+    return lax.select_n(*(jnp.broadcast_to(x, shape) for x in operands))
+
+
 def as_float(x: ArrayLike) -> Array:
     """`x` as an array of a floating dtype."""
     return jnp.asarray(x, float_dtype(x))

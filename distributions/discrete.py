@@ -6,6 +6,7 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
+from distributions._arrays import select
 from distributions.constraints import (
     boolean,
     integer_interval,
@@ -27,7 +28,7 @@ def _probability(logits, probs):
 def _bernoulli_log_prob(y, logits, probs):
     if probs is None:
         return y.astype(logits.dtype) * logits - jax.nn.softplus(logits)
-    return jnp.where(y == 1, safe_log(probs), safe_log1m(probs))
+    return select(y == 1, safe_log(probs), safe_log1m(probs))
 
 
 def _bernoulli_sample(key, shape, dtype, logits, probs):

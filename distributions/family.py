@@ -23,7 +23,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, convert, float_dtype, stack
+from distributions._arrays import align, convert, float_dtype, select, stack
 from distributions._checks import check
 from distributions._pytree import pytree_dataclass
 from distributions.constraints.base import Constraint
@@ -159,8 +159,8 @@ class Family(Distribution):
         inside = support.check(x)
         point = convert(support.feasible(self.event_shape), x.dtype)
         within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
-        safe = jnp.where(within, x, align(point, event_ndims, batch_ndims))
-        return jnp.where(inside, formula(safe, *parameters), convert(-jnp.inf, dtype))
+        safe = select(within, x, align(point, event_ndims, batch_ndims))
+        return select(inside, formula(safe, *parameters), convert(-jnp.inf, dtype))
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype, batch_ndims = self._float_dtype, len(shape) - len(self.event_shape)

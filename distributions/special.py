@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from distributions._arrays import select
+
 LOG_TWO = math.log(2)
 LOG_PI = math.log(math.pi)
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -28,18 +30,18 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 def safe_log(x: Array) -> Array:
     """`log(x)`, and `-inf` with a gradient of zero where `x <= 0`."""
     ok = x > 0
-    return jnp.where(ok, jnp.log(jnp.where(ok, x, 1)), -jnp.inf)
+    return select(ok, jnp.log(select(ok, x, 1)), -jnp.inf)
 
 
 def safe_log1m(x: Array) -> Array:
     """`log(1 - x)`, and `-inf` with a gradient of zero where `x >= 1`."""
     ok = x < 1
-    return jnp.where(ok, jnp.log1p(-jnp.where(ok, x, 0)), -jnp.inf)
+    return select(ok, jnp.log1p(-select(ok, x, 0)), -jnp.inf)
 
 
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
-    return jnp.where(x == 0, 0, jnp.where(x == 0, 1, x) * log_y)
+    return select(x == 0, 0, select(x == 0, 1, x) * log_y)
 
 
 def _stirling_error(x: Array) -> Array:

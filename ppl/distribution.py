@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 
 def is_distribution(d: Any) -> bool:
@@ -152,7 +153,8 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     event_ndims = support.event_ndims
     outside = jnp.expand_dims(log_prob == -jnp.inf, tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])
-    return jnp.where(outside, jax.lax.stop_gradient(jnp.asarray(point, value.dtype)), value)
+    point = jnp.broadcast_to(jnp.asarray(point, value.dtype), value.shape)
+    return lax.select(jnp.broadcast_to(outside, value.shape), point, value)
 
 
 def num_event_axes(d: Any) -> int:
