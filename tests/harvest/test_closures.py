@@ -1,6 +1,7 @@
 """What a construct closes over may be traced by a transformation around it; no tracer leaks."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -133,7 +134,17 @@ def test_a_tracer_in_a_pullback() -> None:
     assert_same((jax.jit(outer)(TWO), jax.grad(outer)(TWO)), (12.0, 6.0))
 
 
+@pytest.fixture
+def few_objects() -> Iterator[None]:
+    """What was there before is not searched for tracers, which takes JAX most of the time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_objects")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_no_row_of_the_table_leaks(case: Case) -> None:
     """Reaped, planted and differentiated, jitted, while JAX looks for tracers that stay behind."""
@@ -147,3 +158,10 @@ def test_no_row_of_the_table_leaks(case: Case) -> None:
 
     with jax.checking_leaks():
         jax.eval_shape(everything, jnp.asarray(case.x))
+
+
+@pytest.mark.usefixtures("few_objects")
+def test_a_leak_is_seen() -> None:
+    kept = []
+    with jax.checking_leaks(), pytest.raises(Exception, match="Leaked"):
+        jax.eval_shape(lambda x: kept.append(put(2 * x)), TWO)
