@@ -44,7 +44,7 @@ def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
 
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:
     """`jnp.where` in the dtype of the arrays: no jitted call, which is lowered by itself."""
-    dtype = next(x.dtype for x in (on_true, on_false) if isinstance(x, Array))
+    dtype = next(x.dtype for x in (on_true, on_false) if hasattr(x, "dtype"))
     operands = condition, convert(on_false, dtype), convert(on_true, dtype)
     shape = np.broadcast_shapes(*map(np.shape, operands))
     return lax.select_n(*(jnp.broadcast_to(x, shape) for x in operands))
