@@ -3,7 +3,6 @@
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -65,15 +64,17 @@ def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array,
 
 def known(x: Any) -> np.ndarray | None:
     """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
-    if isinstance(x, jax.core.Tracer) or (isinstance(x, Array) and not x.is_fully_addressable):
+    try:
+        is_here = not isinstance(x, Array) or x.is_fully_addressable
+    except jax.errors.ConcretizationTypeError:  # It is traced.
         return None
-    return np.asarray(x)
+    return np.asarray(x) if is_here else None
 
 
 def summarise(x: Any) -> str:
     """A few characters for `x`: the value of a host scalar, dtype and shape of an array."""
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):
         return repr(x)
-    if x.shape == () and not isinstance(x, jax.core.Tracer):
+    if x.shape == () and known(x) is not None:
         return str(x)
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
@@ -13,6 +12,7 @@ from jax.tree_util import Partial
 from ppl._kinds import OBSERVED
 from ppl._missing import Ignored, Imputed, Mask, Missing
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
+from ppl.harvest import _jax
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
@@ -94,7 +94,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 
 def _check_known(name: str, leaf: Any) -> None:
     """Data that are known to be missing in part are an error: what that means must be said."""
-    if isinstance(leaf, jax.core.Tracer) or not isinstance(leaf, jax.Array | np.ndarray | float):
+    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | float):
         return
     num_missing = int(np.sum(np.isnan(leaf))) if np.asarray(leaf).dtype.kind == "f" else 0
     if num_missing:

@@ -5,7 +5,6 @@ import functools
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -147,7 +146,7 @@ def impute(data: Any, missing: Any = None) -> Missing:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
     """
     data, missing = _checked("impute", data, missing)
-    if isinstance(missing, jax.core.Tracer):
+    if _jax.is_traced(missing):
         raise ValueError(
             "impute: which entries are missing decides the shape of what is to be inferred, so it "
             "must be known when the program is traced. Give `missing` as a NumPy array."

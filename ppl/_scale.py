@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
@@ -107,6 +106,6 @@ def _checked(factor: Any) -> jax.Array:
             f"scale: expected a scalar as factor, got the shape {factor.shape}. To weigh the "
             "elements of a site apart, vmap over them."
         )
-    if not isinstance(factor, jax.core.Tracer) and not factor >= 0:
+    if not _jax.is_traced(factor) and not factor >= 0:
         raise ValueError(f"scale: factor must not be negative or NaN, got {factor}.")
     return factor

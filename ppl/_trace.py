@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from ppl import distribution
@@ -15,6 +14,7 @@ from ppl._kinds import DETERMINISTIC, RANDOM, kind_of
 from ppl._model import Model, Run, SiteAction, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl._table import table
+from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site
@@ -100,7 +100,7 @@ def _support(support: Any) -> str:
 
 
 def _number(x: Any) -> str:
-    return "traced" if isinstance(x, jax.core.Tracer) else f"{float(x):z.3f}"
+    return "traced" if _jax.is_traced(x) else f"{float(x):z.3f}"
 
 
 @dataclasses.dataclass(frozen=True)

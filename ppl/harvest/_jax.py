@@ -435,6 +435,11 @@ def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
         yield from nodes(child)
 
 
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is not known yet."""
+    return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+
+
 def is_ref(aval: Any) -> bool:
     """Whether it is a mutable array, whose class has no public name."""
     return hasattr(aval, "inner_aval")
