@@ -16,54 +16,62 @@ are traced are not. Outside of the support a log density is `-inf`, with a gradi
     -0.9189
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from distributions import bijectors as bijectors
 from distributions import constraints as constraints
-from distributions.bounded import Beta as Beta
-from distributions.bounded import TruncatedNormal as TruncatedNormal
-from distributions.bounded import Uniform as Uniform
-from distributions.discrete import Bernoulli as Bernoulli
-from distributions.discrete import Binomial as Binomial
-from distributions.discrete import Categorical as Categorical
-from distributions.discrete import Poisson as Poisson
 from distributions.distribution import Distribution as Distribution
-from distributions.flat import Flat as Flat
-from distributions.half_line import Exponential as Exponential
-from distributions.half_line import Gamma as Gamma
-from distributions.half_line import HalfCauchy as HalfCauchy
-from distributions.half_line import HalfNormal as HalfNormal
-from distributions.half_line import InverseGamma as InverseGamma
-from distributions.half_line import LogNormal as LogNormal
-from distributions.mixture import MixtureSameFamily as MixtureSameFamily
-from distributions.multivariate import Dirichlet as Dirichlet
-from distributions.multivariate import MultivariateNormal as MultivariateNormal
-from distributions.real_line import Cauchy as Cauchy
-from distributions.real_line import Laplace as Laplace
-from distributions.real_line import Normal as Normal
-from distributions.real_line import StudentT as StudentT
 
-__all__ = [
-    "Bernoulli",
-    "Beta",
-    "Binomial",
-    "Categorical",
-    "Cauchy",
-    "Dirichlet",
-    "Distribution",
-    "Exponential",
-    "Flat",
-    "Gamma",
-    "HalfCauchy",
-    "HalfNormal",
-    "InverseGamma",
-    "Laplace",
-    "LogNormal",
-    "MixtureSameFamily",
-    "MultivariateNormal",
-    "Normal",
-    "Poisson",
-    "StudentT",
-    "TruncatedNormal",
-    "Uniform",
-    "bijectors",
-    "constraints",
-]
+if TYPE_CHECKING:
+    from distributions.bounded import Beta as Beta
+    from distributions.bounded import TruncatedNormal as TruncatedNormal
+    from distributions.bounded import Uniform as Uniform
+    from distributions.discrete import Bernoulli as Bernoulli
+    from distributions.discrete import Binomial as Binomial
+    from distributions.discrete import Categorical as Categorical
+    from distributions.discrete import Poisson as Poisson
+    from distributions.flat import Flat as Flat
+    from distributions.half_line import Exponential as Exponential
+    from distributions.half_line import Gamma as Gamma
+    from distributions.half_line import HalfCauchy as HalfCauchy
+    from distributions.half_line import HalfNormal as HalfNormal
+    from distributions.half_line import InverseGamma as InverseGamma
+    from distributions.half_line import LogNormal as LogNormal
+    from distributions.kl import kl_divergence as kl_divergence
+    from distributions.mixture import MixtureSameFamily as MixtureSameFamily
+    from distributions.multivariate import Dirichlet as Dirichlet
+    from distributions.multivariate import MultivariateNormal as MultivariateNormal
+    from distributions.real_line import Cauchy as Cauchy
+    from distributions.real_line import Laplace as Laplace
+    from distributions.real_line import Normal as Normal
+    from distributions.real_line import StudentT as StudentT
+    from distributions.validate import validate as validate
+
+# The module of each name: it is imported when the name is first asked for.
+_HOMES = {
+    "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
+    "flat": ("Flat",),
+    "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
+    "kl": ("kl_divergence",),
+    "mixture": ("MixtureSameFamily",),
+    "multivariate": ("Dirichlet", "MultivariateNormal"),
+    "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "validate": ("validate",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["Distribution", "bijectors", "constraints", *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'distributions' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"distributions.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,6 +13,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions._arrays import stack, summarise
+from distributions._quantile import quantile
 from distributions.bijectors import Bijector
 from distributions.constraints import Constraint
 
@@ -35,6 +36,14 @@ class Distribution(abc.ABC):
     support: Constraint
 
     @property
+    def is_reparameterized(self) -> bool:
+        """Whether draws are differentiable functions of the parameters.
+
+        Their gradients then estimate those of expectations without bias.
+        """
+        return not self.support.is_discrete
+
+    @property
     @abc.abstractmethod
     def batch_shape(self) -> Shape:
         """The shape of independent distributions that the parameters hold."""
@@ -49,13 +58,39 @@ class Distribution(abc.ABC):
     def dtype(self) -> np.dtype:
         """The dtype of draws."""
 
-    @abc.abstractmethod
     def mean(self) -> Array:
-        """The expectation, of shape `batch_shape + event_shape`."""
+        """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
+        return self._moment("mean")
 
-    @abc.abstractmethod
     def variance(self) -> Array:
         """The variance of each entry, of shape `batch_shape + event_shape`."""
+        return self._moment("variance")
+
+    def mode(self) -> Array:
+        """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
+
+        Where several values have it, one of them.
+        """
+        return self._moment("mode")
+
+    def entropy(self) -> Array:
+        """The expectation of `-log_prob`, in nats, of shape `batch_shape`."""
+        return self._moment("entropy")
+
+    def _moment(self, name: str) -> Array:
+        """`mean`, `variance`, `mode` or `entropy`."""
+        self._lacks(name)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        """`cdf`, `survival` or the logarithm of one, for a value of a fitting shape."""
+        self._lacks(name)
+
+    def _quantile(self, q: Array) -> Array:
+        """`quantile` for an array of a fitting shape."""
+        return quantile(self, q)
+
+    def _lacks(self, name: str) -> NoReturn:
+        raise NotImplementedError(f"{type(self).__name__} has no {name} that is known here")
 
     @abc.abstractmethod
     def _log_prob(self, value: ArrayLike) -> Array:
@@ -94,6 +129,74 @@ class Distribution(abc.ABC):
         Raises:
             ValueError: The shape of the value does not fit.
         """
+        return self._log_prob(self._fitting(value))
+
+    def cdf(self, value: ArrayLike) -> Array:
+        """The probability of a draw of at most `value`.
+
+        Args:
+            value: An array that broadcasts with `batch_shape`; off the support, too.
+
+        Returns:
+            One probability per value, in the dtype of `log_prob`.
+
+        Raises:
+            NotImplementedError: The family is not of numbers, or none is known.
+            ValueError: The shape of the value does not fit.
+        """
+        return self._cumulative("cdf", self._number(value))
+
+    def log_cdf(self, value: ArrayLike) -> Array:
+        """The logarithm of `cdf(value)`, precise where that is tiny."""
+        return self._cumulative("log_cdf", self._number(value))
+
+    def survival(self, value: ArrayLike) -> Array:
+        """The probability of a draw greater than `value`, precise where it is tiny."""
+        return self._cumulative("survival", self._number(value))
+
+    def log_survival(self, value: ArrayLike) -> Array:
+        """The logarithm of `survival(value)`, precise where that is tiny."""
+        return self._cumulative("log_survival", self._number(value))
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """The least value with `cdf(value) >= q`.
+
+        Args:
+            q: Probabilities that broadcast with `batch_shape`.
+
+        Returns:
+            One value per probability, NaN (for integers, one below the support) where `q` is none.
+            A numerical one, where there is no closed form, is exact to the precision of `cdf`, and
+            differentiable.
+
+        Raises:
+            NotImplementedError: The family has no `cdf`.
+            ValueError: The shape of `q` does not fit.
+        """
+        return self._quantile(jnp.asarray(self._number(q)))
+
+    def icdf(self, q: ArrayLike) -> Array:
+        """The inverse of `cdf` at `q`, for continuous families: their `quantile`.
+
+        Raises:
+            NotImplementedError: The family is discrete, or has no `cdf`.
+            ValueError: The shape of `q` does not fit.
+        """
+        if self.support.is_discrete:
+            raise NotImplementedError(
+                f"{type(self).__name__} is discrete: its cdf has no inverse; use quantile"
+            )
+        return self.quantile(q)
+
+    def _number(self, value: ArrayLike) -> ArrayLike:
+        if self.event_shape:
+            shape = self.event_shape
+            raise NotImplementedError(
+                f"{type(self).__name__} has draws of shape {shape}, not numbers: no cdf"
+            )
+        return self._fitting(value)
+
+    def _fitting(self, value: ArrayLike) -> ArrayLike:
         value = stack(value)
         shape, event_ndims = np.shape(value), len(self.event_shape)
         split = len(shape) - event_ndims
@@ -103,7 +206,7 @@ class Distribution(abc.ABC):
             np.broadcast_shapes(shape[:split], self.batch_shape)
         except ValueError:
             self._refuse(shape)
-        return self._log_prob(value)
+        return value
 
     def _refuse(self, shape: Shape) -> NoReturn:
         raise ValueError(

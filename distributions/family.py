@@ -2,12 +2,14 @@
 
 A row of the table is a class statement without methods: its fields are the parameters with their
 constraints, and the `family` decorator holds the support, the name of the class of TensorFlow
-Probability, and formulas. What a row has no formula for is left to TensorFlow Probability, which is
-imported when it is first needed.
+Probability, and formulas. A density, a sampler or a moment that a row has no formula for is left to
+TensorFlow Probability, which is imported when it is first needed. Of `cdf`, `survival` and their
+logarithms a row gives those that are precise in themselves; the others are made of them, as is
+`quantile`, numerically, and of that a sampler.
 
-Formulas are functions of the value (or of key, shape and dtype) and of the parameters in the order
-of the fields. They are given arrays (or NumPy scalars) of one dtype whose axes are aligned, values
-that lie in the support, and None for a parameter that was not given.
+Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
+parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
+axes are aligned, values that lie in the support, and None for a parameter that was not given.
 """
 
 from __future__ import annotations
@@ -25,11 +27,14 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import align, convert, float_dtype, select, stack
 from distributions._checks import check
+from distributions._cumulative import cumulative_formula, within
 from distributions._pytree import pytree_dataclass
 from distributions.constraints.base import Constraint
 from distributions.distribution import Distribution, Shape, full
+from distributions.special import open_uniform
 
 T = TypeVar("T")
+Formula = Callable[..., Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +42,19 @@ class Row:
     """What the table says of a family beside its parameters."""
 
     support: Constraint | Callable[..., Constraint]
-    tfp: str
-    log_prob: Callable[..., Any] | None = None
-    sample: Callable[..., Any] | None = None
-    mean: Callable[..., Any] | None = None
-    variance: Callable[..., Any] | None = None
+    tfp: str | None = None
+    log_prob: Formula | None = None
+    sample: Formula | None = None
+    mean: Formula | None = None
+    variance: Formula | None = None
+    mode: Formula | None = None
+    entropy: Formula | None = None
+    cdf: Formula | None = None
+    survival: Formula | None = None
+    log_cdf: Formula | None = None
+    log_survival: Formula | None = None
+    quantile: Formula | None = None
+    is_reparameterized: bool = True
     one_of: tuple[str, ...] = ()
     increasing: tuple[str, ...] = ()
 
@@ -162,29 +175,53 @@ class Family(Distribution):
         safe = select(within, x, align(point, event_ndims, batch_ndims))
         return select(inside, formula(safe, *parameters), convert(-jnp.inf, dtype))
 
+    @property
+    def is_reparameterized(self) -> bool:
+        """Whether draws are differentiable functions of the parameters."""
+        return self._row.is_reparameterized and not self.support.is_discrete
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        formula = cumulative_formula(self._row, name)
+        if formula is None:
+            self._lacks(name)
+        given = [p for _, p in self._given()]
+        discrete = self.support.is_discrete
+        dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
+        batch_ndims = max(np.ndim(value), len(self.batch_shape))
+        x = align(jnp.asarray(value, dtype), 0, batch_ndims)
+        parameters = self._arrays(dtype, batch_ndims)
+        result = within(name, formula, self._support(*parameters), x, parameters)
+        return jnp.broadcast_to(result, np.broadcast_shapes(np.shape(value), self.batch_shape))
+
+    def _quantile(self, q: Array) -> Array:
+        if self._row.quantile is None:
+            return super()._quantile(q)
+        dtype = float_dtype(q, *(p for _, p in self._given()))
+        batch_ndims = max(q.ndim, len(self.batch_shape))
+        parameters = self._arrays(dtype, batch_ndims)
+        x = self._row.quantile(align(q.astype(dtype), 0, batch_ndims), *parameters)
+        shape = np.broadcast_shapes(q.shape, self.batch_shape)
+        return jnp.broadcast_to(jnp.where((q >= 0) & (q <= 1), x, jnp.nan), shape)
+
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype, batch_ndims = self._float_dtype, len(shape) - len(self.event_shape)
+        if self._row.sample is None and self._row.tfp is None:
+            return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
         draw = self._formula("sample")(key, shape, dtype, *self._arrays(dtype, batch_ndims))
         return draw.astype(self.dtype)
 
-    def mean(self) -> Array:
-        """The expectation, of shape `batch_shape + event_shape`."""
-        return self._moment("mean")
-
-    def variance(self) -> Array:
-        """The variance of each entry, of shape `batch_shape + event_shape`."""
-        return self._moment("variance")
-
     def _moment(self, name: str) -> Array:
-        dtype, shape = self._float_dtype, self.batch_shape + self.event_shape
+        dtype, event = self._float_dtype, () if name == "entropy" else self.event_shape
         parameters = self._arrays(dtype, len(self.batch_shape))
-        return full(self._formula(name)(*parameters), shape, dtype)
+        return full(self._formula(name)(*parameters), self.batch_shape + event, dtype)
 
     def _formula(self, name: str) -> Callable[..., Any]:
         """The row's own formula, or else the method of TensorFlow Probability's distribution."""
         return getattr(self._row, name) or functools.partial(self._delegate, name)
 
     def _delegate(self, name: str, *arguments: Any) -> Any:
+        if self._row.tfp is None:
+            self._lacks(name)
         from tensorflow_probability.substrates import jax as tfp
 
         split = len(arguments) - len(self._parameters)

@@ -2,11 +2,12 @@
 
 import jax.numpy as jnp
 from jax import random
+from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta, log_ndtr
 
 
 @family(
@@ -16,6 +17,15 @@ from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta
         -0.5 * jnp.square((x - loc) / scale) - jnp.log(scale) - LOG_SQRT_TWO_PI
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.normal(key, shape, dtype),
+    mean=lambda loc, scale: loc,
+    variance=lambda loc, scale: jnp.square(scale),
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: 0.5 + LOG_SQRT_TWO_PI + jnp.log(scale),
+    cdf=lambda x, loc, scale: ndtr((x - loc) / scale),
+    survival=lambda x, loc, scale: ndtr((loc - x) / scale),
+    log_cdf=lambda x, loc, scale: log_ndtr((x - loc) / scale),
+    log_survival=lambda x, loc, scale: log_ndtr((loc - x) / scale),
+    quantile=lambda q, loc, scale: loc + scale * ndtri(q),
 )
 class Normal(Family):
     r"""Normal distribution with mean `loc` and standard deviation `scale`.

@@ -6,6 +6,7 @@ References:
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,12 @@ _GAUSS_LEGENDRE = tuple(
 
 # Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+
+
+def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Uniform draws between 0 and 1, neither of which is drawn."""
+    info = jnp.finfo(dtype)
+    return jax.random.uniform(key, shape, dtype, info.tiny, 1 - info.epsneg)
 
 
 def safe_log(x: Array) -> Array:
@@ -73,6 +80,28 @@ def log_beta(a: Array, b: Array) -> Array:
     both = LOG_SQRT_TWO_PI - 0.5 * jnp.log(q) + (p - 0.5) * (jnp.log(p / q) - log_pq) - q * log_pq
     both = both + error_p + error_q - error_pq
     return jnp.where(large < 8, neither, jnp.where(small < 8, one, both))
+
+
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of the standard normal distribution function, precise on both sides."""
+    upper = jnp.log1p(-jax.scipy.special.ndtr(-jnp.maximum(x, 0)))
+    return select(x > 0, upper, jax.scipy.special.log_ndtr(jnp.minimum(x, 0)))
+
+
+@jax.custom_jvp
+def betainc(a: Array, b: Array, x: Array) -> Array:
+    """The regularised incomplete beta function, differentiable in all arguments.
+
+    JAX's has no derivatives in `a` and `b`: those are TensorFlow Probability's.
+    """
+    return lax.betainc(*jnp.broadcast_arrays(a, b, x))
+
+
+@betainc.defjvp
+def _betainc_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    from tensorflow_probability.substrates import jax as tfp
+
+    return jax.jvp(tfp.math.betainc, primals, tangents)
 
 
 def _tail(a: Array, b: Array) -> Array:

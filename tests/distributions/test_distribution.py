@@ -13,7 +13,7 @@ import pytest
 import distributions as dist
 from distributions import constraints
 from distributions.family import Family, family, parameter
-from tests.distributions.cases import CASES, Case
+from tests.distributions.cases import CASES, SIGNATURES, Case
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -82,31 +82,6 @@ def test_dtypes_of_discrete_families(d, float_dtype):
 def test_a_category_beyond_the_precision_of_the_parameters():
     d = dist.Categorical(logits=jnp.where(jnp.arange(400) == 301, 9, 0).astype(jnp.bfloat16))
     assert d.log_prob(301) > d.log_prob(300)
-
-
-SIGNATURES = {
-    "Normal": "loc, scale",
-    "HalfNormal": "scale",
-    "Cauchy": "loc, scale",
-    "HalfCauchy": "loc, scale",
-    "StudentT": "df, loc, scale",
-    "Laplace": "loc, scale",
-    "Exponential": "rate",
-    "Gamma": "concentration, rate",
-    "InverseGamma": "concentration, scale",
-    "Beta": "concentration1, concentration0",
-    "Uniform": "low=0.0, high=1.0",
-    "LogNormal": "loc, scale",
-    "Bernoulli": "logits=None, probs=None",
-    "Binomial": "total_count, logits=None, probs=None",
-    "Poisson": "rate=None, log_rate=None",
-    "Categorical": "logits=None, probs=None",
-    "Dirichlet": "concentration",
-    "MultivariateNormal": "loc, *, covariance=None, precision=None, scale_tril=None",
-    "TruncatedNormal": "loc, scale, low, high",
-    "MixtureSameFamily": "mixture_distribution, components_distribution",
-    "Flat": "support, shape=()",
-}
 
 
 @pytest.mark.parametrize("name", SIGNATURES)

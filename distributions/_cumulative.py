@@ -1,0 +1,74 @@
+"""Distribution functions: made of those that a row gives, continued beyond the support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from distributions._arrays import convert, select
+from distributions.constraints.base import Constraint
+
+if TYPE_CHECKING:
+    from distributions.family import Formula, Row
+
+# Below the support and above it.
+_ENDS = {
+    "cdf": (0.0, 1.0),
+    "survival": (1.0, 0.0),
+    "log_cdf": (-np.inf, 0.0),
+    "log_survival": (0.0, -np.inf),
+}
+_OTHER = {
+    "cdf": "survival",
+    "survival": "cdf",
+    "log_cdf": "log_survival",
+    "log_survival": "log_cdf",
+}
+
+
+def log1mexp(x: Array) -> Array:
+    """`log(1 - exp(x))` for `x <= 0`, precise at both ends (Maechler 2012, equation 7)."""
+    near = x > -0.6931472
+    below = jnp.log(-jnp.expm1(select(near, jnp.minimum(x, -jnp.finfo(x.dtype).tiny), -1)))
+    return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
+
+
+def _log(x: Array) -> Array:
+    return select(x > 0, jnp.log(select(x > 0, x, 1)), -jnp.inf)
+
+
+def cumulative_formula(row: Row, name: str) -> Formula | None:
+    """A row's formula for a distribution function, or one made of those that it has."""
+    other, is_log = _OTHER[name], name.startswith("log_")
+    same = name.removeprefix("log_") if is_log else f"log_{name}"
+    opposite = _OTHER[same]
+    # From the most to the least precise.
+    ways: list[tuple[str, Callable[[Array], Array]]] = [
+        (name, lambda p: p),
+        (same, _log if is_log else jnp.exp),
+        (other, log1mexp if is_log else lambda p: 1 - p),
+        (opposite, (lambda p: jnp.log1p(-p)) if is_log else lambda p: -jnp.expm1(p)),
+    ]
+    for given, transform in ways:
+        formula = getattr(row, given)
+        if formula is not None:
+            return lambda *args, f=formula, transform=transform: transform(jnp.asarray(f(*args)))
+    return None
+
+
+def within(
+    name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
+) -> Array:
+    """A distribution function at `x`, which may be off the support, infinite or NaN."""
+    low, high = getattr(support, "low", -np.inf), getattr(support, "high", np.inf)
+    is_below = x < low if support.is_discrete else x <= low
+    is_inside = ~is_below & (x < high)
+    x = jnp.floor(x) if support.is_discrete else x
+    safe = select(is_inside, x, convert(support.feasible(), x.dtype))
+    below, above = _ENDS[name]
+    beyond = select(is_below, below, select(x >= high, convert(above, x.dtype), jnp.nan))
+    return select(is_inside, formula(safe, *parameters), beyond)

@@ -1,0 +1,95 @@
+"""Quantiles by bisection, differentiable by the implicit function theorem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from distributions._arrays import float_dtype
+
+if TYPE_CHECKING:
+    from distributions.distribution import Distribution
+
+
+def quantile(d: Distribution, q: Array) -> Array:
+    """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
+    shape = np.broadcast_shapes(q.shape, d.batch_shape)
+    dtype = float_dtype(q, *jax.tree.leaves(d))
+    wide = jnp.promote_types(dtype, jnp.float32)
+    q = jnp.broadcast_to(q, shape).astype(wide)
+    if d.support.is_discrete:
+        return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)
+    return _real_quantile(d, q).astype(dtype)
+
+
+def _exceeds(d: Distribution, q: Array, value: Array) -> Array:
+    """Whether `cdf(value) >= q`, asked of the tail in which `q` lies."""
+    return jnp.where(q <= 0.5, d.cdf(value) >= q, d.survival(value) <= 1 - q)
+
+
+def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -> Array:
+    """The least integer in `(low, high]` whose value exceeds; `high` if none does."""
+
+    def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bracket
+        middle = low + (high - low) // 2
+        exceeds = _exceeds(d, q, value_of(middle))
+        return jnp.where(exceeds, low, middle), jnp.where(exceeds, middle, high)
+
+    return lax.fori_loop(0, 8 * low.dtype.itemsize, halve, (low, high))[1]
+
+
+def _bounds(d: Distribution) -> tuple[Any, Any]:
+    return getattr(d.support, "low", -np.inf), getattr(d.support, "high", np.inf)
+
+
+def _integer_quantile(d: Distribution, q: Array) -> Array:
+    low, high = _bounds(d)
+    integer = jnp.result_type(int)
+    most = float(jnp.iinfo(integer).max // 4)
+    least, end = (
+        jnp.broadcast_to(jnp.clip(jnp.asarray(b, q.dtype), -most, most), q.shape).astype(integer)
+        for b in (low, high)
+    )
+    found = _bisect(d, q, least - 1, end, lambda integer: integer)
+    return jnp.where((q >= 0) & (q <= 1), found, least - 1)
+
+
+@jax.custom_jvp
+def _real_quantile(d: Distribution, q: Array) -> Array:
+    """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
+    largest = jnp.finfo(q.dtype).max
+    low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in _bounds(d))
+    ends = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
+    found = _number(_bisect(d, q, *ends, lambda rank: _number(rank, q.dtype)), q.dtype)
+    found = jnp.where(q == 0, low, jnp.where(q == 1, high, found))
+    return jnp.where((q >= 0) & (q <= 1), found, jnp.nan)
+
+
+@_real_quantile.defjvp
+def _real_quantile_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (d, q), (d_dot, q_dot) = primals, tangents
+    value = _real_quantile(d, q)
+    _, cdf_dot = jax.jvp(lambda d: d.cdf(value), (d,), (d_dot,))
+    return value, ((q_dot - cdf_dot) * jnp.exp(-d.log_prob(value))).astype(value.dtype)
+
+
+def _unsigned(dtype: Any) -> Any:
+    return {4: jnp.uint32, 8: jnp.uint64}[np.dtype(dtype).itemsize]
+
+
+def _rank(x: Array) -> Array:
+    """The place of a floating number among all of them, as an unsigned integer."""
+    bits = lax.bitcast_convert_type(x, _unsigned(x.dtype))
+    sign = jnp.asarray(1, bits.dtype) << (8 * bits.dtype.itemsize - 1)
+    return jnp.where(bits & sign, ~bits, bits | sign)
+
+
+def _number(rank: Array, dtype: Any) -> Array:
+    """The floating number at a place: the inverse of `_rank`."""
+    sign = jnp.asarray(1, rank.dtype) << (8 * rank.dtype.itemsize - 1)
+    return lax.bitcast_convert_type(jnp.where(rank & sign, rank ^ sign, ~rank), dtype)

@@ -1,0 +1,68 @@
+"""Mixtures."""
+
+from typing import Any
+
+import numpy as np
+import scipy.special as sp
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases.base import (
+    BATCH,
+    INFINITE,
+    PAIRS,
+    SCALAR,
+    Case,
+    log_probs,
+)
+from tests.distributions.cases.discrete import Weighted
+
+
+class Mixed(Weighted):
+    """A mixture of scipy's distributions along the last axis."""
+
+    def logpdf(self, values: np.ndarray) -> np.ndarray:
+        each = log_probs(self.components, values[..., None])
+        return sp.logsumexp(each + np.log(self.weights), axis=-1)
+
+    def cdf(self, values: np.ndarray) -> np.ndarray:
+        return (self.weights * self.components.cdf(np.asarray(values)[..., None])).sum(-1)
+
+    def mean(self) -> Any:
+        return (self.weights * self.components.mean()).sum(-1)
+
+    def var(self) -> Any:
+        second = self.components.var() + self.components.mean() ** 2
+        return (self.weights * second).sum(-1) - self.mean() ** 2
+
+
+def normal_mixture(logits: Any, loc: Any, scale: Any) -> dist.Distribution:
+    return dist.MixtureSameFamily(dist.Categorical(logits=logits), dist.Normal(loc, scale))
+
+
+def gamma_mixture(probs: Any, a: Any) -> dist.Distribution:
+    return dist.MixtureSameFamily(dist.Categorical(probs=probs), dist.Gamma(a, 1.0))
+
+
+SIGNATURES = {
+    "MixtureSameFamily": "mixture_distribution, components_distribution",
+}
+
+CASES = [
+    Case(
+        "MixtureSameFamily",
+        normal_mixture,
+        {"logits": np.array([0.5, -0.5]), "loc": np.array([-1.0, 2.0]), "scale": BATCH},
+        lambda logits, loc, scale: Mixed(sp.softmax(logits), st.norm(loc, scale)),
+        SCALAR - 1,
+        (),
+    ),
+    Case(
+        "MixtureSameFamily, gammas",
+        gamma_mixture,
+        {"probs": np.array([0.25, 0.75]), "a": np.array([[0.5, 4.0], [1.0, 9.0]])},
+        lambda probs, a: Mixed(probs, st.gamma(a)),
+        PAIRS,
+        (-1.0, *INFINITE),
+    ),
+]

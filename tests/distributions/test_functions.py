@@ -1,0 +1,152 @@
+"""Distribution functions, quantiles, entropies and modes: against scipy, and each other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+from tests.distributions.cases import CASES, KL, Case
+from tests.distributions.cases.base import without
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+FUNCTIONS = {"cdf": "cdf", "survival": "sf", "log_cdf": "logcdf", "log_survival": "logsf"}
+PROBABILITIES = np.array([0.03125, 0.25, 0.5, 0.875, 0.9990234375])
+
+
+def scalar(cases: list[Case], oracle: str, exclusion: str) -> pytest.MarkDecorator:
+    """The cases of families of numbers whose oracle has a method."""
+    kept = [
+        case
+        for case in without(cases, exclusion)
+        if hasattr(case.truth(float), oracle) and not case.build().event_shape
+    ]
+    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)
+
+
+@jax.jit
+def functions(d, value):
+    return {name: getattr(d, name)(value) for name in FUNCTIONS}
+
+
+@scalar(CASES, "cdf", "cdf")
+def test_distribution_functions_are_scipys(case: Case, float_dtype):
+    """Inside of the support, and far outside: 0, 1 and their logarithms."""
+    d, oracle, values = case.build(float_dtype), case.truth(float_dtype), case.values(float_dtype)
+    ends = np.where(np.arange(values.size).reshape(values.shape) % 2, np.inf, -np.inf)
+    tolerance = 1e-10 if float_dtype == np.float64 else case.tolerance32
+    for x in (values, jnp.asarray(ends, float_dtype)):
+        found = functions(d, x)
+        for name, theirs in FUNCTIONS.items():
+            assert found[name].dtype == float_dtype
+            if not hasattr(oracle, theirs):
+                continue
+            with np.errstate(divide="ignore"):
+                truth = getattr(oracle, theirs)(np.asarray(x, float))
+            np.testing.assert_allclose(found[name], truth, tolerance, tolerance, err_msg=name)
+
+
+@scalar(CASES, "cdf", "cdf")
+def test_nan_has_no_distribution_function(case: Case):
+    found = functions(case.build(), jnp.full(case.inside.shape, jnp.nan, np.float32))
+    assert all(np.isnan(f).all() for f in found.values())
+
+
+@scalar(CASES, "ppf", "quantile")
+def test_quantiles_are_scipys(case: Case, x64):
+    d, oracle = case.build(float), case.truth(float)
+    axes = tuple(range(1, 1 + len(d.batch_shape)))
+    q = np.broadcast_to(np.expand_dims(PROBABILITIES, axes), case.inside.shape)
+    quantiles = jax.jit(d.quantile)(q)
+    np.testing.assert_allclose(quantiles, oracle.ppf(q), rtol=1e-9, atol=1e-9)
+    invalid = d.quantile(jnp.full(d.batch_shape, 1.5))
+    assert (~d.support.check(invalid)).all()
+
+
+@scalar(CASES, "entropy", "entropy")
+def test_entropies_are_scipys(case: Case, x64):
+    d = case.build(float)
+    truth = np.broadcast_to(case.truth(float).entropy(), d.batch_shape)
+    np.testing.assert_allclose(d.entropy(), truth, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", without(CASES, "mode"), ids=lambda case: case.name)
+def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
+    """Among many draws, and beside the mode."""
+    d = case.build(float)
+    mode = d.mode()
+    assert mode.shape == d.batch_shape + d.event_shape
+    score = jax.jit(d.log_prob)
+    at_mode = score(_inside(d, mode))
+    draws = jax.jit(d.sample, static_argnums=1)(jax.random.key(5), (200,))
+    assert (np.asarray(score(draws)) <= np.asarray(at_mode) + 1e-6).all()
+
+
+def _inside(d, mode):
+    """The mode, or where it is at an open end of the support, a point next to it."""
+    position = jnp.clip(d.bijector.inverse(mode), -1e3, 1e3) if not d.support.is_discrete else 0
+    near = d.bijector.forward(position) if not d.support.is_discrete else mode
+    event = tuple(range(-d.support.event_ndims, 0))
+    return jnp.where(jnp.expand_dims(d.support.check(mode), event), mode, near)
+
+
+# Quadrature in unconstrained space: where the support is the real line, in the inverse hyperbolic
+# sine of the value, as tails may be heavy; elsewhere they decay exponentially.
+NODES = np.linspace(-60, 60, 60_001)
+STEP = NODES[1] - NODES[0]
+
+
+@pytest.mark.parametrize("case", without(CASES, "integral"), ids=lambda case: case.name)
+def test_densities_integrate_to_one(case: Case, x64):
+    d = case.build(float)
+    if d.event_shape:
+        pytest.skip("not a number")
+    shape = (-1,) + (1,) * len(d.batch_shape)
+    if d.support.is_discrete:
+        most = int(np.minimum(np.max(getattr(d.support, "high", np.inf)), 20_000))
+        values = np.arange(int(np.min(d.support.low)), most + 1).reshape(shape)
+        total = np.exp(np.asarray(d.log_prob(values))).sum(0)
+    else:
+        t = NODES.reshape(shape)
+        is_real = d.support.is_unrestricted
+        position, weight = (np.sinh(t / 3), np.cosh(t / 3) / 3) if is_real else (t, 1)
+        log_det = d.bijector.forward_log_det_jacobian(jnp.asarray(position))
+        score = jax.jit(d.log_prob)(d.bijector.forward(jnp.asarray(position)))
+        total = (np.exp(np.asarray(score + log_det)) * weight).sum(0) * STEP
+    np.testing.assert_allclose(total, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", KL)
+def test_divergences_are_expected_differences(name, x64):
+    """Within five standard errors of the mean over draws (a failure rate of 6e-7); of itself, 0."""
+    p, q = KL[name]
+    draws = jax.jit(p.sample, static_argnums=1)(jax.random.key(2), (20_000,))
+    differences = np.asarray(jax.jit(lambda x: p.log_prob(x) - q.log_prob(x))(draws))
+    error = differences.std(0) / np.sqrt(len(differences))
+    divergence = dist.kl_divergence(p, q)
+    assert divergence.shape == np.broadcast_shapes(p.batch_shape, q.batch_shape)
+    np.testing.assert_array_less(np.abs(divergence - differences.mean(0)), 5 * error + 1e-12)
+    np.testing.assert_allclose(dist.kl_divergence(p, p), 0, atol=1e-12)
+
+
+def test_a_divergence_without_closed_form_says_so():
+    with pytest.raises(NotImplementedError, match="Cauchy and Normal; estimate it by"):
+        dist.kl_divergence(dist.Cauchy(0.0, 1.0), dist.Normal(0.0, 1.0))
+
+
+@scalar(CASES, "cdf", "cdf")
+def test_quantiles_have_derivatives(case: Case, x64):
+    """With respect to the probability: the reciprocal of the density."""
+    d = case.build(float)
+    if d.support.is_discrete:
+        pytest.skip("discrete")
+    q = jnp.full(d.batch_shape, 0.375)
+    value, slope = jax.jvp(d.icdf, (q,), (jnp.ones_like(q),))
+    np.testing.assert_allclose(slope, np.exp(-d.log_prob(value)), rtol=1e-8)
+
+
+def test_what_a_family_lacks_is_said():
+    with pytest.raises(NotImplementedError, match=r"Dirichlet has draws of shape \(2,\).*no cdf"):
+        dist.Dirichlet(jnp.ones(2)).cdf(jnp.ones(2))
+    with pytest.raises(NotImplementedError, match="Poisson is discrete: its cdf has no inverse"):
+        dist.Poisson(1.0).icdf(0.5)
