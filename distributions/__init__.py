@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
+    from distributions.custom import Custom as Custom
+    from distributions.delta import Delta as Delta
     from distributions.discrete import Bernoulli as Bernoulli
     from distributions.discrete import Binomial as Binomial
     from distributions.discrete import Categorical as Categorical
@@ -38,7 +40,11 @@ if TYPE_CHECKING:
     from distributions.half_line import HalfNormal as HalfNormal
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
+    from distributions.independent import Independent as Independent
+    from distributions.independent import iid as iid
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.masked import Masked as Masked
+    from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
@@ -46,18 +52,27 @@ if TYPE_CHECKING:
     from distributions.real_line import Laplace as Laplace
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.transformed import TransformedDistribution as TransformedDistribution
+    from distributions.truncated import Censored as Censored
+    from distributions.truncated import Truncated as Truncated
     from distributions.validate import validate as validate
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "custom": ("Custom",),
+    "delta": ("Delta",),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
+    "independent": ("Independent", "iid"),
     "kl": ("kl_divergence",),
-    "mixture": ("MixtureSameFamily",),
+    "masked": ("Masked",),
+    "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
     "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "transformed": ("TransformedDistribution",),
+    "truncated": ("Censored", "Truncated"),
     "validate": ("validate",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -14,6 +14,10 @@ References:
 
 from distributions.bijectors.base import Bijector as Bijector
 from distributions.bijectors.base import Independent as Independent
+from distributions.bijectors.composed import Affine as Affine
+from distributions.bijectors.composed import Chain as Chain
+from distributions.bijectors.composed import Invert as Invert
+from distributions.bijectors.composed import Softplus as Softplus
 from distributions.bijectors.matrix import CholeskyFactor as CholeskyFactor
 from distributions.bijectors.matrix import PositiveDefinite as PositiveDefinite
 from distributions.bijectors.scalar import Bounded as Bounded
@@ -26,16 +30,20 @@ from distributions.bijectors.vector import Ordered as Ordered
 from distributions.bijectors.vector import StickBreaking as StickBreaking
 
 __all__ = [
+    "Affine",
     "Bijector",
     "Bounded",
+    "Chain",
     "CholeskyFactor",
     "Exp",
     "Identity",
     "Independent",
+    "Invert",
     "Lower",
     "Ordered",
     "PositiveDefinite",
     "Sigmoid",
+    "Softplus",
     "StickBreaking",
     "Upper",
 ]

@@ -8,11 +8,12 @@ from tests.distributions.cases import (
     mixture,
     multivariate,
     real_line,
+    wrapped,
 )
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
 
-MODULES = (real_line, half_line, bounded, discrete, multivariate, mixture)
+MODULES = (real_line, half_line, bounded, discrete, multivariate, mixture, wrapped)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
 # The parameters of every public distribution, as users write them.
