@@ -6,13 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import Partial
 
 from ppl._kinds import OBSERVED
-from ppl._missing import Ignored, Imputed, Mask, Missing
+from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
-from ppl.harvest import _jax
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
@@ -86,23 +84,14 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
-    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
-    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data), is_leaf=is_missing):
-        _check_known(jax.tree_util.keystr(path, simple=True, separator="/"), leaf)
+    check_no_nan(
+        "condition",
+        "data",
+        data,
+        "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
+        "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
+    )
     return Partial(_run_conditioned, as_pytree(model), dict(data))
-
-
-def _check_known(name: str, leaf: Any) -> None:
-    """Data that are known to be missing in part are an error: what that means must be said."""
-    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | float):
-        return
-    num_missing = int(np.sum(np.isnan(leaf))) if np.asarray(leaf).dtype.kind == "f" else 0
-    if num_missing:
-        raise ValueError(
-            f"condition: {num_missing} of the {np.size(leaf)} data of site {name!r} are NaN. If "
-            "they are missing, give ppl.impute(data) to infer them, as latent values, or "
-            "ppl.ignore(data) to integrate them out, where nothing else depends on them."
-        )
 
 
 def _run_conditioned(

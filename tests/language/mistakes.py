@@ -111,6 +111,11 @@ def _():
     ppl.condition(line, {"y": X.at[1].set(jnp.nan)})
 
 
+@mistake("An intervention with NaN", "'slope'", "1 of the 1", "Give numbers")
+def _():
+    ppl.intervene(line, {"slope": jnp.nan})
+
+
 @mistake("Integers where floats are needed", "'y'", "float32[3]", "int32[3]", ".astype('float32')")
 def _():
     ppl.condition(line, {"y": jnp.arange(3)})(KEY, X)
@@ -337,6 +342,11 @@ def _():
 def _():
     model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
     ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentred()}))
+
+
+@mistake("A weight that is none", "PartiallyCentred", "[0, 1]", "2.0", "NonCentred()")
+def _():
+    ppl.reparam(line, {"slope": ppl.PartiallyCentred(2.0)})
 
 
 @mistake("A constraint as a truth value", "'order'", "bool[]", "jnp.where(ok, 0.0, -jnp.inf)")

@@ -209,6 +209,7 @@ NON_CENTRED = {"y": ppl.NonCentred()}
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
     "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a/y' are NaN"),
+    "silent-scalar": (lambda: ppl.condition(SITE, {"y": np.float32(NAN)}), ValueError, "1 of the 1 data of site 'y' are NaN"),
     "nothing": (lambda: ppl.impute(np.ones(3)), ValueError, "nothing is missing"),
     "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"one shape, got \(3,\) and \(1,\)"),
     "mask": (lambda: ppl.impute(np.ones(3), np.array([1, 0, 1])), TypeError, "boolean mask, got the dtype int"),

@@ -246,6 +246,11 @@ def test_interventions_cut_gradients_and_keys():
     assert_close(slope, (0.2 - 2.0) / 9 - 0.1, "float32")
 
 
+def test_an_intervention_that_is_not_known_may_be_nan():
+    run = jax.jit(lambda a: ppl.simulate(ppl.intervene(chain, {"a": a}))(KEY)["a"])
+    assert jnp.isnan(run(jnp.nan))
+
+
 def twice(key: Any) -> None:
     for _ in range(2):
         ppl.factor(0.5, name="f")
@@ -256,6 +261,8 @@ ERRORS = {
     "intervene-factor": (lambda: ppl.intervene(chain, {"tilt": 1.0})(KEY), ValueError, "'tilt' of model 'chain' is a factor"),
     "intervene-observed": (lambda: ppl.intervene(ppl.condition(chain, OBSERVED), OBSERVED)(KEY), ValueError, "'d' of model 'chain' is observed already"),
     "intervene-shape": (lambda: ppl.intervene(chain, {"a": X})(KEY), ValueError, r"'a': expected float32\[\], got float32\[3\]"),
+    "intervene-nan": (lambda: ppl.intervene(chain, {"a": jnp.nan}), ValueError, "intervene: 1 of the 1 values of site 'a' are NaN. Give numbers"),
+    "intervene-nan-in-scope": (lambda: ppl.intervene(chain, {"s": {"a": X.at[1].set(jnp.nan)}}), ValueError, "1 of the 3 values of site 's/a' are NaN"),
     "intervene-no-dict": (lambda: ppl.intervene(chain, 1.0), TypeError, "intervene: expected a dict"),
     "condition-intervened": (lambda: ppl.condition(ppl.intervene(chain, FIXED), FIXED)(KEY), ValueError, "'b' of model 'chain' is deterministic.*intervene"),
     "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),
