@@ -197,7 +197,9 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
         raise TypeError(f"{where}: expected a boolean mask, got the dtype {missing.dtype}.")
     if missing.shape != data.shape:
         raise ValueError(
-            f"{where}: data and mask must have one shape, got {data.shape} and {missing.shape}."
+            f"{where}: `missing` must have the shape of the data, {data.shape}, got "
+            f"{missing.shape}. Give a boolean for each entry, by jnp.broadcast_to(missing, "
+            "data.shape) if one stands for several, or leave it out where the data are NaN."
         )
     return data, missing
 

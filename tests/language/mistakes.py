@@ -111,6 +111,11 @@ def _():
     ppl.condition(line, {"y": X.at[1].set(jnp.nan)})
 
 
+@mistake("A mask of another shape", "`missing`", "(3,)", "(2,)", "broadcast_to")
+def _():
+    ppl.impute(X, jnp.array([False, True]))
+
+
 @mistake("An intervention with NaN", "'slope'", "1 of the 1", "Give numbers")
 def _():
     ppl.intervene(line, {"slope": jnp.nan})
