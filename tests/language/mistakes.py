@@ -101,9 +101,14 @@ def _():
     ppl.condition(line, {"y": 0.0})(KEY, X)
 
 
-@mistake("Data that are a list", "'y'", "an array (use jnp.asarray)")
+@mistake("Data that are a list", "'y'", "float32[3]", "list: [0.0, 1.0, 2.0]", "jnp.asarray")
 def _():
     ppl.condition(line, {"y": [0.0, 1.0, 2.0]})(KEY, X)
+
+
+@mistake("Data that are None", "'y'", "float32[3]", "None")
+def _():
+    ppl.condition(line, {"y": None})(KEY, X)
 
 
 @mistake("Data with NaN", "'y'", "1 of the 3", "latent")
