@@ -348,6 +348,11 @@ def _():
     ppl.predict(line, {"slope": jnp.zeros(2), "scale": jnp.ones(3)})(KEY, X)
 
 
+@mistake("Predictions from no draws", "'slope'", "(0,)", "at least one")
+def _():
+    ppl.predict(line, {"slope": jnp.zeros(0), "scale": jnp.zeros(0)})(KEY, X)
+
+
 @mistake("Non-centring what has no location", "'p'", "Beta", "Pushforward")
 def _():
     model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
