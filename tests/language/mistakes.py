@@ -332,6 +332,11 @@ def _():
     ppl.condition(derived, {"mean": 0.0})(KEY)
 
 
+@mistake("A derived quantity that is no array", "deterministic 'label'", "'high'", "arrays")
+def _():
+    ppl.deterministic("high", name="label")
+
+
 @mistake("A blocked latent site", "'line'", "blocked")
 def _():
     ppl.log_density(ppl.block(line, ["scale"]))({"slope": 1.0, "y": X}, X)

@@ -280,7 +280,9 @@ ERRORS = {
     "factor-name": (lambda: ppl.factor(1.0, name=1), TypeError, "factor: name must be a string, got 1"),
     "factor-twice": (lambda: ppl.log_density(twice)({}), ValueError, "'f' is added 2 times"),
     "deterministic-name": (lambda: ppl.deterministic(1.0, name=None), TypeError, "deterministic: name must be a string, got None"),
-    "deterministic-object": (lambda: ppl.deterministic(object(), name="t"), TypeError, "'t'.*pytree of arrays"),
+    "deterministic-object": (lambda: ppl.deterministic(object(), name="t"), TypeError, "deterministic 't': expected a pytree of arrays, got a leaf of type object"),
+    "deterministic-text": (lambda: ppl.deterministic("a", name="f"), TypeError, "deterministic 'f': .*type str: 'a'.*or give the arrays"),
+    "deterministic-text-in-tree": (lambda: ppl.deterministic({"x": X, "y": "a"}, name="f"), TypeError, "deterministic 'f': .*type str: 'a'"),
     "own-sow": (lambda: ppl.simulate(lambda key: ppl.sow(1.0, tag="deterministic", name="t"))(KEY), ValueError, "'t' has the tag 'deterministic' of ppl.deterministic"),
 }  # fmt: skip
 
