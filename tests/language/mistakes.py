@@ -253,6 +253,11 @@ def _():
     ppl.sample(dist.Normal(0.0, 1.0), KEY, name="x")
 
 
+@mistake("A site without a key", "'x'", "random key first", "Normal", "ppl.sample(key,")
+def _():
+    ppl.sample(dist.Normal(0.0, 1.0), name="x")
+
+
 @mistake("Several keys for one site", "'x'", "[3]", "vmap")
 def _():
     ppl.sample(split(KEY, 3), dist.Normal(0.0, 1.0), name="x")

@@ -151,7 +151,9 @@ SAMPLE = {
     "class": (lambda: ppl.sample(KEY, dist.Normal, name="x"), TypeError, "'x': expected a distribution"),
     "integer-name": (lambda: ppl.sample(KEY, NORMAL, name=3), TypeError, "name must be a string, got 3"),
     "no-string": (lambda: ppl.sample(KEY, NORMAL, name=("a", "b")), TypeError, r"name must be a string, got \('a', 'b'\)"),
-    "arguments-swapped": (lambda: ppl.sample(NORMAL, KEY, name="x"), TypeError, "'x': expected"),
+    "arguments-swapped": (lambda: ppl.sample(NORMAL, KEY, name="x"), TypeError, "'x': expected a random key first, got Normal"),
+    "no-key": (lambda: ppl.sample(NORMAL, name="x"), TypeError, "sample 'x': expected a random key first, got Normal. Write ppl.sample"),
+    "no-distribution": (lambda: ppl.sample(KEY, name="x"), TypeError, "sample 'x': expected a distribution.*second argument, got None"),
 }  # fmt: skip
 
 MODELS = {
