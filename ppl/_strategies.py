@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from ppl import distribution
+from ppl._bases import Normal, Plane, angle
 from ppl.harvest import _jax
 
 # Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
@@ -19,7 +20,6 @@ _SCALE = ("HalfNormal", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
-_HALF_LOG_TWO_PI = 0.9189385332046727
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Circular:
     def __call__(self, d: Any) -> Pushforward:
         """The coordinates of a distribution on the circle."""
         inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
-        return Pushforward(_Plane(d), _angle, inverse)
+        return Pushforward(Plane(d), angle, inverse)
 
 
 def auto_reparam(name: str, d: Any) -> NonCentred | None:
@@ -290,43 +290,3 @@ def _ones(x: Any) -> Any:
 def _replace(d: Any, parameters: dict[str, Any]) -> Any:
     """A distribution of the same family with some other parameters."""
     return d.copy(**parameters) if hasattr(d, "copy") else dataclasses.replace(d, **parameters)
-
-
-@dataclasses.dataclass(frozen=True)
-class Normal(distribution.Wrapper):
-    """Independent normal numbers, as many as there are; a base that needs no other package."""
-
-    loc: Any
-    scale: Any
-
-    def forward(self, position: Any) -> Any:
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        return value
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        z = (position - self.loc) / self.scale
-        terms = -0.5 * z**2 - jnp.log(self.scale) - _HALF_LOG_TWO_PI
-        return position, distribution.summed(terms)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plane(distribution.Wrapper):
-    """Points of the plane whose direction has a distribution."""
-
-    base: Any
-
-    def forward(self, position: Any) -> Any:
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        return value
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        log_prob = distribution.log_prob(self.base, _angle(position))
-        return position, distribution.summed(log_prob) - 0.5 * jnp.sum(position**2)
-
-
-def _angle(point: Any) -> Any:
-    return jnp.arctan2(point[..., 1], point[..., 0])
