@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
 from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
@@ -22,6 +23,7 @@ class Observe(SiteAction):
     """The value gives way to the planted one, and the site is marked as observed."""
 
     missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
+    conflicts: Mapping[Path, tuple[Conflict, ...]] = dataclasses.field(default_factory=dict)
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -30,6 +32,9 @@ class Observe(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
             return sow_again(site, operands), None
+        if conflicts := self.conflicts.get(site.path):
+            make = lambda d: Shares(d, site.path, conflicts)  # noqa: E731
+            site, operands = with_distribution(site, operands, make)
         if site.path not in self.missing:
             site = dataclasses.replace(site, note=OBSERVED)
             return sow_again(site, dataclasses.replace(operands, values=plant)), None
@@ -103,9 +108,9 @@ def _run_conditioned(
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fitted(whole, "condition")
-    run.check_keys(plants)  # Later nothing tells how the observed sites were drawn.
+    conflicts = run.conflicts(plants)  # Later nothing tells how the observed sites were drawn.
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
     masks = {path: x.mask for path, x in partial.items()}
-    return Run(model, program, Observe(masks)).output(plants)
+    return Run(model, program, Observe(masks, conflicts)).output(plants)

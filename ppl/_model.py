@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
-from ppl._keys import check_keys
+from ppl._keys import Conflict, check_keys, conflicts_of
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
 from ppl._lift import lift
 from ppl._misplaced import explain
@@ -267,6 +267,10 @@ class Run(Harvester):
         self.check_keys()
         return self.run(plants, live_outs=False)[1]
 
-    def check_keys(self, among: Collection[Path] | None = None) -> None:
-        """An error if draws, one of them at a site `among` these, would share all randomness."""
-        check_keys(self.name, self._program, self._survey, among)
+    def check_keys(self) -> None:
+        """An error if draws would share all randomness."""
+        check_keys(self.name, self._program, self._survey)
+
+    def conflicts(self, paths: Collection[Path]) -> dict[Path, tuple[Conflict, ...]]:
+        """What shares all randomness with some sites, of those that are drawn as others are."""
+        return conflicts_of(paths, self._program, self._survey)

@@ -315,12 +315,13 @@ def _():
     ppl.log_density(steps)({"x": X})
 
 
-@mistake("One key for two submodels", "'a/n'", "'b/n'", "the same draw", "Split the key")
+@mistake("One key for two submodels", "'a/rate'", "'b/rate'", "the same draw", "Split the key")
 def _():
     def two(key):
         return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
 
-    ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})(KEY)
+    posterior = ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})
+    inference.mcmc(KEY, posterior, progress_bar=False)
 
 
 @mistake("Data for a site that has some", "'y'", "'line'", "observed already")
