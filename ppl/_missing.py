@@ -160,8 +160,9 @@ def impute(data: Any, missing: Any = None) -> Missing:
 def ignore(data: Any, missing: Any = None) -> Missing:
     """Data whose missing entries are integrated out, for `condition`.
 
-    They are left out of the density, which is right where nothing else depends on them: what does
-    sees NaN. Of a vector with a joint distribution the whole counts as missing, and must be.
+    They are left out of the density, which is right where nothing else depends on them: where a
+    random site or a factor does, on whatever entry, no density can be derived. Of a vector with a
+    joint distribution the whole counts as missing, and must be.
 
     Args:
         data: An array.

@@ -121,6 +121,16 @@ def _():
     ppl.impute(X, jnp.array([False, True]))
 
 
+@mistake("Data ignored that others need", "'walk'", "'next'", "'x'", "ppl.impute")
+def _():
+    def walk(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        return ppl.sample(key, dist.Normal(x[-1], 1.0), name="next")
+
+    gaps = ppl.ignore(X, X == 2.0)
+    ppl.log_density(ppl.condition(walk, {"x": gaps}))({"next": 0.0})
+
+
 @mistake("An intervention with NaN", "'slope'", "1 of the 1", "Give numbers")
 def _():
     ppl.intervene(line, {"slope": jnp.nan})
