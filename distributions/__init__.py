@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
+    from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
     from distributions.validate import validate as validate
@@ -57,7 +58,7 @@ _HOMES = {
     "kl": ("kl_divergence",),
     "mixture": ("MixtureSameFamily",),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
-    "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "validate": ("validate",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
