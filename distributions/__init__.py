@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
+    from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
     from distributions.transformed import TransformedDistribution as TransformedDistribution
@@ -70,7 +71,7 @@ _HOMES = {
     "masked": ("Masked",),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
-    "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
     "validate": ("validate",),

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from distributions._arrays import float_dtype
+from distributions._arrays import common_dtype, float_dtype
 
 if TYPE_CHECKING:
     from distributions.distribution import Distribution
@@ -19,7 +19,7 @@ def quantile(d: Distribution, q: Array) -> Array:
     """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
     shape = np.broadcast_shapes(q.shape, d.batch_shape)
     dtype = float_dtype(q, *jax.tree.leaves(d))
-    wide = dtype if dtype.itemsize >= 4 else np.dtype(np.float32)
+    wide = common_dtype(dtype, jnp.float32)
     q = jnp.broadcast_to(q, shape).astype(wide)
     if d.support.is_discrete:
         return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)
