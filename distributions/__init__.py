@@ -17,13 +17,13 @@ are traced are not. Outside of the support a log density is `-inf`, with a gradi
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import typing
 
 from distributions import bijectors as bijectors
 from distributions import constraints as constraints
 from distributions.distribution import Distribution as Distribution
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
@@ -81,7 +81,7 @@ _HOME = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = ["Distribution", "bijectors", "constraints", *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name not in _HOME:
         raise AttributeError(f"module 'distributions' has no attribute {name!r}")
     found = getattr(importlib.import_module(f"distributions.{_HOME[name]}"), name)

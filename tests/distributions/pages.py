@@ -1,4 +1,4 @@
-"""The documentation of all distributions, out of the code: `python -m tests.distributions.pages`."""
+"""The pages of all distributions, out of the code: `python -m tests.distributions.pages`."""
 
 import csv
 import functools
@@ -121,8 +121,8 @@ def index() -> str:
         [
             "# Distributions",
             "",
-            f"All {len(NAMES)} distributions, and what they are called elsewhere ({counts}). The pages "
-            "and this table are made of the code by `python -m tests.distributions.pages`.",
+            f"All {len(NAMES)} distributions, and what they are called elsewhere ({counts}). This "
+            "table and the pages are made of the code by `python -m tests.distributions.pages`.",
             "",
             *head,
             *rows,
