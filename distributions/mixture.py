@@ -13,8 +13,8 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import align, promote
 from distributions._pytree import pytree_dataclass
+from distributions.categories import Categorical
 from distributions.constraints import Constraint
-from distributions.discrete import Categorical
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 

@@ -104,7 +104,10 @@ def test_names_are_tensorflow_probabilitys(name):
     if name == "MultivariateNormal":
         assert next(iter(inspect.signature(dist.MultivariateNormal).parameters)) == "loc"
         return
-    ours = list(inspect.signature(getattr(dist, name)).parameters)
+    if not hasattr(tfp.distributions, name):
+        pytest.skip("not one of theirs")
+    signature = inspect.signature(getattr(dist, name)).parameters.values()
+    ours = [p.name for p in signature if p.kind is not inspect.Parameter.KEYWORD_ONLY]
     theirs = list(inspect.signature(getattr(tfp.distributions, name)).parameters)
     assert [p for p in theirs if p in ours] == ours
 
