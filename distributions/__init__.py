@@ -27,12 +27,15 @@ if typing.TYPE_CHECKING:
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
+    from distributions.categories import Bernoulli as Bernoulli
+    from distributions.categories import Categorical as Categorical
+    from distributions.categories import OneHotCategorical as OneHotCategorical
+    from distributions.categories import ProbitBernoulli as ProbitBernoulli
+    from distributions.counts import Binomial as Binomial
+    from distributions.counts import Geometric as Geometric
+    from distributions.counts import Poisson as Poisson
     from distributions.custom import Custom as Custom
     from distributions.delta import Delta as Delta
-    from distributions.discrete import Bernoulli as Bernoulli
-    from distributions.discrete import Binomial as Binomial
-    from distributions.discrete import Categorical as Categorical
-    from distributions.discrete import Poisson as Poisson
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -42,38 +45,65 @@ if typing.TYPE_CHECKING:
     from distributions.half_line import LogNormal as LogNormal
     from distributions.independent import Independent as Independent
     from distributions.independent import iid as iid
+    from distributions.inflated import Hurdle as Hurdle
+    from distributions.inflated import ZeroInflated as ZeroInflated
+    from distributions.integers import DiscreteUniform as DiscreteUniform
+    from distributions.integers import DiscreteWeibull as DiscreteWeibull
+    from distributions.integers import Logarithmic as Logarithmic
+    from distributions.integers import Skellam as Skellam
+    from distributions.integers import Zipf as Zipf
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
+    from distributions.ordinal import OrderedLogistic as OrderedLogistic
+    from distributions.ordinal import OrderedProbit as OrderedProbit
+    from distributions.ordinal import PlackettLuce as PlackettLuce
+    from distributions.ordinal import StoppingRatioLogistic as StoppingRatioLogistic
+    from distributions.overdispersed import BetaNegativeBinomial as BetaNegativeBinomial
+    from distributions.overdispersed import GammaPoisson as GammaPoisson
+    from distributions.overdispersed import NegativeBinomial as NegativeBinomial
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
     from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
+    from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.urns import BetaBinomial as BetaBinomial
+    from distributions.urns import DirichletMultinomial as DirichletMultinomial
+    from distributions.urns import Hypergeometric as Hypergeometric
+    from distributions.urns import Multinomial as Multinomial
     from distributions.validate import validate as validate
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
+    "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
-    "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
+    "inflated": ("Hurdle", "ZeroInflated"),
+    "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
+    "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
+    "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
+    "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
+    "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "validate": ("validate",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

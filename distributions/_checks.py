@@ -28,13 +28,16 @@ def _fail(distribution: Family, message: str) -> NoReturn:
 
 
 def _check_given(distribution: Family) -> None:
-    names, one_of = [p.name for p, _ in distribution._given()], distribution._row.one_of
-    choice = [name for name in one_of if name in names]
-    if one_of and len(choice) != 1:
+    names = [p.name for p, _ in distribution._given()]
+    ways = [(way,) if isinstance(way, str) else way for way in distribution._row.one_of]
+    optional = dict.fromkeys(name for way in ways for name in way)
+    choice = tuple(name for name in optional if name in names)
+    if ways and set(choice) not in map(set, ways):
         got = " and ".join(choice) or "none of them"
-        _fail(distribution, f"give exactly one of {', '.join(one_of)}; got {got}")
+        listed = ", ".join(" with ".join(way) for way in ways)
+        _fail(distribution, f"give exactly one of {listed}; got {got}")
     for p in distribution._parameters:
-        if p.name not in one_of and p.name not in names:
+        if p.name not in optional and p.name not in names:
             _fail(distribution, f"{p.name} must be an array; got None")
 
 

@@ -64,7 +64,10 @@ def within(
     name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
 ) -> Array:
     """A distribution function at `x`, which may be off the support, infinite or NaN."""
-    low, high = getattr(support, "low", -np.inf), getattr(support, "high", np.inf)
+    low, high = (
+        convert(getattr(support, name, end), x.dtype)
+        for name, end in (("low", -np.inf), ("high", np.inf))
+    )
     is_below = x < low if support.is_discrete else x <= low
     is_inside = ~is_below & (x < high)
     x = jnp.floor(x) if support.is_discrete else x

@@ -235,7 +235,7 @@ class Distribution(abc.ABC):
 
     def __repr__(self) -> str:
         """The family with its parameters, arrays abbreviated to dtype and shape."""
-        fields = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
+        fields = ((f.name, vars(self)[f.name]) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
         shown = ", ".join(
             f"{name}={summarise(value)}" for name, value in fields if value is not None
         )

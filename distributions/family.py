@@ -10,6 +10,8 @@ logarithms a row gives those that are precise in themselves; the others are made
 Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
 parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
 axes are aligned, values that lie in the support, and None for a parameter that was not given.
+Parameters that are integers by their constraint and by their dtype remain such, so that large ones
+are subtracted exactly.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Row:
     log_survival: Formula | None = None
     quantile: Formula | None = None
     is_reparameterized: bool = True
-    one_of: tuple[str, ...] = ()
+    one_of: tuple[str | tuple[str, ...], ...] = ()
     increasing: tuple[str, ...] = ()
 
 
@@ -92,9 +94,18 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
             Parameter(f.name, f.metadata["constraint"], f.metadata["event_ndims"])
             for f in dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
         )
+        for p in cls._parameters:  # pyright: ignore[reportAttributeAccessIssue]
+            if hasattr(Distribution, p.name):
+                setattr(cls, p.name, _hidden(p.name))
         return cls
 
     return declare
+
+
+def _hidden(name: str) -> property:
+    """For a parameter with the name of a method: of an instance, the method is what is seen."""
+    method = getattr(Distribution, name)
+    return property(method.__get__, lambda self, value: vars(self).update({name: value}))
 
 
 class Family(Distribution):
@@ -106,11 +117,11 @@ class Family(Distribution):
     def __post_init__(self) -> None:
         """Checks what is known of the parameters, on the host."""
         for p in self._parameters:
-            object.__setattr__(self, p.name, stack(getattr(self, p.name)))
+            vars(self)[p.name] = stack(vars(self)[p.name])
         check(self)
 
     def _given(self) -> list[tuple[Parameter, Any]]:
-        pairs = ((p, getattr(self, p.name)) for p in self._parameters)
+        pairs = ((p, vars(self)[p.name]) for p in self._parameters)
         return [(p, value) for p, value in pairs if value is not None]
 
     @property
@@ -118,9 +129,11 @@ class Family(Distribution):
         return float_dtype(*(value for _, value in self._given()))
 
     def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
-        values = ((p, getattr(self, p.name)) for p in self._parameters)
+        values = ((p, vars(self)[p.name]) for p in self._parameters)
         return tuple(
-            None if value is None else align(convert(value, dtype), p.event_ndims, batch_ndims)
+            None
+            if value is None
+            else align(convert(value, _dtype(p, value, dtype)), p.event_ndims, batch_ndims)
             for p, value in values
         )
 
@@ -131,7 +144,7 @@ class Family(Distribution):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        return self._support(*(getattr(self, p.name) for p in self._parameters))
+        return self._support(*(vars(self)[p.name] for p in self._parameters))
 
     @property
     def batch_shape(self) -> Shape:
@@ -173,7 +186,8 @@ class Family(Distribution):
         point = convert(support.feasible(self.event_shape), x.dtype)
         within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
         safe = select(within, x, align(point, event_ndims, batch_ndims))
-        return select(inside, formula(safe, *parameters), convert(-jnp.inf, dtype))
+        log_prob = convert(formula(safe, *parameters), dtype)
+        return select(inside, log_prob, convert(-jnp.inf, dtype))
 
     @property
     def is_reparameterized(self) -> bool:
@@ -211,8 +225,9 @@ class Family(Distribution):
         return draw.astype(self.dtype)
 
     def _moment(self, name: str) -> Array:
-        dtype, event = self._float_dtype, () if name == "entropy" else self.event_shape
-        parameters = self._arrays(dtype, len(self.batch_shape))
+        event = () if name == "entropy" else self.event_shape
+        parameters = self._arrays(self._float_dtype, len(self.batch_shape))
+        dtype = self.dtype if name == "mode" else self._float_dtype
         return full(self._formula(name)(*parameters), self.batch_shape + event, dtype)
 
     def _formula(self, name: str) -> Callable[..., Any]:
@@ -239,6 +254,16 @@ class Family(Distribution):
             if name == "sample":
                 return distribution.sample(seed=key)
             return getattr(distribution, name)(*arguments[:split])
+
+
+def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:
+    """The dtype of a parameter in formulas: `dtype`, or JAX's default integer."""
+    if not p.constraint.is_discrete:
+        return dtype
+    integer = jnp.result_type(int)
+    if isinstance(value, int):
+        return integer if abs(value) <= jnp.iinfo(integer).max else dtype
+    return integer if jnp.issubdtype(jnp.result_type(value), jnp.integer) else dtype
 
 
 def _as_integer(value: ArrayLike) -> Array:

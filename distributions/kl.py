@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
+from distributions import _kl_counts
 from distributions.distribution import Distribution
 
 
@@ -19,6 +20,7 @@ def _normal(p: Any, q: Any) -> Array:
 # By the names of the families, so that none is imported for the table's sake.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
     ("Normal", "Normal"): _normal,
+    **_kl_counts.FORMULAS,
 }
 
 

@@ -18,8 +18,8 @@ from distributions._arrays import align, common_dtype, promote
 from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
 from distributions._wrapper import as_batch, bounds, extreme
+from distributions.categories import Categorical
 from distributions.constraints import Constraint, integer_interval, interval
-from distributions.discrete import Categorical
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 from distributions.tfp import as_distribution

@@ -23,6 +23,7 @@ from distributions.constraints.array import (
 )
 from distributions.constraints.base import Constraint as Constraint
 from distributions.constraints.base import Independent
+from distributions.constraints.counts import Integer, Multinomial, OneHot, Permutation
 from distributions.constraints.scalar import (
     ExtendedReal,
     GreaterThan,
@@ -39,18 +40,23 @@ __all__ = [
     "extended_real",
     "greater_than",
     "independent",
+    "integer",
     "integer_interval",
     "interval",
     "less_than",
     "log_weights",
     "lower_cholesky",
+    "multinomial",
     "nonnegative",
     "nonnegative_integer",
+    "one_hot",
     "open_interval",
     "open_simplex",
     "ordered",
+    "permutation",
     "positive",
     "positive_definite",
+    "positive_integer",
     "real",
     "real_vector",
     "simplex",
@@ -64,7 +70,11 @@ positive = GreaterThan(0.0)
 nonnegative = GreaterThan(0.0, closed=True)
 unit_interval = Interval(0.0, 1.0)
 boolean = IntegerInterval(0, 1)
+integer = Integer()
 nonnegative_integer = IntegerInterval(0, np.inf)
+positive_integer = IntegerInterval(1, np.inf)
+one_hot = OneHot()
+permutation = Permutation()
 simplex = Simplex()
 open_simplex = Simplex(closed=False)
 ordered = Ordered()
@@ -101,6 +111,11 @@ def open_interval(low: ArrayLike, high: ArrayLike) -> Interval:
 def integer_interval(low: ArrayLike, high: ArrayLike) -> IntegerInterval:
     """The integers from `low` to `high`, both included."""
     return IntegerInterval(low, high)
+
+
+def multinomial(total_count: ArrayLike) -> Multinomial:
+    """The vectors of nonnegative integers that sum to `total_count`."""
+    return Multinomial(total_count)
 
 
 def independent(constraint: Constraint, ndims: int) -> Constraint:

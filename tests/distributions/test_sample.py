@@ -37,7 +37,9 @@ def p_value(draws: np.ndarray, oracle) -> float:
 def marginals(case: Case, draws: np.ndarray):
     """One-dimensional draws with their laws: all entries of a batch, projections of vectors."""
     oracle = case.truth(np.float32)
-    if case.name == "Dirichlet":
+    if hasattr(oracle, "marginals"):
+        yield from oracle.marginals(draws)
+    elif case.name == "Dirichlet":
         a = case.parameters["concentration"]
         yield from ((draws[:, i], st.beta(a[i], a.sum() - a[i])) for i in range(3))
     elif case.name.startswith("MultivariateNormal"):
@@ -68,8 +70,12 @@ class At:
         return self._pick(self.oracle.logpmf, x)
 
 
-# Those made of gamma draws take long to compile.
-GAMMAS = "Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"
+# Those made of gamma draws, or of many, take long to compile.
+GAMMAS = (
+    *("Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"),
+    *("GammaPoisson", "Multinomial, probs", "NegativeBinomial, logits", "NegativeBinomial, mean"),
+    *("NegativeBinomial, probs", "ZeroInflated, logits"),
+)
 BY_COST = [
     pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case
     for case in CASES

@@ -3,7 +3,8 @@
 from distributions import Distribution
 from tests.distributions.cases import (
     bounded,
-    discrete,
+    categories,
+    counts,
     half_line,
     mixture,
     multivariate,
@@ -13,7 +14,7 @@ from tests.distributions.cases import (
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
 
-MODULES = (real_line, half_line, bounded, discrete, multivariate, mixture, wrapped)
+MODULES = (real_line, half_line, bounded, categories, counts, multivariate, mixture, wrapped)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
 # The parameters of every public distribution, as users write them.

@@ -1,0 +1,302 @@
+"""Other families of integers: DiscreteUniform, DiscreteWeibull, Logarithmic, Skellam, Zipf."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax.typing import ArrayLike
+
+from distributions._arrays import select
+from distributions._cumulative import log1mexp
+from distributions.constraints import (
+    greater_than,
+    integer,
+    integer_interval,
+    nonnegative_integer,
+    open_interval,
+    positive,
+    positive_integer,
+)
+from distributions.family import Family, family, parameter
+from distributions.special import open_uniform
+from distributions.special_counts import log_zeta, poisson_draw
+
+
+def _size(low, high):
+    low, high = (jnp.asarray(x).astype(float) for x in (low, high))
+    return high - low + 1
+
+
+def _discrete_uniform_cdf(x, low, high):
+    return (x - low.astype(x.dtype) + 1) / _size(low, high).astype(x.dtype)
+
+
+def _discrete_uniform_survival(x, low, high):
+    return (high.astype(x.dtype) - x) / _size(low, high).astype(x.dtype)
+
+
+def _discrete_uniform_sample(key, shape, dtype, low, high):
+    low, high = (jnp.asarray(x).astype(int) for x in (low, high))
+    return random.randint(key, shape, low, high + 1)
+
+
+@family(
+    support=integer_interval,
+    log_prob=lambda y, low, high: -jnp.log(_size(low, high)),
+    sample=_discrete_uniform_sample,
+    mean=lambda low, high: low.astype(float) + 0.5 * (_size(low, high) - 1),
+    variance=lambda low, high: (_size(low, high) - 1) * (_size(low, high) + 1) / 12,
+    mode=lambda low, high: low,
+    entropy=lambda low, high: jnp.log(_size(low, high)),
+    cdf=_discrete_uniform_cdf,
+    survival=_discrete_uniform_survival,
+)
+class DiscreteUniform(Family):
+    r"""Uniform distribution on the integers from `low` to `high`.
+
+    `p(k) = 1 / (high - low + 1)` for `k = low, low + 1, ..., high`.
+
+    Args:
+        low: The least integer.
+        high: The greatest one, included.
+
+    >>> import distributions as dist
+    >>> round(float(dist.DiscreteUniform(1, 6).log_prob(6)), 4)
+    -1.7918
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 6.10.1.
+    """
+
+    low: ArrayLike = parameter(integer)
+    high: ArrayLike = parameter(integer)
+
+
+def _discrete_weibull_log_prob(y, q, beta):
+    k, log_q = y.astype(q.dtype), jnp.log(q)
+    some = select(k > 0, k, 1)
+    power = jnp.exp(beta * jnp.log(some))
+    step = power * jnp.expm1(beta * jnp.log1p(1 / some))
+    return select(k > 0, power * log_q + log1mexp(step * log_q), jnp.log1p(-q))
+
+
+def _discrete_weibull_sample(key, shape, dtype, q, beta):
+    return jnp.floor(jnp.power(random.exponential(key, shape, dtype) / -jnp.log(q), 1 / beta))
+
+
+@family(
+    support=nonnegative_integer,
+    log_prob=_discrete_weibull_log_prob,
+    sample=_discrete_weibull_sample,
+    log_survival=lambda x, q, beta: jnp.power(x + 1, beta) * jnp.log(q),
+)
+class DiscreteWeibull(Family):
+    r"""Discrete Weibull distribution: the integer part of a Weibull variable.
+
+    `p(k) = q^(k^beta) - q^((k + 1)^beta)` for `k = 0, 1, 2, ...`.
+
+    Args:
+        q: The probability of more than 0, between 0 and 1.
+        beta: The shape, positive; with 1 it is a geometric distribution.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> print(dist.DiscreteWeibull(0.5, 1.0).log_prob(jnp.array([0, 1])).round(4))
+    [-0.6931 -1.3863]
+
+    References:
+        T. Nakagawa and S. Osaki, "The discrete Weibull distribution", IEEE Transactions on
+        Reliability 24 (1975), 300-301.
+    """
+
+    q: ArrayLike = parameter(open_interval(0.0, 1.0))
+    beta: ArrayLike = parameter(positive)
+
+
+def _logarithmic_scale(probs):
+    return -jnp.log1p(-probs)
+
+
+def _logarithmic_sample(key, shape, dtype, probs):
+    """A geometric variable whose probability is itself random (Kemp 1981)."""
+    key_u, key_v = random.split(key)
+    u, v = (open_uniform(key, shape, dtype) for key in (key_u, key_v))
+    return 1 + jnp.floor(jnp.log(v) / log1mexp(-u * _logarithmic_scale(probs)))
+
+
+def _logarithmic_mean(probs):
+    return probs / ((1 - probs) * _logarithmic_scale(probs))
+
+
+def _logarithmic_variance(probs):
+    mean = _logarithmic_mean(probs)
+    return mean * (1 / (1 - probs) - mean)
+
+
+@family(
+    support=positive_integer,
+    log_prob=lambda y, probs: (
+        y.astype(probs.dtype) * jnp.log(probs)
+        - jnp.log(y.astype(probs.dtype) * _logarithmic_scale(probs))
+    ),
+    sample=_logarithmic_sample,
+    mean=_logarithmic_mean,
+    variance=_logarithmic_variance,
+    mode=lambda probs: 1,
+)
+class Logarithmic(Family):
+    r"""Logarithmic series distribution.
+
+    `p(k) = probs^k / (-k log(1 - probs))` for `k = 1, 2, 3, ...`.
+
+    Args:
+        probs: The limit of `p(k + 1) / p(k)`, between 0 and 1.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Logarithmic(0.5).log_prob(1)), 4)
+    -0.3266
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), chapter 7.
+        A. W. Kemp, "Efficient generation of logarithmically distributed pseudo-random variables",
+        Applied Statistics 30 (1981), 249-253.
+    """
+
+    probs: ArrayLike = parameter(open_interval(0.0, 1.0))
+
+
+def _skellam_log_prob(y, rate1, rate2):
+    """The integral of the characteristic function along the line through its saddle point.
+
+    On that line the function is real and positive at first, and it is analytic and periodic or has
+    decayed: the trapezoidal rule with few points is precise to rounding.
+    """
+    k = y.astype(rate1.dtype)
+    root = jnp.sqrt(rate1) * jnp.sqrt(rate2)
+    longer, shorter = jnp.maximum(2 * root, jnp.abs(k)), jnp.minimum(2 * root, jnp.abs(k))
+    spread = longer * jnp.sqrt(1 + jnp.square(shorter / longer))
+    large = 0.5 * (spread + jnp.abs(k))
+    small = root * (root / large)
+    up = k >= 0
+    log_large = jnp.log(large)
+    tilt = select(up, log_large - jnp.log(rate1), jnp.log(rate2) - log_large)
+    first, second = select(up, large, small), select(up, small, large)
+    exponent = first * _excess(-tilt) + second * _excess(tilt)
+    end = jnp.minimum(np.pi, 14 / jnp.sqrt(spread))
+    nodes = np.linspace(0, 1, 65).reshape((1,) * k.ndim + (-1,)).astype(k.dtype)
+    t = end[..., None] * nodes
+    sine = jnp.sin(0.5 * t)
+    phase = k[..., None] * (jnp.sin(t) - t)
+    wave = jnp.exp(-2 * spread[..., None] * jnp.square(sine)) * jnp.cos(phase)
+    total = jnp.mean(0.5 * (wave[..., 1:] + wave[..., :-1]), axis=-1)
+    return jnp.log(end / np.pi * total) - exponent
+
+
+def _excess(x):
+    return jnp.expm1(x) - x
+
+
+def _skellam_sample(key, shape, dtype, rate1, rate2):
+    key1, key2 = random.split(key)
+    return poisson_draw(key1, rate1, shape) - poisson_draw(key2, rate2, shape)
+
+
+@family(
+    support=integer,
+    log_prob=_skellam_log_prob,
+    sample=_skellam_sample,
+    mean=lambda rate1, rate2: rate1 - rate2,
+    variance=lambda rate1, rate2: rate1 + rate2,
+)
+class Skellam(Family):
+    r"""Distribution of the difference of two independent Poisson variables.
+
+    `p(k) = exp(-rate1 - rate2) (rate1 / rate2)^(k / 2) I_|k|(2 sqrt(rate1 rate2))` for integers
+    `k`, with the modified Bessel function `I`.
+
+    Args:
+        rate1: The mean of the first variable, positive.
+        rate2: The mean of the one that is subtracted, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Skellam(1.0, 1.0).log_prob(-1)), 4)
+    -1.5359
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 4.12.3.
+    """
+
+    rate1: ArrayLike = parameter(positive)
+    rate2: ArrayLike = parameter(positive)
+
+
+def _zipf_log_prob(y, power):
+    return -power * jnp.log(y.astype(power.dtype)) - log_zeta(power, jnp.ones_like(power))
+
+
+def _zipf_sample(key, shape, dtype, power):
+    """Rejection from the integer part of a Pareto variable (Devroye 1986, section X.6.1)."""
+    slope = jnp.broadcast_to(jnp.asarray(power - 1), shape)
+    limit = -jnp.expm1(-slope * np.log(2).astype(dtype))
+    most = float(jnp.iinfo(jnp.result_type(int)).max // 2)
+
+    def propose(state):
+        key, found, done = state
+        key, key_u, key_v = random.split(key, 3)
+        u, v = (open_uniform(key, shape, dtype) for key in (key_u, key_v))
+        x = jnp.floor(jnp.exp(-jnp.log(u) / slope))
+        step = -jnp.expm1(-slope * jnp.log1p(1 / x))
+        accept = v * step * jnp.minimum(x, most) <= limit
+        return key, jnp.where(done, found, jnp.minimum(x, most)), done | accept
+
+    state = key, jnp.ones(shape, dtype), jnp.zeros(shape, bool)
+    return lax.while_loop(lambda state: ~state[2].all(), propose, state)[1]
+
+
+def _zipf_moment(power, order):
+    one, exists = jnp.ones_like(power), power > order + 1
+    numerator = log_zeta(select(exists, power - order, 2), one)
+    return select(exists, jnp.exp(numerator - log_zeta(power, one)), jnp.inf)
+
+
+def _zipf_variance(power):
+    second = _zipf_moment(power, 2)
+    return select(second < jnp.inf, second - jnp.square(_zipf_moment(power, 1)), jnp.inf)
+
+
+def _zipf_entropy(power):
+    power = jnp.asarray(power)
+    log, slope = jax.jvp(lambda s: log_zeta(s, jnp.ones_like(s)), (power,), (jnp.ones_like(power),))
+    return log - power * slope
+
+
+@family(
+    support=positive_integer,
+    log_prob=_zipf_log_prob,
+    sample=_zipf_sample,
+    mean=lambda power: _zipf_moment(power, 1),
+    variance=_zipf_variance,
+    mode=lambda power: 1,
+    entropy=_zipf_entropy,
+    log_survival=lambda x, power: log_zeta(power, x + 1) - log_zeta(power, jnp.ones_like(power)),
+)
+class Zipf(Family):
+    r"""Zipf (zeta) distribution.
+
+    `p(k) = k^-power / zeta(power)` for `k = 1, 2, 3, ...`. The mean is infinite for `power <= 2`
+    and the variance for `power <= 3`. Draws that the integer dtype cannot hold are replaced by half
+    of its largest.
+
+    Args:
+        power: The exponent, greater than 1.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Zipf(2.0).log_prob(1)), 4)
+    -0.4977
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 11.2.
+        L. Devroye, *Non-Uniform Random Variate Generation* (1986), section X.6.1.
+    """
+
+    power: ArrayLike = parameter(greater_than(1.0))

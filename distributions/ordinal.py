@@ -1,0 +1,225 @@
+"""Ordered levels (OrderedLogistic, OrderedProbit, StoppingRatioLogistic), orders (PlackettLuce)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, random
+from jax.scipy.special import ndtr
+from jax.typing import ArrayLike
+
+from distributions._arrays import select
+from distributions._cumulative import log1mexp
+from distributions.categories import category_entropy, category_moments, take
+from distributions.constraints import (
+    independent,
+    integer_interval,
+    ordered,
+    permutation,
+    positive,
+    real,
+    real_vector,
+)
+from distributions.family import Family, family, parameter
+from distributions.special import log_ndtr
+from distributions.special_counts import column
+
+
+def _levels(cutpoints, loc):
+    return integer_interval(0, np.shape(cutpoints)[-1])
+
+
+def _between(y: Array, cutpoints: Array, loc: Array) -> tuple[Array, Array, Array, Array]:
+    """Distances of `loc` from the cutpoints below and above a level, and whether there are such.
+
+    Where there is none, the distance is that from some other cutpoint.
+    """
+    index, last = y.astype(int), cutpoints.shape[-1]
+    below = take(cutpoints, jnp.maximum(index - 1, 0)) - loc
+    above = take(cutpoints, jnp.minimum(index, last - 1)) - loc
+    return below, above, index > 0, index < last
+
+
+def _ordered_logistic_log_prob(y, cutpoints, loc):
+    """`F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))` for the logistic function `F`."""
+    below, above, has_below, has_above = _between(y, cutpoints, loc)
+    both = has_below & has_above
+    width = log1mexp(select(both, below - above, -1))
+    return (
+        select(both, width, 0)
+        - select(has_above, jax.nn.softplus(-above), 0)
+        - select(has_below, jax.nn.softplus(below), 0)
+    )
+
+
+def _all_log_probs(log_prob, cutpoints, loc):
+    """Of every level, along a new last axis."""
+    shape = np.broadcast_shapes(np.shape(cutpoints)[:-1], np.shape(loc))
+    cutpoints = jnp.broadcast_to(cutpoints, (*shape, np.shape(cutpoints)[-1]))
+    levels = range(cutpoints.shape[-1] + 1)
+    one = lambda k: log_prob(jnp.full(shape, k), cutpoints, jnp.broadcast_to(loc, shape))  # noqa: E731
+    return jnp.stack([one(k) for k in levels], axis=-1)
+
+
+def _ordinal_rows(log_prob):
+    """What all families of ordered levels take from the probabilities of the levels."""
+    every = lambda *p: _all_log_probs(log_prob, *p)  # noqa: E731
+    return {
+        "support": _levels,
+        "log_prob": log_prob,
+        "sample": lambda key, shape, dtype, *p: random.categorical(key, every(*p), shape=shape),
+        "mean": lambda *p: category_moments(jnp.exp(every(*p)))[0],
+        "variance": lambda *p: category_moments(jnp.exp(every(*p)))[1],
+        "mode": lambda *p: jnp.argmax(every(*p), axis=-1),
+        "entropy": lambda *p: category_entropy(every(*p)),
+    }
+
+
+@family(
+    **_ordinal_rows(_ordered_logistic_log_prob),
+    log_cdf=lambda x, *p: -jax.nn.softplus(-_between(x, *p)[1]),
+    log_survival=lambda x, *p: -jax.nn.softplus(_between(x, *p)[1]),
+)
+class OrderedLogistic(Family):
+    r"""Distribution over ordered levels: of the cutpoints below a logistic variable, how many.
+
+    `P(y <= k) = 1 / (1 + exp(loc - cutpoints[k]))` for the levels `k = 0, 1, ..., n`.
+
+    Args:
+        cutpoints: `n` increasing numbers, of shape `(..., n)`.
+        loc: The location of the logistic variable.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> print(dist.OrderedLogistic(jnp.array([-1.0, 1.0]), 0.0).log_prob(jnp.arange(3)).round(4))
+    [-1.3133 -0.7719 -1.3133]
+
+    References:
+        P. McCullagh, "Regression models for ordinal data", Journal of the Royal Statistical Society
+        B 42 (1980), 109-142.
+    """
+
+    cutpoints: ArrayLike = parameter(ordered)
+    loc: ArrayLike = parameter(real)
+
+
+def _ordered_probit_log_prob(y, cutpoints, loc):
+    """In the tail in which the level lies: the probabilities are differences of small ones."""
+    below, above, has_below, has_above = _between(y, cutpoints, loc)
+    flip = has_below & (~has_above | (below + above > 0))
+    upper, lower = select(flip, -below, above), select(flip, -above, below)
+    total = log_ndtr(upper)
+    both = has_below & has_above
+    part = log1mexp(select(both, log_ndtr(select(both, lower, upper - 1)) - total, -1))
+    return total + select(both, part, 0)
+
+
+@family(
+    **_ordinal_rows(_ordered_probit_log_prob),
+    cdf=lambda x, *p: ndtr(_between(x, *p)[1]),
+    survival=lambda x, *p: ndtr(-_between(x, *p)[1]),
+    log_cdf=lambda x, *p: log_ndtr(_between(x, *p)[1]),
+    log_survival=lambda x, *p: log_ndtr(-_between(x, *p)[1]),
+)
+class OrderedProbit(Family):
+    r"""Distribution over ordered levels: of the cutpoints below a normal variable, how many.
+
+    `P(y <= k) = Phi(cutpoints[k] - loc)` for the levels `k = 0, 1, ..., n`, with the standard
+    normal distribution function `Phi`.
+
+    Args:
+        cutpoints: `n` increasing numbers, of shape `(..., n)`.
+        loc: The mean of the normal variable, whose variance is 1.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.OrderedProbit(jnp.array([-1.0, 1.0]), 0.0).log_prob(1)), 4)
+    -0.3817
+
+    References:
+        P. McCullagh, "Regression models for ordinal data", Journal of the Royal Statistical Society
+        B 42 (1980), 109-142.
+    """
+
+    cutpoints: ArrayLike = parameter(ordered)
+    loc: ArrayLike = parameter(real)
+
+
+def _passed(y: Array, cutpoints: Array, loc: Array) -> Array:
+    """The log probability of not stopping at any level up to `y`."""
+    go_on = -jax.nn.softplus(cutpoints - column(loc))
+    return take(jnp.cumsum(go_on, axis=-1), y)
+
+
+def _stopping_ratio_log_prob(y, cutpoints, loc):
+    index, last = y.astype(int), cutpoints.shape[-1]
+    before = _passed(jnp.maximum(index - 1, 0), cutpoints, loc)
+    stop = -jax.nn.softplus(loc - take(cutpoints, jnp.minimum(index, last - 1)))
+    return select(index > 0, before, 0) + select(index < last, stop, 0)
+
+
+@family(
+    **_ordinal_rows(_stopping_ratio_log_prob),
+    log_survival=lambda x, *p: _passed(x.astype(int), *p),
+)
+class StoppingRatioLogistic(Family):
+    r"""Distribution over levels that are gone through in order, with a chance to stop at each.
+
+    `P(y = k | y >= k) = 1 / (1 + exp(loc - cutpoints[k]))` for `k = 0, 1, ..., n - 1`; at the level
+    `n`, all that is left.
+
+    Args:
+        cutpoints: `n` numbers, of shape `(..., n)`, in any order.
+        loc: The location.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> levels = dist.StoppingRatioLogistic(jnp.zeros(2), 0.0)
+    >>> print(levels.log_prob(jnp.arange(3)).round(4))
+    [-0.6931 -1.3863 -1.3863]
+
+    References:
+        G. Tutz, *Regression for Categorical Data* (2012), section 9.2.
+    """
+
+    cutpoints: ArrayLike = parameter(real_vector)
+    loc: ArrayLike = parameter(real)
+
+
+def _plackett_luce_log_prob(y, scores):
+    log_scores = jnp.log(scores)
+    shape = np.broadcast_shapes(y.shape, log_scores.shape)
+    chosen = jnp.take_along_axis(
+        jnp.broadcast_to(log_scores, shape), jnp.broadcast_to(y.astype(int), shape), axis=-1
+    )
+    return jnp.sum(chosen - lax.cumlogsumexp(chosen, len(shape) - 1, reverse=True), axis=-1)
+
+
+def _plackett_luce_sample(key, shape, dtype, scores):
+    return jnp.argsort(-(jnp.log(scores) + random.gumbel(key, shape, dtype)), axis=-1)
+
+
+@family(
+    support=permutation,
+    log_prob=_plackett_luce_log_prob,
+    sample=_plackett_luce_sample,
+    mode=lambda scores: jnp.argsort(-scores, axis=-1),
+)
+class PlackettLuce(Family):
+    r"""Distribution over the orders of `n` things, drawn one after the other by their scores.
+
+    `p(y) = prod_i scores[y[i]] / sum_{j >= i} scores[y[j]]` for orders `y` of `0, 1, ..., n - 1`.
+
+    Args:
+        scores: Positive weights, of shape `(..., n)`.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> order = dist.PlackettLuce(jnp.array([1.0, 3.0]))
+    >>> print(order.log_prob(jnp.array([[0, 1], [1, 0], [1, 1]])).round(4))
+    [-1.3863 -0.2877    -inf]
+
+    References:
+        R. L. Plackett, "The analysis of permutations", Applied Statistics 24 (1975), 193-202.
+    """
+
+    scores: ArrayLike = parameter(independent(positive, 1))

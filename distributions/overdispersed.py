@@ -1,0 +1,193 @@
+"""Poisson counts with a random mean: NegativeBinomial, GammaPoisson, and one of those at random."""
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.typing import ArrayLike
+
+from distributions._arrays import select
+from distributions.constraints import nonnegative_integer, positive, real, unit_interval
+from distributions.counts import chances
+from distributions.family import Family, family, parameter
+from distributions.special import betainc, safe_log, safe_log1m, times_log
+from distributions.special_counts import log_negative_binomial, log_rising, poisson_draw
+
+
+def _log_prob(y, r, logits, probs, mean, concentration):
+    if mean is not None:
+        k, r, log_odds = y.astype(mean.dtype), concentration, jnp.log(mean) - jnp.log(concentration)
+        edge = -r * jax.nn.softplus(log_odds)
+    elif probs is None:
+        k, log_odds = y.astype(logits.dtype), logits
+        edge = -r * jax.nn.softplus(logits)
+    else:
+        log_q = safe_log1m(probs)
+        k, log_odds, edge = y.astype(probs.dtype), safe_log(probs) - log_q, times_log(r, log_q)
+    return log_negative_binomial(k, r, log_odds, edge)
+
+
+def _size(r, logits, probs, mean, concentration):
+    return r if mean is None else concentration
+
+
+def _mean(r, logits, probs, mean, concentration):
+    if mean is not None:
+        return mean
+    return r * (jnp.exp(logits) if probs is None else probs / (1 - probs))
+
+
+def _variance(*parameters):
+    mean = _mean(*parameters)
+    return mean + jnp.square(mean) / _size(*parameters)
+
+
+def _mode(*parameters):
+    r, mean = _size(*parameters), _mean(*parameters)
+    return jnp.maximum(jnp.floor((r - 1) / r * mean), 0)
+
+
+def _sample(key, shape, dtype, *parameters):
+    r = _size(*parameters)
+    gamma_key, poisson_key = random.split(key)
+    rate = random.gamma(gamma_key, r, shape, dtype) * (_mean(*parameters) / r)
+    return poisson_draw(poisson_key, rate, shape)
+
+
+def _both(r, logits, probs, mean, concentration):
+    """The probabilities that are raised to the count and to the size."""
+    if mean is not None:
+        return chances(jnp.log(mean) - jnp.log(concentration), None)
+    return chances(logits, probs)
+
+
+@family(
+    support=nonnegative_integer,
+    one_of=(("total_count", "logits"), ("total_count", "probs"), ("mean", "concentration")),
+    log_prob=_log_prob,
+    sample=_sample,
+    mean=_mean,
+    variance=_variance,
+    mode=_mode,
+    cdf=lambda x, *p: betainc(jnp.asarray(_size(*p)), x + 1, _both(*p)[1]),
+    survival=lambda x, *p: betainc(x + 1, jnp.asarray(_size(*p)), _both(*p)[0]),
+)
+class NegativeBinomial(Family):
+    r"""Negative binomial distribution: a Poisson distribution whose mean has a gamma distribution.
+
+    `p(k) = Gamma(k + r) / (k! Gamma(r)) probs^k (1 - probs)^r` for `k = 0, 1, 2, ...`, with
+    `r = total_count` or `concentration`. With `mean = r probs / (1 - probs)` the variance is
+    `mean + mean^2 / r`. For an integer `r` it is the number of successes before the `r`-th failure;
+    as `r` grows at a given mean, it tends to the Poisson distribution.
+
+    Args:
+        total_count: The number of failures, positive, an integer or not.
+        logits: The log odds of success.
+        probs: The probability of success; exactly one of the two is given with `total_count`.
+        mean: The mean, positive, by keyword and with `concentration` only.
+        concentration: The shape of the gamma distribution, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.NegativeBinomial(2.0, probs=0.5).log_prob(1)), 4)
+    -1.3863
+    >>> round(float(dist.NegativeBinomial(mean=2.0, concentration=2.0).log_prob(1)), 4)
+    -1.3863
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), chapter 5.
+    """
+
+    total_count: ArrayLike | None = parameter(positive, default=None)
+    logits: ArrayLike | None = parameter(real, default=None)
+    probs: ArrayLike | None = parameter(unit_interval, default=None)
+    mean: ArrayLike | None = parameter(positive, default=None, kw_only=True)  # pyright: ignore
+    concentration: ArrayLike | None = parameter(positive, default=None, kw_only=True)
+
+
+def _as_negative_binomial(concentration, rate):
+    return concentration, -jnp.log(rate), None, None, None
+
+
+@family(
+    support=nonnegative_integer,
+    log_prob=lambda y, *p: _log_prob(y, *_as_negative_binomial(*p)),
+    sample=lambda key, shape, dtype, *p: _sample(key, shape, dtype, *_as_negative_binomial(*p)),
+    mean=lambda concentration, rate: concentration / rate,
+    variance=lambda concentration, rate: concentration / rate * (1 + 1 / rate),
+    mode=lambda concentration, rate: jnp.maximum(jnp.floor((concentration - 1) / rate), 0),
+    cdf=lambda x, concentration, rate: betainc(concentration, x + 1, rate / (1 + rate)),
+    survival=lambda x, concentration, rate: betainc(x + 1, concentration, 1 / (1 + rate)),
+)
+class GammaPoisson(Family):
+    r"""Poisson distribution whose mean has a gamma distribution.
+
+    `p(k) = Gamma(k + a) / (k! Gamma(a)) (1 / (1 + b))^k (b / (1 + b))^a` for `k = 0, 1, 2, ...`,
+    with `a = concentration` and `b = rate`: a negative binomial distribution.
+
+    Args:
+        concentration: The shape of the gamma distribution, positive.
+        rate: Its rate, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.GammaPoisson(2.0, 1.0).log_prob(1)), 4)
+    -1.3863
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    rate: ArrayLike = parameter(positive, default=1.0)
+
+
+def _beta_negative_binomial_log_prob(y, n, a, b):
+    """Products of negative binomial masses, whose common odds cancel."""
+    k = y.astype(a.dtype)
+    log_odds = jnp.log(n + k) - jnp.log(a + b)
+    log_rest = log_rising(k, a, log_odds) + log_rising(jnp.asarray(n), b, log_odds)
+    return log_rest - log_rising(n + k, a + b, log_odds) - jnp.log1p(k / n)
+
+
+def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):
+    key, *keys = random.split(key, 4)
+    log_n, log_a, log_b = (
+        random.loggamma(key, x, shape, dtype) for key, x in zip(keys, (n, a, b), strict=True)
+    )
+    return poisson_draw(key, jnp.exp(log_n + log_a - log_b), shape)
+
+
+def _beta_negative_binomial_variance(n, a, b):
+    variance = n * a * (a + b - 1) * (n + b - 1) / ((b - 2) * jnp.square(b - 1))
+    return select(b > 2, variance, jnp.inf)
+
+
+@family(
+    support=nonnegative_integer,
+    log_prob=_beta_negative_binomial_log_prob,
+    sample=_beta_negative_binomial_sample,
+    mean=lambda n, a, b: select(b > 1, n * a / (b - 1), jnp.inf),
+    variance=_beta_negative_binomial_variance,
+    mode=lambda n, a, b: jnp.maximum(jnp.floor((n - 1) * (a - 1) / (b + 1)), 0),
+)
+class BetaNegativeBinomial(Family):
+    r"""Negative binomial distribution whose probability of success has a beta distribution.
+
+    `p(k) = Gamma(k + n) / (k! Gamma(n)) B(a + k, b + n) / B(a, b)` for `k = 0, 1, 2, ...`, with
+    `n = total_count`, `a = concentration1` and `b = concentration0`. The mean is infinite for
+    `b <= 1` and the variance for `b <= 2`.
+
+    Args:
+        total_count: The number of failures, positive, an integer or not.
+        concentration1: The first parameter of the beta distribution, positive.
+        concentration0: The second one, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.BetaNegativeBinomial(2.0, 1.0, 3.0).log_prob(0)), 4)
+    -0.5108
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 6.2.3.
+    """
+
+    total_count: ArrayLike = parameter(positive)
+    concentration1: ArrayLike = parameter(positive)
+    concentration0: ArrayLike = parameter(positive)

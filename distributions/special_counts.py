@@ -1,0 +1,172 @@
+"""Log masses of counts in Loader's form: no large terms that cancel, at any size of the counts.
+
+`log C(n, k) p^k q^(n - k)` is minus `n` times the divergence of `p` from `k / n`, plus what is left
+of the factorials when their leading terms are taken away. All other counts here are made of such
+binomial masses: of the negative binomial one in particular.
+
+References:
+    C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from distributions._arrays import select
+from distributions.special import LOG_SQRT_TWO_PI, _stirling_error, safe_log, times_log
+
+# B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
+_EULER_MACLAURIN = (
+    *(1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160),
+    *(-691 / 1307674368000, 1 / 74724249600, -3617 / 10670622842880000),
+)
+
+
+def stirling_error(x: Array) -> Array:
+    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
+
+    Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
+    """
+    small = x < 8
+    z = select(small, x, 1)
+    y = z + 8
+    product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
+    y2 = y * y
+    shift = (z - 0.5) * jnp.log1p(8 / z) + jnp.log(y2 * y2 * y2 * y2 / product) - 8
+    return _stirling_error(select(small, y, x)) + select(small, shift, 0)
+
+
+def _divergence(k: Array, m: Array, excess: Array) -> Array:
+    """`k log(k / (n p)) + m log(m / (n q))` for positive `k`, `m`, with `n = k + m`.
+
+    `excess` is `log(p / q) - log(k / m)`. The smaller one of the two fractions is the one to weigh
+    an exponential with: the logarithm is then one of 1/2 at least.
+    """
+    n = k + m
+    w = jnp.minimum(k, m) / n
+    x = select(k > m, -excess, excess)
+    most = math.log(float(jnp.finfo(x.dtype).max)) - 3
+    fits = x < most
+    y = select(fits, x, most)
+    return n * (jnp.log1p(w * jnp.expm1(y)) - w * y + (1 - w) * select(fits, 0, x - most))
+
+
+@jax.jit
+def log_binomial(k: Array, m: Array, log_odds: Array, edge: Array) -> Array:
+    """`log(Gamma(k + m + 1) / (Gamma(k + 1) Gamma(m + 1)) p^k q^m)` for nonnegative `k` and `m`.
+
+    Neither need be an integer. `log_odds` is `log(p / q)`, and `edge` is `k log p + m log q` where
+    either count is 0.
+    """
+    inner = (k > 0) & (m > 0)
+    k, m = select(inner, k, 1), select(inner, m, 1)
+    log_k, log_m = jnp.log(k), jnp.log(m)
+    error = stirling_error(k + m) - stirling_error(k) - stirling_error(m)
+    spread = 0.5 * (jnp.log(k + m) - log_k - log_m) - LOG_SQRT_TWO_PI
+    return select(inner, error + spread - _divergence(k, m, log_odds - (log_k - log_m)), edge)
+
+
+def log_negative_binomial(k: Array, r: Array, log_odds: Array, edge: Array) -> Array:
+    """`log(Gamma(k + r) / (Gamma(k + 1) Gamma(r)) p^k q^r)` for `k >= 0` and `r > 0`.
+
+    `log_odds` is `log(p / q)`, and `edge` is `r log q`, of which that for `k = 0` counts.
+    """
+    return log_binomial(k, r, log_odds, edge) - jnp.log1p(k / r)
+
+
+def log_rising(k: Array, r: Array, log_odds: Array) -> Array:
+    """`log_negative_binomial` for odds at which the mass is not small."""
+    return log_negative_binomial(k, r, log_odds, -r * jax.nn.softplus(log_odds))
+
+
+def _log_poisson(k: Array, divergence: Array, log_zero: Array) -> Array:
+    some = select(k > 0, k, 1)
+    mass = -stirling_error(some) - 0.5 * jnp.log(some) - LOG_SQRT_TWO_PI - divergence
+    return select(k > 0, mass, log_zero)
+
+
+@jax.jit
+def log_poisson(k: Array, rate: Array) -> Array:
+    """`k log rate - rate - log k!` for nonnegative `k` and `rate`."""
+    some = select(k > 0, k, 1)
+    t = (rate - some) / some
+    near = jnp.abs(t) < 0.5
+    log_ratio = select(near, jnp.log1p(select(near, t, 0)), safe_log(rate) - jnp.log(some))
+    return _log_poisson(k, some * (t - log_ratio), -rate)
+
+
+@jax.jit
+def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
+    """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
+    some = select(k > 0, k, 1)
+    excess = log_rate - jnp.log(some)
+    return _log_poisson(k, some * (jnp.expm1(excess) - excess), -jnp.exp(log_rate))
+
+
+@jax.jit
+def log_zeta(s: Array, q: Array) -> Array:
+    """`log sum_{j >= 0} (q + j)^-s` for `s > 1` and `q >= 1`, by the Euler-Maclaurin formula."""
+    a = q + 12
+    first = sum(jnp.exp(-s * jnp.log1p(j / q)) for j in range(12))
+    tail = a / (s - 1) + 0.5
+    term = s / a
+    for i, coefficient in enumerate(_EULER_MACLAURIN):
+        tail = tail + coefficient * term
+        term = term * (s + 2 * i + 1) / a * (s + 2 * i + 2) / a
+    return -s * jnp.log(q) + jnp.log(first + jnp.exp(-s * jnp.log1p(12 / q)) * tail)
+
+
+def column(x: Any) -> Any:
+    """`x` with a new last axis; a scalar as it is."""
+    return x if x is None or np.ndim(x) == 0 else x[..., None]
+
+
+def entropy_of_counts(log_prob: Callable[[Array], Array], mean: Any, sd: Any, high: Any) -> Array:
+    """The entropy of counts in `[0, high]` whose mass is near to a normal density where it spreads.
+
+    The sum of `-p log p` over 200 points to either side of the mean: all integers there while the
+    standard deviation is below 16; beyond, so many steps of an eighth of it that the rest is below
+    1e-12, as the error of the trapezoidal rule is.
+    """
+    mean, sd, high = (jnp.asarray(x, mean.dtype)[..., None] for x in (mean, sd, high))
+    high = high.reshape((1,) * (mean.ndim - high.ndim) + high.shape)
+    step = jnp.maximum(jnp.floor(sd / 8), 1)
+    offsets = np.arange(-200, 201).reshape((1,) * (mean.ndim - 1) + (-1,)).astype(mean.dtype)
+    points = jnp.floor(mean) + step * offsets
+    inside = (points >= 0) & (points <= high)
+    mass = log_prob(select(inside, points, jnp.floor(mean)))
+    return -jnp.sum(step * select(inside, times_log(jnp.exp(mass), mass), 0), axis=-1)
+
+
+def poisson_draw(key: Array, mean: Array, shape: tuple[int, ...]) -> Array:
+    """Poisson draws with a key of any kind: JAX draws them with threefry keys alone."""
+    return jax.random.poisson(_threefry(key), mean, shape, jnp.result_type(int))
+
+
+def _threefry(key: Array) -> Array:
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    key = key if typed else jax.random.wrap_key_data(key)
+    if str(jax.random.key_impl(key)) == "threefry2x32":
+        return key
+    return jax.random.wrap_key_data(jax.random.bits(key, (2,), jnp.uint32), impl="threefry2x32")
+
+
+def multinomial_draw(key: Array, total: Array, probs: Array, shape: tuple[int, ...]) -> Array:
+    """Counts of the categories along the last axis, by conditional binomial draws."""
+    probs = jnp.moveaxis(jnp.broadcast_to(probs, shape), -1, 0)
+    rest = lax.cumsum(probs, 0, reverse=True)
+    ratios = jnp.minimum(probs / select(rest > 0, rest, 1), 1)
+
+    def step(left: Array, ratio_and_key: tuple[Array, Array]) -> tuple[Array, Array]:
+        ratio, key = ratio_and_key
+        count = jax.random.binomial(key, left, ratio, dtype=ratio.dtype)
+        return left - count, count
+
+    left = jnp.broadcast_to(total.astype(probs.dtype), shape[:-1])
+    keys = jax.random.split(key, shape[-1])
+    return jnp.moveaxis(lax.scan(step, left, (ratios, keys))[1], 0, -1)
