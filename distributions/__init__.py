@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
+    from distributions.correlation import LKJ as LKJ
+    from distributions.correlation import LKJCholesky as LKJCholesky
+    from distributions.directional import PowerSpherical as PowerSpherical
+    from distributions.directional import ProjectedNormal as ProjectedNormal
+    from distributions.directional import SphericalUniform as SphericalUniform
+    from distributions.directional import VonMisesFisher as VonMisesFisher
     from distributions.discrete import Bernoulli as Bernoulli
     from distributions.discrete import Binomial as Binomial
     from distributions.discrete import Categorical as Categorical
@@ -39,26 +45,47 @@ if TYPE_CHECKING:
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
-    from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
+    from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
+    from distributions.processes import AutoRegressive as AutoRegressive
+    from distributions.processes import GaussianProcess as GaussianProcess
+    from distributions.processes import GaussianRandomWalk as GaussianRandomWalk
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.simplex import Dirichlet as Dirichlet
+    from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.spatial import CAR as CAR
+    from distributions.spatial import ICAR as ICAR
     from distributions.validate import validate as validate
+    from distributions.wishart import InverseWishart as InverseWishart
+    from distributions.wishart import InverseWishartCholesky as InverseWishartCholesky
+    from distributions.wishart import Wishart as Wishart
+    from distributions.wishart import WishartCholesky as WishartCholesky
+    from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "correlation": ("LKJ", "LKJCholesky"),
+    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform", "VonMisesFisher"),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "kl": ("kl_divergence",),
+    "matrix": ("MatrixNormal",),
     "mixture": ("MixtureSameFamily",),
-    "multivariate": ("Dirichlet", "MultivariateNormal"),
+    "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
+    "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "simplex": ("Dirichlet", "StickBreakingWeights"),
+    "spatial": ("CAR", "ICAR"),
     "validate": ("validate",),
+    "wishart": ("InverseWishart", "InverseWishartCholesky", "Wishart", "WishartCholesky"),
+    "zero_sum": ("ZeroSumNormal",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

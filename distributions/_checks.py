@@ -21,20 +21,31 @@ def check(distribution: Family) -> None:
         _check_parameter(distribution, p, value)
     _check_shapes(distribution)
     _check_increasing(distribution)
+    _check_required(distribution)
 
 
 def _fail(distribution: Family, message: str) -> NoReturn:
     raise ValueError(f"{type(distribution).__name__}: {message}")
 
 
+def as_static(value: Any) -> Any:
+    """An integer, or a tuple of integers, as one that hashes; anything else as it is."""
+    if isinstance(value, list | tuple):
+        return tuple(as_static(entry) for entry in value)
+    return int(value) if isinstance(value, np.integer) else value
+
+
 def _check_given(distribution: Family) -> None:
-    names, one_of = [p.name for p, _ in distribution._given()], distribution._row.one_of
-    choice = [name for name in one_of if name in names]
-    if one_of and len(choice) != 1:
-        got = " and ".join(choice) or "none of them"
-        _fail(distribution, f"give exactly one of {', '.join(one_of)}; got {got}")
+    names = [p.name for p, _ in distribution._given()]
+    groups = [(g,) if isinstance(g, str) else g for g in distribution._row.one_of]
+    chosen = [group for group in groups if any(name in names for name in group)]
+    if groups and (len(chosen) != 1 or any(name not in names for name in chosen[0])):
+        got = " and ".join(name for group in chosen for name in group if name in names)
+        options = ", ".join(" with ".join(group) for group in groups)
+        _fail(distribution, f"give exactly one of {options}; got {got or 'none of them'}")
+    optional = [name for group in groups for name in group]
     for p in distribution._parameters:
-        if p.name not in one_of and p.name not in names:
+        if p.name not in optional and p.name not in names:
             _fail(distribution, f"{p.name} must be an array; got None")
 
 
@@ -69,6 +80,16 @@ def _check_increasing(distribution: Family) -> None:
         return
     got = f"{_offender(low, low < high)} and {_offender(high, low < high)}"
     _fail(distribution, f"{first} must be less than {second}; got {got}")
+
+
+def _check_required(distribution: Family) -> None:
+    fields, given = distribution._fields(), distribution._given()
+    host = {p.name: known(value) for p, value in given}
+    if distribution._row.requires is None or any(value is None for value in host.values()):
+        return
+    wrong = distribution._row.requires(*(fields | host).values())
+    if wrong is not None:
+        _fail(distribution, wrong)
 
 
 def _is_real(value: Any) -> bool:

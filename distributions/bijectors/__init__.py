@@ -14,6 +14,10 @@ References:
 
 from distributions.bijectors.base import Bijector as Bijector
 from distributions.bijectors.base import Independent as Independent
+from distributions.bijectors.correlation import Correlation as Correlation
+from distributions.bijectors.correlation import CorrelationCholesky as CorrelationCholesky
+from distributions.bijectors.direction import UnitVector as UnitVector
+from distributions.bijectors.direction import ZeroSum as ZeroSum
 from distributions.bijectors.matrix import CholeskyFactor as CholeskyFactor
 from distributions.bijectors.matrix import PositiveDefinite as PositiveDefinite
 from distributions.bijectors.scalar import Bounded as Bounded
@@ -23,19 +27,25 @@ from distributions.bijectors.scalar import Lower as Lower
 from distributions.bijectors.scalar import Sigmoid as Sigmoid
 from distributions.bijectors.scalar import Upper as Upper
 from distributions.bijectors.vector import Ordered as Ordered
+from distributions.bijectors.vector import PositiveOrdered as PositiveOrdered
 from distributions.bijectors.vector import StickBreaking as StickBreaking
 
 __all__ = [
     "Bijector",
     "Bounded",
     "CholeskyFactor",
+    "Correlation",
+    "CorrelationCholesky",
     "Exp",
     "Identity",
     "Independent",
     "Lower",
     "Ordered",
     "PositiveDefinite",
+    "PositiveOrdered",
     "Sigmoid",
     "StickBreaking",
+    "UnitVector",
     "Upper",
+    "ZeroSum",
 ]

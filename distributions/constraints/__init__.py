@@ -16,13 +16,22 @@ from jax.typing import ArrayLike
 
 from distributions.constraints.array import (
     LogWeights,
-    LowerCholesky,
     Ordered,
-    PositiveDefinite,
+    PositiveOrdered,
     Simplex,
+    UnitVector,
+    ZeroSum,
 )
 from distributions.constraints.base import Constraint as Constraint
 from distributions.constraints.base import Independent
+from distributions.constraints.matrix import (
+    Adjacency,
+    Correlation,
+    CorrelationCholesky,
+    LowerCholesky,
+    PositiveDefinite,
+    Symmetric,
+)
 from distributions.constraints.scalar import (
     ExtendedReal,
     GreaterThan,
@@ -34,8 +43,11 @@ from distributions.constraints.scalar import (
 
 __all__ = [
     "Constraint",
+    "adjacency",
     "at_least",
     "boolean",
+    "correlation",
+    "correlation_cholesky",
     "extended_real",
     "greater_than",
     "independent",
@@ -51,10 +63,14 @@ __all__ = [
     "ordered",
     "positive",
     "positive_definite",
+    "positive_ordered",
     "real",
     "real_vector",
     "simplex",
+    "symmetric",
     "unit_interval",
+    "unit_vector",
+    "zero_sum",
 ]
 
 real = Real()
@@ -71,6 +87,12 @@ ordered = Ordered()
 log_weights = LogWeights()
 lower_cholesky = LowerCholesky()
 positive_definite = PositiveDefinite()
+positive_ordered = PositiveOrdered()
+correlation = Correlation()
+correlation_cholesky = CorrelationCholesky()
+unit_vector = UnitVector()
+symmetric = Symmetric()
+adjacency = Adjacency()
 
 
 def greater_than(low: ArrayLike) -> GreaterThan:
@@ -101,6 +123,11 @@ def open_interval(low: ArrayLike, high: ArrayLike) -> Interval:
 def integer_interval(low: ArrayLike, high: ArrayLike) -> IntegerInterval:
     """The integers from `low` to `high`, both included."""
     return IntegerInterval(low, high)
+
+
+def zero_sum(ndims: int = 1) -> ZeroSum:
+    """Arrays that sum to zero along each of the last `ndims` axes."""
+    return ZeroSum(ndims)
 
 
 def independent(constraint: Constraint, ndims: int) -> Constraint:

@@ -3,16 +3,29 @@
 from distributions import Distribution
 from tests.distributions.cases import (
     bounded,
+    directional,
     discrete,
     half_line,
+    matrices,
     mixture,
     multivariate,
+    processes,
     real_line,
 )
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
 
-MODULES = (real_line, half_line, bounded, discrete, multivariate, mixture)
+MODULES = (
+    real_line,
+    half_line,
+    bounded,
+    discrete,
+    multivariate,
+    matrices,
+    processes,
+    directional,
+    mixture,
+)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
 # The parameters of every public distribution, as users write them.
