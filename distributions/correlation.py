@@ -47,7 +47,8 @@ def _powers(dimension, concentration):
 
 def _cholesky_log_prob(x, dimension, concentration):
     log_entries = jnp.log(diagonal(x)[..., 1:])
-    total = jnp.sum(_powers(dimension, concentration) * log_entries, -1)
+    powers = align(_powers(dimension, concentration), 1, log_entries.ndim - 1)
+    total = jnp.sum(powers * log_entries, -1)
     return total - _log_normaliser(dimension, concentration)
 
 

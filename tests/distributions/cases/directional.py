@@ -50,13 +50,13 @@ def around(direction: np.ndarray, logpdf: Callable[[np.ndarray], float], law: An
 
 def fisher(mean_direction: Any, concentration: Any) -> Each:
     mean_direction = mean_direction / np.linalg.norm(mean_direction)
-    frozen = st.vonmises_fisher(mean_direction, concentration)
+    frozen = st.vonmises_fisher(mean_direction, float(concentration))
     n, k = len(mean_direction), concentration
     law = angle_law(n, lambda t: np.exp(k * (t - 1)))
     each = around(
         mean_direction, lambda x: frozen.logpdf(x / np.linalg.norm(x, keepdims=True)), law
     )
-    each.frozen.entropy = frozen.entropy
+    each.entropy = frozen.entropy
     return each
 
 

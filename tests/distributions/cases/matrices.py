@@ -30,7 +30,7 @@ def of_factor(frozen: Any) -> Density:
 
 
 def wishart(df: Any, scale: Any) -> Each:
-    frozen = st.wishart(df, scale)
+    frozen = st.wishart(float(df), scale)
 
     def laws(draws: np.ndarray) -> Any:
         for a in DIRECTIONS:
@@ -40,7 +40,7 @@ def wishart(df: Any, scale: Any) -> Each:
 
 
 def inverse_wishart(df: Any, scale: Any) -> Each:
-    frozen = st.invwishart(df, scale)
+    frozen = st.invwishart(float(df), scale)
 
     def laws(draws: np.ndarray) -> Any:
         for a in DIRECTIONS:

@@ -19,6 +19,8 @@ class Each:
     ):
         self.frozen, self._mean, self._var, self.event_ndims = frozen, mean, var, event_ndims
         self.marginals = (lambda draws: iter(())) if laws is None else laws
+        if hasattr(frozen, "entropy"):
+            self.entropy = frozen.entropy
 
     def logpdf(self, values: np.ndarray) -> np.ndarray:
         split = values.ndim - self.event_ndims
@@ -31,12 +33,9 @@ class Each:
     def var(self) -> Any:
         return self._var
 
-    def entropy(self) -> Any:
-        return self.frozen.entropy()
-
 
 class Density:
-    """A log density of one event."""
+    """A log density of one event, and perhaps the entropy."""
 
     def __init__(self, logpdf: Callable[[np.ndarray], float]):
         self.logpdf = logpdf
@@ -53,10 +52,13 @@ class Gaussian(Each):
         variance = np.diagonal(covariance).reshape(self.shape)
         super().__init__(frozen, self.loc.reshape(self.shape), variance, len(self.shape))
         self.marginals = self._projections
+        # Onto the plane of its draws, off which rounding puts a value.
+        self.plane = covariance @ np.linalg.pinv(covariance, hermitian=True)
 
     def logpdf(self, values: np.ndarray) -> np.ndarray:
         split = values.ndim - self.event_ndims
-        flat = values.reshape(*values.shape[:split], len(self.covariance))
+        flat = values.reshape(*values.shape[:split], len(self.covariance)) - self.loc
+        flat = flat @ self.plane.T + self.loc
         return np.asarray(self.frozen.logpdf(flat)).reshape(values.shape[:split])
 
     def _projections(self, draws: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
@@ -71,6 +73,8 @@ class Batch:
 
     def __init__(self, *oracles: Any):
         self.oracles = oracles
+        if all(hasattr(oracle, "entropy") for oracle in oracles):
+            self.entropy = lambda: np.stack([oracle.entropy() for oracle in oracles])
 
     def logpdf(self, values: np.ndarray) -> np.ndarray:
         return np.stack([o.logpdf(values[:, i]) for i, o in enumerate(self.oracles)], 1)
@@ -80,9 +84,6 @@ class Batch:
 
     def var(self) -> Any:
         return np.stack([o.var() for o in self.oracles])
-
-    def entropy(self) -> Any:
-        return np.stack([o.entropy() for o in self.oracles])
 
     def marginals(self, draws: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
         for i, oracle in enumerate(self.oracles):
