@@ -31,11 +31,17 @@ if typing.TYPE_CHECKING:
     from distributions.categories import Categorical as Categorical
     from distributions.categories import OneHotCategorical as OneHotCategorical
     from distributions.categories import ProbitBernoulli as ProbitBernoulli
+    from distributions.correlation import LKJ as LKJ
+    from distributions.correlation import LKJCholesky as LKJCholesky
     from distributions.counts import Binomial as Binomial
     from distributions.counts import Geometric as Geometric
     from distributions.counts import Poisson as Poisson
     from distributions.custom import Custom as Custom
     from distributions.delta import Delta as Delta
+    from distributions.directional import PowerSpherical as PowerSpherical
+    from distributions.directional import ProjectedNormal as ProjectedNormal
+    from distributions.directional import SphericalUniform as SphericalUniform
+    from distributions.directional import VonMisesFisher as VonMisesFisher
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -54,10 +60,11 @@ if typing.TYPE_CHECKING:
     from distributions.integers import Zipf as Zipf
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
+    from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
-    from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
+    from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
     from distributions.ordinal import OrderedLogistic as OrderedLogistic
     from distributions.ordinal import OrderedProbit as OrderedProbit
     from distributions.ordinal import PlackettLuce as PlackettLuce
@@ -65,6 +72,9 @@ if typing.TYPE_CHECKING:
     from distributions.overdispersed import BetaNegativeBinomial as BetaNegativeBinomial
     from distributions.overdispersed import GammaPoisson as GammaPoisson
     from distributions.overdispersed import NegativeBinomial as NegativeBinomial
+    from distributions.processes import AutoRegressive as AutoRegressive
+    from distributions.processes import GaussianProcess as GaussianProcess
+    from distributions.processes import GaussianRandomWalk as GaussianRandomWalk
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
     from distributions.real_line import Logistic as Logistic
@@ -72,6 +82,10 @@ if typing.TYPE_CHECKING:
     from distributions.real_line import StudentT as StudentT
     from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+    from distributions.simplex import Dirichlet as Dirichlet
+    from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.spatial import CAR as CAR
+    from distributions.spatial import ICAR as ICAR
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
@@ -80,14 +94,21 @@ if typing.TYPE_CHECKING:
     from distributions.urns import Hypergeometric as Hypergeometric
     from distributions.urns import Multinomial as Multinomial
     from distributions.validate import validate as validate
+    from distributions.wishart import InverseWishart as InverseWishart
+    from distributions.wishart import InverseWishartCholesky as InverseWishartCholesky
+    from distributions.wishart import Wishart as Wishart
+    from distributions.wishart import WishartCholesky as WishartCholesky
+    from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
+    "correlation": ("LKJ", "LKJCholesky"),
     "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
+    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform", "VonMisesFisher"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
@@ -95,16 +116,22 @@ _HOMES = {
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
+    "matrix": ("MatrixNormal",),
     "mixture": ("Mixture", "MixtureSameFamily"),
-    "multivariate": ("Dirichlet", "MultivariateNormal"),
+    "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
+    "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
+    "simplex": ("Dirichlet", "StickBreakingWeights"),
+    "spatial": ("CAR", "ICAR"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "validate": ("validate",),
+    "wishart": ("InverseWishart", "InverseWishartCholesky", "Wishart", "WishartCholesky"),
+    "zero_sum": ("ZeroSumNormal",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -21,10 +21,18 @@ def check(distribution: Family) -> None:
         _check_parameter(distribution, p, value)
     _check_shapes(distribution)
     _check_increasing(distribution)
+    _check_required(distribution)
 
 
 def _fail(distribution: Family, message: str) -> NoReturn:
     raise ValueError(f"{type(distribution).__name__}: {message}")
+
+
+def as_static(value: Any) -> Any:
+    """An integer, or a tuple of integers, as one that hashes; anything else as it is."""
+    if isinstance(value, list | tuple):
+        return tuple(as_static(entry) for entry in value)
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _check_given(distribution: Family) -> None:
@@ -72,6 +80,16 @@ def _check_increasing(distribution: Family) -> None:
         return
     got = f"{_offender(low, low < high)} and {_offender(high, low < high)}"
     _fail(distribution, f"{first} must be less than {second}; got {got}")
+
+
+def _check_required(distribution: Family) -> None:
+    fields, given = distribution._fields(), distribution._given()
+    host = {p.name: known(value) for p, value in given}
+    if distribution._row.requires is None or any(value is None for value in host.values()):
+        return
+    wrong = distribution._row.requires(*(fields | host).values())
+    if wrong is not None:
+        _fail(distribution, wrong)
 
 
 def _is_real(value: Any) -> bool:

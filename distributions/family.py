@@ -12,6 +12,11 @@ parameters in the order of the fields. They are given arrays (or NumPy scalars) 
 axes are aligned, values that lie in the support, and None for a parameter that was not given.
 Parameters that are integers by their constraint and by their dtype remain such, so that large ones
 are subtracted exactly.
+
+A `static` field is no parameter but an integer, or a tuple of them, that belongs to the tree's
+structure; formulas are given it as it is. `event_shape`, where the shape of an event is not that of
+the parameters', and `requires`, what is wrong with parameters that each are valid, see the fields
+themselves.
 """
 
 from __future__ import annotations
@@ -28,9 +33,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, convert, float_dtype, select, stack
-from distributions._checks import check
+from distributions._checks import as_static, check
 from distributions._cumulative import cumulative_formula, within
-from distributions._pytree import pytree_dataclass
+from distributions._pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.distribution import Distribution, Shape, full
 from distributions.special import open_uniform
@@ -57,6 +62,8 @@ class Row:
     log_survival: Formula | None = None
     quantile: Formula | None = None
     is_reparameterized: bool = True
+    event_shape: Callable[..., Shape] | None = None
+    requires: Callable[..., str | None] | None = None
     one_of: tuple[str | tuple[str, ...], ...] = ()
     increasing: tuple[str, ...] = ()
 
@@ -83,7 +90,7 @@ def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwarg
     return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(parameter,))
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, static))
 def family(**row: Any) -> Callable[[type[T]], type[T]]:
     """Declares the decorated class as a family; the arguments are those of `Row`."""
 
@@ -93,6 +100,7 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
         cls._parameters = tuple(  # pyright: ignore[reportAttributeAccessIssue]
             Parameter(f.name, f.metadata["constraint"], f.metadata["event_ndims"])
             for f in dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+            if not f.metadata.get("static")
         )
         for p in cls._parameters:  # pyright: ignore[reportAttributeAccessIssue]
             if hasattr(Distribution, p.name):
@@ -116,9 +124,13 @@ class Family(Distribution):
 
     def __post_init__(self) -> None:
         """Checks what is known of the parameters, on the host."""
-        for p in self._parameters:
-            vars(self)[p.name] = stack(vars(self)[p.name])
+        arrays = {p.name for p in self._parameters}
+        for name, value in self._fields().items():
+            object.__setattr__(self, name, (stack if name in arrays else as_static)(value))
         check(self)
+
+    def _fields(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # pyright: ignore[reportArgumentType]
 
     def _given(self) -> list[tuple[Parameter, Any]]:
         pairs = ((p, vars(self)[p.name]) for p in self._parameters)
@@ -129,13 +141,11 @@ class Family(Distribution):
         return float_dtype(*(value for _, value in self._given()))
 
     def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
-        values = ((p, vars(self)[p.name]) for p in self._parameters)
-        return tuple(
-            None
-            if value is None
-            else align(convert(value, _dtype(p, value, dtype)), p.event_ndims, batch_ndims)
-            for p, value in values
-        )
+        fields = self._fields()
+        for p, value in self._given():
+            array = convert(value, _dtype(p, value, dtype))
+            fields[p.name] = align(array, p.event_ndims, batch_ndims)
+        return tuple(fields.values())
 
     def _support(self, *parameters: Any) -> Constraint:
         support = self._row.support
@@ -144,7 +154,7 @@ class Family(Distribution):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        return self._support(*(vars(self)[p.name] for p in self._parameters))
+        return self._support(*self._fields().values())
 
     @property
     def batch_shape(self) -> Shape:
@@ -157,6 +167,8 @@ class Family(Distribution):
     @property
     def event_shape(self) -> Shape:
         """The shape of one draw of one distribution."""
+        if self._row.event_shape is not None:
+            return self._row.event_shape(*self._fields().values())
         ndims = self.support.event_ndims
         events = (
             np.shape(value)[np.ndim(value) - ndims :]

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
+from jax.scipy.special import digamma
 
 from distributions import _kl_counts
-from distributions.distribution import Distribution
+from distributions._arrays import align, convert
+from distributions.distribution import Distribution, full
 
 
 def _normal(p: Any, q: Any) -> Array:
@@ -17,8 +20,38 @@ def _normal(p: Any, q: Any) -> Array:
     return 0.5 * (jnp.square(ratio) + jnp.square(shift) - 1) - jnp.log(ratio)
 
 
+def _dirichlet(p: Any, q: Any) -> Array:
+    from distributions.simplex import log_multivariate_beta
+
+    a, b = _together(p, q, "concentration")
+    log_means = digamma(a) - digamma(jnp.sum(a, -1, keepdims=True))
+    normalisers = log_multivariate_beta(b) - log_multivariate_beta(a)
+    return normalisers + jnp.sum((a - b) * log_means, -1)
+
+
+def _multivariate_normal(p: Any, q: Any) -> Array:
+    from distributions._linalg import log_diagonal, solve, solve_matrix, square_sum
+    from distributions.multivariate import dense_scale_tril
+
+    ndim = max(len(p.batch_shape), len(q.batch_shape))
+    a, b = (align(dense_scale_tril(d), 2, ndim) for d in (p, q))
+    shift = full(p.loc, p.event_shape, a.dtype) if np.ndim(p.loc) == 0 else jnp.asarray(p.loc)
+    shift = align(shift, 1, ndim) - align(convert(q.loc, a.dtype), 1, ndim)
+    squares = square_sum(solve_matrix(b, a), 2) + square_sum(solve(b, shift))
+    return 0.5 * (squares - a.shape[-1]) + (log_diagonal(b) - log_diagonal(a))
+
+
+def _together(p: Any, q: Any, name: str) -> tuple[Array, Array]:
+    """A parameter of both that is a vector, their axes aligned."""
+    ndim = max(len(p.batch_shape), len(q.batch_shape))
+    a, b = (align(jnp.asarray(getattr(d, name)), 1, ndim) for d in (p, q))
+    return a, b
+
+
 # By the names of the families, so that none is imported for the table's sake.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
+    ("Dirichlet", "Dirichlet"): _dirichlet,
+    ("MultivariateNormal", "MultivariateNormal"): _multivariate_normal,
     ("Normal", "Normal"): _normal,
     **_kl_counts.FORMULAS,
 }

@@ -18,7 +18,8 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, _stirling_error, safe_log, times_log
+from distributions.special import LOG_SQRT_TWO_PI, safe_log, times_log
+from distributions.special import stirling_error as large_stirling_error
 
 # B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
 _EULER_MACLAURIN = (
@@ -38,7 +39,7 @@ def stirling_error(x: Array) -> Array:
     product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
     y2 = y * y
     shift = (z - 0.5) * jnp.log1p(8 / z) + jnp.log(y2 * y2 * y2 * y2 / product) - 8
-    return _stirling_error(select(small, y, x)) + select(small, shift, 0)
+    return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
 
 
 def _divergence(k: Array, m: Array, excess: Array) -> Array:

@@ -18,6 +18,10 @@ from distributions.bijectors.composed import Affine as Affine
 from distributions.bijectors.composed import Chain as Chain
 from distributions.bijectors.composed import Invert as Invert
 from distributions.bijectors.composed import Softplus as Softplus
+from distributions.bijectors.correlation import Correlation as Correlation
+from distributions.bijectors.correlation import CorrelationCholesky as CorrelationCholesky
+from distributions.bijectors.direction import UnitVector as UnitVector
+from distributions.bijectors.direction import ZeroSum as ZeroSum
 from distributions.bijectors.matrix import CholeskyFactor as CholeskyFactor
 from distributions.bijectors.matrix import PositiveDefinite as PositiveDefinite
 from distributions.bijectors.scalar import Bounded as Bounded
@@ -27,6 +31,7 @@ from distributions.bijectors.scalar import Lower as Lower
 from distributions.bijectors.scalar import Sigmoid as Sigmoid
 from distributions.bijectors.scalar import Upper as Upper
 from distributions.bijectors.vector import Ordered as Ordered
+from distributions.bijectors.vector import PositiveOrdered as PositiveOrdered
 from distributions.bijectors.vector import StickBreaking as StickBreaking
 
 __all__ = [
@@ -35,6 +40,8 @@ __all__ = [
     "Bounded",
     "Chain",
     "CholeskyFactor",
+    "Correlation",
+    "CorrelationCholesky",
     "Exp",
     "Identity",
     "Independent",
@@ -42,8 +49,11 @@ __all__ = [
     "Lower",
     "Ordered",
     "PositiveDefinite",
+    "PositiveOrdered",
     "Sigmoid",
     "Softplus",
     "StickBreaking",
+    "UnitVector",
     "Upper",
+    "ZeroSum",
 ]

@@ -30,6 +30,10 @@ class Bijector(abc.ABC):
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """`log |det dy/dx|`, one number per event of `x`."""
 
+    def inverse_log_det_jacobian(self, y: ArrayLike) -> Array:
+        """`log |det dx/dy|`, one number per event of `y`."""
+        return -self.forward_log_det_jacobian(self.inverse(y))
+
     def forward_event_shape(self, shape: Shape) -> Shape:
         """The shape of `forward(x)` for `x` of the given shape."""
         return tuple(shape)

@@ -91,3 +91,28 @@ class Ordered(Bijector):
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """`x_2 + ... + x_n`."""
         return jnp.sum(as_float(x)[..., 1:], axis=-1)
+
+
+@pytree_dataclass
+class PositiveOrdered(Bijector):
+    """Onto increasing vectors of positive numbers: `y_k = y_{k-1} + exp(x_k)`, from `y_0 = 0`.
+
+    >>> from distributions import bijectors
+    >>> print(bijectors.PositiveOrdered().forward(jnp.zeros(3)).round(4))
+    [1. 2. 3.]
+    """
+
+    event_ndims = 1
+
+    def forward(self, x: ArrayLike) -> Array:
+        """Exponentiated steps, summed up."""
+        return jnp.cumsum(jnp.exp(as_float(x)), axis=-1)
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The logs of the steps."""
+        y = as_float(y)
+        return jnp.log(jnp.concatenate([y[..., :1], jnp.diff(y, axis=-1)], axis=-1))
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """`x_1 + ... + x_n`."""
+        return jnp.sum(as_float(x), axis=-1)

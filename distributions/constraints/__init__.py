@@ -16,14 +16,23 @@ from jax.typing import ArrayLike
 
 from distributions.constraints.array import (
     LogWeights,
-    LowerCholesky,
     Ordered,
-    PositiveDefinite,
+    PositiveOrdered,
     Simplex,
+    UnitVector,
+    ZeroSum,
 )
 from distributions.constraints.base import Constraint as Constraint
 from distributions.constraints.base import Independent
 from distributions.constraints.counts import Integer, Multinomial, OneHot, Permutation
+from distributions.constraints.matrix import (
+    Adjacency,
+    Correlation,
+    CorrelationCholesky,
+    LowerCholesky,
+    PositiveDefinite,
+    Symmetric,
+)
 from distributions.constraints.scalar import (
     ExtendedReal,
     GreaterThan,
@@ -35,8 +44,11 @@ from distributions.constraints.scalar import (
 
 __all__ = [
     "Constraint",
+    "adjacency",
     "at_least",
     "boolean",
+    "correlation",
+    "correlation_cholesky",
     "extended_real",
     "greater_than",
     "independent",
@@ -57,10 +69,14 @@ __all__ = [
     "positive",
     "positive_definite",
     "positive_integer",
+    "positive_ordered",
     "real",
     "real_vector",
     "simplex",
+    "symmetric",
     "unit_interval",
+    "unit_vector",
+    "zero_sum",
 ]
 
 real = Real()
@@ -81,6 +97,12 @@ ordered = Ordered()
 log_weights = LogWeights()
 lower_cholesky = LowerCholesky()
 positive_definite = PositiveDefinite()
+positive_ordered = PositiveOrdered()
+correlation = Correlation()
+correlation_cholesky = CorrelationCholesky()
+unit_vector = UnitVector()
+symmetric = Symmetric()
+adjacency = Adjacency()
 
 
 def greater_than(low: ArrayLike) -> GreaterThan:
@@ -116,6 +138,11 @@ def integer_interval(low: ArrayLike, high: ArrayLike) -> IntegerInterval:
 def multinomial(total_count: ArrayLike) -> Multinomial:
     """The vectors of nonnegative integers that sum to `total_count`."""
     return Multinomial(total_count)
+
+
+def zero_sum(ndims: int = 1) -> ZeroSum:
+    """Arrays that sum to zero along each of the last `ndims` axes."""
+    return ZeroSum(ndims)
 
 
 def independent(constraint: Constraint, ndims: int) -> Constraint:

@@ -1,10 +1,9 @@
-"""Sets of vectors and of matrices."""
+"""Sets of vectors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from distributions import bijectors
@@ -12,7 +11,8 @@ from distributions._pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
 SIMPLEX_TOLERANCE = 1e-5
-SYMMETRY_TOLERANCE = 1e-5
+UNIT_TOLERANCE = 2e-5
+ZERO_SUM_TOLERANCE = 1e-5
 
 
 @pytree_dataclass
@@ -58,6 +58,77 @@ class Ordered(Constraint):
 
 
 @pytree_dataclass
+class PositiveOrdered(Constraint):
+    """Vectors of strictly increasing positive numbers."""
+
+    event_ndims = 1
+    description = "positive, strictly increasing and finite along the last axis"
+    bijector = bijectors.PositiveOrdered()
+
+    def check(self, value: Any) -> Any:
+        """Whether the first entry is positive and each is larger than the one before."""
+        return Ordered().check(value) & (value[..., 0] > 0)
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """1, 2, 3, ..."""
+        return np.arange(1, shape[-1] + 1, dtype=float)
+
+
+@pytree_dataclass
+class UnitVector(Constraint):
+    """Vectors of length 1, within 1e-5."""
+
+    event_ndims = 1
+    description = "a unit vector (of length 1 along the last axis)"
+    bijector = bijectors.UnitVector()
+
+    def check(self, value: Any) -> Any:
+        """Whether the squares sum to 1."""
+        return abs((value * value).sum(-1) - 1) < UNIT_TOLERANCE
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """The vector with equal entries."""
+        return shape[-1] ** -0.5
+
+
+@pytree_dataclass
+class ZeroSum(Constraint):
+    """Arrays that sum to zero, up to rounding, along each of the last `ndims` axes."""
+
+    ndims: int = static(default=1)
+
+    @property
+    def event_ndims(self) -> int:
+        """The axes that sum to zero."""
+        return self.ndims
+
+    @property
+    def description(self) -> str:
+        """In words."""
+        axes = "axis" if self.ndims == 1 else f"{self.ndims} axes"
+        return f"finite and summing to zero along the last {axes}"
+
+    @property
+    def bijector(self) -> bijectors.Bijector:
+        """An isometry."""
+        return bijectors.ZeroSum(self.ndims)
+
+    def check(self, value: Any) -> Any:
+        """Whether the sums are small beside the entries."""
+        axes = tuple(range(-self.ndims, 0))
+        valid = (abs(value) < np.inf).all(axes)
+        for axis in axes:
+            sums = abs(value.sum(axis, keepdims=True))
+            bound = ZERO_SUM_TOLERANCE * (1 + abs(value).sum(axis, keepdims=True))
+            valid = valid & (sums <= bound).all(axes)
+        return valid
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """Zero."""
+        return 0.0
+
+
+@pytree_dataclass
 class LogWeights(Constraint):
     """Vectors of log weights, `-inf` standing for a weight of zero; not all weights are zero."""
 
@@ -72,59 +143,3 @@ class LogWeights(Constraint):
     def feasible(self, shape: Shape = ()) -> Any:
         """Zero."""
         return 0.0
-
-
-@pytree_dataclass
-class LowerCholesky(Constraint):
-    """Finite lower-triangular matrices with a positive diagonal."""
-
-    event_ndims = 2
-    description = "lower-triangular with a positive diagonal"
-    bijector = bijectors.CholeskyFactor()
-
-    def check(self, value: Any) -> Any:
-        """Whether the upper triangle is zero, the diagonal positive and every entry finite."""
-        if value.shape[-2] != value.shape[-1]:
-            return np.zeros(value.shape[:-2], bool)
-        lower = np.tri(value.shape[-1], dtype=bool).reshape(
-            (1,) * (value.ndim - 2) + value.shape[-2:]
-        )
-        positive = (value.diagonal(axis1=-2, axis2=-1) > 0).all(-1)
-        return ((value == 0) | lower).all((-2, -1)) & positive & (abs(value) < np.inf).all((-2, -1))
-
-    def feasible(self, shape: Shape = ()) -> Any:
-        """The identity matrix."""
-        return np.eye(shape[-1])
-
-
-@pytree_dataclass
-class PositiveDefinite(Constraint):
-    """Matrices that are symmetric up to rounding and have a Cholesky factor."""
-
-    event_ndims = 2
-    description = "symmetric and positive definite"
-    bijector = bijectors.PositiveDefinite()
-
-    def check(self, value: Any) -> Any:
-        """Whether the matrix equals its transpose and its Cholesky factorisation succeeds."""
-        if value.shape[-2] != value.shape[-1]:
-            return np.zeros(value.shape[:-2], bool)
-        tolerance = SYMMETRY_TOLERANCE * abs(value).max((-2, -1), keepdims=True)
-        symmetric = (abs(value - value.swapaxes(-1, -2)) <= tolerance).all((-2, -1))
-        if not isinstance(value, np.ndarray):
-            return symmetric & (abs(jnp.linalg.cholesky(value)) < np.inf).all((-2, -1))
-        matrices = value.reshape(-1, *value.shape[-2:])
-        return symmetric & np.array([_has_cholesky(m) for m in matrices], bool).reshape(
-            value.shape[:-2]
-        )
-
-    def feasible(self, shape: Shape = ()) -> Any:
-        """The identity matrix."""
-        return np.eye(shape[-1])
-
-
-def _has_cholesky(matrix: np.ndarray) -> bool:
-    try:
-        return bool(np.isfinite(np.linalg.cholesky(matrix)).all())
-    except np.linalg.LinAlgError:
-        return False

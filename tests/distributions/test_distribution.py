@@ -98,12 +98,9 @@ def test_signatures_and_docstrings(name):
     "name", sorted({c.make.__name__ for c in CASES if inspect.isclass(c.make)})
 )
 def test_names_are_tensorflow_probabilitys(name):
-    """Parameters have TFP's names and order (its classes for multivariate normals differ)."""
+    """Parameters have TFP's names and order, where it has a class of the name."""
     from tensorflow_probability.substrates import jax as tfp
 
-    if name == "MultivariateNormal":
-        assert next(iter(inspect.signature(dist.MultivariateNormal).parameters)) == "loc"
-        return
     if not hasattr(tfp.distributions, name):
         pytest.skip("not one of theirs")
     signature = inspect.signature(getattr(dist, name)).parameters.values()
@@ -181,7 +178,15 @@ MISTAKES = [
     (lambda: dist.Dirichlet([1.0, -1.0]), "Dirichlet: concentration must be positive"),
     (
         lambda: dist.MultivariateNormal(0.0),
-        "exactly one of covariance, precision, scale_tril; got none",
+        "exactly one of .*, scale_diag, cov_factor with cov_diag; got none",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, cov_factor=np.ones((2, 1))),
+        "cov_factor with cov_diag; got cov_factor",
+    ),
+    (
+        lambda: dist.MultivariateNormal(0.0, cov_factor=np.ones((2, 1)), cov_diag=np.ones(3)),
+        r"do not broadcast: .*cov_factor \(2, 1\), cov_diag \(3,\)",
     ),
     (
         lambda: dist.MultivariateNormal(0.0, covariance=-np.eye(2)),

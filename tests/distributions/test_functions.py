@@ -63,9 +63,16 @@ def test_quantiles_are_scipys(case: Case, x64):
     assert (~d.support.check(invalid)).all()
 
 
-@scalar(CASES, "entropy", "entropy")
+@pytest.mark.parametrize("case", without(CASES, "entropy"), ids=lambda case: case.name)
 def test_entropies_are_scipys(case: Case, x64):
+    """Or, where it has none, the mean over draws within five standard errors (a rate of 6e-7)."""
     d = case.build(float)
+    if not hasattr(case.truth(float), "entropy"):
+        draws = jax.jit(d.sample, static_argnums=1)(jax.random.key(6), (20_000,))
+        scores = -np.asarray(jax.jit(d.log_prob)(draws))
+        error = scores.std(0) / np.sqrt(len(scores))
+        assert (np.abs(d.entropy() - scores.mean(0)) <= 5 * error + 1e-9).all()
+        return
     truth = np.broadcast_to(case.truth(float).entropy(), d.batch_shape)
     np.testing.assert_allclose(d.entropy(), truth, rtol=1e-9, atol=1e-9)
 
@@ -84,7 +91,8 @@ def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
 
 def _inside(d, mode):
     """The mode, or where it is at an open end of the support, a point next to it."""
-    position = jnp.clip(d.bijector.inverse(mode), -1e3, 1e3) if not d.support.is_discrete else 0
+    position = 0 if d.support.is_discrete else jnp.nan_to_num(d.bijector.inverse(mode))
+    position = jnp.clip(position, -1e3, 1e3)
     near = d.bijector.forward(position) if not d.support.is_discrete else mode
     event = tuple(range(-d.support.event_ndims, 0))
     return jnp.where(jnp.expand_dims(d.support.check(mode), event), mode, near)

@@ -5,16 +5,31 @@ from tests.distributions.cases import (
     bounded,
     categories,
     counts,
+    directional,
     half_line,
+    matrices,
     mixture,
     multivariate,
+    processes,
     real_line,
     wrapped,
 )
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
 
-MODULES = (real_line, half_line, bounded, categories, counts, multivariate, mixture, wrapped)
+MODULES = (
+    real_line,
+    half_line,
+    bounded,
+    categories,
+    counts,
+    multivariate,
+    matrices,
+    processes,
+    directional,
+    mixture,
+    wrapped,
+)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
 # The parameters of every public distribution, as users write them.

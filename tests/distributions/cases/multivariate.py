@@ -1,5 +1,6 @@
-"""Families of vectors and matrices."""
+"""Families of vectors on the whole space and on the simplex."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,32 +10,62 @@ import distributions as dist
 from tests.distributions.cases.base import (
     Case,
 )
-
-
-class Each:
-    """The oracle of a multivariate family, evaluated event by event."""
-
-    def __init__(self, frozen: Any, mean: Any, var: Any, event_ndims: int = 1):
-        self.frozen, self._mean, self._var, self.event_ndims = frozen, mean, var, event_ndims
-
-    def logpdf(self, values: np.ndarray) -> np.ndarray:
-        flat = values.reshape(-1, *values.shape[values.ndim - self.event_ndims :])
-        return np.array([self.frozen.logpdf(v) for v in flat]).reshape(values.shape[:-1])
-
-    def mean(self) -> Any:
-        return self._mean
-
-    def var(self) -> Any:
-        return self._var
+from tests.distributions.cases.oracles import Batch, Density, Each, Gaussian, log_det
 
 
 def dirichlet(concentration: Any) -> Each:
-    frozen = st.dirichlet(concentration)
-    return Each(frozen, frozen.mean(), frozen.var())
+    frozen, a = st.dirichlet(concentration), concentration
+
+    def laws(draws: np.ndarray) -> Any:
+        return ((draws[:, i], st.beta(a[i], a.sum() - a[i])) for i in range(len(a)))
+
+    return Each(frozen, frozen.mean(), frozen.var(), laws=laws)
 
 
-def gaussian(loc: Any, covariance: Any) -> Each:
-    return Each(st.multivariate_normal(loc, covariance), loc, np.diagonal(covariance))
+def student_t(df: Any, loc: Any, scale: Any) -> Each:
+    frozen = st.multivariate_t(loc, scale, df)
+    scale = np.asarray(scale)
+
+    def laws(draws: np.ndarray) -> Any:
+        for way in (*np.eye(3), np.array([1.0, -2.0, 0.5])):
+            yield draws @ way, st.t(df, loc @ way, np.sqrt(way @ scale @ way))
+
+    return Each(frozen, loc, np.diagonal(scale) * df / (df - 2), laws=laws)
+
+
+class Sticks:
+    """By the change of variables from the independent fractions that are broken off."""
+
+    def __init__(self, concentration: Any, num_breaks: int):
+        self.law, self.num_breaks = st.beta(1, concentration), num_breaks
+
+    def weights(self, fractions: np.ndarray) -> np.ndarray:
+        left = np.cumprod(np.append(1, 1 - fractions))
+        return np.append(fractions, 1) * left
+
+    def logpdf(self, values: np.ndarray) -> np.ndarray:
+        return Each(Density(self._one)).logpdf(values)
+
+    def _one(self, value: np.ndarray) -> float:
+        fractions = value[:-1] / np.cumsum(value[::-1])[::-1][:-1]
+        jacobian = log_det(lambda f: self.weights(f)[:-1], fractions)
+        return self.law.logpdf(fractions).sum() - jacobian
+
+    def mean(self) -> Any:
+        return self.weights(np.full(self.num_breaks, self.law.mean()))
+
+    def var(self) -> Any:
+        second, rest = self.law.moment(2), 1 - 2 * self.law.mean() + self.law.moment(2)
+        squares = np.append(np.full(self.num_breaks, second), 1)
+        return squares * rest ** np.arange(self.num_breaks + 1) - self.mean() ** 2
+
+    def marginals(self, draws: np.ndarray) -> Any:
+        left = np.cumsum(draws[:, ::-1], 1)[:, ::-1]
+        return ((draws[:, k] / left[:, k], self.law) for k in range(self.num_breaks))
+
+
+def gaussian(loc: Any, covariance: Any) -> Gaussian:
+    return Gaussian(loc, covariance)
 
 
 MATRIX = np.array([[2.0, 0.5, 0.25], [0.5, 1.0, -0.25], [0.25, -0.25, 1.5]])
@@ -48,11 +79,16 @@ SIMPLEX = np.array(
         [0.75, 0.125, 0.125],
     ]
 )
+OFF_SIMPLEX = ([0.5, 0.5, 0.5], [1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [np.nan, 0.5, 0.5])
+FACTOR = np.array([[1.0, 0.5], [-2.0, 0.25], [0.0, 1.5]])
 
 
 SIGNATURES = {
     "Dirichlet": "concentration",
-    "MultivariateNormal": "loc, *, covariance=None, precision=None, scale_tril=None",
+    "StickBreakingWeights": "concentration, num_breaks",
+    "MultivariateNormal": "loc, *, covariance=None, precision=None, scale_tril=None, "
+    "scale_diag=None, cov_factor=None, cov_diag=None",
+    "MultivariateStudentT": "df, loc, *, scale=None, precision=None, scale_tril=None",
 }
 
 CASES = [
@@ -62,7 +98,15 @@ CASES = [
         {"concentration": np.array([0.5, 2.0, 3.5])},
         dirichlet,
         SIMPLEX,
-        ([0.5, 0.5, 0.5], [1.0, 0.0, 0.0], [1.5, -0.5, 0.0], [np.nan, 0.5, 0.5]),
+        OFF_SIMPLEX,
+    ),
+    Case(
+        "StickBreakingWeights",
+        functools.partial(dist.StickBreakingWeights, num_breaks=2),
+        {"concentration": np.array([0.75, 2.5])},
+        lambda concentration: Batch(*(Sticks(a, 2) for a in concentration)),
+        np.stack([SIMPLEX, SIMPLEX[::-1]], 1),
+        OFF_SIMPLEX,
     ),
     Case(
         "MultivariateNormal, covariance",
@@ -88,4 +132,57 @@ CASES = [
         VECTORS,
         (),
     ),
+    Case(
+        "MultivariateNormal, scale_diag",
+        dist.MultivariateNormal,
+        {"loc": 0.5, "scale_diag": np.array([[1.0, 0.5, 2.0], [3.0, 0.25, 1.0]])},
+        lambda loc, scale_diag: Batch(*(gaussian(loc, np.diag(s**2)) for s in scale_diag)),
+        np.stack([VECTORS, 0.25 * VECTORS], 1),
+        (),
+    ),
+    Case(
+        "MultivariateNormal, low rank",
+        dist.MultivariateNormal,
+        {"loc": np.ones(3), "cov_factor": FACTOR, "cov_diag": np.array([0.5, 2.0, 1.0])},
+        lambda loc, cov_factor, cov_diag: gaussian(
+            loc, cov_factor @ cov_factor.T + np.diag(cov_diag)
+        ),
+        VECTORS,
+        (),
+    ),
+    Case(
+        "MultivariateStudentT",
+        dist.MultivariateStudentT,
+        {"df": 4.5, "loc": np.array([0.0, 0.5, 1.0]), "scale": MATRIX},
+        student_t,
+        VECTORS,
+        (),
+    ),
+    Case(
+        "MultivariateStudentT, scale_tril",
+        dist.MultivariateStudentT,
+        {"df": np.array([3.0, 1e6]), "loc": np.zeros(3), "scale_tril": np.tril(MATRIX)},
+        lambda df, loc, scale_tril: Batch(
+            *(student_t(nu, loc, scale_tril @ scale_tril.T) for nu in df)
+        ),
+        np.stack([VECTORS, VECTORS], 1),
+        (),
+        # Log-gammas of 1e6 cancel in scipy, and in the digammas of the entropy.
+        excluded={"entropy": "the oracle cancels"},
+    ),
 ]
+
+KL = {
+    "Dirichlet": (
+        dist.Dirichlet(np.array([[0.5, 2.0, 3.5], [1.0, 1.0, 9.0]])),
+        dist.Dirichlet(np.ones(3)),
+    ),
+    "MultivariateNormal": (
+        dist.MultivariateNormal(0.0, precision=np.stack([MATRIX, np.eye(3)])),
+        dist.MultivariateNormal(np.array([0.0, 0.5, 1.0]), covariance=MATRIX),
+    ),
+    "MultivariateNormal, other ways": (
+        dist.MultivariateNormal(0.5, cov_factor=FACTOR, cov_diag=np.ones(3)),
+        dist.MultivariateNormal(0.0, scale_diag=np.array([1.0, 2.0, 0.5])),
+    ),
+}

@@ -1,0 +1,114 @@
+"""Bijectors onto unit vectors and onto arrays whose entries sum to zero."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions._arrays import as_float
+from distributions._pytree import pytree_dataclass, static
+from distributions.bijectors.base import Bijector, Shape
+
+
+@pytree_dataclass
+class UnitVector(Bijector):
+    """From `n` real numbers onto the vectors of length 1: `y = x / |x|`.
+
+    No smooth one-to-one map goes from flat space onto a sphere, so this one has one dimension too
+    many: the length of `x`, which `y` does not tell. Its log determinant, `log 2 - |x|^2 / 2 -
+    (n / 2) log 2 - log Gamma(n / 2)`, holds the density that lengths are given, such that a
+    uniform `y` comes of a standard normal `x`; densities of `y` are with respect to the area of
+    the sphere. `inverse` gives the `x` of length 1, so `forward(inverse(y))` is `y`, but
+    `inverse(forward(x))` is not `x`. The zero vector goes to the first axis.
+
+    >>> from distributions import bijectors
+    >>> print(bijectors.UnitVector().forward(jnp.array([3.0, 4.0])).round(4))
+    [0.6 0.8]
+
+    References:
+        Marsaglia, "Choosing a point from the surface of a sphere", Annals of Mathematical
+        Statistics 43 (1972).
+        Stan Development Team, *Stan Reference Manual*, "Unit vectors".
+    """
+
+    event_ndims = 1
+
+    def forward(self, x: ArrayLike) -> Array:
+        """`x / |x|`, without under- or overflow of the squares."""
+        x = as_float(x)
+        largest = jnp.max(jnp.abs(x), -1, keepdims=True)
+        is_zero = largest == 0
+        first = jnp.zeros_like(x).at[..., 0].set(1)
+        scaled = jnp.where(is_zero, first, x / jnp.where(is_zero, 1, largest))
+        return scaled / jnp.sqrt(jnp.sum(jnp.square(scaled), -1, keepdims=True))
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """`y` itself."""
+        return as_float(y)
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """The log of the standard normal density, over that of the uniform `y`."""
+        x = as_float(x)
+        half = 0.5 * x.shape[-1]
+        constant = (1 - half) * math.log(2) - math.lgamma(half)
+        return constant - 0.5 * jnp.sum(jnp.square(x), -1)
+
+
+@pytree_dataclass
+class ZeroSum(Bijector):
+    """Onto arrays that sum to zero along each of the last `ndims` axes, one longer than `x`.
+
+    An isometry: it preserves lengths, so the log determinant is 0 for densities with respect to
+    area in the plane of such arrays, and no entry is singled out.
+
+    >>> from distributions import bijectors
+    >>> print(bijectors.ZeroSum().forward(jnp.array([1.0])).round(4))
+    [ 0.7071 -0.7071]
+
+    References:
+        Egozcue et al., "Isometric logratio transformations for compositional data analysis",
+        Mathematical Geology 35 (2003).
+    """
+
+    ndims: int = static(default=1)
+
+    @property
+    def event_ndims(self) -> int:
+        """The axes that sum to zero."""
+        return self.ndims
+
+    def forward(self, x: ArrayLike) -> Array:
+        """The entries less what makes them, with one more, sum to zero; axis by axis."""
+        y = as_float(x)
+        for axis in range(-self.ndims, 0):
+            n = y.shape[axis] + 1
+            total = jnp.sum(y, axis, keepdims=True)
+            shift = total / (n + math.sqrt(n))
+            y = jnp.concatenate([y, shift - total / math.sqrt(n)], axis) - shift
+        return y
+
+    def inverse(self, y: ArrayLike) -> Array:
+        """The entries but the last, shifted back."""
+        x = as_float(y)
+        for axis in range(-self.ndims, 0):
+            n = x.shape[axis]
+            last = jnp.take(x, jnp.array([n - 1]), axis)
+            x = jnp.take(x, jnp.arange(n - 1), axis) - last / (math.sqrt(n) + 1)
+        return x
+
+    def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
+        """Zero."""
+        return jnp.sum(jnp.zeros_like(as_float(x)), tuple(range(-self.ndims, 0)))
+
+    def forward_event_shape(self, shape: Shape) -> Shape:
+        """The last `ndims` axes grow by one."""
+        split = len(shape) - self.ndims
+        return (*shape[:split], *(n + 1 for n in shape[split:]))
+
+    def inverse_event_shape(self, shape: Shape) -> Shape:
+        """The last `ndims` axes shrink by one."""
+        split = len(shape) - self.ndims
+        return (*shape[:split], *(n - 1 for n in shape[split:]))

@@ -1,0 +1,164 @@
+"""Families of vectors that sum to 1: Dirichlet and StickBreakingWeights."""
+
+import jax.numpy as jnp
+from jax import Array, random
+from jax.scipy.special import digamma
+from jax.typing import ArrayLike
+
+from distributions._arrays import align, select
+from distributions._linalg import per_event
+from distributions._pytree import static
+from distributions.constraints import independent, open_simplex, positive
+from distributions.family import Family, family, parameter
+from distributions.special import log_beta
+
+
+def log_multivariate_beta(a: Array) -> Array:
+    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)`: log-gammas of large numbers do not cancel."""
+    before = jnp.cumsum(a, -1)[..., :-1]
+    return jnp.sum(log_beta(before, a[..., 1:]), -1)
+
+
+def _dirichlet_sample(key, shape, dtype, a):
+    draw = random.dirichlet(key, a, shape[:-1], dtype)
+    return jnp.maximum(draw, jnp.finfo(dtype).tiny)
+
+
+def _dirichlet_mean(a):
+    return a / jnp.sum(a, -1, keepdims=True)
+
+
+def _dirichlet_variance(a):
+    total = jnp.sum(a, -1, keepdims=True)
+    return (a / total) * ((total - a) / total) / (total + 1)
+
+
+def _dirichlet_mode(a):
+    """The largest entry takes all where none exceeds 1."""
+    above = jnp.maximum(a - 1, 0)
+    total = jnp.sum(above, -1, keepdims=True)
+    corner = _unit(jnp.argmax(a, -1), a.shape[-1], a.dtype)
+    return select(total > 0, above / select(total > 0, total, 1), corner)
+
+
+def _unit(index, size, dtype):
+    """The unit vectors along the given axes."""
+    axes = align(jnp.arange(size), 0, index.ndim + 1)
+    return (index[..., None] == axes).astype(dtype)
+
+
+def _dirichlet_entropy(a):
+    total = jnp.sum(a, -1)
+    weighted = jnp.sum((a - 1) * digamma(a), -1)
+    return log_multivariate_beta(a) + (total - a.shape[-1]) * digamma(total) - weighted
+
+
+@family(
+    support=open_simplex,
+    tfp="Dirichlet",
+    log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
+    sample=_dirichlet_sample,
+    mean=_dirichlet_mean,
+    variance=_dirichlet_variance,
+    mode=_dirichlet_mode,
+    entropy=_dirichlet_entropy,
+)
+class Dirichlet(Family):
+    r"""Dirichlet distribution over vectors that sum to 1.
+
+    `p(x) = prod_i x_i^(a_i - 1) Gamma(sum_i a_i) / prod_i Gamma(a_i)` with `a = concentration`, for
+    `x` on the open simplex.
+
+    Args:
+        concentration: Positive numbers of shape `(..., n)`.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.Dirichlet(jnp.ones(3)).log_prob(jnp.array([0.2, 0.3, 0.5]))), 4)
+    0.6931
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration: ArrayLike = parameter(independent(positive, 1))
+
+
+def _sticks_log_prob(x, a, num_breaks):
+    left = jnp.flip(jnp.cumsum(jnp.flip(x, -1), -1), -1)[..., 1:-1]
+    last = jnp.log(x[..., -1])
+    return num_breaks * jnp.log(a) + (a - 1) * last - jnp.sum(jnp.log(left), -1)
+
+
+def _sticks_sample(key, shape, dtype, a, num_breaks):
+    broken = random.exponential(key, (*shape[:-1], num_breaks), dtype) / per_event(a)
+    left = jnp.exp(-jnp.cumsum(broken, -1))
+    before = jnp.concatenate([jnp.ones_like(left[..., :1]), left[..., :-1]], -1)
+    weights = jnp.concatenate([-jnp.expm1(-broken) * before, left[..., -1:]], -1)
+    return jnp.maximum(weights, jnp.finfo(dtype).tiny)
+
+
+def _sticks_moment(first, left, num_breaks):
+    """`first left^k` for `k = 0 .. num_breaks - 1`, and `left^num_breaks`."""
+    ndim = jnp.ndim(first)
+    powers = align(jnp.arange(num_breaks + 1, dtype=first.dtype), 0, ndim + 1)
+    each = jnp.exp(jnp.log(left)[..., None] * powers)
+    front = select(powers < num_breaks, first[..., None], 1)
+    return front * each
+
+
+def _sticks_mean(a, num_breaks):
+    a = jnp.asarray(a)
+    return _sticks_moment(1 / (1 + a), a / (1 + a), num_breaks)
+
+
+def _sticks_variance(a, num_breaks):
+    a = jnp.asarray(a)
+    second = _sticks_moment(2 / ((1 + a) * (2 + a)), a / (2 + a), num_breaks)
+    return second - jnp.square(_sticks_mean(a, num_breaks))
+
+
+@family(
+    support=open_simplex,
+    event_shape=lambda a, num_breaks: (num_breaks + 1,),
+    requires=lambda a, num_breaks: (
+        None
+        if isinstance(num_breaks, int) and num_breaks > 0
+        else f"num_breaks must be a positive integer; got {num_breaks!r}"
+    ),
+    log_prob=_sticks_log_prob,
+    sample=_sticks_sample,
+    mean=_sticks_mean,
+    variance=_sticks_variance,
+    mode=lambda a, num_breaks: _unit(
+        select(jnp.asarray(a) >= num_breaks, num_breaks, jnp.asarray(0)),
+        num_breaks + 1,
+        a.dtype,
+    ),
+    entropy=lambda a, num_breaks: (
+        num_breaks * ((1 - 0.5 * (num_breaks + 1) / a) + (0.0 - jnp.log(a)))
+    ),
+)
+class StickBreakingWeights(Family):
+    r"""Weights that break a stick of length 1: those of a truncated Dirichlet process.
+
+    `x_k = b_k (1 - b_1) ... (1 - b_(k-1))` for `k = 1 .. K`, with independent `b_k` from
+    `Beta(1, concentration)`, and the last entry is what is left. `p(x) = a^K x_(K+1)^(a - 1) /
+    prod_(k=2..K) (x_k + ... + x_(K+1))` with `a = concentration`, for `x` on the open simplex.
+
+    Args:
+        concentration: Positive; the larger, the more evenly is the stick broken.
+        num_breaks: The number of breaks `K`; there are `K + 1` weights.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> print(dist.StickBreakingWeights(1.0, 3).mean())
+    [0.5   0.25  0.125 0.125]
+
+    References:
+        Ishwaran and James, "Gibbs sampling methods for stick-breaking priors", Journal of the
+        American Statistical Association 96 (2001), section 3.2.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    num_breaks: int = static()

@@ -1,0 +1,120 @@
+"""Normal families with structure: processes, graphs, sums of zero."""
+
+import functools
+from typing import Any
+
+import numpy as np
+
+import distributions as dist
+from tests.distributions.cases.base import BATCH, Case
+from tests.distributions.cases.multivariate import MATRIX, VECTORS
+from tests.distributions.cases.oracles import Batch, Gaussian
+
+STEPS = np.tril(np.ones((3, 3)))
+GRAPH = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])  # A cycle.
+FOUR = np.concatenate([VECTORS, VECTORS[::-1, :1]], 1)
+
+
+def walk(scale: Any, first: Any = None, loc: Any = 0.0) -> Gaussian:
+    scales = np.array([scale if first is None else first, scale, scale])
+    return Gaussian(loc, (STEPS * scales**2) @ STEPS.T)
+
+
+def walk_from(scale: Any, loc: Any) -> dist.Distribution:
+    return dist.GaussianRandomWalk(scale, 3, dist.Normal(loc, 2.0))
+
+
+def autoregression(loc: Any, coefficient: Any, scale: Any) -> Gaussian:
+    lags = abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    return Gaussian(loc, scale**2 / (1 - coefficient**2) * coefficient**lags)
+
+
+def car(loc: Any, correlation: Any, conditional_precision: Any, adj_matrix: Any) -> Gaussian:
+    degrees = np.diag(adj_matrix.sum(0))
+    return Gaussian(
+        loc, np.linalg.inv(conditional_precision * (degrees - correlation * adj_matrix))
+    )
+
+
+def centring(n: int) -> np.ndarray:
+    return np.eye(n) - 1 / n
+
+
+SIGNATURES = {
+    "GaussianRandomWalk": "scale, num_steps, init=None",
+    "AutoRegressive": "loc, coefficient, scale, num_steps",
+    "GaussianProcess": "kernel, index_points=None, mean_fn=0.0, observation_noise_variance=0.0",
+    "CAR": "loc, correlation, conditional_precision, adj_matrix",
+    "ICAR": "scale, adj_matrix",
+    "ZeroSumNormal": "scale, shape",
+}
+
+CASES = [
+    Case(
+        "GaussianRandomWalk",
+        functools.partial(dist.GaussianRandomWalk, num_steps=3),
+        {"scale": BATCH},
+        lambda scale: Batch(*map(walk, scale)),
+        np.stack([VECTORS, VECTORS], 1),
+        (),
+    ),
+    Case(
+        "GaussianRandomWalk, init",
+        walk_from,
+        {"scale": 0.5, "loc": BATCH},
+        lambda scale, loc: Batch(*(walk(scale, 2.0, m) for m in loc)),
+        np.stack([VECTORS, VECTORS], 1),
+        (),
+    ),
+    Case(
+        "AutoRegressive",
+        functools.partial(dist.AutoRegressive, num_steps=3),
+        {"loc": 0.5, "coefficient": np.array([0.75, -0.5]), "scale": BATCH},
+        lambda loc, coefficient, scale: Batch(
+            *(autoregression(loc, c, s) for c, s in zip(coefficient, scale, strict=True))
+        ),
+        np.stack([VECTORS, VECTORS], 1),
+        (),
+    ),
+    Case(
+        "GaussianProcess",
+        dist.GaussianProcess,
+        {"kernel": MATRIX, "mean_fn": np.ones(3), "observation_noise_variance": BATCH},
+        lambda kernel, mean_fn, observation_noise_variance: Batch(
+            *(Gaussian(mean_fn, kernel + s * np.eye(3)) for s in observation_noise_variance)
+        ),
+        np.stack([VECTORS, VECTORS], 1),
+        (),
+    ),
+    Case(
+        "CAR",
+        dist.CAR,
+        {
+            "loc": np.array([0.0, 1.0, 2.0, 3.0]),
+            "correlation": np.array([0.875, -0.5]),
+            "conditional_precision": 2.0,
+            "adj_matrix": GRAPH,
+        },
+        lambda loc, correlation, conditional_precision, adj_matrix: Batch(
+            *(car(loc, c, conditional_precision, adj_matrix) for c in correlation)
+        ),
+        np.stack([FOUR, FOUR], 1),
+        (),
+    ),
+    Case(
+        "ZeroSumNormal",
+        functools.partial(dist.ZeroSumNormal, shape=(3,)),
+        {"scale": BATCH},
+        lambda scale: Batch(*(Gaussian(0.0, s**2 * centring(3)) for s in scale)),
+        np.stack([VECTORS @ centring(3), 0 * VECTORS], 1),
+        ([1.0, 0.0, 0.0], [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]),
+    ),
+    Case(
+        "ZeroSumNormal, two axes",
+        functools.partial(dist.ZeroSumNormal, shape=(2, 3)),
+        {"scale": 1.5},
+        lambda scale: Gaussian(0.0, scale**2 * np.kron(centring(2), centring(3)), (2, 3)),
+        np.stack([VECTORS, -VECTORS], 1) @ centring(3),
+        (np.ones((2, 3)), np.array([[1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])),
+    ),
+]
