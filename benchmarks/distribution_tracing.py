@@ -133,9 +133,7 @@ def imports(rounds: int = 9) -> None:
         for _ in range(rounds)
     ]
     ours, theirs, numpyros = (statistics.median(c) for c in zip(*times, strict=True))
-    print(
-        f"import after JAX, s: ours {ours:.3f}, TFP's substrate {theirs:.3f}, numpyro {numpyros:.3f}"
-    )
+    print(f"import after JAX, s: ours {ours:.3f}, TFP {theirs:.3f}, NumPyro {numpyros:.3f}")
 
 
 def main(rounds: int) -> None:
