@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from distributions.bounded import Uniform as Uniform
     from distributions.correlation import LKJ as LKJ
     from distributions.correlation import LKJCholesky as LKJCholesky
+    from distributions.custom import Custom as Custom
+    from distributions.delta import Delta as Delta
     from distributions.directional import PowerSpherical as PowerSpherical
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
@@ -44,8 +46,12 @@ if TYPE_CHECKING:
     from distributions.half_line import HalfNormal as HalfNormal
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
+    from distributions.independent import Independent as Independent
+    from distributions.independent import iid as iid
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.masked import Masked as Masked
     from distributions.matrix import MatrixNormal as MatrixNormal
+    from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
@@ -54,12 +60,16 @@ if TYPE_CHECKING:
     from distributions.processes import GaussianRandomWalk as GaussianRandomWalk
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
+    from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
     from distributions.spatial import CAR as CAR
     from distributions.spatial import ICAR as ICAR
+    from distributions.transformed import TransformedDistribution as TransformedDistribution
+    from distributions.truncated import Censored as Censored
+    from distributions.truncated import Truncated as Truncated
     from distributions.validate import validate as validate
     from distributions.wishart import InverseWishart as InverseWishart
     from distributions.wishart import InverseWishartCholesky as InverseWishartCholesky
@@ -71,18 +81,24 @@ if TYPE_CHECKING:
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "correlation": ("LKJ", "LKJCholesky"),
+    "custom": ("Custom",),
+    "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform", "VonMisesFisher"),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
+    "independent": ("Independent", "iid"),
     "kl": ("kl_divergence",),
+    "masked": ("Masked",),
     "matrix": ("MatrixNormal",),
-    "mixture": ("MixtureSameFamily",),
+    "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
-    "real_line": ("Cauchy", "Laplace", "Normal", "StudentT"),
+    "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "spatial": ("CAR", "ICAR"),
+    "transformed": ("TransformedDistribution",),
+    "truncated": ("Censored", "Truncated"),
     "validate": ("validate",),
     "wishart": ("InverseWishart", "InverseWishartCholesky", "Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from distributions.family import Formula, Row
 
 # Below the support and above it.
-_ENDS = {
+ENDS = {
     "cdf": (0.0, 1.0),
     "survival": (1.0, 0.0),
     "log_cdf": (-np.inf, 0.0),
     "log_survival": (0.0, -np.inf),
 }
-_OTHER = {
+OPPOSITE = {
     "cdf": "survival",
     "survival": "cdf",
     "log_cdf": "log_survival",
@@ -43,9 +43,9 @@ def _log(x: Array) -> Array:
 
 def cumulative_formula(row: Row, name: str) -> Formula | None:
     """A row's formula for a distribution function, or one made of those that it has."""
-    other, is_log = _OTHER[name], name.startswith("log_")
+    other, is_log = OPPOSITE[name], name.startswith("log_")
     same = name.removeprefix("log_") if is_log else f"log_{name}"
-    opposite = _OTHER[same]
+    opposite = OPPOSITE[same]
     # From the most to the least precise.
     ways: list[tuple[str, Callable[[Array], Array]]] = [
         (name, lambda p: p),
@@ -69,6 +69,6 @@ def within(
     is_inside = ~is_below & (x < high)
     x = jnp.floor(x) if support.is_discrete else x
     safe = select(is_inside, x, convert(support.feasible(), x.dtype))
-    below, above = _ENDS[name]
+    below, above = ENDS[name]
     beyond = select(is_below, below, select(x >= high, convert(above, x.dtype), jnp.nan))
     return select(is_inside, formula(safe, *parameters), beyond)

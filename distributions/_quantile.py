@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from distributions._arrays import float_dtype
+from distributions._arrays import common_dtype, float_dtype
 
 if TYPE_CHECKING:
     from distributions.distribution import Distribution
@@ -19,16 +19,11 @@ def quantile(d: Distribution, q: Array) -> Array:
     """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
     shape = np.broadcast_shapes(q.shape, d.batch_shape)
     dtype = float_dtype(q, *jax.tree.leaves(d))
-    wide = jnp.promote_types(dtype, jnp.float32)
+    wide = common_dtype(dtype, jnp.float32)
     q = jnp.broadcast_to(q, shape).astype(wide)
     if d.support.is_discrete:
         return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)
     return _real_quantile(d, q).astype(dtype)
-
-
-def _exceeds(d: Distribution, q: Array, value: Array) -> Array:
-    """Whether `cdf(value) >= q`, asked of the tail in which `q` lies."""
-    return jnp.where(q <= 0.5, d.cdf(value) >= q, d.survival(value) <= 1 - q)
 
 
 def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -> Array:
@@ -37,7 +32,7 @@ def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -
     def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = low + (high - low) // 2
-        exceeds = _exceeds(d, q, value_of(middle))
+        exceeds = d._exceeds(q, value_of(middle))
         return jnp.where(exceeds, low, middle), jnp.where(exceeds, middle, high)
 
     return lax.fori_loop(0, 8 * low.dtype.itemsize, halve, (low, high))[1]
@@ -93,3 +88,20 @@ def _number(rank: Array, dtype: Any) -> Array:
     """The floating number at a place: the inverse of `_rank`."""
     sign = jnp.asarray(1, rank.dtype) << (8 * rank.dtype.itemsize - 1)
     return lax.bitcast_convert_type(jnp.where(rank & sign, rank ^ sign, ~rank), dtype)
+
+
+@jax.custom_jvp
+def reparameterize(d: Distribution, draw: Array) -> Array:
+    """A draw of a distribution of numbers, given the derivatives of a quantile.
+
+    By implicit differentiation of `cdf(draw) = const` (Figurnov, Mohamed and Mnih 2018, equation
+    5), however it was drawn.
+    """
+    return draw
+
+
+@reparameterize.defjvp
+def _reparameterize_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (d, draw), (d_dot, _) = primals, tangents
+    _, cdf_dot = jax.jvp(lambda d: d.cdf(draw), (d,), (d_dot,))
+    return draw, (-cdf_dot * jnp.exp(-d.log_prob(draw))).astype(draw.dtype)

@@ -3,11 +3,18 @@
 import jax
 import jax.numpy as jnp
 from jax import Array, random
+from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import log_beta, log_normal_mass, truncated_normal_quantile
+from distributions.incomplete import log_betainc
+from distributions.special import (
+    log_beta,
+    log_normal_mass,
+    truncated_normal_moments,
+    truncated_normal_quantile,
+)
 
 
 @family(
@@ -18,6 +25,13 @@ from distributions.special import log_beta, log_normal_mass, truncated_normal_qu
     sample=lambda key, shape, dtype, low, high: (
         low + (high - low) * random.uniform(key, shape, dtype)
     ),
+    mean=lambda low, high: low / 2 + high / 2,
+    variance=lambda low, high: jnp.square(high - low) / 12,
+    mode=lambda low, high: low,
+    entropy=lambda low, high: jnp.log(high - low),
+    cdf=lambda x, low, high: (x - low) / (high - low),
+    survival=lambda x, low, high: (high - x) / (high - low),
+    quantile=lambda q, low, high: low + (high - low) * q,
 )
 class Uniform(Family):
     r"""Uniform distribution.
@@ -46,11 +60,31 @@ def _beta_sample(key, shape, dtype, a, b):
     return jnp.clip(random.beta(key, a, b, shape, dtype), info.tiny, 1 - info.epsneg)
 
 
+def beta_mode(a, b):
+    """The mode of a beta distribution: an end, unless both parameters exceed 1."""
+    left, right = jnp.maximum(a - 1, 0), jnp.maximum(b - 1, 0)
+    total = left + right
+    inner = left / jnp.where(total > 0, total, 1)
+    return jnp.where((a < 1) & (b < 1) & (b < a), 1, inner)
+
+
+def beta_entropy(a, b):
+    """The entropy of a beta distribution."""
+    total = digamma(a + b)
+    return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
+
+
 @family(
     support=open_interval(0.0, 1.0),
     tfp="Beta",
     log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
     sample=_beta_sample,
+    mean=lambda a, b: a / (a + b),
+    variance=lambda a, b: a / (a + b) * (b / (a + b)) / (a + b + 1),
+    mode=beta_mode,
+    entropy=beta_entropy,
+    log_cdf=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[0],
+    log_survival=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[1],
 )
 class Beta(Family):
     r"""Beta distribution with mean `a / (a + b)`.
@@ -94,14 +128,30 @@ def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
     return jnp.clip(draw, jnp.maximum(low, info.min), jnp.minimum(high, info.max))
 
 
+def _truncated_normal_quantile(q, loc, scale, low, high):
+    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    x = loc + scale * truncated_normal_quantile(q, a, b)
+    return jnp.where(q == 0, low, jnp.where(q == 1, high, jnp.clip(x, low, high)))
+
+
+def _truncated_normal_log_mass(x, y, loc, scale, low, high):
+    """The logarithm of the probability of the interval from `x` to `y`."""
+    a, b, c, d = (_standardise(bound, loc, scale) for bound in (low, high, x, y))
+    anchor, log_total = log_normal_mass(a, b)
+    nearest, log_mass = log_normal_mass(c, jnp.maximum(c, d))
+    return log_mass - log_total + 0.5 * (anchor - nearest) * (anchor + nearest)
+
+
 def _truncated_normal_moments(loc, scale, low, high):
-    """The mean and the variance of the standardised variable."""
+    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    return truncated_normal_moments(a, b)
+
+
+def _truncated_normal_entropy(loc, scale, low, high):
     a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b)
-    at_a, at_b = (jnp.exp(0.5 * (anchor - t) * (anchor + t) - log_mass) for t in (a, b))
-    mean = at_a - at_b
-    slope = jnp.where(jnp.isfinite(a), a, 0) * at_a - jnp.where(jnp.isfinite(b), b, 0) * at_b
-    return mean, jnp.maximum(1 + slope - jnp.square(mean), 0)
+    mean, variance = truncated_normal_moments(a, b)
+    return 0.5 * (variance + (mean - anchor) * (mean + anchor)) + log_mass + jnp.log(scale)
 
 
 @family(
@@ -116,6 +166,15 @@ def _truncated_normal_moments(loc, scale, low, high):
     variance=lambda loc, scale, *bounds: (
         jnp.square(scale) * _truncated_normal_moments(loc, scale, *bounds)[1]
     ),
+    mode=lambda loc, scale, low, high: jnp.clip(loc, low, high),
+    entropy=_truncated_normal_entropy,
+    log_cdf=lambda x, loc, scale, low, high: _truncated_normal_log_mass(
+        low, x, loc, scale, low, high
+    ),
+    log_survival=lambda x, loc, scale, low, high: _truncated_normal_log_mass(
+        x, high, loc, scale, low, high
+    ),
+    quantile=_truncated_normal_quantile,
 )
 class TruncatedNormal(Family):
     r"""Normal distribution restricted to an interval, far tails included.

@@ -89,6 +89,10 @@ class Distribution(abc.ABC):
         """`quantile` for an array of a fitting shape."""
         return quantile(self, q)
 
+    def _exceeds(self, q: Array, value: Array) -> Array:
+        """Whether `cdf(value) >= q`, asked of the tail in which `q` lies."""
+        return jnp.where(q <= 0.5, self.cdf(value) >= q, self.survival(value) <= 1 - q)
+
     def _lacks(self, name: str) -> NoReturn:
         raise NotImplementedError(f"{type(self).__name__} has no {name} that is known here")
 

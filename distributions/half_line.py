@@ -1,12 +1,23 @@
 """Families on a half line: HalfNormal, HalfCauchy, Exponential, Gamma, InverseGamma, LogNormal."""
 
+import math
+
 import jax.numpy as jnp
 from jax import Array, lax, random
+from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO
+from distributions.incomplete import log_gammainc
+from distributions.real_line import cauchy_survival
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_ndtr
+
+
+def _erf_inv(q):
+    """The inverse error function, from the tail where that is the more precise."""
+    upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.maximum(q, 0.5)))
+    return jnp.where(q < 0.5, lax.erf_inv(jnp.minimum(q, 0.5)), upper)
 
 
 def _positive(draw: Array) -> Array:
@@ -22,6 +33,14 @@ def _positive(draw: Array) -> Array:
         -0.5 * jnp.square(x / scale) - jnp.log(scale) + (LOG_TWO - LOG_SQRT_TWO_PI)
     ),
     sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
+    mean=lambda scale: scale * math.sqrt(2 / math.pi),
+    variance=lambda scale: jnp.square(scale) * (1 - 2 / math.pi),
+    mode=lambda scale: 0.0,
+    entropy=lambda scale: 0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale),
+    cdf=lambda x, scale: lax.erf(x / scale * math.sqrt(0.5)),
+    survival=lambda x, scale: 2 * ndtr(-x / scale),
+    log_survival=lambda x, scale: LOG_TWO + log_ndtr(-x / scale),
+    quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
 )
 class HalfNormal(Family):
     r"""Distribution of the absolute value of a normal variable with mean 0.
@@ -55,6 +74,13 @@ class HalfNormal(Family):
     ),
     mean=lambda loc, scale: jnp.inf,
     variance=lambda loc, scale: jnp.inf,
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: LOG_PI + LOG_TWO + jnp.log(scale),
+    cdf=lambda x, loc, scale: jnp.arctan((x - loc) / scale) * (2 / math.pi),
+    survival=lambda x, loc, scale: 2 * cauchy_survival((x - loc) / scale),
+    quantile=lambda q, loc, scale: (
+        loc + scale * jnp.where(q < 1, jnp.tan(math.pi / 2 * q), jnp.inf)
+    ),
 )
 class HalfCauchy(Family):
     r"""Upper half of a Cauchy distribution; its mean is infinite.
@@ -84,6 +110,13 @@ class HalfCauchy(Family):
     tfp="Exponential",
     log_prob=lambda x, rate: jnp.log(rate) - rate * x,
     sample=lambda key, shape, dtype, rate: random.exponential(key, shape, dtype) / rate,
+    mean=lambda rate: 1 / rate,
+    variance=lambda rate: 1 / jnp.square(rate),
+    mode=lambda rate: 0.0,
+    entropy=lambda rate: 1 - jnp.log(rate),
+    cdf=lambda x, rate: -jnp.expm1(-rate * x),
+    log_survival=lambda x, rate: -rate * x,
+    quantile=lambda q, rate: -jnp.log1p(-q) / rate,
 )
 class Exponential(Family):
     r"""Exponential distribution with mean `1 / rate`.
@@ -104,6 +137,11 @@ class Exponential(Family):
     rate: ArrayLike = parameter(positive)
 
 
+def gamma_entropy(a):
+    """The entropy of a gamma distribution with rate 1."""
+    return a + lax.lgamma(a) + (1 - a) * digamma(a)
+
+
 @family(
     support=positive,
     tfp="Gamma",
@@ -111,6 +149,12 @@ class Exponential(Family):
         (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
     ),
     sample=lambda key, shape, dtype, a, rate: _positive(random.gamma(key, a, shape, dtype) / rate),
+    mean=lambda a, rate: a / rate,
+    variance=lambda a, rate: a / jnp.square(rate),
+    mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
+    entropy=lambda a, rate: gamma_entropy(a) - jnp.log(rate),
+    log_cdf=lambda x, a, rate: log_gammainc(a, rate * x)[0],
+    log_survival=lambda x, a, rate: log_gammainc(a, rate * x)[1],
 )
 class Gamma(Family):
     r"""Gamma distribution with mean `concentration / rate`.
@@ -146,6 +190,10 @@ class Gamma(Family):
     variance=lambda a, scale: jnp.where(
         a > 2, jnp.square(scale / (a - 1)) / jnp.abs(a - 2), jnp.inf
     ),
+    mode=lambda a, scale: scale / (a + 1),
+    entropy=lambda a, scale: a + jnp.log(scale) + lax.lgamma(a) - (1 + a) * digamma(a),
+    log_cdf=lambda x, a, scale: log_gammainc(a, scale / x)[1],
+    log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
 )
 class InverseGamma(Family):
     r"""Distribution of the inverse of a gamma variable with rate `scale`.
@@ -180,6 +228,15 @@ def _log_normal_log_prob(x, loc, scale):
     sample=lambda key, shape, dtype, loc, scale: _positive(
         jnp.exp(loc + scale * random.normal(key, shape, dtype))
     ),
+    mean=lambda loc, scale: jnp.exp(loc + 0.5 * jnp.square(scale)),
+    variance=lambda loc, scale: jnp.expm1(jnp.square(scale)) * jnp.exp(2 * loc + jnp.square(scale)),
+    mode=lambda loc, scale: jnp.exp(loc - jnp.square(scale)),
+    entropy=lambda loc, scale: 0.5 + LOG_SQRT_TWO_PI + jnp.log(scale) + loc,
+    cdf=lambda x, loc, scale: ndtr((jnp.log(x) - loc) / scale),
+    survival=lambda x, loc, scale: ndtr((loc - jnp.log(x)) / scale),
+    log_cdf=lambda x, loc, scale: log_ndtr((jnp.log(x) - loc) / scale),
+    log_survival=lambda x, loc, scale: log_ndtr((loc - jnp.log(x)) / scale),
+    quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
 )
 class LogNormal(Family):
     r"""Distribution of the exponential of a normal variable.

@@ -1,37 +1,120 @@
-"""Mixtures of distributions of one family."""
+"""Mixtures of distributions, of one family or of several."""
 
 from __future__ import annotations
 
+import abc
 import dataclasses
+import functools
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, promote
+from distributions._arrays import align, common_dtype, promote
 from distributions._pytree import pytree_dataclass
-from distributions.constraints import Constraint
+from distributions._quantile import reparameterize
+from distributions._wrapper import as_batch, bounds, extreme
+from distributions.constraints import Constraint, integer_interval, interval
 from distributions.discrete import Categorical
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
+from distributions.tfp import as_distribution
 
 
 def _hull(support: Constraint, shape: Shape) -> Constraint:
     """The smallest set of the kind of `support` that holds it along the last batch axis."""
     names = [name for name in ("low", "high") if hasattr(support, name)]
-    bounds = {name: getattr(support, name) for name in names}
-    if not any(np.ndim(bound) for bound in bounds.values()):
+    limits = {name: getattr(support, name) for name in names}
+    if not any(np.ndim(limit) for limit in limits.values()):
         return support
-    full = {name: jnp.broadcast_to(bound, shape) for name, bound in bounds.items()}
+    full = {name: jnp.broadcast_to(limit, shape) for name, limit in limits.items()}
     merged = {name: (jnp.min if name == "low" else jnp.max)(b, -1) for name, b in full.items()}
     return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
 
 
+class _Mixture(Distribution):
+    """A mixture over components whose values stand along one more axis, the last of the batch."""
+
+    mixture_distribution: Categorical
+
+    @abc.abstractmethod
+    def _each(self, method: str, *value: Any) -> Array:
+        """What a method gives for all components, stacked behind the batch."""
+
+    @abc.abstractmethod
+    def _draws(self, key: Array, front: Shape) -> Array:
+        """A draw of every component, of shape `(*front, num_components, *event_shape)`."""
+
+    def _fail(self, message: str) -> NoReturn:
+        raise ValueError(f"{type(self).__name__}: {message}")
+
+    @property
+    def num_components(self) -> int:
+        """The number of components."""
+        return np.shape(self._weights)[-1]
+
+    @property
+    def _weights(self) -> Any:
+        mixture = self.mixture_distribution
+        return mixture.probs if mixture.logits is None else mixture.logits
+
+    def _log_weights(self, ndim: int) -> Array:
+        weights = jnp.asarray(self._weights)
+        is_probs = self.mixture_distribution.logits is None
+        log = safe_log(weights) if is_probs else jax.nn.log_softmax(weights)
+        return align(log, 1, ndim - 1)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        return self._log_sum("log_prob", value)
+
+    def _log_sum(self, method: str, value: ArrayLike) -> Array:
+        each = self._each(method, jnp.asarray(value))
+        return _log_sum_exp(jnp.add(*promote(each, self._log_weights(each.ndim))))
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        log = self._log_sum("log_" + name.removeprefix("log_"), value)
+        return log if name.startswith("log_") else jnp.exp(log)
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """Whether draws have derivatives: those of quantiles, so of continuous numbers only."""
+        return not self.event_shape and not self.support.is_discrete
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        key_index, key_value = random.split(key)
+        event_ndims = len(self.event_shape)
+        front = shape[: len(shape) - event_ndims]
+        index = self.mixture_distribution._sample(key_index, front)
+        index = jnp.expand_dims(index, tuple(range(-1 - event_ndims, 0)))
+        draws = self._draws(key_value, front)
+        draw = jnp.take_along_axis(draws, index, axis=-1 - event_ndims).reshape(shape)
+        if not self.is_reparameterized:
+            return draw
+        return reparameterize(self, lax.stop_gradient(draw))
+
+    def _moment(self, name: str) -> Array:
+        if name == "mean":
+            return self._average(self._each("mean"))
+        if name != "variance":
+            self._lacks(name)
+        means, variances = self._each("mean"), self._each("variance")
+        deviations = means - jnp.expand_dims(self.mean(), -1 - len(self.event_shape))
+        return self._average(variances + jnp.square(deviations))
+
+    def _average(self, values: Array) -> Array:
+        event_ndims, batch_ndims = len(self.event_shape), len(self.batch_shape)
+        weights = jnp.exp(self._log_weights(batch_ndims + 1))
+        weights = jnp.expand_dims(weights, tuple(range(-event_ndims, 0)))
+        values = align(values, 1 + event_ndims, batch_ndims)
+        return jnp.sum(weights * values, axis=-1 - event_ndims)
+
+
 @pytree_dataclass(eq=False, repr=False)
-class MixtureSameFamily(Distribution):
+class MixtureSameFamily(_Mixture):
     r"""Mixture of the distributions along the last batch axis of `components_distribution`.
 
     `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution` and `k`
@@ -59,11 +142,13 @@ class MixtureSameFamily(Distribution):
 
     def __post_init__(self) -> None:
         """Checks the kinds and the shapes of the parts."""
-        mixture, components = self.mixture_distribution, self.components_distribution
+        mixture = self.mixture_distribution
         if not isinstance(mixture, Categorical):
             self._fail(f"mixture_distribution must be a Categorical; got {mixture!r}")
-        if not isinstance(components, Distribution):
-            self._fail(f"components_distribution must be a Distribution; got {components!r}")
+        components = as_distribution(
+            "MixtureSameFamily", "components_distribution", self.components_distribution
+        )
+        object.__setattr__(self, "components_distribution", components)
         count, inner = self.num_components, components.batch_shape
         if inner[-1:] != (count,):
             self._fail(
@@ -74,19 +159,6 @@ class MixtureSameFamily(Distribution):
         except ValueError:
             shapes = f"{mixture.batch_shape} of the weights and {inner[:-1]} of the components"
             self._fail(f"the batch shapes {shapes} do not broadcast")
-
-    def _fail(self, message: str) -> NoReturn:
-        raise ValueError(f"MixtureSameFamily: {message}")
-
-    @property
-    def num_components(self) -> int:
-        """The number of components."""
-        return np.shape(self._weights)[-1]
-
-    @property
-    def _weights(self) -> Any:
-        mixture = self.mixture_distribution
-        return mixture.probs if mixture.logits is None else mixture.logits
 
     @property
     def support(self) -> Constraint:
@@ -110,53 +182,111 @@ class MixtureSameFamily(Distribution):
         """The dtype of the components' draws."""
         return self.components_distribution.dtype
 
-    def _log_weights(self, batch_ndims: int) -> Array:
-        weights = jnp.asarray(self._weights)
-        log = (
-            safe_log(weights)
-            if self.mixture_distribution.logits is None
-            else jax.nn.log_softmax(weights)
-        )
-        return align(log, 1, batch_ndims)
-
-    def _log_prob(self, value: ArrayLike) -> Array:
-        value = jnp.asarray(value)
-        batch_ndims = max(value.ndim - len(self.event_shape), len(self.batch_shape))
-        value = jnp.expand_dims(
-            align(value, len(self.event_shape), batch_ndims), -1 - len(self.event_shape)
-        )
-        log_probs = self.components_distribution.log_prob(value)
-        return _log_sum_exp(jnp.add(*promote(log_probs, self._log_weights(batch_ndims))))
-
-    def _sample(self, key: Array, shape: Shape) -> Array:
-        key_index, key_value = random.split(key)
+    def _each(self, method: str, *value: Any) -> Array:
         event_ndims = len(self.event_shape)
-        front = shape[: len(shape) - event_ndims]
-        index = self.mixture_distribution._sample(key_index, front)
+        batch_ndims = len(self.batch_shape)
+        ndims = [max(v.ndim - event_ndims, batch_ndims) for v in value]
+        value = tuple(
+            jnp.expand_dims(align(v, event_ndims, n), -1 - event_ndims)
+            for v, n in zip(value, ndims, strict=True)
+        )
+        return getattr(self.components_distribution, method)(*value)
+
+    def _draws(self, key: Array, front: Shape) -> Array:
         every = (*front, self.num_components, *self.event_shape)
-        draws = self.components_distribution._sample(key_value, every)
-        index = jnp.expand_dims(index, tuple(range(-1 - event_ndims, 0)))
-        return jnp.take_along_axis(draws, index, axis=-1 - event_ndims).reshape(shape)
+        return self.components_distribution._sample(key, every)
 
-    def mean(self) -> Array:
-        """The weighted mean of the components' means."""
-        return self._average(self.components_distribution.mean())
 
-    def variance(self) -> Array:
-        """The mean of the components' variances plus the variance of their means."""
-        means, variances = (
-            self.components_distribution.mean(),
-            self.components_distribution.variance(),
+@pytree_dataclass(eq=False, repr=False)
+class Mixture(_Mixture):
+    r"""Mixture of distributions of any families.
+
+    `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution`. The
+    support is that of the components if they agree; of numbers, otherwise the smallest interval
+    that holds all of theirs.
+
+    Args:
+        mixture_distribution: A `Categorical` over the components.
+        components: A list of distributions of one event shape, all continuous or all discrete,
+            whose batch shapes broadcast.
+
+    >>> import distributions as dist
+    >>> weights = dist.Categorical(probs=[0.75, 0.25])
+    >>> mixture = dist.Mixture(weights, [dist.Normal(0.0, 1.0), dist.Cauchy(0.0, 1.0)])
+    >>> round(float(mixture.log_prob(0.0)), 4)
+    -0.9741
+
+    References:
+        McLachlan and Peel, *Finite Mixture Models* (2000), section 1.2.
+    """
+
+    mixture_distribution: Categorical
+    components: Sequence[Distribution]
+
+    def __post_init__(self) -> None:
+        """Checks the kinds and the shapes of the parts."""
+        mixture = self.mixture_distribution
+        if not isinstance(mixture, Categorical):
+            self._fail(f"mixture_distribution must be a Categorical; got {mixture!r}")
+        if not isinstance(self.components, list | tuple) or not self.components:
+            self._fail(f"components must be a list of distributions; got {self.components!r}")
+        components = tuple(as_distribution("Mixture", "components", c) for c in self.components)
+        object.__setattr__(self, "components", components)
+        if len(components) != self.num_components:
+            self._fail(f"{self.num_components} categories, but {len(components)} components")
+        events = {c.event_shape for c in components}
+        if len(events) > 1:
+            self._fail(f"the components differ in event_shape: {sorted(events)}")
+        if len({c.support.is_discrete for c in components}) > 1:
+            self._fail("some components are discrete and some are continuous")
+        try:
+            _ = self.batch_shape
+        except ValueError:
+            shapes = [mixture.batch_shape, *(c.batch_shape for c in components)]
+            self._fail(f"the batch shapes of weights and components do not broadcast: {shapes}")
+
+    @property
+    def support(self) -> Constraint:
+        """The set of values with positive density."""
+        supports = [c.support for c in self.components]
+        same = {jax.tree.structure(s) for s in supports}
+        if len(same) == 1 and not jax.tree.leaves(supports[0]):
+            return supports[0]
+        if self.event_shape:
+            return supports[0]
+        low, high = zip(*map(bounds, supports), strict=True)
+        ends = (
+            functools.reduce(functools.partial(extreme, "minimum"), low),
+            functools.reduce(functools.partial(extreme, "maximum"), high),
         )
-        deviations = means - jnp.expand_dims(self.mean(), -1 - len(self.event_shape))
-        return self._average(variances + jnp.square(deviations))
+        return integer_interval(*ends) if supports[0].is_discrete else interval(*ends)
 
-    def _average(self, values: Array) -> Array:
-        event_ndims, batch_ndims = len(self.event_shape), len(self.batch_shape)
-        weights = jnp.expand_dims(
-            jnp.exp(self._log_weights(batch_ndims)), tuple(range(-event_ndims, 0))
-        )
-        return jnp.sum(weights * align(values, 1 + event_ndims, batch_ndims), axis=-1 - event_ndims)
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of independent mixtures."""
+        shapes = (c.batch_shape for c in self.components)
+        return np.broadcast_shapes(self.mixture_distribution.batch_shape, *shapes)
+
+    @property
+    def event_shape(self) -> Shape:
+        """The shape of one draw of a component."""
+        return self.components[0].event_shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype to which those of the components' draws are promoted."""
+        return common_dtype(*(np.empty((), c.dtype) for c in self.components))
+
+    def _each(self, method: str, *value: Any) -> Array:
+        results = [getattr(c, method)(*value) for c in self.components]
+        event_ndims = len(self.event_shape) if method in ("mean", "variance") else 0
+        results = [as_batch(r, self.batch_shape, event_ndims) for r in promote(*results)]
+        return jnp.stack(results, -1 - event_ndims)
+
+    def _draws(self, key: Array, front: Shape) -> Array:
+        shape, keys = front + self.event_shape, random.split(key, self.num_components)
+        draws = [c._sample(k, shape) for c, k in zip(self.components, keys, strict=True)]
+        return jnp.stack(promote(*draws, dtype=self.dtype), -1 - len(self.event_shape))
 
 
 def _log_sum_exp(x: Array) -> Array:

@@ -1,12 +1,16 @@
-"""Families on the whole real line: Normal, Cauchy, StudentT, Laplace."""
+"""Families on the whole real line: Normal, Cauchy, StudentT, Laplace, Logistic."""
+
+import math
 
 import jax.numpy as jnp
 from jax import random
-from jax.scipy.special import ndtr, ndtri
+from jax.nn import log_sigmoid
+from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
+from distributions.incomplete import log_betainc
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta, log_ndtr
 
 
@@ -49,6 +53,17 @@ class Normal(Family):
     scale: ArrayLike = parameter(positive)
 
 
+def cauchy_survival(z):
+    """The probability of a standard Cauchy variable above `z`."""
+    return jnp.arctan2(jnp.ones_like(z), z) / math.pi
+
+
+def _cotangent(q):
+    """`1 / tan(pi q)`, infinite at both 0 and 1."""
+    size = 1 / jnp.tan(math.pi * jnp.minimum(q, 1 - q))
+    return jnp.where(q > 0.5, -size, size)
+
+
 @family(
     support=real,
     tfp="Cauchy",
@@ -56,6 +71,13 @@ class Normal(Family):
         -jnp.log1p(jnp.square((x - loc) / scale)) - jnp.log(scale) - LOG_PI
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
+    mean=lambda loc, scale: jnp.nan,
+    variance=lambda loc, scale: jnp.nan,
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: LOG_PI + 2 * LOG_TWO + jnp.log(scale),
+    cdf=lambda x, loc, scale: cauchy_survival((loc - x) / scale),
+    survival=lambda x, loc, scale: cauchy_survival((x - loc) / scale),
+    quantile=lambda q, loc, scale: loc - scale * _cotangent(q),
 )
 class Cauchy(Family):
     r"""Cauchy distribution with median `loc`; it has no mean.
@@ -78,6 +100,35 @@ class Cauchy(Family):
     scale: ArrayLike = parameter(positive)
 
 
+def student_t_log_survival(z, df):
+    """The logarithm of the probability of a standard t variable above `z`."""
+    z, df = jnp.broadcast_arrays(z, df)
+    near_zero = jnp.abs(z) < 1e-30
+    ratio = jnp.abs(jnp.where(near_zero, 1, z)) / jnp.sqrt(df)
+    log_square = 2 * jnp.log(ratio)
+    log_y = jnp.where(ratio > 1, -jnp.log1p(1 / ratio**2), log_square - jnp.log1p(ratio**2))
+    log_x = jnp.where(ratio > 1, log_y - log_square, -jnp.log1p(ratio**2))
+    outer, inner = log_betainc(0.5 * df, jnp.full_like(df, 0.5), log_x, log_y)
+    tail = jnp.where(z > 0, outer - LOG_TWO, jnp.log1p(jnp.exp(inner)) - LOG_TWO)
+    return jnp.where(near_zero, -LOG_TWO - z * jnp.exp(LOG_TWO + standard_t(df)), tail)
+
+
+def standard_t(df):
+    """The logarithm of the density of the standard t distribution at its centre."""
+    return -0.5 * jnp.log(df) - log_beta(0.5 * df, jnp.full_like(df, 0.5))
+
+
+def student_t_entropy(df):
+    """The entropy of the standard t distribution."""
+    return 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df)) - standard_t(df)
+
+
+def student_t_variance(df, scale):
+    """The variance of a t distribution: infinite up to 2 degrees of freedom, and undefined to 1."""
+    finite = jnp.square(scale) * (df / jnp.where(df > 2, df - 2, 1))
+    return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
+
+
 def _student_t_log_prob(x, df, loc, scale):
     log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
     return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
@@ -88,6 +139,12 @@ def _student_t_log_prob(x, df, loc, scale):
     tfp="StudentT",
     log_prob=_student_t_log_prob,
     sample=lambda key, shape, dtype, df, loc, scale: loc + scale * random.t(key, df, shape, dtype),
+    mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
+    variance=lambda df, loc, scale: student_t_variance(df, scale),
+    mode=lambda df, loc, scale: loc,
+    entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale),
+    log_cdf=lambda x, df, loc, scale: student_t_log_survival((loc - x) / scale, df),
+    log_survival=lambda x, df, loc, scale: student_t_log_survival((x - loc) / scale, df),
 )
 class StudentT(Family):
     r"""Student's t distribution with `df` degrees of freedom, shifted and scaled.
@@ -113,11 +170,25 @@ class StudentT(Family):
     scale: ArrayLike = parameter(positive)
 
 
+def _laplace_log_survival(z):
+    lower = jnp.log1p(-0.5 * jnp.exp(jnp.minimum(z, 0)))
+    return jnp.where(z > 0, -z - LOG_TWO, lower)
+
+
 @family(
     support=real,
     tfp="Laplace",
     log_prob=lambda x, loc, scale: -jnp.abs((x - loc) / scale) - jnp.log(scale) - LOG_TWO,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
+    mean=lambda loc, scale: loc,
+    variance=lambda loc, scale: 2 * jnp.square(scale),
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: 1 + LOG_TWO + jnp.log(scale),
+    log_cdf=lambda x, loc, scale: _laplace_log_survival((loc - x) / scale),
+    log_survival=lambda x, loc, scale: _laplace_log_survival((x - loc) / scale),
+    quantile=lambda q, loc, scale: (
+        loc - scale * jnp.sign(q - 0.5) * jnp.log(2 * jnp.minimum(q, 1 - q))
+    ),
 )
 class Laplace(Family):
     r"""Laplace (double exponential) distribution with mean `loc`.
@@ -134,6 +205,42 @@ class Laplace(Family):
 
     References:
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 24.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
+
+
+@family(
+    support=real,
+    tfp="Logistic",
+    log_prob=lambda x, loc, scale: (
+        log_sigmoid((x - loc) / scale) + log_sigmoid((loc - x) / scale) - jnp.log(scale)
+    ),
+    sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
+    mean=lambda loc, scale: loc,
+    variance=lambda loc, scale: jnp.square(math.pi * scale) / 3,
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: 2 + jnp.log(scale),
+    log_cdf=lambda x, loc, scale: log_sigmoid((x - loc) / scale),
+    log_survival=lambda x, loc, scale: log_sigmoid((loc - x) / scale),
+    quantile=lambda q, loc, scale: loc + scale * (jnp.log(q) - jnp.log1p(-q)),
+)
+class Logistic(Family):
+    r"""Logistic distribution: its `cdf` is the logistic function.
+
+    `p(x) = exp(-z) / (scale (1 + exp(-z))^2)` for real `x`, with `z = (x - loc) / scale`.
+
+    Args:
+        loc: The mean.
+        scale: The scale, positive; the standard deviation is `scale pi / sqrt(3)`.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Logistic(0.0, 1.0).log_prob(0.0)), 4)
+    -1.3863
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 23.
     """
 
     loc: ArrayLike = parameter(real)

@@ -51,7 +51,7 @@ def times_log(x: Array, log_y: Array) -> Array:
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)
 
 
-def _stirling_error(x: Array) -> Array:
+def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
     y = 1 / (x * x)
     total = jnp.zeros_like(x)
@@ -73,7 +73,7 @@ def log_beta(a: Array, b: Array) -> Array:
     s, r = jnp.minimum(small, 8), jnp.minimum(large, 8)
     p, q = jnp.maximum(small, 8), jnp.maximum(large, 8)
     gamma_s, gamma_r, gamma_sr = lax.lgamma(jnp.stack([s, r, s + r]))
-    error_p, error_q, error_pq, error_sq = _stirling_error(jnp.stack([p, q, p + q, s + q]))
+    error_p, error_q, error_pq, error_sq = stirling_error(jnp.stack([p, q, p + q, s + q]))
     log_pq, log_sq = jnp.log1p(jnp.stack([p / q, s / q]))
     neither = gamma_s + gamma_r - gamma_sr
     one = gamma_s + s - s * (jnp.log(q) + log_sq) - (q - 0.5) * log_sq + error_q - error_sq
@@ -92,16 +92,25 @@ def log_ndtr(x: Array) -> Array:
 def betainc(a: Array, b: Array, x: Array) -> Array:
     """The regularised incomplete beta function, differentiable in all arguments.
 
-    JAX's has no derivatives in `a` and `b`: those are TensorFlow Probability's.
+    JAX's has no derivatives in `a` and `b`.
     """
     return lax.betainc(*jnp.broadcast_arrays(a, b, x))
 
 
 @betainc.defjvp
 def _betainc_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    from tensorflow_probability.substrates import jax as tfp
+    from distributions.incomplete import log_betainc
 
-    return jax.jvp(tfp.math.betainc, primals, tangents)
+    def lower(a, b, x):
+        inside = (x > 0) & (x < 1)
+        z = jnp.where(inside, x, 0.5)
+        log_lower, log_upper = log_betainc(a, b, jnp.log(z), jnp.log1p(-z))
+        # From the tail that is the smaller one, whose derivative is the more precise.
+        value = jnp.where(log_lower < -0.7, jnp.exp(log_lower), -jnp.expm1(log_upper))
+        return jnp.where(inside, value, x)
+
+    _, dot = jax.jvp(lower, tuple(jnp.broadcast_arrays(*primals)), tangents)
+    return betainc(*primals), dot
 
 
 def _tail(a: Array, b: Array) -> Array:
@@ -136,6 +145,29 @@ def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
     centre = math.sqrt(math.pi / 2) * (above - below)
     anchor = jnp.where(across, 0, jnp.where(left, b, a))
     return anchor, jnp.log(jnp.where(across, centre, tail))
+
+
+@jax.jit
+def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
+    """The mean and the variance of a standard normal variable on `[a, b]`, finite or not.
+
+    By quadrature from the point that is nearest to 0: nothing cancels on narrow intervals and far
+    out in a tail.
+    """
+    a, b = jnp.broadcast_arrays(a, b)
+    left = b <= 0
+    near, far = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    anchor = jnp.maximum(near, 0)
+    reach = 80 / (anchor + jnp.sqrt(anchor * anchor + 80))
+    low = jnp.maximum(jnp.minimum(near, 0), -reach)[..., None]
+    high = jnp.minimum(far - anchor, reach)[..., None]
+    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in _GAUSS_LEGENDRE)
+    u = low + (high - low) * nodes
+    mass = weights * jnp.exp(-u * (anchor[..., None] + 0.5 * u))
+    mass = mass / jnp.sum(mass, axis=-1, keepdims=True)
+    excess = jnp.sum(mass * u, axis=-1)
+    variance = jnp.sum(mass * jnp.square(u - excess[..., None]), axis=-1)
+    return jnp.where(left, -1, 1) * (anchor + excess), variance
 
 
 def _tail_quantile(u: Array, a: Array, b: Array) -> Array:

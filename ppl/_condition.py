@@ -6,13 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.tree_util import Partial
 
+from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
-from ppl._missing import Ignored, Imputed, Mask, Missing
+from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
-from ppl.harvest import _jax
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site
@@ -24,6 +23,7 @@ class Observe(SiteAction):
     """The value gives way to the planted one, and the site is marked as observed."""
 
     missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
+    conflicts: Mapping[Path, tuple[Conflict, ...]] = dataclasses.field(default_factory=dict)
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -32,6 +32,9 @@ class Observe(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
             return sow_again(site, operands), None
+        if conflicts := self.conflicts.get(site.path):
+            make = lambda d: Shares(d, site.path, conflicts)  # noqa: E731
+            site, operands = with_distribution(site, operands, make)
         if site.path not in self.missing:
             site = dataclasses.replace(site, note=OBSERVED)
             return sow_again(site, dataclasses.replace(operands, values=plant)), None
@@ -86,23 +89,14 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
-    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
-    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(data), is_leaf=is_missing):
-        _check_known(jax.tree_util.keystr(path, simple=True, separator="/"), leaf)
+    check_no_nan(
+        "condition",
+        "data",
+        data,
+        "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
+        "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
+    )
     return Partial(_run_conditioned, as_pytree(model), dict(data))
-
-
-def _check_known(name: str, leaf: Any) -> None:
-    """Data that are known to be missing in part are an error: what that means must be said."""
-    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | float):
-        return
-    num_missing = int(np.sum(np.isnan(leaf))) if np.asarray(leaf).dtype.kind == "f" else 0
-    if num_missing:
-        raise ValueError(
-            f"condition: {num_missing} of the {np.size(leaf)} data of site {name!r} are NaN. If "
-            "they are missing, give ppl.impute(data) to infer them, as latent values, or "
-            "ppl.ignore(data) to integrate them out, where nothing else depends on them."
-        )
 
 
 def _run_conditioned(
@@ -114,9 +108,9 @@ def _run_conditioned(
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fitted(whole, "condition")
-    run.check_keys(plants)  # Later nothing tells how the observed sites were drawn.
+    conflicts = run.conflicts(plants)  # Later nothing tells how the observed sites were drawn.
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
     masks = {path: x.mask for path, x in partial.items()}
-    return Run(model, program, Observe(masks)).output(plants)
+    return Run(model, program, Observe(masks, conflicts)).output(plants)

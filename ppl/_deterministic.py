@@ -34,4 +34,11 @@ def deterministic(value: Any, *, name: str) -> Any:
         True
     """
     check_name("deterministic", name)
-    return bind_site(value, tag=DETERMINISTIC, name=name, mode="append", note=DETERMINISTIC)
+    return bind_site(
+        value,
+        tag=DETERMINISTIC,
+        name=name,
+        mode="append",
+        note=DETERMINISTIC,
+        where="deterministic",
+    )

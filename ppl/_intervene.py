@@ -8,6 +8,7 @@ import jax
 from jax.tree_util import Partial
 
 from ppl._kinds import DETERMINISTIC, LATENT
+from ppl._missing import check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -55,8 +56,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
         The model with these sites fixed, again a model and a pytree whose leaves are the values.
 
     Raises:
-        ValueError: When the result is called or transformed, if a name is unknown, a site is
-            observed, or a value has another shape than its site.
+        ValueError: If values are known to be NaN. When the result is called or transformed, if a
+            name is unknown, a site is observed, or a value has another shape than its site.
         TypeError: Then, if a value has another kind of dtype.
 
     Example:
@@ -73,6 +74,8 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"intervene: expected a dict of values by site, got {values!r}.")
+    remedy = "Give numbers, or leave the site out to have it drawn."
+    check_no_nan("intervene", "values", values, remedy)
     return Partial(_run_intervened, as_pytree(model), dict(values))
 
 

@@ -1,10 +1,16 @@
 """The audit of keys: sites that would share all their randomness have no density as they stand."""
 
+import dataclasses
 from collections.abc import Collection
+from typing import Any, NamedTuple
 
+import jax
+
+from ppl import distribution
 from ppl._draw import Draw
-from ppl._symbolic import Place, Symbolic
+from ppl._symbolic import Drawn, Place, Symbolic
 from ppl._terms import Term
+from ppl.harvest import _jax
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, Survey
@@ -27,40 +33,100 @@ _LOOPS = {
 }
 
 
-def check_keys(
-    model: str, program: Program, survey: Survey, among: Collection[Path] | None = None
-) -> None:
+class Conflict(NamedTuple):
+    """Two sites, or one in several iterations of a `loop`, that are drawn alike."""
+
+    first: Path
+    second: Path
+    loop: str = ""
+
+    def within(self, scope: Path) -> "Conflict":
+        """The same as seen from outside of a scope."""
+        return self._replace(first=(*scope, *self.first), second=(*scope, *self.second))
+
+    def complaint(self) -> str:
+        """What is wrong, and what to do."""
+        if self.loop:
+            where, remedy = _LOOPS[self.loop]
+            return (
+                f"site {describe(self.first)} would have the same draw in {where}, so its density "
+                f"would be wrong. {remedy}"
+            )
+        return (
+            f"sites {describe(self.first)} and {describe(self.second)} would have the same draw, "
+            "as they have one name and one key, so its density would be wrong. Split the key, and "
+            "call each submodel with its own: a, b = jax.random.split(key); "
+            'ppl.nest(f, scope="a")(a); ppl.nest(f, scope="b")(b).'
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Shares(distribution.Wrapper):
+    """The distribution of an observed site that was drawn as others are.
+
+    Attributes:
+        base: The distribution.
+        path: That of the site, when it was observed.
+        conflicts: With which sites; these may since have been fixed or hidden.
+    """
+
+    base: Any
+    path: Path = dataclasses.field(metadata={"static": True})
+    conflicts: tuple[Conflict, ...] = dataclasses.field(metadata={"static": True})
+
+
+def check_keys(model: str, program: Program, survey: Survey) -> None:
     """Check that each site has randomness of its own, in every iteration, element and shard.
 
     Args:
         model: How errors name it.
         program: The traced model.
         survey: That of its sites.
-        among: Only what one of these sites shares is an error; None for all of them.
 
     Raises:
         ValueError: If two draws have one name and one key.
     """
-    if among is None or among:
-        Keys(model, program, survey, among).check()
+    for conflict in Keys(program, survey).conflicts():
+        raise ValueError(f"{model}: {conflict.complaint()}")
+
+
+def conflicts_of(
+    paths: Collection[Path], program: Program, survey: Survey
+) -> dict[Path, tuple[Conflict, ...]]:
+    """The conflicts of some sites, of those that have any."""
+    conflicts = Keys(program, survey).conflicts() if paths else []
+    found = {path: tuple(c for c in conflicts if path in c[:2]) for path in paths}
+    return {path: those for path, those in found.items() if those}
 
 
 class Keys:
     """The draws of a program by what they are drawn with: the name and the key."""
 
-    def __init__(
-        self, model: str, program: Program, survey: Survey, among: Collection[Path] | None
-    ):
-        self._model = model
-        self._among = among
+    def __init__(self, program: Program, survey: Survey):
         self._draws: dict[tuple[str, Term], list[tuple[Path, Place]]] = {}
+        self._sites: set[Path] = set()
+        self._found: dict[Conflict, None] = {}
+        self._remembered: list[Conflict] = []
         self._program = Symbolic(program, survey, self._visit)
 
-    def check(self) -> None:
-        """Raise an error if two draws share their randomness."""
+    def conflicts(self) -> list[Conflict]:
+        """The sites that share their randomness, in program order."""
         self._program.run()
+        there = [c for c in self._remembered if self._sites.issuperset(c[:2])]
+        return [*self._found, *there]
 
-    def _visit(self, site: Site, draw: Draw, key: Term, place: Place) -> None:
+    def _visit(self, site: Site, drawn: Drawn | None, place: Place) -> None:
+        self._sites.add(site.path)
+        for kind, metadata in _jax.nodes(site.extra_tree):
+            if kind is Shares:
+                path, conflicts = metadata
+                scope = site.path[: len(site.path) - len(path)]
+                self._remembered += [conflict.within(scope) for conflict in conflicts]
+        if drawn is not None:
+            self._draw(site.path, *drawn, place)
+
+    def _draw(self, path: Path, draw: Draw, key: Term, place: Place) -> None:
         elements = [(place, key)]
         for axis in reversed(draw.axes):
             elements = [
@@ -69,29 +135,18 @@ class Keys:
                 for i, at in enumerate(place.steps_of("vmap", axis.size))
             ]
         for place, key in elements:
-            self._add(site.path, place, (draw.name, key))
+            self._add(path, place, (draw.name, key))
 
     def _add(self, path: Path, place: Place, drawn_with: tuple[str, Term]) -> None:
         draws = self._draws.setdefault(drawn_with, [])
         for other, there in draws:
-            matters = self._among is None or path in self._among or other in self._among
-            if matters and not place.excludes(there):
-                raise ValueError(f"{self._model}: {_complaint(other, there, path, place)}")
+            if not place.excludes(there):
+                loop = _loop(there, place) if other == path else ""
+                self._found[Conflict(other, path, loop)] = None
         draws.append((path, place))
 
 
-def _complaint(first: Path, there: Place, second: Path, here: Place) -> str:
-    if first != second:
-        return (
-            f"sites {describe(first)} and {describe(second)} would have the same draw, as they "
-            "have one name and one key, so its density would be wrong. Split the key, and call "
-            "each submodel with its own: a, b = jax.random.split(key); "
-            'ppl.nest(f, scope="a")(a); ppl.nest(f, scope="b")(b).'
-        )
+def _loop(there: Place, here: Place) -> str:
+    """The loop, in two iterations of which two places are."""
     pairs = zip(there.steps, here.steps, strict=False)
-    loop = next(a[0] for a, b in pairs if a != b)
-    where, remedy = _LOOPS[loop]
-    return (
-        f"site {describe(first)} would have the same draw in {where}, so its density would be "
-        f"wrong. {remedy}"
-    )
+    return next(a[0] for a, b in pairs if a != b)

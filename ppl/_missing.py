@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -159,8 +160,9 @@ def impute(data: Any, missing: Any = None) -> Missing:
 def ignore(data: Any, missing: Any = None) -> Missing:
     """Data whose missing entries are integrated out, for `condition`.
 
-    They are left out of the density, which is right where nothing else depends on them: what does
-    sees NaN. Of a vector with a joint distribution the whole counts as missing, and must be.
+    They are left out of the density, which is right where nothing else depends on them: where a
+    random site or a factor does, on whatever entry, no density can be derived. Of a vector with a
+    joint distribution the whole counts as missing, and must be.
 
     Args:
         data: An array.
@@ -196,6 +198,30 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
         raise TypeError(f"{where}: expected a boolean mask, got the dtype {missing.dtype}.")
     if missing.shape != data.shape:
         raise ValueError(
-            f"{where}: data and mask must have one shape, got {data.shape} and {missing.shape}."
+            f"{where}: `missing` must have the shape of the data, {data.shape}, got "
+            f"{missing.shape}. Give a boolean for each entry, by jnp.broadcast_to(missing, "
+            "data.shape) if one stands for several, or leave it out where the data are NaN."
         )
     return data, missing
+
+
+def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:
+    """Values that are known to be NaN are an error: what that means must be said."""
+    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
+        num_missing = 0 if is_missing(leaf) else _num_nan(leaf)
+        if num_missing:
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            raise ValueError(
+                f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
+                f"NaN. {remedy}"
+            )
+
+
+def _num_nan(leaf: Any) -> int:
+    """How many are known to be NaN."""
+    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
+        return 0
+    if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):
+        return 0
+    return int(np.sum(np.isnan(leaf)))

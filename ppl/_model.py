@@ -10,7 +10,8 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
-from ppl._keys import check_keys
+from ppl._ignored import check_ignored
+from ppl._keys import Conflict, check_keys, conflicts_of
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
 from ppl._lift import lift
 from ppl._misplaced import explain
@@ -264,9 +265,14 @@ class Run(Harvester):
                 "ppl.sample (or a latent site is blocked), so it is no function of the values of "
                 "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
             )
-        self.check_keys()
+        self.check()
         return self.run(plants, live_outs=False)[1]
 
-    def check_keys(self, among: Collection[Path] | None = None) -> None:
-        """An error if draws, one of them at a site `among` these, would share all randomness."""
-        check_keys(self.name, self._program, self._survey, among)
+    def check(self) -> None:
+        """An error if draws would share all randomness, or depend on what is ignored."""
+        check_keys(self.name, self._program, self._survey)
+        check_ignored(self.name, self._program, self.sites)
+
+    def conflicts(self, paths: Collection[Path]) -> dict[Path, tuple[Conflict, ...]]:
+        """What shares all randomness with some sites, of those that are drawn as others are."""
+        return conflicts_of(paths, self._program, self._survey)

@@ -151,6 +151,11 @@ def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]
                 f"those of {describe(first)} {batches[first]}. All must have the same, as (chain, "
                 "draw)."
             )
+    if not math.prod(batches[first]):
+        raise ValueError(
+            f"predict: the draws of site {describe(first)} have the axes {batches[first]} in "
+            "front, so there are none. Give at least one."
+        )
     return batches[first], {p: tuple(jax.tree.leaves(entries[p])) for p in sites}
 
 
@@ -194,7 +199,8 @@ def predict(
         given nor observed. Its method `stream(key, *args, **kwargs)` gives the same in chunks.
 
     Raises:
-        ValueError: When called, if a name is unknown or the axes of the draws do not agree.
+        ValueError: When called, if a name is unknown, the axes of the draws do not agree, or there
+            are no draws.
         TypeError: If `draws` is no dict and no number.
 
     Example:

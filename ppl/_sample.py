@@ -11,7 +11,7 @@ from ppl._kinds import LATENT, RANDOM
 from ppl.harvest._sow import bind_site
 
 
-def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
+def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     """Draw a random variable of a model.
 
     Run as it is, this is a draw from `dist`. The transformations of a model (`condition`,
@@ -39,7 +39,7 @@ def sample(key: jax.Array, dist: Any, *, name: str) -> Any:
         ()
     """
     check_name("sample", name)
-    if distribution.is_distribution(key):
+    if distribution.is_distribution(key):  # Perhaps alone: so `dist` can be left out.
         raise TypeError(
             f"sample {name!r}: expected a random key first, got {distribution.name_of(key)}. Write "
             "ppl.sample(key, distribution, name=...)."

@@ -1,14 +1,17 @@
 """Strategies of reparam: non-centring, partial centring, transforms, the circle, one's own."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from ppl import distribution
+from ppl._bases import Normal, Plane, angle
+from ppl.harvest import _jax
 
 # Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
 # makes of a member another one.
@@ -16,7 +19,7 @@ _LOCATION_SCALE = ("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbe
 _SCALE = ("HalfNormal", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
-_HALF_LOG_TWO_PI = 0.9189385332046727
+_NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +76,6 @@ class NonCentred:
         return _standardised(d, None)
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PartiallyCentred:
     """Between `NonCentred` (0) and the original coordinates (1), by a weight that may be learned.
@@ -83,6 +85,9 @@ class PartiallyCentred:
 
     Args:
         centredness: c, in [0, 1]; broadcasts with the batch of the distribution.
+
+    Raises:
+        ValueError: If c is known to lie elsewhere.
 
     Example:
         >>> import ppl
@@ -96,6 +101,17 @@ class PartiallyCentred:
 
     centredness: Any
 
+    def __post_init__(self) -> None:
+        """Checks the weight, if it is known."""
+        weight = self.centredness
+        if _jax.is_traced(weight) or not isinstance(weight, _NUMBERS):
+            return
+        if not np.all((np.asarray(weight) >= 0) & (np.asarray(weight) <= 1)):
+            raise ValueError(
+                f"PartiallyCentred: centredness must lie in [0, 1], got {weight}. 0 is "
+                "NonCentred(), and 1 leaves the coordinates as they are."
+            )
+
     def __call__(self, d: Any) -> Pushforward:
         """The coordinates of a distribution.
 
@@ -103,6 +119,20 @@ class PartiallyCentred:
             NotImplementedError: If its family has no location or scale.
         """
         return _standardised(d, self.centredness)
+
+
+def _of_leaf(_: None, leaves: Iterable[Any]) -> PartiallyCentred:
+    """Without the check: a gradient may stand for the weight, or any object."""
+    self = object.__new__(PartiallyCentred)
+    (self.__dict__["centredness"],) = leaves
+    return self
+
+
+jax.tree_util.register_pytree_with_keys(
+    PartiallyCentred,
+    lambda self: (((jax.tree_util.GetAttrKey("centredness"), self.centredness),), None),
+    _of_leaf,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -162,7 +192,7 @@ class Circular:
     def __call__(self, d: Any) -> Pushforward:
         """The coordinates of a distribution on the circle."""
         inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
-        return Pushforward(_Plane(d), _angle, inverse)
+        return Pushforward(Plane(d), angle, inverse)
 
 
 def auto_reparam(name: str, d: Any) -> NonCentred | None:
@@ -260,43 +290,3 @@ def _ones(x: Any) -> Any:
 def _replace(d: Any, parameters: dict[str, Any]) -> Any:
     """A distribution of the same family with some other parameters."""
     return d.copy(**parameters) if hasattr(d, "copy") else dataclasses.replace(d, **parameters)
-
-
-@dataclasses.dataclass(frozen=True)
-class Normal(distribution.Wrapper):
-    """Independent normal numbers, as many as there are; a base that needs no other package."""
-
-    loc: Any
-    scale: Any
-
-    def forward(self, position: Any) -> Any:
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        return value
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        z = (position - self.loc) / self.scale
-        terms = -0.5 * z**2 - jnp.log(self.scale) - _HALF_LOG_TWO_PI
-        return position, distribution.summed(terms)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Plane(distribution.Wrapper):
-    """Points of the plane whose direction has a distribution."""
-
-    base: Any
-
-    def forward(self, position: Any) -> Any:
-        return position
-
-    def inverse(self, value: Any) -> Any:
-        return value
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        log_prob = distribution.log_prob(self.base, _angle(position))
-        return position, distribution.summed(log_prob) - 0.5 * jnp.sum(position**2)
-
-
-def _angle(point: Any) -> Any:
-    return jnp.arctan2(point[..., 1], point[..., 0])

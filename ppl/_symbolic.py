@@ -9,7 +9,7 @@ from jax.extend import core as jex
 
 from ppl._draw import Draw, draw_p
 from ppl._elements import ELEMENTS
-from ppl._kinds import LATENT, kind_of
+from ppl._kinds import LATENT, RANDOM, kind_of
 from ppl._terms import Term, Terms
 from ppl.harvest import _jax
 from ppl.harvest._liveness import Liveness, Mask
@@ -66,7 +66,8 @@ class Place:
         return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
-Visit = Callable[[Site, Draw, Term, Place], None]
+Drawn = tuple[Draw, Term]  # How a value was drawn, and with which key.
+Visit = Callable[[Site, Drawn | None, Place], None]
 
 
 class _KeyOnly:
@@ -78,12 +79,15 @@ class _KeyOnly:
 
 
 class Symbolic:
-    """Evaluates the keys of a program as terms, and calls `visit` at each latent site."""
+    """Evaluates the keys of a program as terms, and calls `visit` at each random site.
+
+    The visitor is told how the value was drawn; None where it is no mere draw.
+    """
 
     def __init__(self, program: Program, survey: Survey, visit: Visit):
         self._program = program
         self._visit = visit
-        self._drawn: dict[Term, tuple[Draw, Term]] = {}
+        self._drawn: dict[Term, Drawn] = {}
         self.terms = Terms(ELEMENTS)
         rules = {**RULES, draw_p.name: _KeyOnly()}
         self._liveness = Liveness(survey, rules, _reads, _opens, frozenset())
@@ -141,8 +145,8 @@ class Symbolic:
 
     def _sow(self, site: Site, operands: list[Any], place: Place) -> Sequence[Term]:
         values = operands[: site.num_values]
-        if place.is_real and _is_latent(site) and values and values[0] in self._drawn:
-            self._visit(site, *self._drawn[values[0]], place)
+        if place.is_real and site.tag == RANDOM:
+            self._visit(site, self._drawn.get(values[0]) if values else None, place)
         return [self.terms.fresh() if x is None else x for x in values]
 
     def _scan(

@@ -150,7 +150,7 @@ def trace(model: Model) -> Callable[..., Trace]:
         check_key("trace", key)
         program = trace_model(model, key, args, kwargs)
         run = Run(model, program, Inspect())
-        run.check_keys()
+        run.check()
         conditional = frozenset(path for path, found in run.sites.items() if found.conditional)
         outs, records = Run(model, program, Inspect(conditional)).run({})
         return Trace(program.unflatten(outs), nested(records))

@@ -14,6 +14,10 @@ References:
 
 from distributions.bijectors.base import Bijector as Bijector
 from distributions.bijectors.base import Independent as Independent
+from distributions.bijectors.composed import Affine as Affine
+from distributions.bijectors.composed import Chain as Chain
+from distributions.bijectors.composed import Invert as Invert
+from distributions.bijectors.composed import Softplus as Softplus
 from distributions.bijectors.correlation import Correlation as Correlation
 from distributions.bijectors.correlation import CorrelationCholesky as CorrelationCholesky
 from distributions.bijectors.direction import UnitVector as UnitVector
@@ -31,19 +35,23 @@ from distributions.bijectors.vector import PositiveOrdered as PositiveOrdered
 from distributions.bijectors.vector import StickBreaking as StickBreaking
 
 __all__ = [
+    "Affine",
     "Bijector",
     "Bounded",
+    "Chain",
     "CholeskyFactor",
     "Correlation",
     "CorrelationCholesky",
     "Exp",
     "Identity",
     "Independent",
+    "Invert",
     "Lower",
     "Ordered",
     "PositiveDefinite",
     "PositiveOrdered",
     "Sigmoid",
+    "Softplus",
     "StickBreaking",
     "UnitVector",
     "Upper",

@@ -1,5 +1,6 @@
 """Values by path as nested dicts, and the check of what a caller plants against what is sown."""
 
+import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -110,15 +111,25 @@ def fit(
         TypeError: If a dtype differs.
     """
     paths_and_leaves, got = jax.tree_util.tree_flatten_with_path(value)
+    if got != tree and jax.tree_util.treedef_is_leaf(tree):
+        remedy = " Use jnp.asarray." if _is_rows(value) else ""
+        came = "None" if value is None else f"{type(value).__name__}: {reprlib.repr(value)}"
+        raise ValueError(f"{where}: expected {show(avals)}, got {came}.{remedy}")
     if got != tree:
-        is_leaf = jax.tree_util.treedef_is_leaf(tree)
-        expected = "an array (use jnp.asarray)" if is_leaf else f"the structure {tree}"
         difference = _difference(jax.tree.unflatten(tree, avals), value)
-        raise ValueError(f"{where}: expected {expected}, got {got}.{difference}")
+        raise ValueError(f"{where}: expected the structure {tree}, got {got}.{difference}")
     return tuple(
         _fit(where, f" at {keystr(path)}" if path else "", leaf, aval, same_kind, hint)
         for (path, leaf), aval in zip(paths_and_leaves, avals, strict=True)
     )
+
+
+def _is_rows(value: Any) -> bool:
+    """Whether lists or tuples are what an array can be made of."""
+    try:
+        return isinstance(value, list | tuple) and _jax.as_array(value) is not None
+    except TypeError:
+        return False
 
 
 def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:

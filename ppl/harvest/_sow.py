@@ -101,10 +101,14 @@ def bind_site(
     pred: Any = None,
     extra: Any = None,
     note: Hashable = None,
+    where: str = "sow",
 ) -> Any:
-    """Sow `value` together with `extra`, a pytree of arrays that stays with the site."""
+    """Sow `value` together with `extra`, a pytree of arrays that stays with the site.
+
+    An error says `where` it came from: which function was called.
+    """
     leaves, tree = jax.tree_util.tree_flatten(value)
-    leaves = [_as_array(leaf, name) for leaf in leaves]
+    leaves = [_as_array(leaf, name, where) for leaf in leaves]
     extras, extra_tree = jax.tree_util.tree_flatten(extra)
     site = Site(tag, name, mode, tree, extra_tree, note)
     preds = [jnp.asarray(pred, bool)] if site.has_pred else []
@@ -112,14 +116,15 @@ def bind_site(
     return jax.tree_util.tree_unflatten(tree, out)
 
 
-def _as_array(leaf: Any, name: Hashable) -> jax.Array:
+def _as_array(leaf: Any, name: Hashable, where: str = "sow") -> jax.Array:
     try:
         return _jax.as_array(leaf)
     except TypeError as error:
         raise TypeError(
-            f"sow {name!r}: expected a pytree of arrays, got a leaf of type {type(leaf).__name__}: "
-            f"{leaf!r}. Register its class with jax.tree_util.register_dataclass or "
-            "jax.tree_util.register_pytree_node, or sow the arrays that it holds."
+            f"{where} {name!r}: expected a pytree of arrays, got a leaf of type "
+            f"{type(leaf).__name__}: {leaf!r}. Register its class with "
+            "jax.tree_util.register_dataclass or jax.tree_util.register_pytree_node, or give the "
+            "arrays that it holds."
         ) from error
 
 

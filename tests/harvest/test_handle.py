@@ -350,7 +350,7 @@ MISUSED: dict[str, tuple[Function, type[Exception], str]] = {
     "custom_jvp-with-state": (lambda: handle(with_jvp, {double: lambda s, x: (s, x)}, state=0)(X), NotImplementedError, "effect 'double' is performed inside of 'custom_jvp_call'"),
     "result-shape": (lambda: handle(double, _returns(lambda k, x: k(XS)))(X), ValueError, r"effect 'double': the result: expected float32\[\], got float32\[2\]"),
     "result-dtype": (lambda: handle(double, _returns(lambda k, x: k(jnp.int32(1))))(X), TypeError, r"effect 'double': the result: expected float32\[\], got int32\[\]"),
-    "result-structure": (lambda: handle(double, _returns(lambda k, x: k((x, x))))(X), ValueError, "effect 'double': the result: expected an array"),
+    "result-structure": (lambda: handle(double, _returns(lambda k, x: k((x, x))))(X), ValueError, r"effect 'double': the result: expected float32\[\], got tuple: \(.*Use jnp.asarray"),
     "result-in-scan": (lambda: handle(scanned(double), _returns(lambda k, x: k(XS)))(X), ValueError, r"effect 'double': the result: expected float32\[\]"),
     "answers-of-branches": (lambda: handle(guarded, {stop: lambda k, x: (x, 1)})(X), ValueError, r"effect 'stop' in a branch of a cond: the answers.*float32\[\] as .* of branch 0 and float32\[\], int32\[\] as .* of branch 1"),
     "never-in-scan": (lambda: handle(scanned(double), _returns(lambda k, x: x))(X), ValueError, "effect 'double' is performed inside of a scan loop.*does not call k.*state="),

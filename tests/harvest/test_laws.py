@@ -281,7 +281,7 @@ def misfits(case: Case) -> Iterator[Misfit]:
         whole = jax.tree.map(lambda v: jnp.zeros(np.shape(v), jnp.int32), value)
         for other, kind, message in [
             (wide, ValueError, "expected float32.* got float32.*broadcast"),
-            ({"leaf": value}, ValueError, "expected .*got PyTreeDef"),
+            ({"leaf": value}, ValueError, r"expected .*got (PyTreeDef\(|dict: ){'leaf': "),
             (whole, TypeError, r"expected float32.* got int32.*astype"),
         ]:
             yield replaced(case.plants, path, other), kind, f"{where}: {message}"

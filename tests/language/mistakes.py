@@ -101,14 +101,39 @@ def _():
     ppl.condition(line, {"y": 0.0})(KEY, X)
 
 
-@mistake("Data that are a list", "'y'", "an array (use jnp.asarray)")
+@mistake("Data that are a list", "'y'", "float32[3]", "list: [0.0, 1.0, 2.0]", "jnp.asarray")
 def _():
     ppl.condition(line, {"y": [0.0, 1.0, 2.0]})(KEY, X)
+
+
+@mistake("Data that are None", "'y'", "float32[3]", "None")
+def _():
+    ppl.condition(line, {"y": None})(KEY, X)
 
 
 @mistake("Data with NaN", "'y'", "1 of the 3", "latent")
 def _():
     ppl.condition(line, {"y": X.at[1].set(jnp.nan)})
+
+
+@mistake("A mask of another shape", "`missing`", "(3,)", "(2,)", "broadcast_to")
+def _():
+    ppl.impute(X, jnp.array([False, True]))
+
+
+@mistake("Data ignored that others need", "'walk'", "'next'", "'x'", "ppl.impute")
+def _():
+    def walk(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        return ppl.sample(key, dist.Normal(x[-1], 1.0), name="next")
+
+    gaps = ppl.ignore(X, X == 2.0)
+    ppl.log_density(ppl.condition(walk, {"x": gaps}))({"next": 0.0})
+
+
+@mistake("An intervention with NaN", "'slope'", "1 of the 1", "Give numbers")
+def _():
+    ppl.intervene(line, {"slope": jnp.nan})
 
 
 @mistake("Integers where floats are needed", "'y'", "float32[3]", "int32[3]", ".astype('float32')")
@@ -238,6 +263,11 @@ def _():
     ppl.sample(dist.Normal(0.0, 1.0), KEY, name="x")
 
 
+@mistake("A site without a key", "'x'", "random key first", "Normal", "ppl.sample(key,")
+def _():
+    ppl.sample(dist.Normal(0.0, 1.0), name="x")
+
+
 @mistake("Several keys for one site", "'x'", "[3]", "vmap")
 def _():
     ppl.sample(split(KEY, 3), dist.Normal(0.0, 1.0), name="x")
@@ -295,12 +325,13 @@ def _():
     ppl.log_density(steps)({"x": X})
 
 
-@mistake("One key for two submodels", "'a/n'", "'b/n'", "the same draw", "Split the key")
+@mistake("One key for two submodels", "'a/rate'", "'b/rate'", "the same draw", "Split the key")
 def _():
     def two(key):
         return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
 
-    ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})(KEY)
+    posterior = ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})
+    inference.mcmc(KEY, posterior, progress_bar=False)
 
 
 @mistake("Data for a site that has some", "'y'", "'line'", "observed already")
@@ -315,6 +346,11 @@ def _():
         return ppl.deterministic(x.mean(), name="mean")
 
     ppl.condition(derived, {"mean": 0.0})(KEY)
+
+
+@mistake("A derived quantity that is no array", "deterministic 'label'", "'high'", "arrays")
+def _():
+    ppl.deterministic("high", name="label")
 
 
 @mistake("A blocked latent site", "'line'", "blocked")
@@ -333,10 +369,20 @@ def _():
     ppl.predict(line, {"slope": jnp.zeros(2), "scale": jnp.ones(3)})(KEY, X)
 
 
+@mistake("Predictions from no draws", "'slope'", "(0,)", "at least one")
+def _():
+    ppl.predict(line, {"slope": jnp.zeros(0), "scale": jnp.zeros(0)})(KEY, X)
+
+
 @mistake("Non-centring what has no location", "'p'", "Beta", "Pushforward")
 def _():
     model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
     ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentred()}))
+
+
+@mistake("A weight that is none", "PartiallyCentred", "[0, 1]", "2.0", "NonCentred()")
+def _():
+    ppl.reparam(line, {"slope": ppl.PartiallyCentred(2.0)})
 
 
 @mistake("A constraint as a truth value", "'order'", "bool[]", "jnp.where(ok, 0.0, -jnp.inf)")

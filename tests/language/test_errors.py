@@ -114,8 +114,8 @@ VALUES = {
     "floats-for-integers": (lambda: ppl.log_density(counts)({"n": 1.5}), TypeError, r"'n': expected int32\[\], got float32\[\]"),
     "complex": (lambda: LOG_DENSITY({"mu": 1j, "x": X}), TypeError, r"'mu': expected float32\[\], got complex64\[\]"),
     "text": (lambda: LOG_DENSITY({"mu": "one", "x": X}), TypeError, r"'mu': expected float32\[\], got 'one'"),
-    "list": (lambda: LOG_DENSITY({"mu": 0.0, "x": [0.0, 0.0, 0.0]}), ValueError, "'x': expected an array"),
-    "none": (lambda: LOG_DENSITY({"mu": None, "x": X}), ValueError, "'mu': expected an array.*None"),
+    "list": (lambda: LOG_DENSITY({"mu": 0.0, "x": [0.0, 0.0, 0.0]}), ValueError, r"site 'x': expected float32\[3\], got list: \[0.0, 0.0, 0.0\]\. Use jnp.asarray"),
+    "none": (lambda: LOG_DENSITY({"mu": None, "x": X}), ValueError, r"site 'mu': expected float32\[\], got None\."),
     "no-dict": (lambda: LOG_DENSITY(3.0), TypeError, "expected a dict.*float: 3.0"),
     "observed": (lambda: ppl.log_density(observed)(GOOD), ValueError, "'mu' of model 'observed' is observed"),
 }  # fmt: skip
@@ -125,6 +125,9 @@ CONDITION = {
     "unknown-to-density": (lambda: ppl.log_density(ppl.condition(model, {"y": 1.0}))(GOOD), ValueError, "'model' has no site 'y'"),
     "observed": (lambda: ppl.condition(ppl.condition(model, {"x": X}), {"x": X})(KEY), ValueError, "'x' of model 'model' is observed already"),
     "shape": (lambda: ppl.condition(model, {"x": 1.0})(KEY), ValueError, r"'x': expected float32\[3\], got float32\[\]"),
+    "list": (lambda: ppl.condition(model, {"x": [0, 1]})(KEY), ValueError, r"condition: site 'x': expected float32\[3\], got list: \[0, 1\]\. Use jnp.asarray"),
+    "none": (lambda: ppl.condition(model, {"x": None})(KEY), ValueError, r"condition: site 'x': expected float32\[3\], got None\.(\n|$)"),
+    "text": (lambda: ppl.condition(model, {"x": "one"})(KEY), TypeError, r"condition: site 'x': expected float32\[3\], got 'one'\."),
     "partly": (lambda: ppl.condition(model, {"x": X[:2]})(KEY), ValueError, r"'x': expected float32\[3\], got float32\[2\]"),
     "integers": (lambda: ppl.condition(model, {"x": jnp.arange(3)})(KEY), TypeError, r"'x': expected float32\[3\], got int32\[3\].*astype"),
     "no-dict": (lambda: ppl.condition(model, X), TypeError, "condition: expected a dict"),
@@ -148,7 +151,9 @@ SAMPLE = {
     "class": (lambda: ppl.sample(KEY, dist.Normal, name="x"), TypeError, "'x': expected a distribution"),
     "integer-name": (lambda: ppl.sample(KEY, NORMAL, name=3), TypeError, "name must be a string, got 3"),
     "no-string": (lambda: ppl.sample(KEY, NORMAL, name=("a", "b")), TypeError, r"name must be a string, got \('a', 'b'\)"),
-    "arguments-swapped": (lambda: ppl.sample(NORMAL, KEY, name="x"), TypeError, "'x': expected"),
+    "arguments-swapped": (lambda: ppl.sample(NORMAL, KEY, name="x"), TypeError, "'x': expected a random key first, got Normal"),
+    "no-key": (lambda: ppl.sample(NORMAL, name="x"), TypeError, "sample 'x': expected a random key first, got Normal. Write ppl.sample"),
+    "no-distribution": (lambda: ppl.sample(KEY, name="x"), TypeError, "sample 'x': expected a distribution.*second argument, got None"),
 }  # fmt: skip
 
 MODELS = {

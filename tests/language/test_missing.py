@@ -150,13 +150,85 @@ def walk(key: Any) -> Any:
 
 
 def test_what_depends_on_a_missing_value():
-    """An imputed value is what the next step depends on; an ignored one is NaN to it."""
+    """An imputed value is what the next step depends on; of an ignored one it sees NaN."""
     y = np.array([1.0, NAN, NAN, 2.0])
     imputed = ppl.unconstrain(ppl.condition(walk, {"y": ppl.impute(y)}))
     full = np.array([1.0, 0.4, 0.6, 2.0])
     by_hand = NORMAL(full, 0.9 * np.concatenate([[0.0], full[:-1]])).sum()
     assert_close(imputed.log_density({"y": jnp.array([0.4, 0.6])}), by_hand, "float32")
-    assert jnp.isnan(ppl.log_density(ppl.condition(walk, {"y": ppl.ignore(y)}))({}))
+    ignored = ppl.condition(walk, {"y": ppl.ignore(np.array([1.0, NAN, 2.0, NAN]))})
+    assert jnp.isnan(ignored(KEY))
+
+
+def by_mean(key: Any) -> None:
+    y = ppl.sample(key, dist.Poisson(jnp.ones(3)), name="n")
+    mean = ppl.deterministic(y.mean(), name="mean")
+    ppl.factor(-ppl.deterministic(2 * mean, name="twice"), name="cost")
+
+
+def by_steps(key: Any) -> Any:
+    """The sum so far, which is deterministic, is what the next step depends on."""
+
+    def step(total: Any, key: Any) -> Any:
+        y = ppl.sample(key, dist.Normal(total, 1.0), name="y")
+        return ppl.deterministic(total + y, name="total"), None
+
+    return lax.scan(step, 0.0, split(key, 4))[0]
+
+
+def nothing_depends(key: Any) -> Any:
+    y = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="y")
+    ppl.sample(key, dist.Normal(0.0, 1.0), name="other")
+    return ppl.deterministic(y.mean(), name="mean")
+
+
+def by_mutable_array(key: Any) -> Any:
+    ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="y")
+    loc = jax.new_ref(jnp.zeros(()))
+    loc[...] = jnp.ones(())
+    return ppl.sample(key, dist.Normal(loc[...], 1.0), name="other")
+
+
+GAPS = {"y": ppl.ignore(np.array([1.0, NAN, NAN, 2.0]))}
+COUNTS = {"n": ppl.ignore(np.arange(3), np.array([False, True, False]))}
+AFTER = ppl.condition(lambda key: mapped(key, FAMILIES["positive"]), {"y": ppl.ignore(Y)})
+SCALE = {"scale": 1.3}
+# A model, values of its latent sites, and what the error says.
+DEPENDENT = {
+    "random": (AFTER, SCALE | {"after": 0.5}, "'<lambda>': site 'after' depends on site 'y', entries of which are ignored.*ppl.impute"),
+    "observed": (ppl.condition(AFTER, {"after": 0.5}), SCALE, "site 'after' depends on site 'y', entries"),
+    "scaled": (ppl.scale(AFTER, 2.0), SCALE | {"after": 0.5}, "site 'after' depends on site 'y', entries"),
+    "nested": (ppl.nest(AFTER, scope="s"), {"s": SCALE | {"after": 0.5}}, "site 's/after' depends on site 's/y', entries"),
+    "scan": (ppl.condition(walk, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
+    "deterministic-between": (ppl.condition(by_mean, COUNTS), {}, "site 'cost' depends on site 'n', entries"),
+    "deterministic-in-scan": (ppl.condition(by_steps, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
+}  # fmt: skip
+INDEPENDENT = {
+    "deterministic": (ppl.condition(nothing_depends, GAPS), {"other": 0.0}),
+    "mutable-array": (ppl.condition(by_mutable_array, GAPS), {"other": 0.0}),
+    "intervened": (ppl.intervene(AFTER, {"after": 0.5}), SCALE),
+    "blocked": (ppl.block(ppl.condition(AFTER, {"after": 0.5}), ["after"]), SCALE),
+}
+DERIVED = {
+    "log_density": lambda model, values: ppl.log_density(model)(values),
+    "log_probs": lambda model, values: ppl.log_probs(model)(values),
+    "trace": lambda model, _: ppl.trace(model)(KEY).log_density,
+}
+EVERY_WAY = pytest.mark.parametrize("derive", DERIVED.values(), ids=DERIVED)
+
+
+@EVERY_WAY
+@pytest.mark.parametrize(("model", "values", "message"), DEPENDENT.values(), ids=DEPENDENT)
+def test_what_depends_on_an_ignored_value_has_no_density(model, values, message, derive):
+    ppl.simulate(model)(KEY)
+    with pytest.raises(ValueError, match=message):
+        derive(model, values)
+
+
+@EVERY_WAY
+@pytest.mark.parametrize(("model", "values"), INDEPENDENT.values(), ids=INDEPENDENT)
+def test_what_no_site_depends_on_may_be_ignored(model, values, derive):
+    assert all(np.isfinite(x).all() for x in jax.tree.leaves(derive(model, values)))
 
 
 def test_an_imputed_posterior_is_exact():
@@ -209,8 +281,10 @@ NON_CENTRED = {"y": ppl.NonCentred()}
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
     "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a/y' are NaN"),
+    "silent-scalar": (lambda: ppl.condition(SITE, {"y": np.float32(NAN)}), ValueError, "1 of the 1 data of site 'y' are NaN"),
     "nothing": (lambda: ppl.impute(np.ones(3)), ValueError, "nothing is missing"),
-    "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"one shape, got \(3,\) and \(1,\)"),
+    "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"ignore: `missing` must have the shape of the data, \(3,\), got \(1,\)\. .*jnp.broadcast_to"),
+    "shape-transposed": (lambda: ppl.impute(Y, MISSING.T), ValueError, r"impute: `missing` must have the shape of the data, \(2, 3\), got \(3, 2\)"),
     "mask": (lambda: ppl.impute(np.ones(3), np.array([1, 0, 1])), TypeError, "boolean mask, got the dtype int"),
     "text": (lambda: ppl.impute("y"), TypeError, "impute: expected an array"),
     "traced": (lambda: jax.jit(lambda y: ppl.impute(y).data)(HOLE), ValueError, "must be known.*NumPy"),

@@ -182,6 +182,15 @@ def test_a_weight_is_learned():
     np.testing.assert_allclose(slope, (at[1] - at[0]) / 0.001, rtol=0.05)
 
 
+def test_a_weight_that_is_not_known_passes():
+    """Traced, or the gradient with respect to one."""
+    weight = ppl.PartiallyCentred(0.5)
+    assert jax.jit(lambda w: ppl.PartiallyCentred(w).centredness)(2.0) == 2.0
+    assert jax.grad(lambda w: -3.0 * w.centredness)(weight).centredness == -3.0
+    ((path, leaf),) = jax.tree_util.tree_leaves_with_path(weight)
+    assert (jax.tree_util.keystr(path), leaf) == (".centredness", 0.5)
+
+
 @pytest.mark.parametrize("name", ["value", "cosine", "sine"])
 def test_an_angle_has_its_distribution(name, x64):
     """Integrals over the plane are those over the circle."""
@@ -231,6 +240,10 @@ ERRORS = {
     "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
     "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentred}), TypeError, "expected a strategy, as ppl.NonCentred()"),
     "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),
+    "weight": (lambda: ppl.PartiallyCentred(2.0), ValueError, r"centredness must lie in \[0, 1\], got 2.0. 0 is NonCentred"),
+    "weight-below": (lambda: ppl.PartiallyCentred(jnp.array([0.5, -0.1])), ValueError, r"in \[0, 1\], got \[ 0.5 -0.1\]"),
+    "weight-nan": (lambda: ppl.PartiallyCentred(np.nan), ValueError, r"in \[0, 1\], got nan"),
+    "weight-in-jit": (lambda: jax.jit(lambda x: ppl.PartiallyCentred(np.float32(1.5)).centredness * x)(1.0), ValueError, r"in \[0, 1\], got 1.5"),
     "no-pushforward": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": lambda d: d})), TypeError, "'x': expected of the strategy ppl.Pushforward"),
 }  # fmt: skip
 

@@ -246,6 +246,11 @@ def test_interventions_cut_gradients_and_keys():
     assert_close(slope, (0.2 - 2.0) / 9 - 0.1, "float32")
 
 
+def test_an_intervention_that_is_not_known_may_be_nan():
+    run = jax.jit(lambda a: ppl.simulate(ppl.intervene(chain, {"a": a}))(KEY)["a"])
+    assert jnp.isnan(run(jnp.nan))
+
+
 def twice(key: Any) -> None:
     for _ in range(2):
         ppl.factor(0.5, name="f")
@@ -256,6 +261,8 @@ ERRORS = {
     "intervene-factor": (lambda: ppl.intervene(chain, {"tilt": 1.0})(KEY), ValueError, "'tilt' of model 'chain' is a factor"),
     "intervene-observed": (lambda: ppl.intervene(ppl.condition(chain, OBSERVED), OBSERVED)(KEY), ValueError, "'d' of model 'chain' is observed already"),
     "intervene-shape": (lambda: ppl.intervene(chain, {"a": X})(KEY), ValueError, r"'a': expected float32\[\], got float32\[3\]"),
+    "intervene-nan": (lambda: ppl.intervene(chain, {"a": jnp.nan}), ValueError, "intervene: 1 of the 1 values of site 'a' are NaN. Give numbers"),
+    "intervene-nan-in-scope": (lambda: ppl.intervene(chain, {"s": {"a": X.at[1].set(jnp.nan)}}), ValueError, "1 of the 3 values of site 's/a' are NaN"),
     "intervene-no-dict": (lambda: ppl.intervene(chain, 1.0), TypeError, "intervene: expected a dict"),
     "condition-intervened": (lambda: ppl.condition(ppl.intervene(chain, FIXED), FIXED)(KEY), ValueError, "'b' of model 'chain' is deterministic.*intervene"),
     "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),
@@ -273,7 +280,9 @@ ERRORS = {
     "factor-name": (lambda: ppl.factor(1.0, name=1), TypeError, "factor: name must be a string, got 1"),
     "factor-twice": (lambda: ppl.log_density(twice)({}), ValueError, "'f' is added 2 times"),
     "deterministic-name": (lambda: ppl.deterministic(1.0, name=None), TypeError, "deterministic: name must be a string, got None"),
-    "deterministic-object": (lambda: ppl.deterministic(object(), name="t"), TypeError, "'t'.*pytree of arrays"),
+    "deterministic-object": (lambda: ppl.deterministic(object(), name="t"), TypeError, "deterministic 't': expected a pytree of arrays, got a leaf of type object"),
+    "deterministic-text": (lambda: ppl.deterministic("a", name="f"), TypeError, "deterministic 'f': .*type str: 'a'.*or give the arrays"),
+    "deterministic-text-in-tree": (lambda: ppl.deterministic({"x": X, "y": "a"}, name="f"), TypeError, "deterministic 'f': .*type str: 'a'"),
     "own-sow": (lambda: ppl.simulate(lambda key: ppl.sow(1.0, tag="deterministic", name="t"))(KEY), ValueError, "'t' has the tag 'deterministic' of ppl.deterministic"),
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from tests.distributions.cases import (
     multivariate,
     processes,
     real_line,
+    wrapped,
 )
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
@@ -25,6 +26,7 @@ MODULES = (
     processes,
     directional,
     mixture,
+    wrapped,
 )
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 

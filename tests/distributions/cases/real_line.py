@@ -10,6 +10,7 @@ SIGNATURES = {
     "Cauchy": "loc, scale",
     "StudentT": "df, loc, scale",
     "Laplace": "loc, scale",
+    "Logistic": "loc, scale",
 }
 
 CASES = [
@@ -25,6 +26,7 @@ CASES = [
         (),
     ),
     Case("Laplace", dist.Laplace, {"loc": 0.5, "scale": BATCH}, st.laplace, PAIRS - 1, ()),
+    Case("Logistic", dist.Logistic, {"loc": 0.5, "scale": BATCH}, st.logistic, PAIRS - 1, ()),
 ]
 
 KL = {

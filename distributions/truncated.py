@@ -1,0 +1,184 @@
+"""Distributions of numbers, restricted to an interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions._arrays import convert, float_dtype, promote, select, stack
+from distributions._cumulative import ENDS, log1mexp
+from distributions._pytree import pytree_dataclass
+from distributions._wrapper import Wrapper, as_batch, bounds, check_bounds, check_numbers, extreme
+from distributions.constraints import Constraint, integer_interval, interval
+from distributions.distribution import Distribution, Shape
+from distributions.special import open_uniform
+
+
+def log_mass(d: Distribution, low: Array, high: Array) -> Array:
+    """`log P(low < X <= high)`, from the tail in which the interval lies."""
+    below, at_most = d.log_cdf(low), d.log_cdf(high)
+    above, beyond = d.log_survival(low), d.log_survival(high)
+    upper = below > -0.6931472
+    large, small = select(upper, above, at_most), select(upper, beyond, below)
+    empty = large == -jnp.inf
+    ratio = select(empty, -1, small) - select(empty, 0, large)
+    return select(empty, -jnp.inf, large + log1mexp(jnp.minimum(ratio, 0)))
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Truncated(Wrapper):
+    r"""A distribution of numbers, given that they lie between two bounds.
+
+    `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` is `distribution`. The
+    mass of the interval is taken from the tail in which it lies, so it may lie far out. Draws are
+    quantiles, which have derivatives.
+
+    Args:
+        distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
+        low: The lower bound, or `-inf`.
+        high: The upper bound, or `inf`; greater than `low`. Both belong to the interval.
+
+    >>> import distributions as dist
+    >>> truncated = dist.Truncated(dist.Normal(0.0, 1.0), low=0.0)
+    >>> round(float(truncated.log_prob(1.0)), 4)
+    -0.7258
+    >>> round(float(truncated.quantile(0.5)), 4)
+    0.6745
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), section
+        12.2.
+    """
+
+    distribution: Distribution
+    low: ArrayLike = -np.inf
+    high: ArrayLike = np.inf
+
+    def _check(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, stack(getattr(self, name)))
+        check_numbers(self)
+        check_bounds(self, self.low, self.high, equal=self.distribution.support.is_discrete)
+
+    @property
+    def support(self) -> Constraint:
+        """The part of the distribution's support between the bounds."""
+        low, high = bounds(self.distribution.support)
+        low, high = extreme("maximum", low, self.low), extreme("minimum", high, self.high)
+        if self.distribution.support.is_discrete:
+            return integer_interval(low, high)
+        return interval(low, high)
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of independent distributions, those of the bounds broadcast."""
+        shapes = np.shape(self.low), np.shape(self.high)
+        return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
+
+    def _log_mass(self, low: Any, high: Any) -> Array:
+        """`log P(low <= X <= high)` of the distribution that is not truncated."""
+        dtype = float_dtype(low, high, *jax.tree.leaves(self.distribution))
+        low, high = promote(low, high, dtype=dtype)
+        below = jnp.ceil(low) - 1 if self.support.is_discrete else low
+        return log_mass(self.distribution, below, high)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        value, d, support = jnp.asarray(value), self.distribution, self.support
+        inside = support.check(value)
+        safe = select(inside, value, convert(support.feasible(), value.dtype))
+        log_prob, log_total = promote(d.log_prob(safe), self._log_mass(self.low, self.high))
+        density = log_prob - log_total
+        return select(jnp.broadcast_to(inside, density.shape), density, -jnp.inf)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        value, low, high = promote(value, self.low, self.high)
+        at = jnp.clip(value, low, high)
+        if name.endswith("cdf"):
+            part, before = self._log_mass(low, at), -jnp.inf
+        else:
+            part, before = log_mass(self.distribution, at, high), 0.0
+        part, total = promote(part, self._log_mass(low, high))
+        log = select(value < low, before, jnp.minimum(part - total, 0))
+        return as_batch(log if name.startswith("log_") else jnp.exp(log), self.batch_shape)
+
+    def _exceeds(self, q: Array, value: Array) -> Array:
+        """By logarithms of probabilities that are not conditional, which may be tiny."""
+        d = self.distribution
+        q, value, low, high = promote(q, value, self.low, self.high)
+        below = jnp.ceil(low) - 1 if self.support.is_discrete else low
+        parts = d.log_cdf(below), d.log_survival(high), log_mass(d, below, high)
+        q, before, after, log_total = promote(q, *parts)
+        at_most = jnp.logaddexp(before, jnp.log(q) + log_total)
+        beyond = jnp.logaddexp(after, jnp.log1p(-q) + log_total)
+        lower = d.log_cdf(value) >= at_most, d.log_survival(value) <= beyond
+        return jnp.where(at_most < beyond, *lower)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        dtype = float_dtype(*jax.tree.leaves(self))
+        return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Censored(Wrapper):
+    r"""A distribution of numbers whose draws beyond a bound are recorded as the bound.
+
+    A draw is `min(max(x, low), high)` with `x` from `distribution`: the bounds have the
+    probabilities `P0(X <= low)` and `P0(X >= high)`, and between them `p(x) = p0(x)`. A density
+    is to be scored, not to be sampled by gradients: its mass at the bounds has no derivative.
+
+    Args:
+        distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
+        low: The lower bound, or `-inf`.
+        high: The upper bound, or `inf`; greater than `low`.
+
+    >>> import distributions as dist
+    >>> lifetime = dist.Censored(dist.Exponential(0.5), high=3.0)
+    >>> print(lifetime.log_prob([1.0, 3.0]).round(4))
+    [-1.1931 -1.5   ]
+
+    References:
+        Klein and Moeschberger, *Survival Analysis*, 2nd ed. (2003), section 3.5.
+    """
+
+    distribution: Distribution
+    low: ArrayLike = -np.inf
+    high: ArrayLike = np.inf
+
+    _check = Truncated._check
+    batch_shape = Truncated.batch_shape
+
+    @property
+    def support(self) -> Constraint:
+        """The part of the distribution's support between the bounds, which belong to it."""
+        return Truncated(self.distribution, self.low, self.high).support
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        d, discrete = self.distribution, self.distribution.support.is_discrete
+        x, low, high = promote(value, self.low, self.high)
+        inside = (x > low) & (x < high)
+        between = d.log_prob(select(inside, x, convert(d.support.feasible(), x.dtype)))
+        at_least = d.log_survival(jnp.ceil(high) - 1 if discrete else high)
+        log_prob, at_most, at_least = promote(between, d.log_cdf(low), at_least)
+        at_bound = select(x == low, at_most, select(x == high, at_least, -jnp.inf))
+        shape = np.broadcast_shapes(inside.shape, log_prob.shape, at_bound.shape)
+        return select(jnp.broadcast_to(inside, shape), log_prob, at_bound)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        value, low, high = promote(value, self.low, self.high)
+        before, after = ENDS[name]
+        inner = getattr(self.distribution, name)(value)
+        result = select(value < low, before, select(value >= high, after, inner))
+        return as_batch(result, self.batch_shape)
+
+    def _quantile(self, q: Array) -> Array:
+        x, low, high = promote(self.distribution.quantile(q), self.low, self.high)
+        return as_batch(jnp.clip(x, low, high), self.batch_shape).astype(self.dtype)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        draw, low, high = promote(self.distribution._sample(key, shape), self.low, self.high)
+        return jnp.clip(draw, low, high).astype(self.dtype)

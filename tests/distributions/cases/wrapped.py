@@ -1,0 +1,227 @@
+"""Distributions that are made of others."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases.base import BATCH, COUNTS, INFINITE, PAIRS, SCALAR, Case
+
+
+class Given:
+    """A law of scipy's, given that a draw lies above `low` and up to `high`."""
+
+    def __init__(self, base, low, high):
+        self.base, self.low, self.high = base, low, high
+        self.mass = base.cdf(high) - base.cdf(low)
+
+    def logpmf(self, x):
+        return self.base.logpmf(x) - np.log(self.mass)
+
+    def cdf(self, x):
+        x = np.clip(np.floor(x), self.low, self.high)
+        return (self.base.cdf(x) - self.base.cdf(self.low)) / self.mass
+
+    def sf(self, x):
+        return 1 - self.cdf(x)
+
+    def ppf(self, q):
+        values = np.arange(self.low + 1, self.high + 1)
+        return values[np.argmax(self.cdf(values) >= np.asarray(q)[..., None] - 1e-15, -1)]
+
+
+class Decreasing:
+    """`1 + scale x` for a negative scale, with `x` of the exponential law."""
+
+    def __init__(self, scale):
+        self.scale, self.base = scale, st.expon(0, -scale)
+
+    def logpdf(self, y):
+        return self.base.logpdf(1 - y)
+
+    def cdf(self, y):
+        return self.base.sf(1 - y)
+
+    def sf(self, y):
+        return self.base.cdf(1 - y)
+
+    def ppf(self, q):
+        return 1 - self.base.isf(q)
+
+    def mean(self):
+        return 1 + self.scale
+
+    def var(self):
+        return self.scale**2
+
+    def entropy(self):
+        return self.base.entropy()
+
+
+class Product:
+    """Independent laws of scipy's along the last axis."""
+
+    def __init__(self, each):
+        self.each = each
+
+    def logpdf(self, x):
+        return self.each.logpdf(x).sum(-1)
+
+    def cdf(self, x):
+        return self.each.cdf(x)  # of each entry
+
+    def mean(self):
+        return self.each.mean()
+
+    def var(self):
+        return self.each.var()
+
+    def entropy(self):
+        return np.sum(self.each.entropy(), -1)
+
+
+class Either:
+    """A mixture of two laws of scipy's."""
+
+    def __init__(self, weight, first, second):
+        self.weights, self.parts = (weight, 1 - weight), (first, second)
+
+    def _average(self, values):
+        return sum(w * v for w, v in zip(self.weights, values, strict=True))
+
+    def logpdf(self, x):
+        return np.log(self._average([np.exp(p.logpdf(x)) for p in self.parts]))
+
+    def cdf(self, x):
+        return self._average([p.cdf(x) for p in self.parts])
+
+    def sf(self, x):
+        return self._average([p.sf(x) for p in self.parts])
+
+    def mean(self):
+        return self._average([p.mean() for p in self.parts])
+
+    def var(self):
+        return self._average([p.var() + p.mean() ** 2 for p in self.parts]) - self.mean() ** 2
+
+
+def mixture(weight, loc, df):
+    weights = dist.Categorical(probs=[weight, 1 - weight])
+    return dist.Mixture(weights, [dist.Normal(loc, 1.0), dist.StudentT(df, 0.0, 2.0)])
+
+
+def triangle(x, width):
+    return np.log(2) + jnp.log1p(-x / width) - jnp.log(width)
+
+
+def sample_triangle(key, shape, width):
+    return width * (1 - jnp.sqrt(jax.random.uniform(key, shape, width.dtype)))
+
+
+ROWS = np.stack([PAIRS - 1, PAIRS, PAIRS + 0.5], 2)  # of shape (5, 2, 3)
+POINTLESS = {"mode": "no closed form in general"}
+
+SIGNATURES = {
+    "Censored": "distribution, low=-inf, high=inf",
+    "Custom": "log_density, parameters=(), support=Real(), event_shape=(), sampler=None",
+    "Delta": "loc, log_density=0.0, event_ndims=0",
+    "Independent": "distribution, reinterpreted_batch_ndims",
+    "Masked": "distribution, mask",
+    "Mixture": "mixture_distribution, components",
+    "TransformedDistribution": "distribution, transform",
+    "Truncated": "distribution, low=-inf, high=inf",
+}
+
+CASES = [
+    Case(
+        "Truncated, Normal",
+        lambda loc, scale: dist.Truncated(dist.Normal(loc, scale), 0.0, 4.0),
+        {"loc": 0.5, "scale": BATCH},
+        lambda loc, scale: st.truncnorm(-loc / scale, (4 - loc) / scale, loc, scale),
+        PAIRS,
+        (-1.0, 5.0, *INFINITE),
+        moments=False,
+        excluded=POINTLESS | {"entropy": "no closed form in general"},
+    ),
+    Case(
+        "Truncated, upper tail",
+        lambda loc, low: dist.Truncated(dist.Normal(loc, 2.0), low),
+        {"loc": 0.5, "low": np.array([12.5, 20.5])},
+        lambda loc, low: st.truncnorm((low - loc) / 2, np.inf, loc, 2.0),
+        PAIRS + np.array([12.5, 20.5]),
+        (-1.0, 5.0, *INFINITE),
+        moments=False,
+        excluded=POINTLESS | {"entropy": "no closed form in general"},
+    ),
+    Case(
+        "Truncated, Poisson",
+        lambda rate: dist.Truncated(dist.Poisson(rate), 1, 9),
+        {"rate": BATCH},
+        lambda rate: Given(st.poisson(rate), 0, 9),
+        np.stack([COUNTS, COUNTS]).T + 1,
+        (0, -1, 10, 1.5, *INFINITE),
+        moments=False,
+        excluded=POINTLESS,
+    ),
+    Case(
+        "Independent",
+        lambda loc: dist.Independent(dist.Normal(loc, 2.0), 1),
+        {"loc": np.array([[0.0, 0.5, 1.0], [2.0, -1.0, 0.25]])},
+        lambda loc: Product(st.norm(loc, 2.0)),
+        ROWS,
+        (),
+    ),
+    Case(
+        "iid",
+        lambda rate: dist.iid(dist.Exponential(rate), 3),
+        {"rate": BATCH},
+        lambda rate: Product(st.expon(0, 1 / np.stack([rate] * 3, -1))),
+        np.abs(ROWS),
+        (-1.0, *INFINITE),
+    ),
+    Case(
+        "TransformedDistribution, Exp",
+        lambda loc: dist.TransformedDistribution(dist.Normal(loc, 0.75), dist.bijectors.Exp()),
+        {"loc": BATCH},
+        lambda loc: st.lognorm(0.75, scale=np.exp(loc)),
+        PAIRS,
+        (-1.0, 0.0, *INFINITE),
+        moments=False,
+        excluded=POINTLESS | {"entropy": "that of a map that is not affine is not known"},
+    ),
+    Case(
+        "TransformedDistribution, decreasing",
+        lambda scale: dist.TransformedDistribution(
+            dist.Exponential(1.0), dist.bijectors.Affine(1.0, scale)
+        ),
+        {"scale": np.array([-0.5, -2.0])},
+        lambda scale: Decreasing(scale),
+        1 - PAIRS,
+        (1.5, *INFINITE),
+    ),
+    Case(
+        "Mixture",
+        mixture,
+        {"weight": 0.25, "loc": BATCH, "df": 4.5},
+        lambda weight, loc, df: Either(weight, st.norm(loc, 1.0), st.t(df, 0.0, 2.0)),
+        PAIRS - 1,
+        (),
+        excluded=POINTLESS,
+    ),
+    Case(
+        "Custom",
+        lambda width: dist.Custom(
+            triangle,
+            (width,),
+            support=dist.constraints.interval(0.0, 0.5),
+            sampler=sample_triangle,
+        ),
+        {"width": 0.5},
+        lambda width: st.triang(0.0, 0.0, width),
+        SCALAR / 8,
+        (-0.5, 0.75, *INFINITE),
+        moments=False,
+        excluded={k: "not known" for k in ("mode", "entropy", "cdf", "quantile")},
+    ),
+]
