@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from distributions.directional import PowerSpherical as PowerSpherical
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
-    from distributions.directional import VonMisesFisher as VonMisesFisher
     from distributions.discrete import Bernoulli as Bernoulli
     from distributions.discrete import Binomial as Binomial
     from distributions.discrete import Categorical as Categorical
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
     from distributions.half_line import LogNormal as LogNormal
     from distributions.independent import Independent as Independent
     from distributions.independent import iid as iid
+    from distributions.inverse_wishart import InverseWishart as InverseWishart
+    from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
     from distributions.matrix import MatrixNormal as MatrixNormal
@@ -71,8 +72,7 @@ if TYPE_CHECKING:
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
     from distributions.validate import validate as validate
-    from distributions.wishart import InverseWishart as InverseWishart
-    from distributions.wishart import InverseWishartCholesky as InverseWishartCholesky
+    from distributions.von_mises_fisher import VonMisesFisher as VonMisesFisher
     from distributions.wishart import Wishart as Wishart
     from distributions.wishart import WishartCholesky as WishartCholesky
     from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
@@ -83,11 +83,12 @@ _HOMES = {
     "correlation": ("LKJ", "LKJCholesky"),
     "custom": ("Custom",),
     "delta": ("Delta",),
-    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform", "VonMisesFisher"),
+    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
+    "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
     "matrix": ("MatrixNormal",),
@@ -100,7 +101,8 @@ _HOMES = {
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
     "validate": ("validate",),
-    "wishart": ("InverseWishart", "InverseWishartCholesky", "Wishart", "WishartCholesky"),
+    "von_mises_fisher": ("VonMisesFisher",),
+    "wishart": ("Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
