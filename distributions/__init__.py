@@ -41,7 +41,6 @@ if typing.TYPE_CHECKING:
     from distributions.directional import PowerSpherical as PowerSpherical
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
-    from distributions.directional import VonMisesFisher as VonMisesFisher
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -58,6 +57,8 @@ if typing.TYPE_CHECKING:
     from distributions.integers import Logarithmic as Logarithmic
     from distributions.integers import Skellam as Skellam
     from distributions.integers import Zipf as Zipf
+    from distributions.inverse_wishart import InverseWishart as InverseWishart
+    from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
     from distributions.matrix import MatrixNormal as MatrixNormal
@@ -94,8 +95,7 @@ if typing.TYPE_CHECKING:
     from distributions.urns import Hypergeometric as Hypergeometric
     from distributions.urns import Multinomial as Multinomial
     from distributions.validate import validate as validate
-    from distributions.wishart import InverseWishart as InverseWishart
-    from distributions.wishart import InverseWishartCholesky as InverseWishartCholesky
+    from distributions.von_mises_fisher import VonMisesFisher as VonMisesFisher
     from distributions.wishart import Wishart as Wishart
     from distributions.wishart import WishartCholesky as WishartCholesky
     from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
@@ -108,12 +108,13 @@ _HOMES = {
     "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
-    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform", "VonMisesFisher"),
+    "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
     "inflated": ("Hurdle", "ZeroInflated"),
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
+    "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
     "matrix": ("MatrixNormal",),
@@ -130,7 +131,8 @@ _HOMES = {
     "truncated": ("Censored", "Truncated"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "validate": ("validate",),
-    "wishart": ("InverseWishart", "InverseWishartCholesky", "Wishart", "WishartCholesky"),
+    "von_mises_fisher": ("VonMisesFisher",),
+    "wishart": ("Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -47,7 +47,8 @@ def inverse_wishart(df: Any, scale: Any) -> Each:
             ratio = np.einsum("nij,i,j->n", draws, a, a) / (a @ scale @ a)
             yield ratio, st.invgamma((df - 2) / 2, scale=0.5)
 
-    return Each(frozen, frozen.mean(), frozen.var(), 2, laws)
+    # Scipy's entropy (1.17) takes log(2) once where the determinant of S / 2 has it n times.
+    return Each(Density(frozen.logpdf), frozen.mean(), frozen.var(), 2, laws)
 
 
 class Factor:
