@@ -24,13 +24,29 @@ from distributions import constraints as constraints
 from distributions.distribution import Distribution as Distribution
 
 if TYPE_CHECKING:
+    from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
+    from distributions.bell import GeneralizedNormal as GeneralizedNormal
+    from distributions.bell import JohnsonSU as JohnsonSU
+    from distributions.bell import Moyal as Moyal
+    from distributions.bell import SinhArcsinh as SinhArcsinh
+    from distributions.bell import SoftLaplace as SoftLaplace
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
+    from distributions.chi_square import Chi as Chi
+    from distributions.chi_square import Chi2 as Chi2
+    from distributions.chi_square import HalfStudentT as HalfStudentT
+    from distributions.chi_square import InverseChi2 as InverseChi2
+    from distributions.chi_square import Rayleigh as Rayleigh
     from distributions.discrete import Bernoulli as Bernoulli
     from distributions.discrete import Binomial as Binomial
     from distributions.discrete import Categorical as Categorical
     from distributions.discrete import Poisson as Poisson
+    from distributions.extreme_value import Frechet as Frechet
+    from distributions.extreme_value import GeneralizedExtremeValue as GeneralizedExtremeValue
+    from distributions.extreme_value import GeneralizedPareto as GeneralizedPareto
+    from distributions.extreme_value import Gumbel as Gumbel
+    from distributions.extreme_value import Weibull as Weibull
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -42,23 +58,66 @@ if TYPE_CHECKING:
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
+    from distributions.power_law import Dagum as Dagum
+    from distributions.power_law import GammaGamma as GammaGamma
+    from distributions.power_law import Levy as Levy
+    from distributions.power_law import LogLogistic as LogLogistic
+    from distributions.power_law import Lomax as Lomax
+    from distributions.power_law import Pareto as Pareto
     from distributions.real_line import Cauchy as Cauchy
     from distributions.real_line import Laplace as Laplace
     from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
+    from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
+    from distributions.skewed import SkewNormal as SkewNormal
+    from distributions.skewed import TwoPieceNormal as TwoPieceNormal
+    from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
+    from distributions.tilted import DoublyTruncatedPowerLaw as DoublyTruncatedPowerLaw
+    from distributions.tilted import LogUniform as LogUniform
+    from distributions.unit_interval import BetaProportion as BetaProportion
+    from distributions.unit_interval import Kumaraswamy as Kumaraswamy
+    from distributions.unit_interval import LogitNormal as LogitNormal
+    from distributions.unit_interval import PERT as PERT
+    from distributions.unit_interval import Triangular as Triangular
     from distributions.validate import validate as validate
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
+    "bell": (
+        "DoublesidedMaxwell",
+        "GeneralizedNormal",
+        "JohnsonSU",
+        "Moyal",
+        "SinhArcsinh",
+        "SoftLaplace",
+    ),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
+    "extreme_value": (
+        "Frechet",
+        "GeneralizedExtremeValue",
+        "GeneralizedPareto",
+        "Gumbel",
+        "Weibull",
+    ),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "kl": ("kl_divergence",),
     "mixture": ("MixtureSameFamily",),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
+    "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
+    "skewed": (
+        "AsymmetricLaplace",
+        "ExponentiallyModifiedGaussian",
+        "SkewNormal",
+        "TwoPieceNormal",
+    ),
+    "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
+    "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "validate": ("validate",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

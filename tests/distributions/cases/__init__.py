@@ -2,17 +2,36 @@
 
 from distributions import Distribution
 from tests.distributions.cases import (
+    bell,
     bounded,
+    chi_square,
     discrete,
+    extreme_value,
     half_line,
     mixture,
     multivariate,
+    power_law,
     real_line,
+    skewed,
+    unit_interval,
 )
 from tests.distributions.cases.base import Case as Case
 from tests.distributions.cases.base import log_probs as log_probs
 
-MODULES = (real_line, half_line, bounded, discrete, multivariate, mixture)
+MODULES = (
+    real_line,
+    skewed,
+    bell,
+    half_line,
+    chi_square,
+    power_law,
+    extreme_value,
+    bounded,
+    unit_interval,
+    discrete,
+    multivariate,
+    mixture,
+)
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
 # The parameters of every public distribution, as users write them.
