@@ -24,6 +24,12 @@ from distributions import constraints as constraints
 from distributions.distribution import Distribution as Distribution
 
 if typing.TYPE_CHECKING:
+    from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
+    from distributions.bell import GeneralizedNormal as GeneralizedNormal
+    from distributions.bell import JohnsonSU as JohnsonSU
+    from distributions.bell import Moyal as Moyal
+    from distributions.bell import SinhArcsinh as SinhArcsinh
+    from distributions.bell import SoftLaplace as SoftLaplace
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
@@ -31,6 +37,11 @@ if typing.TYPE_CHECKING:
     from distributions.categories import Categorical as Categorical
     from distributions.categories import OneHotCategorical as OneHotCategorical
     from distributions.categories import ProbitBernoulli as ProbitBernoulli
+    from distributions.chi_square import Chi as Chi
+    from distributions.chi_square import Chi2 as Chi2
+    from distributions.chi_square import HalfStudentT as HalfStudentT
+    from distributions.chi_square import InverseChi2 as InverseChi2
+    from distributions.chi_square import Rayleigh as Rayleigh
     from distributions.correlation import LKJ as LKJ
     from distributions.correlation import LKJCholesky as LKJCholesky
     from distributions.counts import Binomial as Binomial
@@ -41,6 +52,11 @@ if typing.TYPE_CHECKING:
     from distributions.directional import PowerSpherical as PowerSpherical
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
+    from distributions.extreme_value import Frechet as Frechet
+    from distributions.extreme_value import GeneralizedExtremeValue as GeneralizedExtremeValue
+    from distributions.extreme_value import GeneralizedPareto as GeneralizedPareto
+    from distributions.extreme_value import Gumbel as Gumbel
+    from distributions.extreme_value import Weibull as Weibull
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -73,6 +89,12 @@ if typing.TYPE_CHECKING:
     from distributions.overdispersed import BetaNegativeBinomial as BetaNegativeBinomial
     from distributions.overdispersed import GammaPoisson as GammaPoisson
     from distributions.overdispersed import NegativeBinomial as NegativeBinomial
+    from distributions.power_law import Dagum as Dagum
+    from distributions.power_law import GammaGamma as GammaGamma
+    from distributions.power_law import Levy as Levy
+    from distributions.power_law import LogLogistic as LogLogistic
+    from distributions.power_law import Lomax as Lomax
+    from distributions.power_law import Pareto as Pareto
     from distributions.processes import AutoRegressive as AutoRegressive
     from distributions.processes import GaussianProcess as GaussianProcess
     from distributions.processes import GaussianRandomWalk as GaussianRandomWalk
@@ -85,11 +107,23 @@ if typing.TYPE_CHECKING:
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
+    from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
+    from distributions.skewed import SkewNormal as SkewNormal
+    from distributions.skewed import TwoPieceNormal as TwoPieceNormal
     from distributions.spatial import CAR as CAR
     from distributions.spatial import ICAR as ICAR
+    from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
+    from distributions.tilted import DoublyTruncatedPowerLaw as DoublyTruncatedPowerLaw
+    from distributions.tilted import LogUniform as LogUniform
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.unit_interval import PERT as PERT
+    from distributions.unit_interval import BetaProportion as BetaProportion
+    from distributions.unit_interval import Kumaraswamy as Kumaraswamy
+    from distributions.unit_interval import LogitNormal as LogitNormal
+    from distributions.unit_interval import Triangular as Triangular
     from distributions.urns import BetaBinomial as BetaBinomial
     from distributions.urns import DirichletMultinomial as DirichletMultinomial
     from distributions.urns import Hypergeometric as Hypergeometric
@@ -102,13 +136,29 @@ if typing.TYPE_CHECKING:
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
+    "bell": (
+        "DoublesidedMaxwell",
+        "GeneralizedNormal",
+        "JohnsonSU",
+        "Moyal",
+        "SinhArcsinh",
+        "SoftLaplace",
+    ),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
+    "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
     "correlation": ("LKJ", "LKJCholesky"),
     "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
+    "extreme_value": (
+        "Frechet",
+        "GeneralizedExtremeValue",
+        "GeneralizedPareto",
+        "Gumbel",
+        "Weibull",
+    ),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
@@ -122,13 +172,22 @@ _HOMES = {
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
+    "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
+    "skewed": (
+        "AsymmetricLaplace",
+        "ExponentiallyModifiedGaussian",
+        "SkewNormal",
+        "TwoPieceNormal",
+    ),
     "spatial": ("CAR", "ICAR"),
+    "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
+    "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "validate": ("validate",),
     "von_mises_fisher": ("VonMisesFisher",),

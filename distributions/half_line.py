@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import Array, lax, random
+from jax import lax, random
 from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
@@ -11,19 +11,13 @@ from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
 from distributions.real_line import cauchy_survival
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_ndtr
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, clip_positive, log_ndtr
 
 
 def _erf_inv(q):
     """The inverse error function, from the tail where that is the more precise."""
     upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.maximum(q, 0.5)))
     return jnp.where(q < 0.5, lax.erf_inv(jnp.minimum(q, 0.5)), upper)
-
-
-def _positive(draw: Array) -> Array:
-    """Draws that underflowed or overflowed, brought back to positive finite numbers."""
-    info = jnp.finfo(draw.dtype)
-    return jnp.clip(draw, info.tiny, info.max)
 
 
 @family(
@@ -148,7 +142,9 @@ def gamma_entropy(a):
     log_prob=lambda x, a, rate: (
         (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
     ),
-    sample=lambda key, shape, dtype, a, rate: _positive(random.gamma(key, a, shape, dtype) / rate),
+    sample=lambda key, shape, dtype, a, rate: clip_positive(
+        random.gamma(key, a, shape, dtype) / rate
+    ),
     mean=lambda a, rate: a / rate,
     variance=lambda a, rate: a / jnp.square(rate),
     mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
@@ -183,8 +179,8 @@ class Gamma(Family):
     log_prob=lambda x, a, scale: (
         -(a + 1) * jnp.log(x) - scale / x + (a * jnp.log(scale) - lax.lgamma(a))
     ),
-    sample=lambda key, shape, dtype, a, scale: _positive(
-        scale / _positive(random.gamma(key, a, shape, dtype))
+    sample=lambda key, shape, dtype, a, scale: clip_positive(
+        scale / clip_positive(random.gamma(key, a, shape, dtype))
     ),
     mean=lambda a, scale: jnp.where(a > 1, scale / jnp.abs(a - 1), jnp.inf),
     variance=lambda a, scale: jnp.where(
@@ -225,7 +221,7 @@ def _log_normal_log_prob(x, loc, scale):
     support=positive,
     tfp="LogNormal",
     log_prob=_log_normal_log_prob,
-    sample=lambda key, shape, dtype, loc, scale: _positive(
+    sample=lambda key, shape, dtype, loc, scale: clip_positive(
         jnp.exp(loc + scale * random.normal(key, shape, dtype))
     ),
     mean=lambda loc, scale: jnp.exp(loc + 0.5 * jnp.square(scale)),

@@ -18,7 +18,7 @@ from jax import Array, lax
 from distributions._cumulative import log1mexp
 from distributions.special import LOG_SQRT_TWO_PI, log_beta, stirling_error
 
-Pair = Callable[..., tuple[Array, Array]]
+Term = Callable[..., Array]
 _MOST_STEPS = 10_000
 
 
@@ -27,64 +27,76 @@ def _nonzero(x: Array) -> Array:
     return jnp.where(jnp.abs(x) < tiny, tiny, x)
 
 
-def _fraction(pair: Pair, arguments: tuple[Array, ...], units: Array) -> tuple[Array, Array]:
-    """`-log(1 + d1 / (1 + d2 / (1 + ...)))` and its derivatives in the directions `units`.
+def _log_fraction(
+    numerator: Term, denominator: Term, arguments: tuple[Array, ...], units: Array
+) -> tuple[Array, Array]:
+    """`-log(b[0] + a[1] / (b[1] + a[2] / (b[2] + ...)))`, and derivatives in directions `units`.
 
-    `pair(m, *arguments)` is `d[2 m - 1], d[2 m]`. By the modified Lentz algorithm, each of whose
-    steps is differentiated. A fraction that ends, as those of integers do, has derivatives that do
-    not: the loop goes on until both have converged.
+    `a[n]` is `numerator(n, *arguments)`, and `b[n]` the denominator. By the modified Lentz
+    algorithm, each of whose steps is differentiated. A fraction that ends, as those of integers do,
+    has derivatives that do not: the loop goes on until both have converged.
     """
     ones = jnp.ones_like(arguments[0])
     most = 4 * jnp.finfo(ones.dtype).eps
 
-    def advance(m, state, *arguments):
-        c, d, log_f = state
-        for coefficient in pair(m, *arguments):
-            d = 1 / _nonzero(1 + coefficient * d)
-            c = _nonzero(1 + coefficient / c)
-            log_f = log_f - jnp.log(jnp.abs(c * d))
-        return c, d, log_f
+    def start(*arguments):
+        return ones, 0 * ones, -jnp.log(denominator(0 * ones, *arguments))
 
-    def push(m, state, state_dot, unit):
-        dots = tuple(ones * unit[i] for i in range(len(arguments)))
-        move = lambda *primals: advance(m, *primals)  # noqa: E731
-        return jax.jvp(move, (state, *arguments), (state_dot, *dots))[1]
+    def advance(n, c, d, log_f, *arguments):
+        scale = denominator(n, *arguments) * denominator(n - 1, *arguments)
+        ratio = numerator(n, *arguments) / _nonzero(scale)
+        d = 1 / _nonzero(1 + ratio * d)
+        c = _nonzero(1 + ratio / c)
+        return c, d, log_f - jnp.log(jnp.abs(c * d))
+
+    def push(function, state, dots):
+        along = lambda unit: tuple(ones * unit[i] for i in range(len(arguments)))  # noqa: E731
+        derivative = lambda unit, *dots: jax.jvp(  # noqa: E731
+            function, (*state, *arguments), (*dots, *along(unit))
+        )[1]
+        return jax.vmap(derivative)(units, *dots)
 
     def body(loop):
-        m, state, dots, _ = loop
-        new = advance(m, state, *arguments)
+        n, state, dots, _ = loop
+        new = advance(n, *state, *arguments)
+        moved = jnp.abs(new[2] - state[2])
         if not len(units):
-            return m + 1, new, dots, jnp.any(jnp.abs(new[2] - state[2]) > most)
-        new_dots = jax.vmap(push, (None, None, 0, 0))(m, state, dots, units)
-        moved = jnp.abs(new[2] - state[2]) + jnp.abs(new_dots[2] - dots[2]).max(0)
+            return n + 1, new, dots, jnp.any(moved > most)
+        new_dots = push(lambda *primals: advance(n, *primals), state, dots)
+        moved = moved + jnp.abs(new_dots[2] - dots[2]).max(0)
         scale = 1 + sum(jnp.abs(dot).max(0) for dot in new_dots)
-        return m + 1, new, new_dots, jnp.any(moved > most * scale)
+        return n + 1, new, new_dots, jnp.any(moved > most * scale)
 
-    state = ones, 0 * ones, 0 * ones
-    dots = tuple(jnp.zeros((len(units), *x.shape), x.dtype) for x in state)
-    start = jnp.ones((), ones.dtype), state, dots, jnp.ones((), bool)
-    _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MOST_STEPS), body, start)
-    return state[2], dots[2]
+    dots = push(start, (), ()) if len(units) else ()
+    loop = jnp.ones((), ones.dtype), start(*arguments), dots, jnp.ones((), bool)
+    _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MOST_STEPS), body, loop)
+    return state[2], dots[2] if len(units) else units
 
 
-def _beta_pair(m: Array, a: Array, b: Array, x: Array) -> tuple[Array, Array]:
-    k = a + 2 * m
-    odd = -((a + m - 1) / (k - 2)) * ((a + b + m - 1) / (k - 1)) * x
-    return odd, (m / (k - 1)) * ((b - m) / k) * x
+def _beta_numerator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array:
+    k = a + 2 * n - 1
+    return ((a + n - 1) / k * x) * ((a + b + n - 1) / k * x) * n * (b - n)
+
+
+def _beta_denominator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array:
+    k = a + 2 * n - 1
+    first = jnp.where(n > 0, n * (b - n) * x / jnp.where(n > 0, k, 1), 0)
+    return n + first + (a + n) / (k + 2) * (1 + a * y - b * x + n * (1 + y))
 
 
 @jax.custom_jvp
 def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
-    """The logarithm of `I_x(a, b) a B(a, b) / (x^a y^b)`, for `x <= (a + 1) / (a + b + 2)`."""
-    return _fraction(_beta_pair, (a, b, x), jnp.eye(3)[:0])[0]
+    """`log(I_x(a, b) B(a, b) / (x^a y^b))`, for `x` below `(a + 1) / (a + b)` and `y = 1 - x`."""
+    return _log_fraction(_beta_numerator, _beta_denominator, (a, b, x, y), jnp.eye(4)[:0])[0]
 
 
 @_beta_fraction.defjvp
 def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, b, x, y = primals
     a_dot, b_dot, x_dot, _ = tangents
-    log_f, partials = _fraction(_beta_pair, (a, b, x), jnp.eye(3, dtype=x.dtype)[:2])
-    slope = b / y + a * jnp.expm1(-log_f - jnp.log(y)) / _nonzero(x)
+    units = jnp.eye(4, dtype=x.dtype)[:2]
+    log_f, partials = _log_fraction(_beta_numerator, _beta_denominator, primals, units)
+    slope = b / y + (jnp.exp(-log_f) / y - a) / _nonzero(x)
     return log_f, partials[0] * a_dot + partials[1] * b_dot + slope * x_dot
 
 
@@ -115,49 +127,44 @@ def log_betainc(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, 
     """
     a, b, log_x, log_y = jnp.broadcast_arrays(a, b, log_x, log_y)
     x, y = jnp.exp(log_x), jnp.exp(log_y)
-    above = x > (a + 1) / (a + b + 2)
+    above = x > (a + 0.5) / (a + b + 1)
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
     fraction = _beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
-    tail = jnp.minimum(log_beta_kernel(a, b, log_x, log_y) - jnp.log(p) + fraction, 0)
+    tail = jnp.minimum(log_beta_kernel(a, b, log_x, log_y) + fraction, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
 
 
-def _lower_pair(m: Array, a: Array, x: Array) -> tuple[Array, Array]:
-    k = a + 2 * m
-    return -((a + m - 1) / (k - 2)) * (x / (k - 1)), (m / (k - 1)) * (x / k)
+def _is_above(a: Array, x: Array) -> Array:
+    return x > a + 0.5
 
 
-def _upper_pair(m: Array, a: Array, x: Array) -> tuple[Array, Array]:
-    k = x - a + 4 * m
-    odd = ((2 * m - 1) / (k - 1)) * ((a - 2 * m + 1) / (k - 3))
-    return odd, (2 * m / (k + 1)) * ((a - 2 * m) / (k - 1))
+def _gamma_numerator(n: Array, a: Array, x: Array) -> Array:
+    k = a + 2 * n - 1
+    lower = ((a + n - 1) / k * x) * (n / k * x)
+    return jnp.where(_is_above(a, x), n * (a - n), lower)
 
 
-def _gamma_pair(m: Array, a: Array, x: Array) -> tuple[Array, Array]:
-    above = x > a + 1
-    pairs = zip(_upper_pair(m, a, x), _lower_pair(m, a, x), strict=True)
-    odd, even = (jnp.where(above, upper, lower) for upper, lower in pairs)
-    return odd, even
+def _gamma_denominator(n: Array, a: Array, x: Array) -> Array:
+    k = a + 2 * n - 1
+    first = jnp.where(n > 0, n * x / jnp.where(n > 0, k, 1), 0)
+    lower = n + first + (a + n) / (k + 2) * (1 + a - x + 2 * n)
+    return jnp.where(_is_above(a, x), x - a + 1 + 2 * n, lower)
 
 
 @jax.custom_jvp
 def _gamma_fraction(a: Array, x: Array) -> Array:
-    """The logarithm of the tail of `x`, over `x^a exp(-x) / Gamma(a)` and `1 / a` or above.
-
-    The tail is the upper one where `x > a + 1`, and its factor `1 / (x + 1 - a)`.
-    """
-    return _fraction(_gamma_pair, (a, x), jnp.eye(2)[:0])[0]
+    """The logarithm of the tail beside `x`, over `x^a exp(-x) / Gamma(a)`."""
+    return _log_fraction(_gamma_numerator, _gamma_denominator, (a, x), jnp.eye(2)[:0])[0]
 
 
 @_gamma_fraction.defjvp
 def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, x = primals
-    log_f, partials = _fraction(_gamma_pair, primals, jnp.eye(2, dtype=x.dtype)[:1])
-    k = x + 1 - a
-    lower = 1 + a * jnp.expm1(-log_f) / _nonzero(x)
-    upper = 1 - a / x + 1 / _nonzero(k) - k * jnp.exp(-log_f) / x
-    slope = jnp.where(x > a + 1, upper, lower)
+    units = jnp.eye(2, dtype=x.dtype)[:1]
+    log_f, partials = _log_fraction(_gamma_numerator, _gamma_denominator, primals, units)
+    sign = jnp.where(_is_above(a, x), -1, 1)
+    slope = 1 + (sign * jnp.exp(-log_f) - a) / _nonzero(x)
     return log_f, partials[0] * tangents[0] + slope * tangents[1]
 
 
@@ -173,9 +180,10 @@ def log_gamma_kernel(a: Array, x: Array) -> Array:
 def log_gammainc(a: Array, x: Array) -> tuple[Array, Array]:
     """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`."""
     a, x = jnp.broadcast_arrays(a, x)
-    above = x > a + 1
-    factor = jnp.where(above, x + 1 - a, a)
-    tail = log_gamma_kernel(a, x) - jnp.log(factor) + _gamma_fraction(a, x)
+    info = jnp.finfo(x.dtype)
+    x = jnp.clip(x, info.tiny, info.max)
+    above = _is_above(a, x)
+    tail = log_gamma_kernel(a, x) + _gamma_fraction(a, x)
     tail = jnp.minimum(tail, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)

@@ -10,14 +10,9 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import digamma
 
-from distributions import _kl_counts
+from distributions import _kl_counts, _kl_numbers
 from distributions._arrays import align, convert
 from distributions.distribution import Distribution, full
-
-
-def _normal(p: Any, q: Any) -> Array:
-    ratio, shift = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return 0.5 * (jnp.square(ratio) + jnp.square(shift) - 1) - jnp.log(ratio)
 
 
 def _dirichlet(p: Any, q: Any) -> Array:
@@ -52,7 +47,7 @@ def _together(p: Any, q: Any, name: str) -> tuple[Array, Array]:
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
     ("Dirichlet", "Dirichlet"): _dirichlet,
     ("MultivariateNormal", "MultivariateNormal"): _multivariate_normal,
-    ("Normal", "Normal"): _normal,
+    **_kl_numbers.FORMULAS,
     **_kl_counts.FORMULAS,
 }
 

@@ -100,17 +100,25 @@ class Cauchy(Family):
     scale: ArrayLike = parameter(positive)
 
 
+def student_t_tails(z, df):
+    """The logarithms of the probabilities that a standard t variable is nearer to 0, or farther."""
+    z, df = jnp.broadcast_arrays(z, df)
+    ratio = jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny) / jnp.sqrt(df)
+    far = ratio > 1
+    square = jnp.square(jnp.where(far, 1 / ratio, ratio))
+    log_square = 2 * jnp.log(ratio)
+    log_y = jnp.where(far, 0, log_square) - jnp.log1p(square)
+    log_x = jnp.where(far, -log_square, 0) - jnp.log1p(square)
+    outer, inner = log_betainc(0.5 * df, jnp.full_like(df, 0.5), log_x, log_y)
+    return inner, outer
+
+
 def student_t_log_survival(z, df):
     """The logarithm of the probability of a standard t variable above `z`."""
-    z, df = jnp.broadcast_arrays(z, df)
-    near_zero = jnp.abs(z) < 1e-30
-    ratio = jnp.abs(jnp.where(near_zero, 1, z)) / jnp.sqrt(df)
-    log_square = 2 * jnp.log(ratio)
-    log_y = jnp.where(ratio > 1, -jnp.log1p(1 / ratio**2), log_square - jnp.log1p(ratio**2))
-    log_x = jnp.where(ratio > 1, log_y - log_square, -jnp.log1p(ratio**2))
-    outer, inner = log_betainc(0.5 * df, jnp.full_like(df, 0.5), log_x, log_y)
-    tail = jnp.where(z > 0, outer - LOG_TWO, jnp.log1p(jnp.exp(inner)) - LOG_TWO)
-    return jnp.where(near_zero, -LOG_TWO - z * jnp.exp(LOG_TWO + standard_t(df)), tail)
+    near = jnp.abs(z) < 1e-15
+    inner, outer = student_t_tails(jnp.where(near, 1, z), df)
+    tail = jnp.where(z > 0, outer, jnp.log1p(jnp.exp(inner))) - LOG_TWO
+    return jnp.where(near, -LOG_TWO - 2 * z * jnp.exp(standard_t(df)), tail)
 
 
 def standard_t(df):

@@ -17,10 +17,11 @@ from distributions._arrays import select
 
 LOG_TWO = math.log(2)
 LOG_PI = math.log(math.pi)
+EULER_GAMMA = 0.5772156649015329
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 # Nodes and weights for the integral from 0 to 1.
-_GAUSS_LEGENDRE = tuple(
+GAUSS_LEGENDRE = tuple(
     0.5 * (x + y) for x, y in zip(np.polynomial.legendre.leggauss(40), (1, 0), strict=True)
 )
 
@@ -32,6 +33,12 @@ def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """Uniform draws between 0 and 1, neither of which is drawn."""
     info = jnp.finfo(dtype)
     return jax.random.uniform(key, shape, dtype, info.tiny, 1 - info.epsneg)
+
+
+def clip_positive(draw: Array) -> Array:
+    """Draws that underflowed or overflowed, brought back to positive finite numbers."""
+    info = jnp.finfo(draw.dtype)
+    return jnp.clip(draw, info.tiny, info.max)
 
 
 def safe_log(x: Array) -> Array:
@@ -119,7 +126,7 @@ def _tail(a: Array, b: Array) -> Array:
     Gauss-Legendre quadrature up to `b` or to where the integrand has fallen to `exp(-40)`.
     """
     width = jnp.minimum(b - a, 80 / (a + jnp.sqrt(a * a + 80)))[..., None]
-    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in _GAUSS_LEGENDRE)
+    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in GAUSS_LEGENDRE)
     u = width * nodes
     return jnp.sum(width * weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
 
@@ -161,7 +168,7 @@ def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
     reach = 80 / (anchor + jnp.sqrt(anchor * anchor + 80))
     low = jnp.maximum(jnp.minimum(near, 0), -reach)[..., None]
     high = jnp.minimum(far - anchor, reach)[..., None]
-    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in _GAUSS_LEGENDRE)
+    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in GAUSS_LEGENDRE)
     u = low + (high - low) * nodes
     mass = weights * jnp.exp(-u * (anchor[..., None] + 0.5 * u))
     mass = mass / jnp.sum(mass, axis=-1, keepdims=True)
@@ -206,3 +213,60 @@ def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
     tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
     return jnp.where(far, jnp.where(left, -tail, tail), centre)
+
+
+def log1p_ratio(u: Array) -> Array:
+    """`log(1 + u) / u`, precise with its derivatives near 0."""
+    small = jnp.abs(u) < 0.01
+    v, w = jnp.where(small, u, 0), jnp.where(small, 1, u)
+    series = sum((-v) ** k / (k + 1) for k in range(8))
+    return jnp.where(small, series, jnp.log1p(w) / w)
+
+
+def expm1_ratio(u: Array) -> Array:
+    """`(exp(u) - 1) / u`, precise with its derivatives near 0."""
+    small = jnp.abs(u) < 0.01
+    v, w = jnp.where(small, u, 0), jnp.where(small, 1, u)
+    series = sum(v**k / math.factorial(k + 1) for k in range(7))
+    return jnp.where(small, series, jnp.expm1(w) / w)
+
+
+def log1mexp_exp(z: Array) -> Array:
+    """`log(1 - exp(-exp(-z)))`: -z where that is large."""
+    y = jnp.exp(-z)
+    near, far = -z - y / 2 + y * y / 24, jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
+    middle = jnp.log(-jnp.expm1(-jnp.where((z < 0) | (z > 8), 1, y)))
+    return jnp.where(z > 8, near, jnp.where(z < 0, far, middle))
+
+
+_NORMAL_NODES = np.linspace(-14, 14, 561)
+
+
+def normal_expectation(f: Any, loc: Array, scale: Array) -> Array:
+    """`E[f(x)]` for a normal variable and an analytic function, by the trapezoidal rule."""
+    loc, scale = jnp.broadcast_arrays(loc, scale)
+    nodes = jnp.asarray(_NORMAL_NODES, loc.dtype).reshape((1,) * loc.ndim + (-1,))
+    weights = jnp.exp(-0.5 * jnp.square(nodes))
+    values = f(loc[..., None] + scale[..., None] * nodes)
+    return jnp.sum(values * weights, axis=-1) / jnp.sum(weights, axis=-1)
+
+
+def argmax(f: Any, low: Array, high: Array) -> Array:
+    """Where between `low` and `high` a function of one peak is greatest: by finer and finer grids."""
+    low, high = jnp.broadcast_arrays(low, high)
+    places = jnp.linspace(0, 1, 33, dtype=low.dtype).reshape((1,) * low.ndim + (-1,))
+
+    def narrow(_, ends):
+        low, high = ends
+        best = jnp.argmax(f(low[..., None] + (high - low)[..., None] * places), axis=-1)
+        step, place = (high - low) / 32, best.astype(low.dtype)
+        return low + step * jnp.maximum(place - 1, 0), low + step * jnp.minimum(place + 1, 32)
+
+    low, high = lax.fori_loop(0, 10, narrow, (low, high))
+    return 0.5 * (low + high)
+
+
+def log_mills(w: Array) -> Array:
+    """`log(Phi(-w) exp(w^2 / 2))` for `w >= 0`, `Phi` being the normal distribution function."""
+    w = jnp.asarray(w)
+    return jnp.log(_tail(w, jnp.full_like(w, jnp.inf))) - LOG_SQRT_TWO_PI

@@ -67,6 +67,7 @@ class At:
 GAMMAS = (
     *("Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"),
     *("GammaPoisson", "Multinomial, probs", "NegativeBinomial, logits", "NegativeBinomial, mean"),
+    *("HalfStudentT", "Chi", "InverseChi2", "GammaGamma"),
     *("NegativeBinomial, probs", "ZeroInflated, logits"),
 )
 BY_COST = [

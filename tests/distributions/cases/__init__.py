@@ -2,16 +2,22 @@
 
 from distributions import Distribution
 from tests.distributions.cases import (
+    bell,
     bounded,
     categories,
+    chi_square,
     counts,
     directional,
+    extreme_value,
     half_line,
     matrices,
     mixture,
     multivariate,
+    power_law,
     processes,
     real_line,
+    skewed,
+    unit_interval,
     wrapped,
 )
 from tests.distributions.cases.base import Case as Case
@@ -19,8 +25,14 @@ from tests.distributions.cases.base import log_probs as log_probs
 
 MODULES = (
     real_line,
+    skewed,
+    bell,
     half_line,
+    chi_square,
+    power_law,
+    extreme_value,
     bounded,
+    unit_interval,
     categories,
     counts,
     multivariate,

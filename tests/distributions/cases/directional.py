@@ -10,7 +10,7 @@ import scipy.stats as st
 
 import distributions as dist
 from tests.distributions.cases.base import Case
-from tests.distributions.cases.oracles import Batch, Density, Each, Tabulated
+from tests.distributions.cases.vector_oracles import Batch, Density, Each, Tabulated
 
 
 def directions(n: int, count: int = 5) -> np.ndarray:

@@ -64,3 +64,11 @@ CASES = [
         (-1.0, 0.0, *INFINITE),
     ),
 ]
+
+KL = {
+    "Exponential": (dist.Exponential(2.0), dist.Exponential(0.75)),
+    "Gamma": (dist.Gamma(2.5, 2.0), dist.Gamma(1.5, 0.75)),
+    "HalfNormal": (dist.HalfNormal(2.0), dist.HalfNormal(0.75)),
+    "InverseGamma": (dist.InverseGamma(2.5, 2.0), dist.InverseGamma(1.5, 0.75)),
+    "LogNormal": (dist.LogNormal(0.5, 2.0), dist.LogNormal(-1.0, 0.75)),
+}

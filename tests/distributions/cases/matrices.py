@@ -10,7 +10,7 @@ import scipy.stats as st
 import distributions as dist
 from tests.distributions.cases.base import Case
 from tests.distributions.cases.multivariate import MATRIX
-from tests.distributions.cases.oracles import Batch, Density, Each, Gaussian, log_det
+from tests.distributions.cases.vector_oracles import Batch, Density, Each, Gaussian, log_det
 
 LOWER = np.tril_indices(3)
 BELOW = np.tril_indices(3, -1)

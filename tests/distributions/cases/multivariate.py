@@ -10,7 +10,7 @@ import distributions as dist
 from tests.distributions.cases.base import (
     Case,
 )
-from tests.distributions.cases.oracles import Batch, Density, Each, Gaussian, log_det
+from tests.distributions.cases.vector_oracles import Batch, Density, Each, Gaussian, log_det
 
 
 def dirichlet(concentration: Any) -> Each:

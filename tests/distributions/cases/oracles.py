@@ -1,112 +1,124 @@
-"""Oracles of vectors and matrices: scipy's, and some made of normal laws and of quadrature."""
+"""Distributions made of scipy's or of a density, where scipy has none."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.integrate as si
-import scipy.stats as st
+from scipy.integrate import quad
+from scipy.interpolate import PchipInterpolator
+
+EXACT: dict[str, Any] = {"epsabs": 1e-14, "epsrel": 1e-13, "limit": 500}
 
 
-class Each:
-    """One of scipy's frozen distributions, evaluated event by event.
+def _integral(f: Callable[[float], float], low: float, high: float) -> float:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # The tolerances asked for are those of rounding.
+        return quad(
+            lambda x: np.nan_to_num(f(x), nan=0.0, posinf=0.0, neginf=0.0), low, high, **EXACT
+        )[0]
 
-    `marginals` gives, of many draws, numbers with their laws.
+
+class Transformed:
+    """The law of `forward(z)`, increasing, for `z` of one of scipy's frozen distributions.
+
+    `log_det` is the logarithm of the derivative of `inverse`.
     """
 
-    def __init__(
-        self, frozen: Any, mean: Any = None, var: Any = None, event_ndims: int = 1, laws: Any = None
-    ):
-        self.frozen, self._mean, self._var, self.event_ndims = frozen, mean, var, event_ndims
-        self.marginals = (lambda draws: iter(())) if laws is None else laws
-        if hasattr(frozen, "entropy"):
-            self.entropy = frozen.entropy
+    def __init__(self, base: Any, forward: Any, inverse: Any, log_det: Any) -> None:
+        self.base, self.forward, self.inverse, self.log_det = base, forward, inverse, log_det
 
-    def logpdf(self, values: np.ndarray) -> np.ndarray:
-        split = values.ndim - self.event_ndims
-        flat = values.reshape(-1, *values.shape[split:])
-        return np.array([self.frozen.logpdf(v) for v in flat]).reshape(values.shape[:split])
+    def logpdf(self, x: Any) -> Any:
+        return self.base.logpdf(self.inverse(x)) + self.log_det(x)
+
+    def _at_ends(self, name: str, x: Any) -> Any:
+        x = np.asarray(x, float)
+        with np.errstate(all="ignore"):
+            z = np.where(np.isinf(x), x, self.inverse(np.where(np.isinf(x), 0.5, x)))
+            return getattr(self.base, name)(z)
+
+    def cdf(self, x: Any) -> Any:
+        return self._at_ends("cdf", x)
+
+    def sf(self, x: Any) -> Any:
+        return self._at_ends("sf", x)
+
+    def logcdf(self, x: Any) -> Any:
+        return self._at_ends("logcdf", x)
+
+    def logsf(self, x: Any) -> Any:
+        return self._at_ends("logsf", x)
+
+    def ppf(self, q: Any) -> Any:
+        return self.forward(self.base.ppf(q))
+
+    def _expect(self, f: Callable[[Any], Any]) -> Any:
+        low, middle, high = self.base.support()[0], self.base.median(), self.base.support()[1]
+        density = lambda z: f(z) * self.base.pdf(z)  # noqa: E731
+        return sum(_integral(density, *ends) for ends in ((low, middle), (middle, high)))
 
     def mean(self) -> Any:
-        return self._mean
+        return self._expect(self.forward)
 
     def var(self) -> Any:
-        return self._var
+        mean = self.mean()
+        return self._expect(lambda z: (self.forward(z) - mean) ** 2)
+
+    def entropy(self) -> Any:
+        return self.base.entropy() - self._expect(lambda z: self.log_det(self.forward(z)))
 
 
 class Density:
-    """A log density of one event, and perhaps the entropy."""
+    """The law with a log density of numbers between `low` and `high`, all else by quadrature.
 
-    def __init__(self, logpdf: Callable[[np.ndarray], float]):
+    `points` cut the integrals: where most of the mass lies, and where the density has kinks.
+    """
+
+    def __init__(self, logpdf: Any, low: float, high: float, *points: float) -> None:
         self.logpdf = logpdf
+        self.cuts = np.array([low, *points, high])
 
+    def _between(self, f: Callable[[float], float], low: float, high: float) -> float:
+        inner = self.cuts[(self.cuts > low) & (self.cuts < high)]
+        cuts = np.array([low, *inner, high])
+        return sum(_integral(f, a, b) for a, b in zip(cuts, cuts[1:], strict=False))
 
-class Gaussian(Each):
-    """A normal law of arrays with the mean and the covariance of their entries in a row."""
+    def _mass(self, low: float, high: float) -> float:
+        low, high = np.clip([low, high], self.cuts[0], self.cuts[-1])
+        return self._between(self.pdf, low, high) if low < high else 0.0
 
-    def __init__(self, mean: Any, covariance: np.ndarray, shape: tuple[int, ...] | None = None):
-        n = len(covariance)
-        self.shape = (n,) if shape is None else shape
-        self.loc, self.covariance = np.broadcast_to(np.asarray(mean).reshape(-1), (n,)), covariance
-        frozen = st.multivariate_normal(self.loc, covariance, allow_singular=True)
-        variance = np.diagonal(covariance).reshape(self.shape)
-        super().__init__(frozen, self.loc.reshape(self.shape), variance, len(self.shape))
-        self.marginals = self._projections
-        # Onto the plane of its draws, off which rounding puts a value.
-        self.plane = covariance @ np.linalg.pinv(covariance, hermitian=True)
+    def pdf(self, x: Any) -> Any:
+        return np.exp(self.logpdf(x))
 
-    def logpdf(self, values: np.ndarray) -> np.ndarray:
-        split = values.ndim - self.event_ndims
-        flat = values.reshape(*values.shape[:split], len(self.covariance)) - self.loc
-        flat = flat @ self.plane.T + self.loc
-        return np.asarray(self.frozen.logpdf(flat)).reshape(values.shape[:split])
+    def cdf(self, x: Any) -> Any:
+        x = np.asarray(x, float)
+        if x.size > 100:
+            knots = np.unique(np.quantile(x, np.linspace(0, 1, 301)))
+            start = self._mass(self.cuts[0], knots[0])
+            steps = [self._mass(a, b) for a, b in zip(knots, knots[1:], strict=False)]
+            return PchipInterpolator(knots, start + np.append(0, np.cumsum(steps)))(x)
+        return np.vectorize(lambda x: self._mass(self.cuts[0], x))(x)
 
-    def _projections(self, draws: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
-        n = len(self.covariance)
-        flat = draws.reshape(len(draws), n)
-        for way in (*np.eye(n), np.sin(np.arange(1, n + 1))):
-            yield flat @ way, st.norm(self.loc @ way, np.sqrt(way @ self.covariance @ way))
+    def sf(self, x: Any) -> Any:
+        return np.vectorize(lambda x: self._mass(x, self.cuts[-1]))(np.asarray(x, float))
 
+    def logcdf(self, x: Any) -> Any:
+        return np.log(self.cdf(x))
 
-class Batch:
-    """One oracle after another along a batch axis."""
+    def logsf(self, x: Any) -> Any:
+        return np.log(self.sf(x))
 
-    def __init__(self, *oracles: Any):
-        self.oracles = oracles
-        if all(hasattr(oracle, "entropy") for oracle in oracles):
-            self.entropy = lambda: np.stack([oracle.entropy() for oracle in oracles])
+    def _expect(self, f: Callable[[float], float]) -> float:
+        return self._between(lambda x: f(x) * self.pdf(x), self.cuts[0], self.cuts[-1])
 
-    def logpdf(self, values: np.ndarray) -> np.ndarray:
-        return np.stack([o.logpdf(values[:, i]) for i, o in enumerate(self.oracles)], 1)
+    def mean(self) -> float:
+        return self._expect(lambda x: x)
 
-    def mean(self) -> Any:
-        return np.stack([o.mean() for o in self.oracles])
+    def var(self) -> float:
+        mean = self.mean()
+        return self._expect(lambda x: (x - mean) ** 2)
 
-    def var(self) -> Any:
-        return np.stack([o.var() for o in self.oracles])
-
-    def marginals(self, draws: np.ndarray) -> Iterator[tuple[np.ndarray, Any]]:
-        for i, oracle in enumerate(self.oracles):
-            yield from oracle.marginals(draws[:, i])
-
-
-class Tabulated:
-    """A law on an interval, given by its density up to a factor, smooth inside."""
-
-    def __init__(self, density: Callable[[np.ndarray], np.ndarray], low: float, high: float):
-        # Dense near the ends, where densities may have roots.
-        self.x = low + (high - low) * np.sin(np.linspace(0, np.pi / 2, 20_001)) ** 2
-        with np.errstate(divide="ignore"):
-            y = np.where(np.isfinite(density(self.x)), density(self.x), 0)
-        total = si.cumulative_trapezoid(y, self.x, initial=0)
-        self.values = total / total[-1]
-
-    def cdf(self, x: Any) -> np.ndarray:
-        return np.interp(x, self.x, self.values)
-
-
-def log_det(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> float:
-    """The log determinant of the Jacobian of an analytic map, by complex steps."""
-    step = 1e-30
-    columns = [function(x + 1j * step * unit).imag / step for unit in np.eye(len(x))]
-    return np.linalg.slogdet(np.array(columns))[1]
+    def entropy(self) -> float:
+        return self._expect(lambda x: -np.nan_to_num(self.logpdf(x), neginf=0.0))

@@ -8,7 +8,7 @@ import numpy as np
 import distributions as dist
 from tests.distributions.cases.base import BATCH, Case
 from tests.distributions.cases.multivariate import MATRIX, VECTORS
-from tests.distributions.cases.oracles import Batch, Gaussian
+from tests.distributions.cases.vector_oracles import Batch, Gaussian
 
 STEPS = np.tril(np.ones((3, 3)))
 GRAPH = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])  # A cycle.

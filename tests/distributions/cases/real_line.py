@@ -30,5 +30,7 @@ CASES = [
 ]
 
 KL = {
+    "Cauchy": (dist.Cauchy(0.5, 2.0), dist.Cauchy(-1.0, 0.75)),
+    "Laplace": (dist.Laplace(0.5, 2.0), dist.Laplace(-1.0, 0.75)),
     "Normal": (dist.Normal(0.5, 2.0), dist.Normal(-1.0, 0.75)),
 }

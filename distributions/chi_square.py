@@ -1,0 +1,203 @@
+"""Lengths of normal vectors: Chi2, Chi, InverseChi2, Rayleigh, and of t variables: HalfStudentT."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax, random
+from jax.scipy.special import digamma
+from jax.typing import ArrayLike
+
+from distributions._derive import reparameterised
+from distributions.constraints import at_least, positive, real
+from distributions.family import Family, family, parameter
+from distributions.half_line import Gamma, InverseGamma
+from distributions.incomplete import log_gammainc
+from distributions.real_line import (
+    StudentT,
+    student_t_entropy,
+    student_t_tails,
+)
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta
+
+
+@family(
+    support=positive,
+    tfp="Chi2",
+    **reparameterised(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
+)
+class Chi2(Family):
+    r"""Chi-square distribution: of the sum of the squares of `df` standard normal variables.
+
+    `p(x) = x^(df / 2 - 1) exp(-x / 2) / (2^(df / 2) Gamma(df / 2))` for `x > 0`.
+
+    Args:
+        df: Degrees of freedom, positive; the mean.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Chi2(2.0).log_prob(2.0)), 4)
+    -1.6931
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 18.
+    """
+
+    df: ArrayLike = parameter(positive)
+
+
+def _chi_mean(df):
+    return jnp.exp(0.5 * (LOG_PI + LOG_TWO) - log_beta(0.5 * df, jnp.full_like(df, 0.5)))
+
+
+def _chi_variance(df):
+    y = 1 / df
+    series = 0.5 - y * (1 / 8 + y * (1 / 16 - y * 5 / 128))
+    return jnp.where(df > 1000, series, df - jnp.square(_chi_mean(df)))
+
+
+@family(
+    support=positive,
+    tfp="Chi",
+    log_prob=lambda x, df: (
+        (df - 1) * jnp.log(x)
+        - 0.5 * jnp.square(x)
+        - (0.5 * df - 1) * LOG_TWO
+        - lax.lgamma(0.5 * df)
+    ),
+    sample=lambda key, shape, dtype, df: clip_positive(
+        math.sqrt(2) * jnp.exp(0.5 * random.loggamma(key, 0.5 * df, shape, dtype))
+    ),
+    mean=_chi_mean,
+    variance=_chi_variance,
+    mode=lambda df: jnp.sqrt(jnp.maximum(df - 1, 0)),
+    entropy=lambda df: lax.lgamma(0.5 * df) + 0.5 * (df - LOG_TWO - (df - 1) * digamma(0.5 * df)),
+    log_cdf=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[0],
+    log_survival=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[1],
+)
+class Chi(Family):
+    r"""Chi distribution: of the length of a vector of `df` standard normal variables.
+
+    `p(x) = 2^(1 - df / 2) x^(df - 1) exp(-x^2 / 2) / Gamma(df / 2)` for `x > 0`.
+
+    Args:
+        df: Degrees of freedom, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Chi(2.0).log_prob(1.0)), 4)
+    -0.5
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 18.
+    """
+
+    df: ArrayLike = parameter(positive)
+
+
+@family(
+    support=positive,
+    **reparameterised(InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale))),
+)
+class InverseChi2(Family):
+    r"""Scaled inverse chi-square distribution: of `df scale^2 / y` for a chi-square variable `y`.
+
+    `p(x) = (h scale^2)^h x^(-h - 1) exp(-h scale^2 / x) / Gamma(h)` with `h = df / 2`, for `x > 0`.
+
+    Args:
+        df: Degrees of freedom, positive.
+        scale: The scale, positive: a standard deviation where `x` is a variance.
+
+    >>> import distributions as dist
+    >>> round(float(dist.InverseChi2(4.0, 1.0).log_prob(1.0)), 4)
+    -0.6137
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    df: ArrayLike = parameter(positive)
+    scale: ArrayLike = parameter(positive)
+
+
+@family(
+    support=positive,
+    log_prob=lambda x, scale: jnp.log(x / scale) - jnp.log(scale) - 0.5 * jnp.square(x / scale),
+    sample=lambda key, shape, dtype, scale: clip_positive(
+        scale * jnp.sqrt(2 * random.exponential(key, shape, dtype))
+    ),
+    mean=lambda scale: math.sqrt(math.pi / 2) * scale,
+    variance=lambda scale: (2 - math.pi / 2) * jnp.square(scale),
+    mode=lambda scale: scale,
+    entropy=lambda scale: 1 + jnp.log(scale) + 0.5 * (EULER_GAMMA - LOG_TWO),
+    cdf=lambda x, scale: -jnp.expm1(-0.5 * jnp.square(x / scale)),
+    log_survival=lambda x, scale: -0.5 * jnp.square(x / scale),
+    quantile=lambda q, scale: scale * jnp.sqrt(-2 * jnp.log1p(-q)),
+)
+class Rayleigh(Family):
+    r"""Rayleigh distribution: of the length of a vector of two normal variables.
+
+    `p(x) = x exp(-(x / scale)^2 / 2) / scale^2` for `x > 0`.
+
+    Args:
+        scale: The standard deviation of the normal variables, positive; the mode.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Rayleigh(1.0).log_prob(1.0)), 4)
+    -0.5
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 18,
+        section 10.
+    """
+
+    scale: ArrayLike = parameter(positive)
+
+
+def _mean_distance(df):
+    """Of a standard t variable from its centre; infinite up to one degree of freedom."""
+    excess = jnp.where(df > 1, df - 1, 1)
+    log_beta_half = log_beta(0.5 * df, jnp.full_like(df, 0.5))
+    return jnp.where(df > 1, 2 * jnp.sqrt(df) / excess * jnp.exp(-log_beta_half), jnp.inf)
+
+
+def _half_t_variance(df, loc, scale):
+    excess = jnp.where(df > 2, df - 2, 1)
+    finite = df / excess - jnp.square(_mean_distance(jnp.where(df > 2, df, 3)))
+    return jnp.where(df > 2, jnp.square(scale) * finite, jnp.inf)
+
+
+@family(
+    support=lambda df, loc, scale: at_least(loc),
+    tfp="HalfStudentT",
+    log_prob=lambda x, df, loc, scale: StudentT._row.log_prob(x, df, loc, scale) + LOG_TWO,
+    sample=lambda key, shape, dtype, df, loc, scale: (
+        loc + scale * jnp.abs(random.t(key, df, shape, dtype))
+    ),
+    mean=lambda df, loc, scale: loc + scale * _mean_distance(df),
+    variance=_half_t_variance,
+    mode=lambda df, loc, scale: loc,
+    entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale) - LOG_TWO,
+    log_cdf=lambda x, df, loc, scale: student_t_tails((x - loc) / scale, df)[0],
+    log_survival=lambda x, df, loc, scale: student_t_tails((x - loc) / scale, df)[1],
+)
+class HalfStudentT(Family):
+    r"""Upper half of a t distribution.
+
+    `p(x) = 2 (1 + z^2 / df)^(-(df + 1) / 2) / (scale sqrt(df) B(df / 2, 1 / 2))` for `x >= loc`,
+    with `z = (x - loc) / scale`.
+
+    Args:
+        df: Degrees of freedom, positive.
+        loc: The lower end.
+        scale: The scale, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.HalfStudentT(3.0, 0.0, 1.0).log_prob(0.0)), 4)
+    -0.3077
+
+    References:
+        Gelman, "Prior distributions for variance parameters in hierarchical models", Bayesian
+        Analysis 1 (2006).
+    """
+
+    df: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)

@@ -1,0 +1,57 @@
+"""Lengths of normal vectors."""
+
+import numpy as np
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases.base import BATCH, INFINITE, PAIRS, SCALAR, Case
+from tests.distributions.cases.oracles import Transformed
+
+
+def half_t(df, loc, scale):
+    """Of the square root of a variable of the F distribution."""
+    return Transformed(
+        st.f(1, df),
+        lambda z: loc + scale * np.sqrt(z),
+        lambda x: ((x - loc) / scale) ** 2,
+        lambda x: np.log(2 * (x - loc) / scale**2),
+    )
+
+
+SIGNATURES = {
+    "Chi2": "df",
+    "Chi": "df",
+    "InverseChi2": "df, scale",
+    "Rayleigh": "scale",
+    "HalfStudentT": "df, loc, scale",
+}
+OUTSIDE = (-1.0, 0.0, *INFINITE)
+
+CASES = [
+    Case("Chi2", dist.Chi2, {"df": np.array([1.5, 6.0])}, st.chi2, PAIRS, OUTSIDE),
+    Case("Chi", dist.Chi, {"df": np.array([0.75, 40.0])}, st.chi, PAIRS + [0, 3], OUTSIDE),
+    Case(
+        "InverseChi2",
+        dist.InverseChi2,
+        {"df": 6.5, "scale": BATCH},
+        lambda df, scale: st.invgamma(df / 2, scale=df * scale**2 / 2),
+        PAIRS,
+        OUTSIDE,
+    ),
+    Case(
+        "Rayleigh",
+        dist.Rayleigh,
+        {"scale": BATCH},
+        lambda scale: st.rayleigh(0, scale),
+        PAIRS,
+        OUTSIDE,
+    ),
+    Case(
+        "HalfStudentT",
+        dist.HalfStudentT,
+        {"df": 4.5, "loc": 0.5, "scale": 2.0},
+        half_t,
+        SCALAR + 0.5,
+        (0.25, *INFINITE),
+    ),
+]

@@ -1,0 +1,60 @@
+"""Skewed families on the real line."""
+
+import numpy as np
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases.base import BATCH, PAIRS, SCALAR, Case
+from tests.distributions.cases.oracles import Density
+
+SIGNATURES = {
+    "SkewNormal": "loc, scale, skewness",
+    "AsymmetricLaplace": "loc, scale, asymmetry",
+    "ExponentiallyModifiedGaussian": "loc, scale, rate",
+    "TwoPieceNormal": "loc, scale, skewness",
+}
+
+
+def two_piece(loc, scale, skewness):
+    def logpdf(x):
+        z = (np.asarray(x) - loc) / scale
+        pdf = st.norm.logpdf(np.where(z < 0, z * skewness, z / skewness))
+        return pdf + np.log(2 * skewness / (1 + skewness**2) / scale)
+
+    return Density(logpdf, -np.inf, np.inf, loc)
+
+
+CASES = [
+    Case(
+        "SkewNormal",
+        dist.SkewNormal,
+        {"loc": 0.5, "scale": 2.0, "skewness": np.array([-4.0, 1.5])},
+        lambda loc, scale, skewness: st.skewnorm(skewness, loc, scale),
+        PAIRS - 2,
+        (),
+    ),
+    Case(
+        "AsymmetricLaplace",
+        dist.AsymmetricLaplace,
+        {"loc": 0.75, "scale": 2.0, "asymmetry": BATCH},
+        lambda loc, scale, asymmetry: st.laplace_asymmetric(asymmetry, loc, scale),
+        PAIRS - 1,
+        (),
+    ),
+    Case(
+        "ExponentiallyModifiedGaussian",
+        dist.ExponentiallyModifiedGaussian,
+        {"loc": 0.5, "scale": 2.0, "rate": BATCH},
+        lambda loc, scale, rate: st.exponnorm(1 / (rate * scale), loc, scale),
+        PAIRS - 2,
+        (),
+    ),
+    Case(
+        "TwoPieceNormal",
+        dist.TwoPieceNormal,
+        {"loc": 0.75, "scale": 2.0, "skewness": 1.5},
+        two_piece,
+        SCALAR - 1.25,
+        (),
+    ),
+]

@@ -1,0 +1,130 @@
+"""More families on an interval."""
+
+import numpy as np
+import scipy.stats as st
+
+import distributions as dist
+from tests.distributions.cases.base import INFINITE, UNIT, Case
+from tests.distributions.cases.oracles import Density, Transformed
+
+SIGNATURES = {
+    "Kumaraswamy": "concentration1, concentration0",
+    "LogitNormal": "loc, scale",
+    "BetaProportion": "loc, concentration",
+    "Triangular": "low=0.0, high=1.0, peak=0.5",
+    "PERT": "low, peak, high, temperature=4.0",
+    "ContinuousBernoulli": "logits=None, probs=None",
+    "LogUniform": "low, high",
+    "DoublyTruncatedPowerLaw": "alpha, low, high",
+}
+OUTSIDE = (-1.0, 0.0, 1.0, 2.0, *INFINITE)
+PAIRS = np.stack([UNIT, UNIT[::-1]], 1)
+
+
+def logistic(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def kumaraswamy(concentration1, concentration0):
+    return Transformed(
+        st.beta(1, concentration0),
+        lambda z: z ** (1 / concentration1),
+        lambda x: np.clip(x, 0, 1) ** concentration1,
+        lambda x: np.log(concentration1) + (concentration1 - 1) * np.log(x),
+    )
+
+
+def logit_normal(loc, scale):
+    return Transformed(
+        st.norm(loc, scale),
+        logistic,
+        lambda x: np.log(x / (1 - x)),
+        lambda x: -np.log(x * (1 - x)),
+    )
+
+
+def pert(low, peak, high, temperature):
+    a = 1 + temperature * (peak - low) / (high - low)
+    return st.beta(a, temperature + 2 - a, low, high - low)
+
+
+def power_law(alpha, low, high):
+    total = np.log((high ** (alpha + 1) - low ** (alpha + 1)) / (alpha + 1))
+    return Density(lambda x: alpha * np.log(x) - total, low, high)
+
+
+CASES = [
+    Case(
+        "Kumaraswamy",
+        dist.Kumaraswamy,
+        {"concentration1": 0.75, "concentration0": 2.5},
+        kumaraswamy,
+        UNIT,
+        OUTSIDE,
+        excluded={"mode": "the density is infinite there"},
+    ),
+    Case("LogitNormal", dist.LogitNormal, {"loc": 0.5, "scale": 1.75}, logit_normal, UNIT, OUTSIDE),
+    Case(
+        "BetaProportion",
+        dist.BetaProportion,
+        {"loc": np.array([0.25, 0.75]), "concentration": 6.0},
+        lambda loc, concentration: st.beta(loc * concentration, (1 - loc) * concentration),
+        PAIRS,
+        OUTSIDE,
+    ),
+    Case(
+        "Triangular",
+        dist.Triangular,
+        {"low": -1.0, "high": 3.0, "peak": np.array([-1.0, 0.75])},
+        lambda low, high, peak: st.triang((peak - low) / (high - low), low, high - low),
+        4 * PAIRS - 1.125,
+        (-1.0, 3.0, 4.0, *INFINITE),
+    ),
+    Case(
+        "PERT",
+        dist.PERT,
+        {"low": -1.0, "peak": 0.5, "high": np.array([1.0, 3.0]), "temperature": 5.0},
+        pert,
+        PAIRS,
+        (-1.0, 4.0, *INFINITE),
+    ),
+    Case(
+        "ContinuousBernoulli, logits",
+        lambda logits: dist.ContinuousBernoulli(logits=logits),
+        {"logits": np.array([-0.25, -30.0])},
+        lambda logits: st.truncexpon(-logits, scale=-1 / logits),
+        PAIRS,
+        (-1.0, 2.0, *INFINITE),
+    ),
+    Case(
+        "ContinuousBernoulli, probs",
+        lambda probs: dist.ContinuousBernoulli(probs=probs),
+        {"probs": 0.875},
+        lambda probs: Density(
+            lambda x: (
+                np.log(probs / (1 - probs)) * x
+                - np.log((probs / (1 - probs) - 1) / np.log(probs / (1 - probs)))
+            ),
+            0,
+            1,
+        ),
+        UNIT,
+        (-1.0, 2.0, *INFINITE),
+    ),
+    Case(
+        "LogUniform",
+        dist.LogUniform,
+        {"low": 0.5, "high": np.array([2.0, 50.0])},
+        lambda low, high: st.loguniform(low, high),
+        PAIRS + 0.5,
+        (-1.0, 0.25, 60.0, *INFINITE),
+    ),
+    Case(
+        "DoublyTruncatedPowerLaw",
+        dist.DoublyTruncatedPowerLaw,
+        {"alpha": -2.5, "low": 0.5, "high": 4.0},
+        power_law,
+        UNIT + 0.75,
+        (-1.0, 0.25, 60.0, *INFINITE),
+    ),
+]
