@@ -126,11 +126,12 @@ class Family(Distribution):
         """Checks what is known of the parameters, on the host."""
         arrays = {p.name for p in self._parameters}
         for name, value in self._fields().items():
-            object.__setattr__(self, name, (stack if name in arrays else as_static)(value))
+            vars(self)[name] = (stack if name in arrays else as_static)(value)
         check(self)
 
     def _fields(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # pyright: ignore[reportArgumentType]
+        values = vars(self)
+        return {f.name: values[f.name] for f in dataclasses.fields(self)}  # pyright: ignore[reportArgumentType]
 
     def _given(self) -> list[tuple[Parameter, Any]]:
         pairs = ((p, vars(self)[p.name]) for p in self._parameters)
