@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
     from distributions.bounded import Uniform as Uniform
+    from distributions.circulant import CirculantNormal as CirculantNormal
     from distributions.correlation import LKJ as LKJ
     from distributions.correlation import LKJCholesky as LKJCholesky
     from distributions.custom import Custom as Custom
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
+    from distributions.matrix import KroneckerNormal as KroneckerNormal
     from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
+    "circulant": ("CirculantNormal",),
     "correlation": ("LKJ", "LKJCholesky"),
     "custom": ("Custom",),
     "delta": ("Delta",),
@@ -91,7 +94,7 @@ _HOMES = {
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
-    "matrix": ("MatrixNormal",),
+    "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),

@@ -64,7 +64,19 @@ class At:
 
 
 # Those made of gamma draws take long to compile.
-GAMMAS = "Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"
+GAMMAS = (
+    "Beta",
+    "Dirichlet",
+    "InverseGamma",
+    "InverseWishart",
+    "LKJ, two",
+    "MixtureSameFamily, gammas",
+    "MultivariateStudentT",
+    "PowerSpherical",
+    "StudentT",
+    "VonMisesFisher, four",
+    "Wishart",
+)
 BY_COST = [
     pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case
     for case in CASES
