@@ -42,6 +42,7 @@ if typing.TYPE_CHECKING:
     from distributions.chi_square import HalfStudentT as HalfStudentT
     from distributions.chi_square import InverseChi2 as InverseChi2
     from distributions.chi_square import Rayleigh as Rayleigh
+    from distributions.circulant import CirculantNormal as CirculantNormal
     from distributions.correlation import LKJ as LKJ
     from distributions.correlation import LKJCholesky as LKJCholesky
     from distributions.counts import Binomial as Binomial
@@ -77,6 +78,7 @@ if typing.TYPE_CHECKING:
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
     from distributions.masked import Masked as Masked
+    from distributions.matrix import KroneckerNormal as KroneckerNormal
     from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
@@ -119,10 +121,10 @@ if typing.TYPE_CHECKING:
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
-    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
     from distributions.unit_interval import Kumaraswamy as Kumaraswamy
     from distributions.unit_interval import LogitNormal as LogitNormal
+    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import Triangular as Triangular
     from distributions.urns import BetaBinomial as BetaBinomial
     from distributions.urns import DirichletMultinomial as DirichletMultinomial
@@ -136,29 +138,17 @@ if typing.TYPE_CHECKING:
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
-    "bell": (
-        "DoublesidedMaxwell",
-        "GeneralizedNormal",
-        "JohnsonSU",
-        "Moyal",
-        "SinhArcsinh",
-        "SoftLaplace",
-    ),
+    "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "JohnsonSU", "Moyal", "SinhArcsinh", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
     "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
+    "circulant": ("CirculantNormal",),
     "correlation": ("LKJ", "LKJCholesky"),
     "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
-    "extreme_value": (
-        "Frechet",
-        "GeneralizedExtremeValue",
-        "GeneralizedPareto",
-        "Gumbel",
-        "Weibull",
-    ),
+    "extreme_value": ("Frechet", "GeneralizedExtremeValue", "GeneralizedPareto", "Gumbel", "Weibull"),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
@@ -167,7 +157,7 @@ _HOMES = {
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
     "masked": ("Masked",),
-    "matrix": ("MatrixNormal",),
+    "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
@@ -177,12 +167,7 @@ _HOMES = {
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
-    "skewed": (
-        "AsymmetricLaplace",
-        "ExponentiallyModifiedGaussian",
-        "SkewNormal",
-        "TwoPieceNormal",
-    ),
+    "skewed": ("AsymmetricLaplace", "ExponentiallyModifiedGaussian", "SkewNormal", "TwoPieceNormal"),
     "spatial": ("CAR", "ICAR"),
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),

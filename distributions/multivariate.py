@@ -59,7 +59,7 @@ def _low_rank_square(x, cov_factor, cov_diag):
 
 def _square(x, covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
     """`x^T S^-1 x`."""
-    if cov_factor is not None:
+    if cov_factor is not None and cov_diag is not None:
         return _low_rank_square(x, cov_factor, cov_diag)
     if scale_diag is not None:
         return square_sum(x / scale_diag)
@@ -72,7 +72,7 @@ def _half_log_det(
     covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
 ):
     """`log det S / 2`."""
-    if cov_factor is not None:
+    if cov_factor is not None and cov_diag is not None:
         _, tril = _capacitance(cov_factor, cov_diag)
         return log_diagonal(tril) + 0.5 * jnp.sum(jnp.log(cov_diag), -1)
     if scale_diag is not None:
@@ -84,7 +84,7 @@ def _half_log_det(
 
 def _diagonal(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
     """The diagonal of `S`."""
-    if cov_factor is not None:
+    if cov_factor is not None and cov_diag is not None:
         return square_sum(cov_factor) + cov_diag
     if scale_diag is not None:
         return jnp.square(scale_diag)
@@ -105,7 +105,7 @@ def _draw(
     cov_diag=None,
 ):
     """Normal draws with mean 0 and covariance `S`."""
-    if cov_factor is not None:
+    if cov_factor is not None and cov_diag is not None:
         key, few_key = random.split(key)
         z = random.normal(key, shape, dtype)
         few = random.normal(few_key, (*shape[:-1], cov_factor.shape[-1]), dtype)
@@ -132,7 +132,7 @@ def dense_scale_tril(d: Any) -> Array:
     _, covariance, precision, scale_tril, scale_diag, cov_factor, cov_diag = d._arrays(
         d._float_dtype, len(d.batch_shape)
     )
-    if cov_factor is not None:
+    if cov_factor is not None and cov_diag is not None:
         covariance = gram(cov_factor) + diagonal_matrix(cov_diag)
     if scale_diag is not None:
         return diagonal_matrix(scale_diag)

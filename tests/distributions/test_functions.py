@@ -14,6 +14,9 @@ FUNCTIONS = {"cdf": "cdf", "survival": "sf", "log_cdf": "logcdf", "log_survival"
 PROBABILITIES = np.array([0.03125, 0.25, 0.5, 0.875, 0.9990234375])
 
 
+draw = jax.jit(lambda d, key: d.sample(key, (20_000,)))
+
+
 def scalar(cases: list[Case], oracle: str, exclusion: str) -> pytest.MarkDecorator:
     """The cases of families of numbers whose oracle has a method."""
     kept = [
@@ -68,7 +71,7 @@ def test_entropies_are_scipys(case: Case, x64):
     """Or, where it has none, the mean over draws within five standard errors (a rate of 6e-7)."""
     d = case.build(float)
     if not hasattr(case.truth(float), "entropy"):
-        draws = jax.jit(d.sample, static_argnums=1)(jax.random.key(6), (20_000,))
+        draws = draw(d, jax.random.key(6))
         scores = -np.asarray(jax.jit(d.log_prob)(draws))
         error = scores.std(0) / np.sqrt(len(scores))
         assert (np.abs(d.entropy() - scores.mean(0)) <= 5 * error + 1e-9).all()
@@ -85,7 +88,7 @@ def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
     assert mode.shape == d.batch_shape + d.event_shape
     score = jax.jit(d.log_prob)
     at_mode = score(_inside(d, mode))
-    draws = jax.jit(d.sample, static_argnums=1)(jax.random.key(5), (200,))
+    draws = draw(d, jax.random.key(5))[:200]
     assert (np.asarray(score(draws)) <= np.asarray(at_mode) + 1e-6).all()
 
 
@@ -128,7 +131,7 @@ def test_densities_integrate_to_one(case: Case, x64):
 def test_divergences_are_expected_differences(name, x64):
     """Within five standard errors of the mean over draws (a failure rate of 6e-7); of itself, 0."""
     p, q = KL[name]
-    draws = jax.jit(p.sample, static_argnums=1)(jax.random.key(2), (20_000,))
+    draws = draw(p, jax.random.key(2))
     differences = np.asarray(jax.jit(lambda x: p.log_prob(x) - q.log_prob(x))(draws))
     error = differences.std(0) / np.sqrt(len(differences))
     divergence = dist.kl_divergence(p, q)

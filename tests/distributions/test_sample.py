@@ -66,9 +66,7 @@ class At:
 # Those made of gamma draws, or of many, take long to compile.
 GAMMAS = (
     *("Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"),
-    *("GammaPoisson", "Multinomial, probs", "NegativeBinomial, logits", "NegativeBinomial, mean"),
-    *("HalfStudentT", "Chi", "InverseChi2", "GammaGamma"),
-    *("NegativeBinomial, probs", "ZeroInflated, logits"),
+    *("NegativeBinomial", "ZeroInflated, logits"),
 )
 BY_COST = [
     pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case

@@ -168,6 +168,10 @@ MISTAKES = [
     (lambda: dist.StickBreakingWeights(1.0, 0), "StickBreakingWeights: num_breaks must be"),
     (lambda: dist.CAR(0.0, 0.5, 1.0, np.eye(3)), "CAR: adj_matrix must be symmetric, .* zero diag"),
     (lambda: dist.VonMisesFisher(np.ones(3), 1.0), "mean_direction must be a unit vector"),
+    (
+        lambda: dist.CirculantNormal(0.0, np.array([1.0, 0.5, 0.0])),
+        "CirculantNormal: covariance_row must be symmetric around the circle",
+    ),
     (lambda: dist.SphericalUniform(1), "SphericalUniform: dimension must be"),
     (lambda: dist.ZeroSumNormal(1.0, 3), "ZeroSumNormal: shape must be a tuple"),
     (

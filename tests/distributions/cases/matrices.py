@@ -140,6 +140,7 @@ CORRELATIONS = np.einsum("nik,njk->nij", UNIT_ROWS, UNIT_ROWS)
 CORRELATIONS[:, range(3), range(3)] = 1
 NO_FACTORS = (-np.eye(3), np.zeros((3, 3)), np.ones((3, 3)), np.full((3, 3), np.nan))
 INDEFINITE = (-np.eye(3), np.ones((3, 3)), np.tril(np.ones((3, 3))), np.full((3, 3), np.nan))
+SMALL = np.array([[1.5, 0.0], [0.5, 1.0]])
 NOT_SCIPYS = {"moments": False}
 
 SIGNATURES = {
@@ -148,6 +149,7 @@ SIGNATURES = {
     "InverseWishart": "df, scale=None, scale_tril=None",
     "InverseWishartCholesky": "df, scale=None, scale_tril=None",
     "MatrixNormal": "loc, scale_tril_row, scale_tril_column",
+    "KroneckerNormal": "loc, scale_trils",
     "LKJ": "dimension, concentration",
     "LKJCholesky": "dimension, concentration",
 }
@@ -194,11 +196,25 @@ CASES = [
         dist.MatrixNormal,
         {
             "loc": np.array([[0.5, 1.0, -1.0], [0.0, 2.0, 0.25]]),
-            "scale_tril_row": np.array([[1.5, 0.0], [0.5, 1.0]]),
+            "scale_tril_row": SMALL,
             "scale_tril_column": TRIL,
         },
         matrix_normal,
         SQUARES[:, :2],
+        (),
+    ),
+    Case(
+        "KroneckerNormal",
+        lambda loc, rows, columns: dist.KroneckerNormal(loc, (rows, columns)),
+        {
+            "loc": 0.5,
+            "rows": np.array([[1.5, 0.0], [0.5, 1.0]]),
+            "columns": np.stack([TRIL, TRIL[::-1, ::-1].T]),
+        },
+        lambda loc, rows, columns: Batch(
+            *(Gaussian(loc, np.kron(rows @ rows.T, tril @ tril.T)) for tril in columns)
+        ),
+        SQUARES[:, None, :2].repeat(2, 1).reshape(5, 2, 6),
         (),
     ),
     Case(

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+import scipy.linalg as sla
 
 import distributions as dist
 from tests.distributions.cases.base import BATCH, Case
@@ -12,6 +13,7 @@ from tests.distributions.cases.vector_oracles import Batch, Gaussian
 
 STEPS = np.tril(np.ones((3, 3)))
 GRAPH = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])  # A cycle.
+ROW = np.array([[2.0, 0.5, -0.25, 0.5], [1.0, -0.25, 0.5, -0.25]])  # Of a circulant.
 FOUR = np.concatenate([VECTORS, VECTORS[::-1, :1]], 1)
 
 
@@ -44,6 +46,7 @@ SIGNATURES = {
     "GaussianRandomWalk": "scale, num_steps, init=None",
     "AutoRegressive": "loc, coefficient, scale, num_steps",
     "GaussianProcess": "kernel, index_points=None, mean_fn=0.0, observation_noise_variance=0.0",
+    "CirculantNormal": "loc, covariance_row",
     "CAR": "loc, correlation, conditional_precision, adj_matrix",
     "ICAR": "scale, adj_matrix",
     "ZeroSumNormal": "scale, shape",
@@ -84,6 +87,24 @@ CASES = [
             *(Gaussian(mean_fn, kernel + s * np.eye(3)) for s in observation_noise_variance)
         ),
         np.stack([VECTORS, VECTORS], 1),
+        (),
+    ),
+    Case(
+        "CirculantNormal",
+        dist.CirculantNormal,
+        {"loc": np.array([0.0, 1.0, 2.0, 3.0]), "covariance_row": ROW},
+        lambda loc, covariance_row: Batch(
+            *(Gaussian(loc, sla.circulant(row)) for row in covariance_row)
+        ),
+        np.stack([FOUR, FOUR], 1),
+        (),
+    ),
+    Case(
+        "CirculantNormal, odd",
+        dist.CirculantNormal,
+        {"loc": 0.5, "covariance_row": np.array([2.0, 0.5, 0.5])},
+        lambda loc, covariance_row: Gaussian(loc, sla.circulant(covariance_row)),
+        VECTORS,
         (),
     ),
     Case(
