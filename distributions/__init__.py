@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from distributions.chi_square import HalfStudentT as HalfStudentT
     from distributions.chi_square import InverseChi2 as InverseChi2
     from distributions.chi_square import Rayleigh as Rayleigh
+    from distributions.circular import VonMises as VonMises
     from distributions.discrete import Bernoulli as Bernoulli
     from distributions.discrete import Binomial as Binomial
     from distributions.discrete import Categorical as Categorical
@@ -55,6 +56,10 @@ if TYPE_CHECKING:
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.lifetime import ExpGamma as ExpGamma
+    from distributions.lifetime import ExpInverseGamma as ExpInverseGamma
+    from distributions.lifetime import Gompertz as Gompertz
+    from distributions.lifetime import InverseGaussian as InverseGaussian
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import Dirichlet as Dirichlet
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
@@ -76,10 +81,10 @@ if TYPE_CHECKING:
     from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
     from distributions.tilted import DoublyTruncatedPowerLaw as DoublyTruncatedPowerLaw
     from distributions.tilted import LogUniform as LogUniform
+    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
     from distributions.unit_interval import Kumaraswamy as Kumaraswamy
     from distributions.unit_interval import LogitNormal as LogitNormal
-    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import Triangular as Triangular
     from distributions.validate import validate as validate
 
@@ -95,6 +100,7 @@ _HOMES = {
     ),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
+    "circular": ("VonMises",),
     "discrete": ("Bernoulli", "Binomial", "Categorical", "Poisson"),
     "extreme_value": (
         "Frechet",
@@ -106,6 +112,7 @@ _HOMES = {
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "kl": ("kl_divergence",),
+    "lifetime": ("ExpGamma", "ExpInverseGamma", "Gompertz", "InverseGaussian"),
     "mixture": ("MixtureSameFamily",),
     "multivariate": ("Dirichlet", "MultivariateNormal"),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),

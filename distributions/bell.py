@@ -40,10 +40,7 @@ def _log_tan_half(q):
 @family(
     support=real,
     log_prob=lambda x, loc, scale: (
-        LOG_TWO
-        - LOG_PI
-        - jnp.log(scale)
-        - jnp.logaddexp((x - loc) / scale, (loc - x) / scale)
+        LOG_TWO - LOG_PI - jnp.log(scale) - jnp.logaddexp((x - loc) / scale, (loc - x) / scale)
     ),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(0.5 * math.pi * scale),
@@ -97,9 +94,7 @@ def _moyal_log_survival(x, loc, scale):
     mean=lambda loc, scale: loc + scale * (EULER_GAMMA + LOG_TWO),
     variance=lambda loc, scale: 0.5 * jnp.square(math.pi * scale),
     mode=lambda loc, scale: loc,
-    entropy=lambda loc, scale: (
-        0.5 * (1 + EULER_GAMMA + LOG_TWO) + LOG_SQRT_TWO_PI + jnp.log(scale)
-    ),
+    entropy=lambda loc, scale: 0.5 * (1 + EULER_GAMMA + LOG_TWO) + LOG_SQRT_TWO_PI + jnp.log(scale),
     log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.exp(0.5 * (loc - x) / scale)),
     log_survival=_moyal_log_survival,
     quantile=_moyal_quantile,
@@ -129,7 +124,7 @@ class Moyal(Family):
 def _power(x, loc, scale, power):
     """`|z|^power`."""
     size = jnp.abs(x - loc) / scale
-    return jnp.exp(power * safe_log(size))
+    return jnp.where(size > 0, jnp.exp(power * jnp.log(jnp.where(size > 0, size, 1))), 0)
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):
@@ -254,6 +249,7 @@ def _log_cosh(y):
 
 
 def _johnson_mode(skewness, tailweight, loc, scale):
+    skewness, tailweight = jnp.broadcast_arrays(skewness, tailweight)
     centre = -skewness / tailweight
 
     def score(y):
@@ -277,8 +273,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
         log_det=_johnson_log_det,
         to_base=lambda skewness, tailweight, loc, scale: (0 * loc, jnp.ones_like(scale)),
         mean=lambda skewness, tailweight, loc, scale: (
-            loc
-            - scale * jnp.exp(0.5 / jnp.square(tailweight)) * jnp.sinh(skewness / tailweight)
+            loc - scale * jnp.exp(0.5 / jnp.square(tailweight)) * jnp.sinh(skewness / tailweight)
         ),
         variance=_johnson_variance,
         mode=_johnson_mode,

@@ -69,9 +69,7 @@ def _chi_variance(df):
     mean=_chi_mean,
     variance=_chi_variance,
     mode=lambda df: jnp.sqrt(jnp.maximum(df - 1, 0)),
-    entropy=lambda df: (
-        lax.lgamma(0.5 * df) + 0.5 * (df - LOG_TWO - (df - 1) * digamma(0.5 * df))
-    ),
+    entropy=lambda df: lax.lgamma(0.5 * df) + 0.5 * (df - LOG_TWO - (df - 1) * digamma(0.5 * df)),
     log_cdf=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[0],
     log_survival=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[1],
 )

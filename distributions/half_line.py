@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import Array, lax, random
+from jax import lax, random
 from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
@@ -72,8 +72,8 @@ class HalfNormal(Family):
     entropy=lambda loc, scale: LOG_PI + LOG_TWO + jnp.log(scale),
     cdf=lambda x, loc, scale: jnp.arctan((x - loc) / scale) * (2 / math.pi),
     survival=lambda x, loc, scale: 2 * cauchy_survival((x - loc) / scale),
-    quantile=lambda q, loc, scale: loc + scale * jnp.where(
-        q < 1, jnp.tan(math.pi / 2 * q), jnp.inf
+    quantile=lambda q, loc, scale: (
+        loc + scale * jnp.where(q < 1, jnp.tan(math.pi / 2 * q), jnp.inf)
     ),
 )
 class HalfCauchy(Family):
@@ -142,7 +142,9 @@ def gamma_entropy(a):
     log_prob=lambda x, a, rate: (
         (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
     ),
-    sample=lambda key, shape, dtype, a, rate: clip_positive(random.gamma(key, a, shape, dtype) / rate),
+    sample=lambda key, shape, dtype, a, rate: clip_positive(
+        random.gamma(key, a, shape, dtype) / rate
+    ),
     mean=lambda a, rate: a / rate,
     variance=lambda a, rate: a / jnp.square(rate),
     mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
@@ -223,9 +225,7 @@ def _log_normal_log_prob(x, loc, scale):
         jnp.exp(loc + scale * random.normal(key, shape, dtype))
     ),
     mean=lambda loc, scale: jnp.exp(loc + 0.5 * jnp.square(scale)),
-    variance=lambda loc, scale: (
-        jnp.expm1(jnp.square(scale)) * jnp.exp(2 * loc + jnp.square(scale))
-    ),
+    variance=lambda loc, scale: jnp.expm1(jnp.square(scale)) * jnp.exp(2 * loc + jnp.square(scale)),
     mode=lambda loc, scale: jnp.exp(loc - jnp.square(scale)),
     entropy=lambda loc, scale: 0.5 + LOG_SQRT_TWO_PI + jnp.log(scale) + loc,
     cdf=lambda x, loc, scale: ndtr((jnp.log(x) - loc) / scale),

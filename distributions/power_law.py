@@ -190,8 +190,9 @@ def _dagum_mode(p, a, scale):
         - jnp.log(x)
     ),
     mean=lambda p, a, scale: scale * _dagum_moment(p, a, 1),
-    variance=lambda p, a, scale: jnp.square(scale) * _where_finite(
-        a, 2, lambda a: _dagum_moment(p, a, 2) - jnp.square(_dagum_moment(p, a, 1))
+    variance=lambda p, a, scale: (
+        jnp.square(scale)
+        * _where_finite(a, 2, lambda a: _dagum_moment(p, a, 2) - jnp.square(_dagum_moment(p, a, 1)))
     ),
     mode=_dagum_mode,
     entropy=_dagum_entropy,
@@ -225,7 +226,7 @@ class Dagum(Family):
 
 def _odds(x, scale):
     """The logarithms of `z / (1 + z)` and `1 / (1 + z)` for `z = x / scale`."""
-    log_z = (jnp.log(x) - jnp.log(scale))
+    log_z = jnp.log(x) - jnp.log(scale)
     return log_sigmoid(log_z), log_sigmoid(-log_z)
 
 
@@ -252,8 +253,10 @@ def _gamma_gamma_entropy(a, b, scale):
     log_prob=_gamma_gamma_log_prob,
     sample=_gamma_gamma_sample,
     mean=lambda a, b, scale: scale * a * _where_finite(b, 1, lambda b: 1 / (b - 1)),
-    variance=lambda a, b, scale: jnp.square(scale) * a * _where_finite(
-        b, 2, lambda b: (a + b - 1) / jnp.square(b - 1) / (b - 2)
+    variance=lambda a, b, scale: (
+        jnp.square(scale)
+        * a
+        * _where_finite(b, 2, lambda b: (a + b - 1) / jnp.square(b - 1) / (b - 2))
     ),
     mode=lambda a, b, scale: scale * jnp.maximum(a - 1, 0) / (b + 1),
     entropy=_gamma_gamma_entropy,

@@ -24,24 +24,34 @@ def _log_skew(z, a):
     return LOG_TWO - LOG_SQRT_TWO_PI - 0.5 * jnp.square(z) + log_ndtr(a * z)
 
 
+def _log_ndtr_ratio(t, step):
+    """`log Phi(t + step) - log Phi(t)`: the squares of negative arguments are subtracted first."""
+    t, step = jnp.broadcast_arrays(t, step)
+    far, end = t < 0, t + step
+    mills = log_mills(jnp.maximum(-jnp.stack([end, t]), 0))
+    tails = mills[0] - mills[1] - step * (t + 0.5 * step)
+    near = log_ndtr(jnp.where(far, 0, end)) - log_ndtr(jnp.where(far, 0, t))
+    return jnp.where(far & (end < 0), tails, near)
+
+
 def _skew_log_tails(z, a):
     """The logarithms of the probabilities below and above `z`.
 
     The density is log-concave. In the direction in which it falls from `z` it does so faster than
     a normal density there, and quadrature of the ratio to that at `z` is precise however far out.
     """
-    z, a = jnp.broadcast_arrays(z, a)
-    slope = -z + a * jnp.exp(-0.5 * jnp.square(a * z) - LOG_SQRT_TWO_PI - log_ndtr(a * z))
+    z, a = jnp.broadcast_arrays(jnp.clip(z, -1e15, 1e15), a)
+    t = a * z
+    log_hazard = jnp.where(
+        t < 0, -log_mills(jnp.maximum(-t, 0)), -0.5 * jnp.square(t) - log_ndtr(t)
+    )
+    slope = -z + a * jnp.exp(log_hazard - LOG_SQRT_TWO_PI)
     sign = jnp.where(slope > 0, -1, 1).astype(z.dtype)
     steep = jnp.abs(slope)
     width = 80 / (steep + jnp.sqrt(steep * steep + 80))
     nodes, weights = (x.reshape((1,) * z.ndim + (-1,)).astype(z.dtype) for x in GAUSS_LEGENDRE)
-    u = (sign * width)[..., None] * nodes
-    ratio = jnp.exp(
-        -u * (z[..., None] + 0.5 * u)
-        + log_ndtr(a[..., None] * (z[..., None] + u))
-        - log_ndtr(a * z)[..., None]
-    )
+    u, z_, a_ = (sign * width)[..., None] * nodes, z[..., None], a[..., None]
+    ratio = jnp.exp(-u * (z_ + 0.5 * u) + _log_ndtr_ratio(a_ * z_, a_ * u))
     tail = _log_skew(z, a) + jnp.log(width * jnp.sum(weights * ratio, axis=-1))
     rest = log1mexp(jnp.minimum(tail, 0))
     return jnp.where(slope > 0, tail, rest), jnp.where(slope > 0, rest, tail)
@@ -71,11 +81,12 @@ def _skew_normal_entropy(loc, scale, a):
     log_prob=lambda x, loc, scale, a: _log_skew((x - loc) / scale, a) - jnp.log(scale),
     sample=_skew_normal_sample,
     mean=lambda loc, scale, a: loc + scale * _delta(a) * math.sqrt(2 / math.pi),
-    variance=lambda loc, scale, a: (
-        jnp.square(scale) * (1 - 2 / math.pi * jnp.square(_delta(a)))
-    ),
-    mode=lambda loc, scale, a: loc + scale * jnp.sign(a) * argmax(
-        lambda z: _log_skew(z, jnp.abs(a)[..., None]), jnp.zeros_like(a), jnp.ones_like(a)
+    variance=lambda loc, scale, a: jnp.square(scale) * (1 - 2 / math.pi * jnp.square(_delta(a))),
+    mode=lambda loc, scale, a: (
+        loc
+        + scale
+        * jnp.sign(a)
+        * argmax(lambda z: _log_skew(z, jnp.abs(a)[..., None]), jnp.zeros_like(a), jnp.ones_like(a))
     ),
     entropy=_skew_normal_entropy,
     log_cdf=lambda x, loc, scale, a: _skew_log_tails((x - loc) / scale, a)[0],
@@ -205,7 +216,10 @@ def _emg_entropy(loc, scale, rate):
     t = jnp.linspace(0, 1, 1201, dtype=h.dtype).reshape((1,) * h.ndim + (-1,))
     u = low[..., None] + (high - low)[..., None] * t
     log_p = _emg_log_share(jnp.sinh(u), h[..., None]) + jnp.log(h)[..., None]
-    return jnp.log(scale) - jnp.sum(jnp.cosh(u) * jnp.exp(log_p) * log_p, axis=-1) * (high - low) / 1200
+    return (
+        jnp.log(scale)
+        - jnp.sum(jnp.cosh(u) * jnp.exp(log_p) * log_p, axis=-1) * (high - low) / 1200
+    )
 
 
 def _emg_mode(loc, scale, rate):

@@ -270,3 +270,17 @@ def log_mills(w: Array) -> Array:
     """`log(Phi(-w) exp(w^2 / 2))` for `w >= 0`, `Phi` being the normal distribution function."""
     w = jnp.asarray(w)
     return jnp.log(_tail(w, jnp.full_like(w, jnp.inf))) - LOG_SQRT_TWO_PI
+
+
+_LOG_NODES = np.linspace(-45, 5, 501)
+
+
+def exponential_expectation(f: Any, parameter: Array) -> Array:
+    """`E[f(x, parameter)]` for a standard exponential variable, by the trapezoidal rule in `log x`.
+
+    `f` is analytic but for `x < 0`.
+    """
+    parameter = jnp.asarray(parameter)
+    w = jnp.asarray(_LOG_NODES, parameter.dtype).reshape((1,) * parameter.ndim + (-1,))
+    values = f(jnp.exp(w), parameter[..., None]) * jnp.exp(w - jnp.exp(w))
+    return jnp.sum(values, axis=-1) * (_LOG_NODES[1] - _LOG_NODES[0]).item()

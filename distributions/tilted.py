@@ -52,7 +52,11 @@ def _tilted_log_cdf(t, c):
 def _tilted_quantile(q, c):
     """From the end where the density is the greater."""
     p, d = jnp.where(c > 0, 1 - q, q), -jnp.abs(c)
-    t = p * expm1_ratio(d) * log1p_ratio(jnp.maximum(p * jnp.expm1(d), -1 + jnp.finfo(p.dtype).epsneg))
+    t = (
+        p
+        * expm1_ratio(d)
+        * log1p_ratio(jnp.maximum(p * jnp.expm1(d), -1 + jnp.finfo(p.dtype).epsneg))
+    )
     return jnp.where(c > 0, 1 - t, t)
 
 
@@ -113,7 +117,8 @@ def _log_place(x, low, high):
     ),
     mean=lambda low, high: (high - low) / jnp.log(high / low),
     variance=lambda low, high: (
-        (high - low) * (0.5 * (high + low) - (high - low) / jnp.log(high / low))
+        (high - low)
+        * (0.5 * (high + low) - (high - low) / jnp.log(high / low))
         / jnp.log(high / low)
     ),
     mode=lambda low, high: low,

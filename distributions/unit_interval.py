@@ -59,9 +59,7 @@ def _kumaraswamy_quantile(q, a, b):
         jnp.exp(log1mexp(-random.exponential(key, shape, dtype) / b) / a)
     ),
     mean=lambda a, b: _kumaraswamy_moment(a, b, 1),
-    variance=lambda a, b: (
-        _kumaraswamy_moment(a, b, 2) - jnp.square(_kumaraswamy_moment(a, b, 1))
-    ),
+    variance=lambda a, b: _kumaraswamy_moment(a, b, 2) - jnp.square(_kumaraswamy_moment(a, b, 1)),
     mode=_kumaraswamy_mode,
     entropy=lambda a, b: (
         (1 - 1 / b) + (1 - 1 / a) * (digamma(b + 1) + EULER_GAMMA) - jnp.log(a) - jnp.log(b)
@@ -159,7 +157,9 @@ class LogitNormal(Family):
 
 @family(
     support=unit,
-    **reparameterised(Beta, lambda loc, concentration: (loc * concentration, (1 - loc) * concentration)),
+    **reparameterised(
+        Beta, lambda loc, concentration: (loc * concentration, (1 - loc) * concentration)
+    ),
 )
 class BetaProportion(Family):
     r"""Beta distribution by its mean.
@@ -205,7 +205,9 @@ def _triangular_cdf(x, low, high, peak):
 def _triangular_quantile(q, low, high, peak):
     width = high - low
     below = low + jnp.sqrt(q * width * (peak - low))
-    return jnp.where(q * width < peak - low, below, high - jnp.sqrt((1 - q) * width * (high - peak)))
+    return jnp.where(
+        q * width < peak - low, below, high - jnp.sqrt((1 - q) * width * (high - peak))
+    )
 
 
 @family(
@@ -214,9 +216,7 @@ def _triangular_quantile(q, low, high, peak):
     increasing=("low", "high"),
     log_prob=_triangular_log_prob,
     mean=lambda low, high, peak: (low + high + peak) / 3,
-    variance=lambda low, high, peak: (
-        (jnp.square(high - low) - (peak - low) * (high - peak)) / 18
-    ),
+    variance=lambda low, high, peak: (jnp.square(high - low) - (peak - low) * (high - peak)) / 18,
     mode=lambda low, high, peak: peak,
     entropy=lambda low, high, peak: 0.5 + jnp.log(0.5 * (high - low)),
     cdf=_triangular_cdf,

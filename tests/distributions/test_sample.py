@@ -69,7 +69,17 @@ class At:
 
 
 # Those made of gamma draws take long to compile.
-GAMMAS = "Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT", "HalfStudentT", "Chi", "InverseChi2", "GammaGamma"
+GAMMAS = (
+    "Beta",
+    "Dirichlet",
+    "InverseGamma",
+    "MixtureSameFamily, gammas",
+    "StudentT",
+    "HalfStudentT",
+    "Chi",
+    "InverseChi2",
+    "GammaGamma",
+)
 BY_COST = [
     pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case
     for case in CASES

@@ -5,9 +5,11 @@ from tests.distributions.cases import (
     bell,
     bounded,
     chi_square,
+    circular,
     discrete,
     extreme_value,
     half_line,
+    lifetime,
     mixture,
     multivariate,
     power_law,
@@ -20,6 +22,7 @@ from tests.distributions.cases.base import log_probs as log_probs
 
 MODULES = (
     real_line,
+    lifetime,
     skewed,
     bell,
     half_line,
@@ -28,6 +31,7 @@ MODULES = (
     extreme_value,
     bounded,
     unit_interval,
+    circular,
     discrete,
     multivariate,
     mixture,

@@ -38,7 +38,14 @@ CASES = [
         PAIRS,
         OUTSIDE,
     ),
-    Case("Rayleigh", dist.Rayleigh, {"scale": BATCH}, lambda scale: st.rayleigh(0, scale), PAIRS, OUTSIDE),
+    Case(
+        "Rayleigh",
+        dist.Rayleigh,
+        {"scale": BATCH},
+        lambda scale: st.rayleigh(0, scale),
+        PAIRS,
+        OUTSIDE,
+    ),
     Case(
         "HalfStudentT",
         dist.HalfStudentT,

@@ -16,7 +16,9 @@ EXACT: dict[str, Any] = {"epsabs": 1e-14, "epsrel": 1e-13, "limit": 500}
 def _integral(f: Callable[[float], float], low: float, high: float) -> float:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The tolerances asked for are those of rounding.
-        return quad(lambda x: np.nan_to_num(f(x), nan=0.0, posinf=0.0, neginf=0.0), low, high, **EXACT)[0]
+        return quad(
+            lambda x: np.nan_to_num(f(x), nan=0.0, posinf=0.0, neginf=0.0), low, high, **EXACT
+        )[0]
 
 
 class Transformed:

@@ -59,5 +59,7 @@ CASES = [
         PAIRS,
         OUTSIDE,
     ),
-    Case("Levy", dist.Levy, {"loc": -0.5, "scale": BATCH}, st.levy, PAIRS, (-1.0, *INFINITE), False),
+    Case(
+        "Levy", dist.Levy, {"loc": -0.5, "scale": BATCH}, st.levy, PAIRS, (-1.0, *INFINITE), False
+    ),
 ]

@@ -101,8 +101,10 @@ CASES = [
         lambda probs: dist.ContinuousBernoulli(probs=probs),
         {"probs": 0.875},
         lambda probs: Density(
-            lambda x: np.log(probs / (1 - probs)) * x
-            - np.log((probs / (1 - probs) - 1) / np.log(probs / (1 - probs))),
+            lambda x: (
+                np.log(probs / (1 - probs)) * x
+                - np.log((probs / (1 - probs) - 1) / np.log(probs / (1 - probs)))
+            ),
             0,
             1,
         ),
