@@ -26,9 +26,7 @@ from distributions.distribution import Distribution as Distribution
 if TYPE_CHECKING:
     from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
     from distributions.bell import GeneralizedNormal as GeneralizedNormal
-    from distributions.bell import JohnsonSU as JohnsonSU
     from distributions.bell import Moyal as Moyal
-    from distributions.bell import SinhArcsinh as SinhArcsinh
     from distributions.bell import SoftLaplace as SoftLaplace
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
@@ -74,6 +72,8 @@ if TYPE_CHECKING:
     from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.sinh_normal import JohnsonSU as JohnsonSU
+    from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
     from distributions.skewed import SkewNormal as SkewNormal
@@ -90,14 +90,7 @@ if TYPE_CHECKING:
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
-    "bell": (
-        "DoublesidedMaxwell",
-        "GeneralizedNormal",
-        "JohnsonSU",
-        "Moyal",
-        "SinhArcsinh",
-        "SoftLaplace",
-    ),
+    "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "Moyal", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
     "circular": ("VonMises",),
@@ -117,6 +110,7 @@ _HOMES = {
     "multivariate": ("Dirichlet", "MultivariateNormal"),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
+    "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
     "skewed": (
         "AsymmetricLaplace",
         "ExponentiallyModifiedGaussian",

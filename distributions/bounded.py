@@ -68,6 +68,11 @@ def beta_mode(a, b):
     return jnp.where((a < 1) & (b < 1) & (b < a), 1, inner)
 
 
+def beta_variance(a, b):
+    """The variance of a beta distribution."""
+    return a / (a + b) * (b / (a + b)) / (a + b + 1)
+
+
 def beta_entropy(a, b):
     """The entropy of a beta distribution."""
     total = digamma(a + b)
@@ -80,7 +85,7 @@ def beta_entropy(a, b):
     log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
     sample=_beta_sample,
     mean=lambda a, b: a / (a + b),
-    variance=lambda a, b: a / (a + b) * (b / (a + b)) / (a + b + 1),
+    variance=beta_variance,
     mode=beta_mode,
     entropy=beta_entropy,
     log_cdf=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[0],

@@ -27,7 +27,7 @@ def _mass(angle, c):
     turns = jnp.round(angle / _TURN)
     rest = angle - _TURN * turns
     widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
-    width = jnp.minimum(jnp.abs(rest), widest)
+    width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
     nodes, weights = (x.reshape((1,) * c.ndim + (-1,)).astype(c.dtype) for x in GAUSS_LEGENDRE)
     density = jnp.exp(_log_density(width[..., None] * nodes, c[..., None]))
     return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)

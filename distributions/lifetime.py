@@ -7,13 +7,13 @@ from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
 from distributions._derive import implicit
+from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     clip_positive,
-    exponential_expectation,
     log_mills,
     log_ndtr,
 )

@@ -137,7 +137,8 @@ def student_t_variance(df, scale):
     return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
 
 
-def _student_t_log_prob(x, df, loc, scale):
+def student_t_log_prob(x, df, loc, scale):
+    """The log density of a t distribution."""
     log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
     return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
 
@@ -145,7 +146,7 @@ def _student_t_log_prob(x, df, loc, scale):
 @family(
     support=real,
     tfp="StudentT",
-    log_prob=_student_t_log_prob,
+    log_prob=student_t_log_prob,
     sample=lambda key, shape, dtype, df, loc, scale: loc + scale * random.t(key, df, shape, dtype),
     mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
     variance=lambda df, loc, scale: student_t_variance(df, scale),

@@ -8,13 +8,13 @@ from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
+from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
     GAUSS_LEGENDRE,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
-    argmax,
     log_mills,
     log_ndtr,
 )

@@ -9,7 +9,8 @@ from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
 from distributions._derive import reparameterised, transformed
-from distributions.bounded import Beta, beta_entropy
+from distributions._numerical import normal_expectation
+from distributions.bounded import Beta, beta_entropy, beta_variance
 from distributions.constraints import open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
@@ -17,7 +18,6 @@ from distributions.special import (
     EULER_GAMMA,
     LOG_SQRT_TWO_PI,
     log_beta,
-    normal_expectation,
 )
 
 unit = open_interval(0.0, 1.0)
@@ -253,7 +253,7 @@ def _pert_beta(low, peak, high, temperature):
 
 
 def _pert_variance(low, peak, high, temperature):
-    return jnp.square(high - low) * Beta._row.variance(*_pert_beta(low, peak, high, temperature))
+    return jnp.square(high - low) * beta_variance(*_pert_beta(low, peak, high, temperature))
 
 
 @family(
