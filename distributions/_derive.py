@@ -1,4 +1,4 @@
-"""Formulas of a row from those of another: of other parameters, or of a function of the variable."""
+"""Formulas of a row from those of another: at other parameters, or of a function of it."""
 
 from __future__ import annotations
 

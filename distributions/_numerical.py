@@ -19,7 +19,7 @@ def normal_expectation(f: Any, loc: Array, scale: Array) -> Array:
 
 
 def argmax(f: Any, low: Array, high: Array) -> Array:
-    """Where between `low` and `high` a function of one peak is greatest: by finer and finer grids."""
+    """Where between `low` and `high` a function of one peak is greatest: by ever finer grids."""
     low, high = jnp.broadcast_arrays(low, high)
     places = jnp.linspace(0, 1, 33, dtype=low.dtype).reshape((1,) * low.ndim + (-1,))
 

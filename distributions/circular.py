@@ -38,11 +38,11 @@ def _wrap(angle):
 
 
 def _draw(key, shape, dtype, loc, c):
-    """By rejection, all at once until all are accepted, of Cauchy draws of the tangent of half of it.
+    """By rejection, until all are accepted, from a Cauchy law of the tangent of half the angle.
 
-    With `y` the squared sine of half the angle, target over envelope is `(g + (1 - g) y) exp(-2 c y)`
-    for the square `g` of the scale of the Cauchy law; greatest at `1 / (4 c)` where
-    `g = 1 / (1 + 4 c)`.
+    With `y` the squared sine of half the angle, target over envelope is proportional to
+    `(g + (1 - g) y) exp(-2 c y)` for the square `g` of the scale of the Cauchy law: greatest at
+    `1 / (4 c)` where `g = 1 / (1 + 4 c)`.
     """
     loc, c = (jnp.broadcast_to(jnp.asarray(p), shape) for p in (loc, c))
     log_ratio = lambda y: jnp.log1p(4 * c * y) - 2 * c * y  # noqa: E731

@@ -131,7 +131,7 @@ class Exponential(Family):
     rate: ArrayLike = parameter(positive)
 
 
-def gamma_entropy(a):
+def gamma_entropy(a: Array) -> Array:
     """The entropy of a gamma distribution with rate 1."""
     return a + lax.lgamma(a) + (1 - a) * digamma(a)
 

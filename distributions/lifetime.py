@@ -71,7 +71,7 @@ def _inverse_gaussian_entropy(loc, c):
     log_survival=lambda x, loc, c: _inverse_gaussian_log_tails(x, loc, c)[1],
 )
 class InverseGaussian(Family):
-    r"""Inverse Gaussian (Wald) distribution: of the time at which a Brownian motion reaches a level.
+    r"""Inverse Gaussian (Wald) distribution: of the time a Brownian motion takes to reach a level.
 
     `p(x) = sqrt(c / (2 pi x^3)) exp(-c (x - loc)^2 / (2 loc^2 x))` for `x > 0`, with
     `c = concentration`.

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.nn import log_sigmoid
 from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
@@ -23,7 +23,7 @@ from distributions.special import (
 unit = open_interval(0.0, 1.0)
 
 
-def clip_unit(draw):
+def clip_unit(draw: Array) -> Array:
     """Draws that were rounded to 0 or 1, brought back between them."""
     info = jnp.finfo(draw.dtype)
     return jnp.clip(draw, info.tiny, 1 - info.epsneg)
