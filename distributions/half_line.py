@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
