@@ -120,7 +120,7 @@ class Moyal(Family):
 def _power(x, loc, scale, power):
     """`|z|^power`."""
     size = jnp.abs(x - loc) / scale
-    return jnp.where(size > 0, jnp.exp(power * jnp.log(jnp.where(size > 0, size, 1))), 0)
+    return jnp.where(size == 0, 0, jnp.exp(power * jnp.log(jnp.where(size == 0, 1, size))))
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):
