@@ -26,9 +26,7 @@ from distributions.distribution import Distribution as Distribution
 if typing.TYPE_CHECKING:
     from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
     from distributions.bell import GeneralizedNormal as GeneralizedNormal
-    from distributions.bell import JohnsonSU as JohnsonSU
     from distributions.bell import Moyal as Moyal
-    from distributions.bell import SinhArcsinh as SinhArcsinh
     from distributions.bell import SoftLaplace as SoftLaplace
     from distributions.bounded import Beta as Beta
     from distributions.bounded import TruncatedNormal as TruncatedNormal
@@ -43,6 +41,7 @@ if typing.TYPE_CHECKING:
     from distributions.chi_square import InverseChi2 as InverseChi2
     from distributions.chi_square import Rayleigh as Rayleigh
     from distributions.circulant import CirculantNormal as CirculantNormal
+    from distributions.circular import VonMises as VonMises
     from distributions.correlation import LKJ as LKJ
     from distributions.correlation import LKJCholesky as LKJCholesky
     from distributions.counts import Binomial as Binomial
@@ -77,6 +76,10 @@ if typing.TYPE_CHECKING:
     from distributions.inverse_wishart import InverseWishart as InverseWishart
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.lifetime import ExpGamma as ExpGamma
+    from distributions.lifetime import ExpInverseGamma as ExpInverseGamma
+    from distributions.lifetime import Gompertz as Gompertz
+    from distributions.lifetime import InverseGaussian as InverseGaussian
     from distributions.masked import Masked as Masked
     from distributions.matrix import KroneckerNormal as KroneckerNormal
     from distributions.matrix import MatrixNormal as MatrixNormal
@@ -109,6 +112,8 @@ if typing.TYPE_CHECKING:
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.sinh_normal import JohnsonSU as JohnsonSU
+    from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
     from distributions.skewed import SkewNormal as SkewNormal
@@ -121,10 +126,10 @@ if typing.TYPE_CHECKING:
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
     from distributions.unit_interval import Kumaraswamy as Kumaraswamy
     from distributions.unit_interval import LogitNormal as LogitNormal
-    from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import Triangular as Triangular
     from distributions.urns import BetaBinomial as BetaBinomial
     from distributions.urns import DirichletMultinomial as DirichletMultinomial
@@ -138,17 +143,24 @@ if typing.TYPE_CHECKING:
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
-    "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "JohnsonSU", "Moyal", "SinhArcsinh", "SoftLaplace"),
+    "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "Moyal", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
     "chi_square": ("Chi", "Chi2", "HalfStudentT", "InverseChi2", "Rayleigh"),
     "circulant": ("CirculantNormal",),
+    "circular": ("VonMises",),
     "correlation": ("LKJ", "LKJCholesky"),
     "counts": ("Binomial", "Geometric", "Poisson"),
     "custom": ("Custom",),
     "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
-    "extreme_value": ("Frechet", "GeneralizedExtremeValue", "GeneralizedPareto", "Gumbel", "Weibull"),
+    "extreme_value": (
+        "Frechet",
+        "GeneralizedExtremeValue",
+        "GeneralizedPareto",
+        "Gumbel",
+        "Weibull",
+    ),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),
@@ -156,6 +168,7 @@ _HOMES = {
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
+    "lifetime": ("ExpGamma", "ExpInverseGamma", "Gompertz", "InverseGaussian"),
     "masked": ("Masked",),
     "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
@@ -167,7 +180,13 @@ _HOMES = {
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
-    "skewed": ("AsymmetricLaplace", "ExponentiallyModifiedGaussian", "SkewNormal", "TwoPieceNormal"),
+    "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
+    "skewed": (
+        "AsymmetricLaplace",
+        "ExponentiallyModifiedGaussian",
+        "SkewNormal",
+        "TwoPieceNormal",
+    ),
     "spatial": ("CAR", "ICAR"),
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),

@@ -1,4 +1,4 @@
-"""Formulas of a row from those of another: of other parameters, or of a function of the variable."""
+"""Formulas of a row from those of another: at other parameters, or of a function of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def transformed(
         return lambda x, *p: formula(inverse(x, *p), *to_base(*p))
 
     given = _formulas(base)
-    rows = {name: of_value(given[name]) for name in _OF_VALUES[1:-1] if name in given}
+    rows: dict[str, Any] = {
+        name: of_value(given[name]) for name in _OF_VALUES[1:-1] if name in given
+    }
     rows["log_prob"] = lambda x, *p: (
         given["log_prob"](inverse(x, *p), *to_base(*p)) + log_det(x, *p)
     )

@@ -59,8 +59,8 @@ def _real_quantile(d: Distribution, q: Array) -> Array:
     """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
     largest = jnp.finfo(q.dtype).max
     low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in _bounds(d))
-    ends = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
-    found = _number(_bisect(d, q, *ends, lambda rank: _number(rank, q.dtype)), q.dtype)
+    first, last = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
+    found = _number(_bisect(d, q, first, last, lambda rank: _number(rank, q.dtype)), q.dtype)
     found = jnp.where(q == 0, low, jnp.where(q == 1, high, found))
     return jnp.where((q >= 0) & (q <= 1), found, jnp.nan)
 

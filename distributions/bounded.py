@@ -60,7 +60,7 @@ def _beta_sample(key, shape, dtype, a, b):
     return jnp.clip(random.beta(key, a, b, shape, dtype), info.tiny, 1 - info.epsneg)
 
 
-def beta_mode(a, b):
+def beta_mode(a: Array, b: Array) -> Array:
     """The mode of a beta distribution: an end, unless both parameters exceed 1."""
     left, right = jnp.maximum(a - 1, 0), jnp.maximum(b - 1, 0)
     total = left + right
@@ -68,7 +68,12 @@ def beta_mode(a, b):
     return jnp.where((a < 1) & (b < 1) & (b < a), 1, inner)
 
 
-def beta_entropy(a, b):
+def beta_variance(a: Array, b: Array) -> Array:
+    """The variance of a beta distribution."""
+    return a / (a + b) * (b / (a + b)) / (a + b + 1)
+
+
+def beta_entropy(a: Array, b: Array) -> Array:
     """The entropy of a beta distribution."""
     total = digamma(a + b)
     return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
@@ -80,7 +85,7 @@ def beta_entropy(a, b):
     log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
     sample=_beta_sample,
     mean=lambda a, b: a / (a + b),
-    variance=lambda a, b: a / (a + b) * (b / (a + b)) / (a + b + 1),
+    variance=beta_variance,
     mode=beta_mode,
     entropy=beta_entropy,
     log_cdf=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[0],

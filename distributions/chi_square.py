@@ -12,11 +12,7 @@ from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
-from distributions.real_line import (
-    StudentT,
-    student_t_entropy,
-    student_t_tails,
-)
+from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
 from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta
 
 
@@ -167,7 +163,7 @@ def _half_t_variance(df, loc, scale):
 @family(
     support=lambda df, loc, scale: at_least(loc),
     tfp="HalfStudentT",
-    log_prob=lambda x, df, loc, scale: StudentT._row.log_prob(x, df, loc, scale) + LOG_TWO,
+    log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
     sample=lambda key, shape, dtype, df, loc, scale: (
         loc + scale * jnp.abs(random.t(key, df, shape, dtype))
     ),

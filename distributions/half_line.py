@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
 
@@ -131,7 +131,7 @@ class Exponential(Family):
     rate: ArrayLike = parameter(positive)
 
 
-def gamma_entropy(a):
+def gamma_entropy(a: Array) -> Array:
     """The entropy of a gamma distribution with rate 1."""
     return a + lax.lgamma(a) + (1 - a) * digamma(a)
 

@@ -67,7 +67,7 @@ def _log_fraction(
         scale = 1 + sum(jnp.abs(dot).max(0) for dot in new_dots)
         return n + 1, new, new_dots, jnp.any(moved > most * scale)
 
-    dots = push(start, (), ()) if len(units) else ()
+    dots: Any = push(start, (), ()) if len(units) else ()
     loop = jnp.ones((), ones.dtype), start(*arguments), dots, jnp.ones((), bool)
     _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MOST_STEPS), body, loop)
     return state[2], dots[2] if len(units) else units

@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import random
+from jax import Array, random
 from jax.nn import log_sigmoid
 from jax.scipy.special import digamma, ndtr, ndtri
 from jax.typing import ArrayLike
@@ -53,7 +53,7 @@ class Normal(Family):
     scale: ArrayLike = parameter(positive)
 
 
-def cauchy_survival(z):
+def cauchy_survival(z: Array) -> Array:
     """The probability of a standard Cauchy variable above `z`."""
     return jnp.arctan2(jnp.ones_like(z), z) / math.pi
 
@@ -100,7 +100,7 @@ class Cauchy(Family):
     scale: ArrayLike = parameter(positive)
 
 
-def student_t_tails(z, df):
+def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
     """The logarithms of the probabilities that a standard t variable is nearer to 0, or farther."""
     z, df = jnp.broadcast_arrays(z, df)
     ratio = jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny) / jnp.sqrt(df)
@@ -113,7 +113,7 @@ def student_t_tails(z, df):
     return inner, outer
 
 
-def student_t_log_survival(z, df):
+def student_t_log_survival(z: Array, df: Array) -> Array:
     """The logarithm of the probability of a standard t variable above `z`."""
     near = jnp.abs(z) < 1e-15
     inner, outer = student_t_tails(jnp.where(near, 1, z), df)
@@ -121,23 +121,24 @@ def student_t_log_survival(z, df):
     return jnp.where(near, -LOG_TWO - 2 * z * jnp.exp(standard_t(df)), tail)
 
 
-def standard_t(df):
+def standard_t(df: Array) -> Array:
     """The logarithm of the density of the standard t distribution at its centre."""
     return -0.5 * jnp.log(df) - log_beta(0.5 * df, jnp.full_like(df, 0.5))
 
 
-def student_t_entropy(df):
+def student_t_entropy(df: Array) -> Array:
     """The entropy of the standard t distribution."""
     return 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df)) - standard_t(df)
 
 
-def student_t_variance(df, scale):
+def student_t_variance(df: Array, scale: Array) -> Array:
     """The variance of a t distribution: infinite up to 2 degrees of freedom, and undefined to 1."""
     finite = jnp.square(scale) * (df / jnp.where(df > 2, df - 2, 1))
     return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
 
 
-def _student_t_log_prob(x, df, loc, scale):
+def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
+    """The log density of a t distribution."""
     log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
     return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
 
@@ -145,7 +146,7 @@ def _student_t_log_prob(x, df, loc, scale):
 @family(
     support=real,
     tfp="StudentT",
-    log_prob=_student_t_log_prob,
+    log_prob=student_t_log_prob,
     sample=lambda key, shape, dtype, df, loc, scale: loc + scale * random.t(key, df, shape, dtype),
     mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
     variance=lambda df, loc, scale: student_t_variance(df, scale),

@@ -8,13 +8,13 @@ from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
+from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
     GAUSS_LEGENDRE,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
-    argmax,
     log_mills,
     log_ndtr,
 )
@@ -24,24 +24,34 @@ def _log_skew(z, a):
     return LOG_TWO - LOG_SQRT_TWO_PI - 0.5 * jnp.square(z) + log_ndtr(a * z)
 
 
+def _log_ndtr_ratio(t, step):
+    """`log Phi(t + step) - log Phi(t)`: the squares of negative arguments are subtracted first."""
+    t, step = jnp.broadcast_arrays(t, step)
+    far, end = t < 0, t + step
+    mills = log_mills(jnp.maximum(-jnp.stack([end, t]), 0))
+    tails = mills[0] - mills[1] - step * (t + 0.5 * step)
+    near = log_ndtr(jnp.where(far, 0, end)) - log_ndtr(jnp.where(far, 0, t))
+    return jnp.where(far & (end < 0), tails, near)
+
+
 def _skew_log_tails(z, a):
     """The logarithms of the probabilities below and above `z`.
 
     The density is log-concave. In the direction in which it falls from `z` it does so faster than
     a normal density there, and quadrature of the ratio to that at `z` is precise however far out.
     """
-    z, a = jnp.broadcast_arrays(z, a)
-    slope = -z + a * jnp.exp(-0.5 * jnp.square(a * z) - LOG_SQRT_TWO_PI - log_ndtr(a * z))
+    z, a = jnp.broadcast_arrays(jnp.clip(z, -1e15, 1e15), a)
+    t = a * z
+    log_hazard = jnp.where(
+        t < 0, -log_mills(jnp.maximum(-t, 0)), -0.5 * jnp.square(t) - log_ndtr(t)
+    )
+    slope = -z + a * jnp.exp(log_hazard - LOG_SQRT_TWO_PI)
     sign = jnp.where(slope > 0, -1, 1).astype(z.dtype)
     steep = jnp.abs(slope)
     width = 80 / (steep + jnp.sqrt(steep * steep + 80))
     nodes, weights = (x.reshape((1,) * z.ndim + (-1,)).astype(z.dtype) for x in GAUSS_LEGENDRE)
-    u = (sign * width)[..., None] * nodes
-    ratio = jnp.exp(
-        -u * (z[..., None] + 0.5 * u)
-        + log_ndtr(a[..., None] * (z[..., None] + u))
-        - log_ndtr(a * z)[..., None]
-    )
+    u, z_, a_ = (sign * width)[..., None] * nodes, z[..., None], a[..., None]
+    ratio = jnp.exp(-u * (z_ + 0.5 * u) + _log_ndtr_ratio(a_ * z_, a_ * u))
     tail = _log_skew(z, a) + jnp.log(width * jnp.sum(weights * ratio, axis=-1))
     rest = log1mexp(jnp.minimum(tail, 0))
     return jnp.where(slope > 0, tail, rest), jnp.where(slope > 0, rest, tail)

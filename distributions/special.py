@@ -239,33 +239,6 @@ def log1mexp_exp(z: Array) -> Array:
     return jnp.where(z > 8, near, jnp.where(z < 0, far, middle))
 
 
-_NORMAL_NODES = np.linspace(-14, 14, 561)
-
-
-def normal_expectation(f: Any, loc: Array, scale: Array) -> Array:
-    """`E[f(x)]` for a normal variable and an analytic function, by the trapezoidal rule."""
-    loc, scale = jnp.broadcast_arrays(loc, scale)
-    nodes = jnp.asarray(_NORMAL_NODES, loc.dtype).reshape((1,) * loc.ndim + (-1,))
-    weights = jnp.exp(-0.5 * jnp.square(nodes))
-    values = f(loc[..., None] + scale[..., None] * nodes)
-    return jnp.sum(values * weights, axis=-1) / jnp.sum(weights, axis=-1)
-
-
-def argmax(f: Any, low: Array, high: Array) -> Array:
-    """Where between `low` and `high` a function of one peak is greatest: by finer and finer grids."""
-    low, high = jnp.broadcast_arrays(low, high)
-    places = jnp.linspace(0, 1, 33, dtype=low.dtype).reshape((1,) * low.ndim + (-1,))
-
-    def narrow(_, ends):
-        low, high = ends
-        best = jnp.argmax(f(low[..., None] + (high - low)[..., None] * places), axis=-1)
-        step, place = (high - low) / 32, best.astype(low.dtype)
-        return low + step * jnp.maximum(place - 1, 0), low + step * jnp.minimum(place + 1, 32)
-
-    low, high = lax.fori_loop(0, 10, narrow, (low, high))
-    return 0.5 * (low + high)
-
-
 def log_mills(w: Array) -> Array:
     """`log(Phi(-w) exp(w^2 / 2))` for `w >= 0`, `Phi` being the normal distribution function."""
     w = jnp.asarray(w)

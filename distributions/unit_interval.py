@@ -2,14 +2,15 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.nn import log_sigmoid
 from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
 from distributions._derive import reparameterised, transformed
-from distributions.bounded import Beta, beta_entropy
+from distributions._numerical import normal_expectation
+from distributions.bounded import Beta, beta_entropy, beta_variance
 from distributions.constraints import open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
@@ -17,13 +18,12 @@ from distributions.special import (
     EULER_GAMMA,
     LOG_SQRT_TWO_PI,
     log_beta,
-    normal_expectation,
 )
 
 unit = open_interval(0.0, 1.0)
 
 
-def clip_unit(draw):
+def clip_unit(draw: Array) -> Array:
     """Draws that were rounded to 0 or 1, brought back between them."""
     info = jnp.finfo(draw.dtype)
     return jnp.clip(draw, info.tiny, 1 - info.epsneg)
@@ -253,7 +253,7 @@ def _pert_beta(low, peak, high, temperature):
 
 
 def _pert_variance(low, peak, high, temperature):
-    return jnp.square(high - low) * Beta._row.variance(*_pert_beta(low, peak, high, temperature))
+    return jnp.square(high - low) * beta_variance(*_pert_beta(low, peak, high, temperature))
 
 
 @family(

@@ -13,10 +13,10 @@ import pytest
 import distributions as dist
 from distributions import constraints
 from distributions.family import Family, family, parameter
-from tests.distributions.cases import CASES, SIGNATURES, Case
+from tests.distributions.cases import CASES, SIGNATURES, Case, over
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_case = over(CASES)
 
 
 @every_case
@@ -292,12 +292,16 @@ def test_tfp_is_imported_when_it_is_needed_and_no_sooner():
     code = """
 import sys, jax
 import distributions as dist
-from tests.distributions.test_distribution import Bare
+from distributions.family import Family, family, parameter
+@family(support=dist.constraints.real, tfp="Logistic")
+class Bare(Family):
+    loc: float = parameter(dist.constraints.real)
+    scale: float = parameter(dist.constraints.positive)
 d = dist.Normal(0.0, 1.0)
 d.log_prob(d.sample(jax.random.key(0)))
 others = ("tensorflow_probability", "ppl", "inference", "scipy.stats")
 print(*(name for name in others if name in sys.modules))
-d.mean()
+Bare(0.0, 1.0).mean()
 print("tensorflow_probability" in sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from tests.distributions.cases import CASES, KL, Case
+from tests.distributions.cases import CASES, KL, Case, over
 from tests.distributions.cases.base import without
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -19,12 +19,7 @@ draw = jax.jit(lambda d, key: d.sample(key, (20_000,)))
 
 def scalar(cases: list[Case], oracle: str, exclusion: str) -> pytest.MarkDecorator:
     """The cases of families of numbers whose oracle has a method."""
-    kept = [
-        case
-        for case in without(cases, exclusion)
-        if hasattr(case.truth(float), oracle) and not case.build().event_shape
-    ]
-    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)
+    return over([case for case in without(cases, exclusion) if case.tells(oracle)])
 
 
 @jax.jit
@@ -66,7 +61,7 @@ def test_quantiles_are_scipys(case: Case, x64):
     assert (~d.support.check(invalid)).all()
 
 
-@pytest.mark.parametrize("case", without(CASES, "entropy"), ids=lambda case: case.name)
+@over(without(CASES, "entropy"))
 def test_entropies_are_scipys(case: Case, x64):
     """Or, where it has none, the mean over draws within five standard errors (a rate of 6e-7)."""
     d = case.build(float)
@@ -80,7 +75,7 @@ def test_entropies_are_scipys(case: Case, x64):
     np.testing.assert_allclose(d.entropy(), truth, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("case", without(CASES, "mode"), ids=lambda case: case.name)
+@over(without(CASES, "mode"))
 def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
     """Among many draws, and beside the mode."""
     d = case.build(float)
@@ -107,7 +102,7 @@ NODES = np.linspace(-60, 60, 60_001)
 STEP = NODES[1] - NODES[0]
 
 
-@pytest.mark.parametrize("case", without(CASES, "integral"), ids=lambda case: case.name)
+@over(without(CASES, "integral"))
 def test_densities_integrate_to_one(case: Case, x64):
     d = case.build(float)
     if d.event_shape:

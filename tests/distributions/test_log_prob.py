@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from tests.distributions.cases import CASES, Case, log_probs
+from tests.distributions.cases import CASES, Case, log_probs, over
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-bounded_case = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.outside], ids=lambda case: case.name
-)
+every_case = over(CASES)
+bounded_case = over([case for case in CASES if case.outside])
 
 
 @jax.jit

@@ -7,10 +7,10 @@ import pytest
 import scipy.stats as st
 
 import distributions as dist
-from tests.distributions.cases import CASES, Case
+from tests.distributions.cases import CASES, Case, over
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
-every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+every_case = over(CASES)
 
 NUM = 20_000
 FAILURE_RATE = 1e-6  # Of each test for a goodness of fit; there are about fifty of them.
@@ -68,13 +68,9 @@ GAMMAS = (
     *("Beta", "Dirichlet", "InverseGamma", "MixtureSameFamily, gammas", "StudentT"),
     *("NegativeBinomial", "ZeroInflated, logits"),
 )
-BY_COST = [
-    pytest.param(case, marks=pytest.mark.slow) if case.name.startswith(GAMMAS) else case
-    for case in CASES
-]
 
 
-@pytest.mark.parametrize("case", BY_COST, ids=lambda case: case.name)
+@over(CASES, slow=GAMMAS)
 def test_draws_have_their_law(case: Case):
     d = case.build()
     draws = np.asarray(draw(d, jax.random.key(20)))
@@ -135,7 +131,7 @@ def test_mapped_keys_draw_as_each_of_them():
         np.testing.assert_allclose(jax.vmap(one)(keys), [one(key) for key in keys], rtol=1e-6)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.moments], ids=lambda case: case.name)
+@over([case for case in CASES if case.moments])
 def test_moments(case: Case, x64):
     d, oracle = case.build(float), case.truth(float)
     shape = d.batch_shape + d.event_shape

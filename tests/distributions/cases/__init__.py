@@ -1,4 +1,8 @@
-"""The table of families, a file for each kind of support."""
+"""The table of families, a file for each kind of them."""
+
+from typing import Any
+
+import pytest
 
 from distributions import Distribution
 from tests.distributions.cases import (
@@ -6,10 +10,12 @@ from tests.distributions.cases import (
     bounded,
     categories,
     chi_square,
+    circular,
     counts,
     directional,
     extreme_value,
     half_line,
+    lifetime,
     matrices,
     mixture,
     multivariate,
@@ -27,10 +33,12 @@ MODULES = (
     real_line,
     skewed,
     bell,
+    circular,
     half_line,
     chi_square,
     power_law,
     extreme_value,
+    lifetime,
     bounded,
     unit_interval,
     categories,
@@ -54,3 +62,24 @@ SIGNATURES: dict[str, str] = {
 KL: dict[str, tuple[Distribution, Distribution]] = {
     name: pair for module in MODULES for name, pair in getattr(module, "KL", {}).items()
 }
+
+# What models use most; the tests of all other families are slow ones.
+CORE = {
+    *("Normal", "Cauchy", "StudentT", "Laplace", "Logistic", "HalfNormal", "HalfCauchy"),
+    *("Exponential", "Gamma", "InverseGamma", "LogNormal", "Weibull", "Beta", "Uniform"),
+    *("TruncatedNormal", "Bernoulli", "Binomial", "Poisson", "NegativeBinomial", "Categorical"),
+    *("OrderedLogistic", "Dirichlet", "MultivariateNormal", "LKJCholesky", "MixtureSameFamily"),
+    *("Truncated", "ZeroInflated", "iid", "TransformedDistribution"),
+}
+
+
+def over(cases: list[Case], slow: tuple[str, ...] = ()) -> Any:
+    """Parametrizes a test over cases; beside the usual ones, those that begin so are slow."""
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.name, marks=(pytest.mark.slow,) * is_slow)
+            for case in cases
+            for is_slow in [case.name.split(",")[0] not in CORE or case.name.startswith(slow)]
+        ],
+    )

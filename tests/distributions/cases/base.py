@@ -1,6 +1,7 @@
 """The table of families: parameters, scipy's oracle, values inside and outside of the support."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +39,15 @@ class Case:
 
     def build(self, dtype: Any = np.float32) -> dist.Distribution:
         return self.make(**self.given(dtype))
+
+    def tells(self, method: str) -> bool:
+        """Whether it is of a number, and the oracle has a method."""
+        return self.is_number and hasattr(self.truth(float), method)
+
+    @functools.cached_property
+    def is_number(self) -> bool:
+        """Whether one draw is a number."""
+        return not self.build().event_shape
 
     def given(self, dtype: Any) -> dict[str, Any]:
         """The parameters in a dtype; integers stay what they are."""

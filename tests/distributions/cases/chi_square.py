@@ -29,7 +29,9 @@ OUTSIDE = (-1.0, 0.0, *INFINITE)
 
 CASES = [
     Case("Chi2", dist.Chi2, {"df": np.array([1.5, 6.0])}, st.chi2, PAIRS, OUTSIDE),
-    Case("Chi", dist.Chi, {"df": np.array([0.75, 40.0])}, st.chi, PAIRS + [0, 3], OUTSIDE),
+    Case(
+        "Chi", dist.Chi, {"df": np.array([0.75, 40.0])}, st.chi, PAIRS + np.array([0, 3]), OUTSIDE
+    ),
     Case(
         "InverseChi2",
         dist.InverseChi2,

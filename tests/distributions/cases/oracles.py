@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -83,7 +84,7 @@ class Density:
     def _between(self, f: Callable[[float], float], low: float, high: float) -> float:
         inner = self.cuts[(self.cuts > low) & (self.cuts < high)]
         cuts = np.array([low, *inner, high])
-        return sum(_integral(f, a, b) for a, b in zip(cuts, cuts[1:], strict=False))
+        return sum(_integral(f, a, b) for a, b in itertools.pairwise(cuts))
 
     def _mass(self, low: float, high: float) -> float:
         low, high = np.clip([low, high], self.cuts[0], self.cuts[-1])
@@ -97,7 +98,7 @@ class Density:
         if x.size > 100:
             knots = np.unique(np.quantile(x, np.linspace(0, 1, 301)))
             start = self._mass(self.cuts[0], knots[0])
-            steps = [self._mass(a, b) for a, b in zip(knots, knots[1:], strict=False)]
+            steps = [self._mass(a, b) for a, b in itertools.pairwise(knots)]
             return PchipInterpolator(knots, start + np.append(0, np.cumsum(steps)))(x)
         return np.vectorize(lambda x: self._mass(self.cuts[0], x))(x)
 

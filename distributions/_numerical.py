@@ -1,0 +1,47 @@
+"""Expectations by the trapezoidal rule, and maxima by grids: where there are no closed forms."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+_NORMAL_NODES = np.linspace(-14, 14, 561)
+
+
+def normal_expectation(f: Any, loc: Array, scale: Array) -> Array:
+    """`E[f(x)]` for a normal variable and an analytic function, by the trapezoidal rule."""
+    loc, scale = jnp.broadcast_arrays(loc, scale)
+    nodes = jnp.asarray(_NORMAL_NODES, loc.dtype).reshape((1,) * loc.ndim + (-1,))
+    weights = jnp.exp(-0.5 * jnp.square(nodes))
+    values = f(loc[..., None] + scale[..., None] * nodes)
+    return jnp.sum(values * weights, axis=-1) / jnp.sum(weights, axis=-1)
+
+
+def argmax(f: Any, low: Array, high: Array) -> Array:
+    """Where between `low` and `high` a function of one peak is greatest: by ever finer grids."""
+    low, high = jnp.broadcast_arrays(low, high)
+    places = jnp.linspace(0, 1, 33, dtype=low.dtype).reshape((1,) * low.ndim + (-1,))
+
+    def narrow(_, ends):
+        low, high = ends
+        best = jnp.argmax(f(low[..., None] + (high - low)[..., None] * places), axis=-1)
+        step, place = (high - low) / 32, best.astype(low.dtype)
+        return low + step * jnp.maximum(place - 1, 0), low + step * jnp.minimum(place + 1, 32)
+
+    low, high = lax.fori_loop(0, 10, narrow, (low, high))
+    return 0.5 * (low + high)
+
+
+_LOG_NODES = np.linspace(-45, 5, 501)
+
+
+def exponential_expectation(f: Any, parameter: Array) -> Array:
+    """`E[f(x, parameter)]` for a standard exponential variable, by the trapezoidal rule in `log x`.
+
+    `f` is analytic but for `x < 0`.
+    """
+    parameter = jnp.asarray(parameter)
+    w = jnp.asarray(_LOG_NODES, parameter.dtype).reshape((1,) * parameter.ndim + (-1,))
+    values = f(jnp.exp(w), parameter[..., None]) * jnp.exp(w - jnp.exp(w))
+    return jnp.sum(values, axis=-1) * (_LOG_NODES[1] - _LOG_NODES[0]).item()

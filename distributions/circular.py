@@ -1,0 +1,105 @@
+"""Families of angles: VonMises."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax, random
+from jax.scipy.special import i0e, i1e
+from jax.typing import ArrayLike
+
+from distributions._derive import implicit
+from distributions.constraints import interval, positive, real
+from distributions.family import Family, family, parameter
+from distributions.special import GAUSS_LEGENDRE, open_uniform
+
+_TURN = 2 * math.pi
+
+
+def _log_density(angle, c):
+    """Of the angle from the mode; `cos x - 1` without cancellation."""
+    fall = -2 * c * jnp.square(jnp.sin(0.5 * angle))
+    return fall - jnp.log(i0e(c)) - math.log(_TURN)
+
+
+def _mass(angle, c):
+    """The integral of the density, continued periodically, from 0 to the angle."""
+    angle, c = jnp.broadcast_arrays(angle, c)
+    turns = jnp.round(angle / _TURN)
+    rest = angle - _TURN * turns
+    widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
+    width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
+    nodes, weights = (x.reshape((1,) * c.ndim + (-1,)).astype(c.dtype) for x in GAUSS_LEGENDRE)
+    density = jnp.exp(_log_density(width[..., None] * nodes, c[..., None]))
+    return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)
+
+
+def _wrap(angle):
+    return jnp.clip(angle - _TURN * jnp.round(angle / _TURN), -math.pi, math.pi)
+
+
+def _draw(key, shape, dtype, loc, c):
+    """By rejection, until all are accepted, from a Cauchy law of the tangent of half the angle.
+
+    With `y` the squared sine of half the angle, target over envelope is proportional to
+    `(g + (1 - g) y) exp(-2 c y)` for the square `g` of the scale of the Cauchy law: greatest at
+    `1 / (4 c)` where `g = 1 / (1 + 4 c)`.
+    """
+    loc, c = (jnp.broadcast_to(jnp.asarray(p), shape) for p in (loc, c))
+    log_ratio = lambda y: jnp.log1p(4 * c * y) - 2 * c * y  # noqa: E731
+    log_most = log_ratio(jnp.minimum(0.25 / c, 1))
+
+    def propose(state):
+        key, half, accepted = state
+        key, first, second = random.split(key, 3)
+        t = random.cauchy(first, shape, dtype) / jnp.sqrt(1 + 4 * c)
+        new = jnp.arctan(t)
+        log_u = jnp.log(open_uniform(second, shape, dtype))
+        is_new = log_u < log_ratio(jnp.square(jnp.sin(new))) - log_most
+        return key, jnp.where(accepted, half, new), accepted | is_new
+
+    start = key, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
+    _, half, _ = lax.while_loop(lambda state: ~state[2].all(), propose, start)
+    return _wrap(loc + 2 * half)
+
+
+def _log_prob(x, loc, c):
+    return _log_density(x - loc, c)
+
+
+def _resultant(c):
+    return i1e(c) / i0e(c)
+
+
+@family(
+    support=interval(-math.pi, math.pi),
+    tfp="VonMises",
+    log_prob=_log_prob,
+    sample=implicit(_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
+    mean=lambda loc, c: _wrap(loc),
+    variance=lambda loc, c: 1 - _resultant(c),
+    mode=lambda loc, c: _wrap(loc),
+    entropy=lambda loc, c: math.log(_TURN) + jnp.log(i0e(c)) + c * (1 - _resultant(c)),
+    cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
+    survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
+)
+class VonMises(Family):
+    r"""Von Mises distribution of angles from `-pi` to `pi`.
+
+    `p(x) = exp(c cos(x - loc)) / (2 pi I0(c))` with `c = concentration`. The mean and the variance
+    are those of the circle: the direction `loc`, and `1 - I1(c) / I0(c)`.
+
+    Args:
+        loc: The mode, an angle; any multiple of `2 pi` may be added.
+        concentration: How narrow it is, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.VonMises(0.0, 1.0).log_prob(0.0)), 4)
+    -1.0738
+
+    References:
+        Best and Fisher, "Efficient simulation of the von Mises distribution", Applied Statistics 28
+        (1979), 152-157.
+    """
+
+    loc: ArrayLike = parameter(real)
+    concentration: ArrayLike = parameter(positive)
