@@ -19,7 +19,7 @@ def quantile(d: Distribution, q: Array) -> Array:
     """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
     shape = np.broadcast_shapes(q.shape, d.batch_shape)
     dtype = float_dtype(q, *jax.tree.leaves(d))
-    wide = jnp.promote_types(dtype, jnp.float32)
+    wide = dtype if jnp.finfo(dtype).bits > 32 else np.dtype(np.float32)
     q = jnp.broadcast_to(q, shape).astype(wide)
     if d.support.is_discrete:
         return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)

@@ -1,6 +1,5 @@
 """Poisson counts with a random mean: NegativeBinomial, GammaPoisson, and one of those at random."""
 
-import jax
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -9,21 +8,25 @@ from distributions._arrays import select
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import chances
 from distributions.family import Family, family, parameter
-from distributions.special import betainc, safe_log, safe_log1m, times_log
+from distributions.special import betainc, safe_log1m
 from distributions.special_counts import log_negative_binomial, log_rising, poisson_draw
 
 
 def _log_prob(y, r, logits, probs, mean, concentration):
     if mean is not None:
-        k, r, log_odds = y.astype(mean.dtype), concentration, jnp.log(mean) - jnp.log(concentration)
-        edge = -r * jax.nn.softplus(log_odds)
-    elif probs is None:
-        k, log_odds = y.astype(logits.dtype), logits
-        edge = -r * jax.nn.softplus(logits)
-    else:
-        log_q = safe_log1m(probs)
-        k, log_odds, edge = y.astype(probs.dtype), safe_log(probs) - log_q, times_log(r, log_q)
-    return log_negative_binomial(k, r, log_odds, edge)
+        log_odds = jnp.log(mean) - jnp.log(concentration)
+        return log_rising(y.astype(mean.dtype), concentration, log_odds)
+    if probs is None:
+        return log_rising(y.astype(logits.dtype), jnp.asarray(r), logits)
+    return _log_prob_by_probs(y.astype(probs.dtype), jnp.asarray(r), probs)
+
+
+def _log_prob_by_probs(k, r, probs):
+    """With 0 and 1, at which all counts but 0, or all, are impossible."""
+    inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
+    p = select(inner, probs, 0.5)
+    log_odds, edge = jnp.log(p) - jnp.log1p(-p), r * safe_log1m(select(probs < 1, probs, 0))
+    return select(possible, log_negative_binomial(k, r, log_odds, edge), -jnp.inf)
 
 
 def _size(r, logits, probs, mean, concentration):

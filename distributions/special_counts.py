@@ -48,8 +48,9 @@ def _divergence(k: Array, m: Array, excess: Array) -> Array:
     an exponential with: the logarithm is then one of 1/2 at least.
     """
     n = k + m
-    w = jnp.minimum(k, m) / n
-    x = select(k > m, -excess, excess)
+    swap = k > m  # Where they are equal, derivatives are those of one side, too.
+    w = select(swap, m, k) / n
+    x = select(swap, -excess, excess)
     most = math.log(float(jnp.finfo(x.dtype).max)) - 3
     fits = x < most
     y = select(fits, x, most)

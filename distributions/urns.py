@@ -74,8 +74,8 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
         key, key_u, key_v = random.split(key, 3)
         u = 1 - random.uniform(key_u, shape, mean.dtype)
         x = jnp.floor(mean + 0.5 + width * (random.uniform(key_v, shape, mean.dtype) - 0.5) / u)
-        inside = (x >= support.low) & (x <= support.high)
-        k = select(inside, x, mode).astype(mode.dtype)
+        inside = support.check(x)
+        k = select(inside, x, mode.astype(x.dtype)).astype(mode.dtype)
         accept = inside & (2 * jnp.log(u) <= _hypergeometric_log_prob(k, *parameters) - peak)
         return key, jnp.where(done, found, k), done | accept
 

@@ -107,12 +107,16 @@ class ConcretePair:
 
     def __init__(self, temperature: np.ndarray, probs: np.ndarray):
         self.first = Concrete(temperature, probs[..., 0])
+        self.parameters = np.broadcast_arrays(temperature, probs[..., 0])
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         return self.first.logpdf(x[..., 0])
 
     def marginals(self, draws: np.ndarray) -> Any:
-        yield draws[..., 0], self.first
+        for temperature, prob, column in zip(
+            *map(np.ravel, self.parameters), draws[..., 0].reshape(len(draws), -1).T, strict=True
+        ):
+            yield column, Concrete(temperature, prob)
 
 
 def cumulative(law: Any) -> Any:
@@ -299,8 +303,8 @@ CASES = [
 
 WEIGHTS, OTHERS = np.array([0.25, 0.5, 0.25]), np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0]])
 KL = {
-    "Bernoulli": (dist.Bernoulli(probs=0.25), dist.Bernoulli(logits=np.array([0.5, -3.0]))),
-    "Categorical": (dist.Categorical(probs=WEIGHTS), dist.Categorical(logits=OTHERS)),
+    "Bernoulli": (dist.Bernoulli(logits=np.array([0.5, -3.0])), dist.Bernoulli(probs=0.25)),
+    "Categorical": (dist.Categorical(logits=OTHERS), dist.Categorical(probs=WEIGHTS)),
     "OneHotCategorical": (
         dist.OneHotCategorical(logits=OTHERS),
         dist.OneHotCategorical(probs=WEIGHTS),
