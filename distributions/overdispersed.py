@@ -9,15 +9,15 @@ from distributions.constraints import nonnegative_integer, positive, real, unit_
 from distributions.counts import chances
 from distributions.family import Family, family, parameter
 from distributions.special import betainc, safe_log1m
-from distributions.special_counts import log_negative_binomial, log_rising, poisson_draw
+from distributions.special_counts import log_negative_binomial, poisson_draw
 
 
 def _log_prob(y, r, logits, probs, mean, concentration):
     if mean is not None:
         log_odds = jnp.log(mean) - jnp.log(concentration)
-        return log_rising(y.astype(mean.dtype), concentration, log_odds)
+        return log_negative_binomial(y.astype(mean.dtype), concentration, log_odds)
     if probs is None:
-        return log_rising(y.astype(logits.dtype), jnp.asarray(r), logits)
+        return log_negative_binomial(y.astype(logits.dtype), jnp.asarray(r), logits)
     return _log_prob_by_probs(y.astype(probs.dtype), jnp.asarray(r), probs)
 
 
@@ -25,8 +25,9 @@ def _log_prob_by_probs(k, r, probs):
     """With 0 and 1, at which all counts but 0, or all, are impossible."""
     inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
     p = select(inner, probs, 0.5)
-    log_odds, edge = jnp.log(p) - jnp.log1p(-p), r * safe_log1m(select(probs < 1, probs, 0))
-    return select(possible, log_negative_binomial(k, r, log_odds, edge), -jnp.inf)
+    mass = log_negative_binomial(k, r, jnp.log(p) - jnp.log1p(-p))
+    none = r * safe_log1m(select(probs < 1, probs, 0))
+    return select(possible, select(k > 0, mass, none), -jnp.inf)
 
 
 def _size(r, logits, probs, mean, concentration):
@@ -146,8 +147,10 @@ def _beta_negative_binomial_log_prob(y, n, a, b):
     """Products of negative binomial masses, whose common odds cancel."""
     k = y.astype(a.dtype)
     log_odds = jnp.log(n + k) - jnp.log(a + b)
-    log_rest = log_rising(k, a, log_odds) + log_rising(jnp.asarray(n), b, log_odds)
-    return log_rest - log_rising(n + k, a + b, log_odds) - jnp.log1p(k / n)
+    log_rest = log_negative_binomial(k, a, log_odds) + log_negative_binomial(
+        jnp.asarray(n), b, log_odds
+    )
+    return log_rest - log_negative_binomial(n + k, a + b, log_odds) - jnp.log1p(k / n)
 
 
 def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):

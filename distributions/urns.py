@@ -20,9 +20,9 @@ from distributions.counts import binomial_log_prob, difference
 from distributions.family import Family, family, parameter
 from distributions.special_counts import (
     column,
+    log_negative_binomial,
     log_poisson,
     log_poisson_of_log,
-    log_rising,
     multinomial_draw,
 )
 
@@ -121,8 +121,8 @@ def _beta_binomial_log_prob(y, n, a, b):
     """Products of negative binomial masses, whose common odds cancel."""
     k, m = y.astype(a.dtype), difference(n, y, a.dtype)
     log_odds = jnp.log(jnp.maximum(k + m, 1)) - jnp.log(a + b)
-    log_total = log_rising(k + m, a + b, log_odds)
-    return log_rising(k, a, log_odds) + log_rising(m, b, log_odds) - log_total
+    log_total = log_negative_binomial(k + m, a + b, log_odds)
+    return log_negative_binomial(k, a, log_odds) + log_negative_binomial(m, b, log_odds) - log_total
 
 
 def _beta_binomial_sample(key, shape, dtype, n, a, b):
@@ -234,8 +234,8 @@ def _dirichlet_multinomial_log_prob(y, n, a):
     """Negative binomial masses of the counts over that of their sum."""
     k, n, total = y.astype(a.dtype), n.astype(a.dtype), jnp.sum(a, axis=-1)
     log_odds = jnp.log(jnp.maximum(n, 1)) - jnp.log(total)
-    parts = jnp.sum(log_rising(k, a, column(log_odds)), axis=-1)
-    return parts - log_rising(n, total, log_odds)
+    parts = jnp.sum(log_negative_binomial(k, a, column(log_odds)), axis=-1)
+    return parts - log_negative_binomial(n, total, log_odds)
 
 
 def _dirichlet_multinomial_sample(key, shape, dtype, n, a):

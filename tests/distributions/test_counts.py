@@ -1,4 +1,4 @@
-"""Counts at extremes: against mpmath where terms of a textbook formula cancel, and at the limits."""
+"""Counts at extremes: against mpmath where terms of textbook formulas cancel, and at the limits."""
 
 import jax
 import jax.numpy as jnp
@@ -157,6 +157,12 @@ EXTREMES = {
         1,
         lambda k, *p: logistic_level(*p),
         (-1.0, 1.0, 400.0),
+    ),
+    "OrderedLogistic, of twenty levels": (
+        dist.OrderedLogistic(np.arange(19.0), 3.0),
+        12,
+        lambda k, *p: logistic_level(*p),
+        (11.0, 12.0, 3.0),
     ),
     "OrderedLogistic, narrow": (
         dist.OrderedLogistic(np.array([1.0, 1.0 + 2.0**-40]), 3.0),
