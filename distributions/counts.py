@@ -33,7 +33,7 @@ def chances(logits: Any, probs: Any) -> tuple[Any, Any]:
     return (lax.logistic(logits), lax.logistic(-logits)) if probs is None else (probs, 1 - probs)
 
 
-def difference(n: Array, k: Array, dtype: object) -> Array:
+def difference(n: Array, k: Array, dtype: Any) -> Array:
     """`n - k` in a floating dtype; exact for integers."""
     exact = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (n, k))
     return (n - k.astype(n.dtype)).astype(dtype) if exact else n.astype(dtype) - k.astype(dtype)

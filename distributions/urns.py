@@ -42,9 +42,8 @@ def _hypergeometric_log_prob(y, n, a, b):
 
 
 def _hypergeometric_support(n, a, b):
-    values = [known(x) for x in (n, a, b)]
-    xp = jnp if any(x is None for x in values) else np
-    n, a, b = map(jnp.asarray, (n, a, b)) if xp is jnp else values
+    xp = jnp if any(known(x) is None for x in (n, a, b)) else np
+    n, a, b = (xp.asarray(x) for x in (n, a, b))
     return integer_interval(xp.maximum(n - b, 0), xp.minimum(n, a))
 
 
