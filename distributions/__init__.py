@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from distributions.counts import Binomial as Binomial
     from distributions.counts import Geometric as Geometric
     from distributions.counts import Poisson as Poisson
+    from distributions.finite import FiniteDiscrete as FiniteDiscrete
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -76,6 +77,7 @@ _HOMES = {
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
     "counts": ("Binomial", "Geometric", "Poisson"),
+    "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "inflated": ("Hurdle", "ZeroInflated"),

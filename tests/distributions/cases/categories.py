@@ -62,6 +62,34 @@ class OneHot(Weighted):
         yield draws.argmax(-1), Weighted(self.weights)
 
 
+class Outcomes:
+    """Numbers, each with its probability."""
+
+    def __init__(self, outcomes: np.ndarray, probs: np.ndarray):
+        self.outcomes, self.probs = outcomes, probs
+
+    def logpmf(self, values: np.ndarray) -> np.ndarray:
+        return np.log((self.probs * (values[..., None] == self.outcomes)).sum(-1))
+
+    def cdf(self, values: np.ndarray) -> np.ndarray:
+        return (self.probs * (self.outcomes <= values[..., None])).sum(-1)
+
+    def ppf(self, q: np.ndarray) -> np.ndarray:
+        return self.outcomes[(self.probs.cumsum() < q[..., None]).sum(-1)]
+
+    def entropy(self) -> Any:
+        return sp.entr(self.probs).sum()
+
+    def mean(self) -> Any:
+        return (self.probs * self.outcomes).sum()
+
+    def var(self) -> Any:
+        return (self.probs * (self.outcomes - self.mean()) ** 2).sum()
+
+    def marginals(self, draws: np.ndarray) -> Any:
+        yield np.searchsorted(self.outcomes, draws), Weighted(self.probs)
+
+
 class Orders:
     """Orders of things that are drawn one by one: all of them, listed."""
 
@@ -142,6 +170,7 @@ SIGNATURES = {
     "ProbitBernoulli": "probits=None, probs=None",
     "Categorical": "logits=None, probs=None",
     "OneHotCategorical": "logits=None, probs=None",
+    "FiniteDiscrete": "outcomes, logits=None, probs=None",
     "OrderedLogistic": "cutpoints, loc",
     "OrderedProbit": "cutpoints, loc",
     "StoppingRatioLogistic": "cutpoints, loc",
@@ -225,6 +254,15 @@ CASES = [
         lambda probs: OneHot(probs),
         np.eye(4, dtype=int)[[0, 1, 2, 1, 0]],
         (1,),
+    ),
+    Case(
+        "FiniteDiscrete",
+        dist.FiniteDiscrete,
+        {"outcomes": np.array([-1.5, 0.25, 2.0]), "probs": np.array([0.25, 0.125, 0.625])},
+        Outcomes,
+        np.array([-1.5, 0.25, 2.0, 0.25, -1.5]),
+        (0, 1, -1, *INFINITE),
+        excluded={"integral": "not integers"},
     ),
     Case(
         "OrderedLogistic",
