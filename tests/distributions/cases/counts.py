@@ -209,7 +209,7 @@ CASES = [
     Case(
         "Geometric, probs",
         dist.Geometric,
-        {"probs": np.array([0.25, 0.0625])},
+        {"probs": np.array([0.3125, 0.0625])},
         lambda probs: st.geom(probs, loc=-1),
         TWO,
         OFF,
@@ -330,7 +330,7 @@ CASES = [
     Case(
         "DiscreteWeibull",
         dist.DiscreteWeibull,
-        {"q": np.array([0.5, 0.75]), "beta": np.array([1.5, 0.75])},
+        {"q": np.array([0.5625, 0.8125]), "beta": np.array([1.5, 0.75])},
         DiscreteWeibull,
         np.stack([COUNTS, 3 * COUNTS], 1),
         OFF,
