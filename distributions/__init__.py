@@ -57,6 +57,7 @@ if typing.TYPE_CHECKING:
     from distributions.extreme_value import GeneralizedPareto as GeneralizedPareto
     from distributions.extreme_value import Gumbel as Gumbel
     from distributions.extreme_value import Weibull as Weibull
+    from distributions.finite import FiniteDiscrete as FiniteDiscrete
     from distributions.flat import Flat as Flat
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
@@ -161,6 +162,7 @@ _HOMES = {
         "Gumbel",
         "Weibull",
     ),
+    "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "independent": ("Independent", "iid"),

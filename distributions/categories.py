@@ -57,6 +57,8 @@ def _entropy(*log_probs):
     variance=_bernoulli_variance,
     mode=lambda logits, probs: logits > 0 if probs is None else probs > 0.5,
     entropy=lambda *parameters: _entropy(*_bernoulli_log_probs(*parameters)),
+    cdf=lambda x, logits, probs: lax.logistic(-logits) if probs is None else 1 - probs,
+    survival=lambda x, *parameters: _bernoulli_probability(*parameters),
     log_cdf=lambda x, *parameters: _bernoulli_log_probs(*parameters)[0],
     log_survival=lambda x, *parameters: _bernoulli_log_probs(*parameters)[1],
 )

@@ -33,7 +33,7 @@ def chances(logits: Any, probs: Any) -> tuple[Any, Any]:
     return (lax.logistic(logits), lax.logistic(-logits)) if probs is None else (probs, 1 - probs)
 
 
-def difference(n: Array, k: Array, dtype: object) -> Array:
+def difference(n: Array, k: Array, dtype: Any) -> Array:
     """`n - k` in a floating dtype; exact for integers."""
     exact = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (n, k))
     return (n - k.astype(n.dtype)).astype(dtype) if exact else n.astype(dtype) - k.astype(dtype)
@@ -44,10 +44,12 @@ def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
     dtype = (logits if probs is None else probs).dtype
     k, m = y.astype(dtype), difference(n, y, dtype)
     if probs is None:
-        edge = -(k + m) * jax.nn.softplus(select(k > 0, -logits, logits))
-        return log_binomial(k, m, logits, edge)
-    log_p, log_q = safe_log(probs), safe_log1m(probs)
-    return log_binomial(k, m, log_p - log_q, times_log(k, log_p) + times_log(m, log_q))
+        return log_binomial(k, m, logits)
+    inner, some = (probs > 0) & (probs < 1), (k > 0) & (m > 0)
+    p = select(inner, probs, 0.5)
+    edge = times_log(k, safe_log(probs)) + times_log(m, safe_log1m(probs))
+    mass = log_binomial(k, m, jnp.log(p) - jnp.log1p(-p))
+    return select(some, select(inner, mass, -jnp.inf), edge)
 
 
 def _binomial_cdf(x, n, logits, probs):

@@ -118,7 +118,7 @@ class ZeroInflated(_Gated):
     def _mixed(self, log_part: Array, is_zero: Array) -> Array:
         """The log probability of an event, given that by the counts and whether 0 belongs to it."""
         log_gate, log_count, log_part = self._aligned(log_part)
-        by_count = log_count + log_part
+        by_count = select(log_part == -jnp.inf, -jnp.inf, log_count + log_part)
         # The gate's probability may be 0, and has a derivative there; its logarithm has none.
         near = log_part > -30
         inner = select(near, log_part, -1)
@@ -206,7 +206,9 @@ class Hurdle(_Gated):
     def _log_prob(self, value: ArrayLike) -> Array:
         parts = self.distribution.log_prob(value), self._log_positive(), value
         log_gate, log_count, log_prob, log_positive, x = self._aligned(*parts)
-        return select(x == 0, log_gate, log_count + log_prob - log_positive)
+        positive = log_count + log_prob - log_positive
+        positive = select(log_prob == -jnp.inf, -jnp.inf, positive)
+        return select(x == 0, log_gate, positive)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         parts = self.distribution.log_survival(value), self._log_positive(), value

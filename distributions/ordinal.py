@@ -28,27 +28,46 @@ def _levels(cutpoints, loc):
     return integer_interval(0, np.shape(cutpoints)[-1])
 
 
+def _pick(table: Array, index: Array) -> Array:
+    """`table[..., index]` along the last axis.
+
+    Of a short table by comparisons, which are fused with what follows: gathers are not, nor are
+    the scatters that their derivatives are.
+    """
+    if table.shape[-1] > 16:
+        return take(table, index)
+    entry = table[..., 0]
+    for i in range(1, table.shape[-1]):
+        entry = select(index >= i, table[..., i], entry)
+    return entry
+
+
 def _between(y: Array, cutpoints: Array, loc: Array) -> tuple[Array, Array, Array, Array]:
     """Distances of `loc` from the cutpoints below and above a level, and whether there are such.
 
     Where there is none, the distance is that from some other cutpoint.
     """
     index, last = y.astype(int), cutpoints.shape[-1]
-    below = take(cutpoints, jnp.maximum(index - 1, 0)) - loc
-    above = take(cutpoints, jnp.minimum(index, last - 1)) - loc
+    below = _pick(cutpoints, jnp.maximum(index - 1, 0)) - loc
+    above = _pick(cutpoints, jnp.minimum(index, last - 1)) - loc
     return below, above, index > 0, index < last
+
+
+def _split_softplus(x: Array, exists: Array) -> tuple[Array, Array]:
+    """`a` and `e` with `log(1 + exp(x)) = a + log(1 + e)`; zeros where it does not exist."""
+    is_positive = x > 0
+    a, e = select(is_positive, x, 0), jnp.exp(select(is_positive, -x, x))
+    return select(exists, a, 0), select(exists, e, 0)
 
 
 def _ordered_logistic_log_prob(y, cutpoints, loc):
     """`F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))` for the logistic function `F`."""
     below, above, has_below, has_above = _between(y, cutpoints, loc)
-    both = has_below & has_above
-    width = log1mexp(select(both, below - above, -1))
-    return (
-        select(both, width, 0)
-        - select(has_above, jax.nn.softplus(-above), 0)
-        - select(has_below, jax.nn.softplus(below), 0)
-    )
+    end = jnp.zeros_like(cutpoints[..., :1])
+    widths = log1mexp(cutpoints[..., :-1] - cutpoints[..., 1:])
+    width = _pick(jnp.concatenate([end, widths, end], axis=-1), y.astype(int))
+    (a, e), (b, f) = _split_softplus(below, has_below), _split_softplus(-above, has_above)
+    return width - a - b - jnp.log1p(e + f + e * f)
 
 
 def _all_log_probs(log_prob, cutpoints, loc):
@@ -147,13 +166,13 @@ class OrderedProbit(Family):
 def _passed(y: Array, cutpoints: Array, loc: Array) -> Array:
     """The log probability of not stopping at any level up to `y`."""
     go_on = -jax.nn.softplus(cutpoints - column(loc))
-    return take(jnp.cumsum(go_on, axis=-1), y)
+    return _pick(jnp.cumsum(go_on, axis=-1), y)
 
 
 def _stopping_ratio_log_prob(y, cutpoints, loc):
     index, last = y.astype(int), cutpoints.shape[-1]
     before = _passed(jnp.maximum(index - 1, 0), cutpoints, loc)
-    stop = -jax.nn.softplus(loc - take(cutpoints, jnp.minimum(index, last - 1)))
+    stop = -jax.nn.softplus(loc - _pick(cutpoints, jnp.minimum(index, last - 1)))
     return select(index > 0, before, 0) + select(index < last, stop, 0)
 
 

@@ -1,6 +1,5 @@
 """Poisson counts with a random mean: NegativeBinomial, GammaPoisson, and one of those at random."""
 
-import jax
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -9,21 +8,26 @@ from distributions._arrays import select
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import chances
 from distributions.family import Family, family, parameter
-from distributions.special import betainc, safe_log, safe_log1m, times_log
-from distributions.special_counts import log_negative_binomial, log_rising, poisson_draw
+from distributions.special import betainc, safe_log1m
+from distributions.special_counts import log_negative_binomial, poisson_draw
 
 
 def _log_prob(y, r, logits, probs, mean, concentration):
     if mean is not None:
-        k, r, log_odds = y.astype(mean.dtype), concentration, jnp.log(mean) - jnp.log(concentration)
-        edge = -r * jax.nn.softplus(log_odds)
-    elif probs is None:
-        k, log_odds = y.astype(logits.dtype), logits
-        edge = -r * jax.nn.softplus(logits)
-    else:
-        log_q = safe_log1m(probs)
-        k, log_odds, edge = y.astype(probs.dtype), safe_log(probs) - log_q, times_log(r, log_q)
-    return log_negative_binomial(k, r, log_odds, edge)
+        log_odds = jnp.log(mean) - jnp.log(concentration)
+        return log_negative_binomial(y.astype(mean.dtype), concentration, log_odds)
+    if probs is None:
+        return log_negative_binomial(y.astype(logits.dtype), jnp.asarray(r), logits)
+    return _log_prob_by_probs(y.astype(probs.dtype), jnp.asarray(r), probs)
+
+
+def _log_prob_by_probs(k, r, probs):
+    """With 0 and 1, at which all counts but 0, or all, are impossible."""
+    inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
+    p = select(inner, probs, 0.5)
+    mass = log_negative_binomial(k, r, jnp.log(p) - jnp.log1p(-p))
+    none = r * safe_log1m(select(probs < 1, probs, 0))
+    return select(possible, select(k > 0, mass, none), -jnp.inf)
 
 
 def _size(r, logits, probs, mean, concentration):
@@ -143,8 +147,10 @@ def _beta_negative_binomial_log_prob(y, n, a, b):
     """Products of negative binomial masses, whose common odds cancel."""
     k = y.astype(a.dtype)
     log_odds = jnp.log(n + k) - jnp.log(a + b)
-    log_rest = log_rising(k, a, log_odds) + log_rising(jnp.asarray(n), b, log_odds)
-    return log_rest - log_rising(n + k, a + b, log_odds) - jnp.log1p(k / n)
+    log_rest = log_negative_binomial(k, a, log_odds) + log_negative_binomial(
+        jnp.asarray(n), b, log_odds
+    )
+    return log_rest - log_negative_binomial(n + k, a + b, log_odds) - jnp.log1p(k / n)
 
 
 def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):

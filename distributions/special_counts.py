@@ -42,47 +42,42 @@ def stirling_error(x: Array) -> Array:
     return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
 
 
-def _divergence(k: Array, m: Array, excess: Array) -> Array:
-    """`k log(k / (n p)) + m log(m / (n q))` for positive `k`, `m`, with `n = k + m`.
+def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
+    """`k log(k / (n p)) + m log(m / (n q))` with `n = k + m`; one of the two terms, if not `inner`.
 
-    `excess` is `log(p / q) - log(k / m)`. The smaller one of the two fractions is the one to weigh
-    an exponential with: the logarithm is then one of 1/2 at least.
+    `excess` is `log(p / q) - log(k / m)`, or without the second logarithm. The smaller one of the
+    two fractions is the one to weigh an exponential with: the logarithm is that of 1/2 at least.
     """
-    n = k + m
-    w = jnp.minimum(k, m) / n
-    x = select(k > m, -excess, excess)
+    n, swap = k + m, k > m  # Where they are equal, derivatives are those of one side, too.
+    w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
+    x = select(swap, -excess, excess)
     most = math.log(float(jnp.finfo(x.dtype).max)) - 3
     fits = x < most
     y = select(fits, x, most)
-    return n * (jnp.log1p(w * jnp.expm1(y)) - w * y + (1 - w) * select(fits, 0, x - most))
+    z = select(inner, w * jnp.expm1(y), jnp.exp(y))
+    return n * (jnp.log1p(z) - w * y + (1 - w) * select(fits, 0, x - most))
 
 
 @jax.jit
-def log_binomial(k: Array, m: Array, log_odds: Array, edge: Array) -> Array:
+def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
     """`log(Gamma(k + m + 1) / (Gamma(k + 1) Gamma(m + 1)) p^k q^m)` for nonnegative `k` and `m`.
 
-    Neither need be an integer. `log_odds` is `log(p / q)`, and `edge` is `k log p + m log q` where
-    either count is 0.
+    Neither need be an integer. `log_odds` is `log(p / q)`, finite.
     """
     inner = (k > 0) & (m > 0)
-    k, m = select(inner, k, 1), select(inner, m, 1)
-    log_k, log_m = jnp.log(k), jnp.log(m)
-    error = stirling_error(k + m) - stirling_error(k) - stirling_error(m)
-    spread = 0.5 * (jnp.log(k + m) - log_k - log_m) - LOG_SQRT_TWO_PI
-    return select(inner, error + spread - _divergence(k, m, log_odds - (log_k - log_m)), edge)
+    a, b = select(inner, k, 1), select(inner, m, 1)
+    log_a, log_b = jnp.log(a), jnp.log(b)
+    error = stirling_error(a + b) - stirling_error(a) - stirling_error(b)
+    spread = 0.5 * (jnp.log(a + b) - log_a - log_b) - LOG_SQRT_TWO_PI
+    return select(inner, error + spread, 0) - _divergence(k, m, inner, log_odds - (log_a - log_b))
 
 
-def log_negative_binomial(k: Array, r: Array, log_odds: Array, edge: Array) -> Array:
+def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
     """`log(Gamma(k + r) / (Gamma(k + 1) Gamma(r)) p^k q^r)` for `k >= 0` and `r > 0`.
 
-    `log_odds` is `log(p / q)`, and `edge` is `r log q`, of which that for `k = 0` counts.
+    `log_odds` is `log(p / q)`, finite.
     """
-    return log_binomial(k, r, log_odds, edge) - jnp.log1p(k / r)
-
-
-def log_rising(k: Array, r: Array, log_odds: Array) -> Array:
-    """`log_negative_binomial` for odds at which the mass is not small."""
-    return log_negative_binomial(k, r, log_odds, -r * jax.nn.softplus(log_odds))
+    return log_binomial(k, r, log_odds) - jnp.log1p(k / r)
 
 
 def _log_poisson(k: Array, divergence: Array, log_zero: Array) -> Array:

@@ -20,9 +20,9 @@ from distributions.counts import binomial_log_prob, difference
 from distributions.family import Family, family, parameter
 from distributions.special_counts import (
     column,
+    log_negative_binomial,
     log_poisson,
     log_poisson_of_log,
-    log_rising,
     multinomial_draw,
 )
 
@@ -42,9 +42,8 @@ def _hypergeometric_log_prob(y, n, a, b):
 
 
 def _hypergeometric_support(n, a, b):
-    values = [known(x) for x in (n, a, b)]
-    xp = jnp if any(x is None for x in values) else np
-    n, a, b = map(jnp.asarray, (n, a, b)) if xp is jnp else values
+    xp = jnp if any(known(x) is None for x in (n, a, b)) else np
+    n, a, b = (xp.asarray(x) for x in (n, a, b))
     return integer_interval(xp.maximum(n - b, 0), xp.minimum(n, a))
 
 
@@ -74,8 +73,8 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
         key, key_u, key_v = random.split(key, 3)
         u = 1 - random.uniform(key_u, shape, mean.dtype)
         x = jnp.floor(mean + 0.5 + width * (random.uniform(key_v, shape, mean.dtype) - 0.5) / u)
-        inside = (x >= support.low) & (x <= support.high)
-        k = select(inside, x, mode).astype(mode.dtype)
+        inside = support.check(x)
+        k = select(inside, x, mode.astype(x.dtype)).astype(mode.dtype)
         accept = inside & (2 * jnp.log(u) <= _hypergeometric_log_prob(k, *parameters) - peak)
         return key, jnp.where(done, found, k), done | accept
 
@@ -121,8 +120,8 @@ def _beta_binomial_log_prob(y, n, a, b):
     """Products of negative binomial masses, whose common odds cancel."""
     k, m = y.astype(a.dtype), difference(n, y, a.dtype)
     log_odds = jnp.log(jnp.maximum(k + m, 1)) - jnp.log(a + b)
-    log_total = log_rising(k + m, a + b, log_odds)
-    return log_rising(k, a, log_odds) + log_rising(m, b, log_odds) - log_total
+    log_total = log_negative_binomial(k + m, a + b, log_odds)
+    return log_negative_binomial(k, a, log_odds) + log_negative_binomial(m, b, log_odds) - log_total
 
 
 def _beta_binomial_sample(key, shape, dtype, n, a, b):
@@ -234,8 +233,8 @@ def _dirichlet_multinomial_log_prob(y, n, a):
     """Negative binomial masses of the counts over that of their sum."""
     k, n, total = y.astype(a.dtype), n.astype(a.dtype), jnp.sum(a, axis=-1)
     log_odds = jnp.log(jnp.maximum(n, 1)) - jnp.log(total)
-    parts = jnp.sum(log_rising(k, a, column(log_odds)), axis=-1)
-    return parts - log_rising(n, total, log_odds)
+    parts = jnp.sum(log_negative_binomial(k, a, column(log_odds)), axis=-1)
+    return parts - log_negative_binomial(n, total, log_odds)
 
 
 def _dirichlet_multinomial_sample(key, shape, dtype, n, a):

@@ -1,4 +1,4 @@
-"""Sets of integers without bounds, and of vectors of integers."""
+"""Countable sets that are no intervals of integers, and sets of vectors of integers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import common_dtype, promote
+from distributions._arrays import align, common_dtype, promote
 from distributions._pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
 
@@ -21,7 +21,7 @@ def _is_integer(value: Any) -> Any:
     return value == value
 
 
-class _Integers(Constraint):
+class _Countable(Constraint):
     is_discrete = True
 
     @property
@@ -31,7 +31,7 @@ class _Integers(Constraint):
 
 
 @pytree_dataclass
-class Integer(_Integers):
+class Integer(_Countable):
     """The integers, of any dtype."""
 
     description = "an integer"
@@ -46,7 +46,31 @@ class Integer(_Integers):
 
 
 @pytree_dataclass
-class Multinomial(_Integers):
+class FiniteSet(_Countable):
+    """Some numbers, those along the last axis of `members`."""
+
+    members: ArrayLike
+
+    @property
+    def description(self) -> str:
+        """The set."""
+        return f"one of {self.members}"
+
+    def check(self, value: Any) -> Any:
+        """Whether the value is one of them."""
+        if not isinstance(value, Array):
+            return (np.asarray(value)[..., None] == np.asarray(self.members)).any(-1)
+        dtype = common_dtype(value, self.members)
+        members = jnp.asarray(self.members, dtype)
+        return (value.astype(dtype)[..., None] == align(members, 1, value.ndim)).any(-1)
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        """The first one."""
+        return jnp.asarray(self.members)[..., 0]
+
+
+@pytree_dataclass
+class Multinomial(_Countable):
     """Vectors of nonnegative integers that sum to `total_count`."""
 
     total_count: ArrayLike
@@ -76,7 +100,7 @@ class Multinomial(_Integers):
 
 
 @pytree_dataclass
-class OneHot(_Integers):
+class OneHot(_Countable):
     """Vectors of zeros and one 1."""
 
     event_ndims = 1
@@ -92,7 +116,7 @@ class OneHot(_Integers):
 
 
 @pytree_dataclass
-class Permutation(_Integers):
+class Permutation(_Countable):
     """Orders of `0, 1, ..., n - 1`."""
 
     event_ndims = 1

@@ -59,16 +59,16 @@ def mixture_of_regressions_data(rng):
     return (x, np.where(rng.random(30) < 0.4, 2 + x, -1 - x) + 0.3 * rng.normal(size=30)), {}
 
 
-def zero_inflated_poisson(key, x, y):
+def zero_inflated_poisson(key, x):
     """Counts that are 0 by nature or by chance (Lambert 1992)."""
     psi = ppl.sample(key, dist.Beta(2.0, 2.0), name="psi")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
-    log_prob = jnp.log1p(-psi) + dist.Poisson(log_rate=x @ beta).log_prob(y)
-    log_prob = jnp.where(y == 0, jnp.logaddexp(jnp.log(psi), log_prob), log_prob)
-    ppl.factor(log_prob, name="y")
+    counts = dist.ZeroInflated(dist.Poisson(log_rate=x @ beta), probs=psi)
+    return ppl.sample(key, counts, name="y")
 
 
-def zero_inflated_poisson_density(v, x, y):
+def zero_inflated_poisson_density(v, x):
+    y = v["y"]
     prior = beta(v["psi"], 2.0, 2.0) + normal(v["beta"], 0.0, 1.0)
     log_rate = x @ v["beta"]
     counts = jnp.log1p(-v["psi"]) + y * log_rate - jnp.exp(log_rate) - gammaln(y + 1.0)
@@ -78,7 +78,7 @@ def zero_inflated_poisson_density(v, x, y):
 
 def zero_inflated_poisson_data(rng):
     x = np.stack([np.ones(40), rng.normal(size=40)], axis=1)
-    return (x, rng.poisson(np.exp(x @ [1.0, 0.5])) * rng.binomial(1, 0.7, 40)), {}
+    return (x,), {"y": rng.poisson(np.exp(x @ [1.0, 0.5])) * rng.binomial(1, 0.7, 40)}
 
 
 def topic_model(key, num_documents=5, num_words=12, num_topics=2, vocabulary=8):

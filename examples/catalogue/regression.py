@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln
-from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
 import ppl
@@ -20,8 +19,6 @@ from examples.catalogue.log_probs import (
     poisson,
     student_t,
 )
-
-tfd = tfp.distributions
 
 
 def coefficients(key, size):
@@ -101,7 +98,7 @@ def negative_binomial_regression(key, x):
     alpha, beta = coefficients(key, x.shape[1])
     size = ppl.sample(key, dist.Gamma(2.0, 0.5), name="size")
     logits = alpha + x @ beta - jnp.log(size)
-    return ppl.sample(key, tfd.NegativeBinomial(size, logits=logits), name="y")
+    return ppl.sample(key, dist.NegativeBinomial(size, logits=logits), name="y")
 
 
 def negative_binomial_regression_density(v, x):
@@ -114,7 +111,7 @@ def negative_binomial_regression_density(v, x):
 
 def negative_binomial_regression_data(rng):
     x = rng.normal(size=(30, 2))
-    return (x,), {"y": rng.negative_binomial(3, 0.5, 30).astype(float)}
+    return (x,), {"y": rng.negative_binomial(3, 0.5, 30)}
 
 
 def gamma_regression(key, x):
@@ -159,9 +156,7 @@ def ordered_logistic_regression(key, x):
     first = ppl.sample(key, dist.Normal(-1.0, 2.0), name="first")
     gaps = ppl.sample(key, dist.Exponential(jnp.ones(2)), name="gaps")
     cutpoints = first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(gaps)])
-    below = jax.nn.sigmoid(cutpoints - (x @ beta)[:, None])
-    probs = jnp.diff(jnp.pad(below, ((0, 0), (1, 0))), axis=1, append=1.0)
-    return ppl.sample(key, dist.Categorical(probs=probs), name="y")
+    return ppl.sample(key, dist.OrderedLogistic(cutpoints, x @ beta), name="y")
 
 
 def ordered_logistic_regression_density(v, x):

@@ -62,6 +62,34 @@ class OneHot(Weighted):
         yield draws.argmax(-1), Weighted(self.weights)
 
 
+class Outcomes:
+    """Numbers, each with its probability."""
+
+    def __init__(self, outcomes: np.ndarray, probs: np.ndarray):
+        self.outcomes, self.probs = outcomes, probs
+
+    def logpmf(self, values: np.ndarray) -> np.ndarray:
+        return np.log((self.probs * (values[..., None] == self.outcomes)).sum(-1))
+
+    def cdf(self, values: np.ndarray) -> np.ndarray:
+        return (self.probs * (self.outcomes <= values[..., None])).sum(-1)
+
+    def ppf(self, q: np.ndarray) -> np.ndarray:
+        return self.outcomes[(self.probs.cumsum() < q[..., None]).sum(-1)]
+
+    def entropy(self) -> Any:
+        return sp.entr(self.probs).sum()
+
+    def mean(self) -> Any:
+        return (self.probs * self.outcomes).sum()
+
+    def var(self) -> Any:
+        return (self.probs * (self.outcomes - self.mean()) ** 2).sum()
+
+    def marginals(self, draws: np.ndarray) -> Any:
+        yield np.searchsorted(self.outcomes, draws), Weighted(self.probs)
+
+
 class Orders:
     """Orders of things that are drawn one by one: all of them, listed."""
 
@@ -107,12 +135,16 @@ class ConcretePair:
 
     def __init__(self, temperature: np.ndarray, probs: np.ndarray):
         self.first = Concrete(temperature, probs[..., 0])
+        self.parameters = np.broadcast_arrays(temperature, probs[..., 0])
 
     def logpdf(self, x: np.ndarray) -> np.ndarray:
         return self.first.logpdf(x[..., 0])
 
     def marginals(self, draws: np.ndarray) -> Any:
-        yield draws[..., 0], self.first
+        for temperature, prob, column in zip(
+            *map(np.ravel, self.parameters), draws[..., 0].reshape(len(draws), -1).T, strict=True
+        ):
+            yield column, Concrete(temperature, prob)
 
 
 def cumulative(law: Any) -> Any:
@@ -138,6 +170,7 @@ SIGNATURES = {
     "ProbitBernoulli": "probits=None, probs=None",
     "Categorical": "logits=None, probs=None",
     "OneHotCategorical": "logits=None, probs=None",
+    "FiniteDiscrete": "outcomes, logits=None, probs=None",
     "OrderedLogistic": "cutpoints, loc",
     "OrderedProbit": "cutpoints, loc",
     "StoppingRatioLogistic": "cutpoints, loc",
@@ -223,6 +256,15 @@ CASES = [
         (1,),
     ),
     Case(
+        "FiniteDiscrete",
+        dist.FiniteDiscrete,
+        {"outcomes": np.array([-1.5, 0.25, 2.0]), "probs": np.array([0.25, 0.125, 0.625])},
+        Outcomes,
+        np.array([-1.5, 0.25, 2.0, 0.25, -1.5]),
+        (0, 1, -1, *INFINITE),
+        excluded={"integral": "not integers"},
+    ),
+    Case(
         "OrderedLogistic",
         dist.OrderedLogistic,
         {"cutpoints": CUTPOINTS, "loc": LOCS},
@@ -299,8 +341,8 @@ CASES = [
 
 WEIGHTS, OTHERS = np.array([0.25, 0.5, 0.25]), np.array([[0.5, -1.0, 2.0], [0.0, 0.0, 0.0]])
 KL = {
-    "Bernoulli": (dist.Bernoulli(probs=0.25), dist.Bernoulli(logits=np.array([0.5, -3.0]))),
-    "Categorical": (dist.Categorical(probs=WEIGHTS), dist.Categorical(logits=OTHERS)),
+    "Bernoulli": (dist.Bernoulli(logits=np.array([0.5, -3.0])), dist.Bernoulli(probs=0.25)),
+    "Categorical": (dist.Categorical(logits=OTHERS), dist.Categorical(probs=WEIGHTS)),
     "OneHotCategorical": (
         dist.OneHotCategorical(logits=OTHERS),
         dist.OneHotCategorical(probs=WEIGHTS),
