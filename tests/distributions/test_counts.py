@@ -260,7 +260,9 @@ HURDLES = {
 }
 
 
-@pytest.mark.parametrize("name", HURDLES)
+@pytest.mark.parametrize(
+    "name", ["by the quantile", pytest.param("by rejection", marks=pytest.mark.slow)]
+)
 def test_draws_over_a_hurdle(name):
     """Frequencies within five standard errors: a failure rate of 1e-5 in all."""
     d = HURDLES[name]
