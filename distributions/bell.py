@@ -29,7 +29,7 @@ def _log_arctan_exp(z):
 
 def _log_tan_half(q):
     """`log tan(pi q / 2)`."""
-    size = jnp.log(jnp.tan(0.5 * math.pi * jnp.minimum(q, 1 - q)))
+    size = jnp.log(jnp.tan(0.5 * math.pi * jnp.where(q < 0.5, q, 1 - q)))
     return jnp.where(q > 0.5, -size, size)
 
 
@@ -69,8 +69,8 @@ class SoftLaplace(Family):
 
 
 def _moyal_quantile(q, loc, scale):
-    lower = -ndtri(0.5 * jnp.minimum(q, 0.5))
-    upper = math.sqrt(2) * lax.erf_inv(1 - jnp.maximum(q, 0.5))
+    lower = -ndtri(0.5 * jnp.where(q < 0.5, q, 0.5))
+    upper = math.sqrt(2) * lax.erf_inv(1 - jnp.where(q < 0.5, 0.5, q))
     return loc - 2 * scale * jnp.log(jnp.where(q < 0.5, lower, upper))
 
 

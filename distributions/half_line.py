@@ -16,8 +16,8 @@ from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, clip_positiv
 
 def _erf_inv(q):
     """The inverse error function, from the tail where that is the more precise."""
-    upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.maximum(q, 0.5)))
-    return jnp.where(q < 0.5, lax.erf_inv(jnp.minimum(q, 0.5)), upper)
+    upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.where(q < 0.5, 0.5, q)))
+    return jnp.where(q < 0.5, lax.erf_inv(jnp.where(q < 0.5, q, 0.5)), upper)
 
 
 @family(

@@ -288,8 +288,8 @@ class GammaGamma(Family):
 
 
 def _levy_quantile(q, loc, scale):
-    lower = ndtri(0.5 * jnp.minimum(q, 0.5))
-    upper = math.sqrt(2) * lax.erf_inv(1 - jnp.maximum(q, 0.5))
+    lower = ndtri(0.5 * jnp.where(q < 0.5, q, 0.5))
+    upper = math.sqrt(2) * lax.erf_inv(1 - jnp.where(q < 0.5, 0.5, q))
     return loc + scale / jnp.square(jnp.where(q < 0.5, lower, upper))
 
 

@@ -60,7 +60,7 @@ def cauchy_survival(z: Array) -> Array:
 
 def _cotangent(q):
     """`1 / tan(pi q)`, infinite at both 0 and 1."""
-    size = 1 / jnp.tan(math.pi * jnp.minimum(q, 1 - q))
+    size = 1 / jnp.tan(math.pi * jnp.where(q < 0.5, q, 1 - q))
     return jnp.where(q > 0.5, -size, size)
 
 
@@ -196,7 +196,7 @@ def _laplace_log_survival(z):
     log_cdf=lambda x, loc, scale: _laplace_log_survival((loc - x) / scale),
     log_survival=lambda x, loc, scale: _laplace_log_survival((x - loc) / scale),
     quantile=lambda q, loc, scale: (
-        loc - scale * jnp.sign(q - 0.5) * jnp.log(2 * jnp.minimum(q, 1 - q))
+        loc + scale * jnp.where(q < 0.5, 1, -1) * jnp.log(2 * jnp.where(q < 0.5, q, 1 - q))
     ),
 )
 class Laplace(Family):

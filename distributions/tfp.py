@@ -83,12 +83,13 @@ class _Support(Constraint):
 
     def check(self, value: Any) -> Any:
         value = jnp.asarray(value)
-        axes = tuple(range(value.ndim - self.event_ndims, value.ndim))
+        first = value.ndim - self.event_ndims
         if self.is_discrete:
             whole = jnp.isfinite(value) & (value == jnp.floor(value))
-            return whole.all(axes) & jnp.isfinite(self.distribution.log_prob(value))
+            is_whole = whole.all(tuple(range(first, value.ndim)))
+            return is_whole & jnp.isfinite(self.distribution.log_prob(value))
         position = self.bijector.inverse(value)
-        return jnp.isfinite(position).all(tuple(range(len(axes) and axes[0], position.ndim)))
+        return jnp.isfinite(position).all(tuple(range(first, position.ndim)))
 
     def feasible(self, shape: Shape = ()) -> Any:
         if self.is_discrete:
