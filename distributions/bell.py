@@ -30,7 +30,7 @@ def _log_arctan_exp(z):
 def _log_tan_half(q):
     """`log tan(pi q / 2)`."""
     size = jnp.log(jnp.tan(0.5 * math.pi * jnp.where(q < 0.5, q, 1 - q)))
-    return jnp.where(q > 0.5, -size, size)
+    return jnp.where(q < 0.5, size, -size)
 
 
 @family(

@@ -61,7 +61,7 @@ def cauchy_survival(z: Array) -> Array:
 def _cotangent(q):
     """`1 / tan(pi q)`, infinite at both 0 and 1."""
     size = 1 / jnp.tan(math.pi * jnp.where(q < 0.5, q, 1 - q))
-    return jnp.where(q > 0.5, -size, size)
+    return jnp.where(q < 0.5, size, -size)
 
 
 @family(
