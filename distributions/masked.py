@@ -29,8 +29,8 @@ class Masked(Wrapper):
     >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> seen = dist.Masked(dist.Normal(0.0, 1.0), jnp.array([True, False]))
-    >>> print(seen.log_prob(jnp.array([0.0, jnp.nan])).round(4))
-    [-0.9189  0.    ]
+    >>> [round(float(x), 4) for x in seen.log_prob(jnp.array([0.0, jnp.nan]))]
+    [-0.9189, 0.0]
 
     References:
         Dillon et al., "TensorFlow Distributions" (2017).

@@ -214,7 +214,7 @@ class Mixture(_Mixture):
     >>> weights = dist.Categorical(probs=[0.75, 0.25])
     >>> mixture = dist.Mixture(weights, [dist.Normal(0.0, 1.0), dist.Cauchy(0.0, 1.0)])
     >>> round(float(mixture.log_prob(0.0)), 4)
-    -0.9741
+    -0.9708
 
     References:
         McLachlan and Peel, *Finite Mixture Models* (2000), section 1.2.

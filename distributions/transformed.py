@@ -104,9 +104,9 @@ class TransformedDistribution(Wrapper):
 
     >>> import distributions as dist
     >>> normal, exp = dist.Normal(0.0, 1.0), dist.bijectors.Exp()
-    >>> print(dist.TransformedDistribution(normal, exp).log_prob(2.0).round(4))
+    >>> round(float(dist.TransformedDistribution(normal, exp).log_prob(2.0)), 4)
     -1.8523
-    >>> print(dist.LogNormal(0.0, 1.0).log_prob(2.0).round(4))
+    >>> round(float(dist.LogNormal(0.0, 1.0).log_prob(2.0)), 4)
     -1.8523
 
     References:
