@@ -43,9 +43,22 @@ def _together(p: Any, q: Any, name: str) -> tuple[Array, Array]:
     return a, b
 
 
+def _independent(p: Any, q: Any) -> Array:
+    ndims = p.reinterpreted_batch_ndims
+    each = kl_divergence(p.distribution, q.distribution)
+    batch = np.broadcast_shapes(p.distribution.batch_shape, q.distribution.batch_shape)
+    return jnp.sum(jnp.broadcast_to(each, batch), axis=tuple(range(-ndims, 0)))
+
+
+def _iid(p: Any, q: Any) -> Array:
+    return int(np.prod(p.sample_shape)) * kl_divergence(p.distribution, q.distribution)
+
+
 # By the names of the families, so that none is imported for the table's sake.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
     ("Dirichlet", "Dirichlet"): _dirichlet,
+    ("IID", "IID"): _iid,
+    ("Independent", "Independent"): _independent,
     ("MultivariateNormal", "MultivariateNormal"): _multivariate_normal,
     **_kl_numbers.FORMULAS,
     **_kl_counts.FORMULAS,
@@ -68,6 +81,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
 
     Raises:
         NotImplementedError: No closed form is known here for the pair of families.
+        ValueError: The draws of the two differ in shape.
 
     >>> import distributions as dist
     >>> round(float(dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Normal(1.0, 1.0))), 4)
@@ -77,6 +91,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
         Kullback and Leibler, "On information and sufficiency", Annals of Mathematical Statistics
         22 (1951), equation 2.4.
     """
+    if p.event_shape != q.event_shape:
+        shapes = f"{p.event_shape} and {q.event_shape}"
+        raise ValueError(f"kl_divergence: draws of the two have different shapes, {shapes}")
     names = type(p).__name__, type(q).__name__
     formula = _FORMULAS.get(names)
     if formula is None:

@@ -161,6 +161,8 @@ def test_divergences_are_expected_differences(name, x64):
 
 
 def test_a_divergence_without_closed_form_says_so():
+    with pytest.raises(ValueError, match=r"different shapes, \(\) and \(2,\)"):
+        dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Dirichlet(jnp.ones(2)))
     with pytest.raises(NotImplementedError, match="Cauchy and Normal; estimate it by"):
         dist.kl_divergence(dist.Cauchy(0.0, 1.0), dist.Normal(0.0, 1.0))
 

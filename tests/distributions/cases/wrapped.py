@@ -123,6 +123,14 @@ def sample_triangle(key, shape, width):
 ROWS = np.stack([PAIRS - 1, PAIRS, PAIRS + 0.5], 2)  # of shape (5, 2, 3)
 POINTLESS = {"mode": "no closed form in general", "entropy": "no closed form in general"}
 
+KL = {
+    "Independent": (
+        dist.Independent(dist.Normal(np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.5]]), 1.0), 1),
+        dist.Independent(dist.Normal(np.zeros(3), 2.0), 1),
+    ),
+    "iid": (dist.iid(dist.Normal(BATCH, 1.0), (2, 3)), dist.iid(dist.Normal(0.0, 1.5), (2, 3))),
+}
+
 SIGNATURES = {
     "Censored": "distribution, low=-inf, high=inf",
     "Custom": "log_density, parameters=(), support=Real(), event_shape=(), sampler=None",
