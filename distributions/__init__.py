@@ -115,6 +115,7 @@ if typing.TYPE_CHECKING:
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
     from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
+    from distributions.skew_student_t import SkewStudentT as SkewStudentT
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
     from distributions.skewed import SkewNormal as SkewNormal
@@ -183,6 +184,7 @@ _HOMES = {
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
+    "skew_student_t": ("SkewStudentT",),
     "skewed": (
         "AsymmetricLaplace",
         "ExponentiallyModifiedGaussian",
