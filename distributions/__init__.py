@@ -65,6 +65,7 @@ if typing.TYPE_CHECKING:
     from distributions.half_line import HalfNormal as HalfNormal
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
+    from distributions.horseshoe import Horseshoe as Horseshoe
     from distributions.independent import Independent as Independent
     from distributions.independent import iid as iid
     from distributions.inflated import Hurdle as Hurdle
@@ -115,6 +116,7 @@ if typing.TYPE_CHECKING:
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
     from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
+    from distributions.skew_student_t import SkewStudentT as SkewStudentT
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
     from distributions.skewed import SkewNormal as SkewNormal
@@ -165,6 +167,7 @@ _HOMES = {
     "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
+    "horseshoe": ("Horseshoe",),
     "independent": ("Independent", "iid"),
     "inflated": ("Hurdle", "ZeroInflated"),
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
@@ -183,6 +186,7 @@ _HOMES = {
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
+    "skew_student_t": ("SkewStudentT",),
     "skewed": (
         "AsymmetricLaplace",
         "ExponentiallyModifiedGaussian",

@@ -12,6 +12,7 @@ SIGNATURES = {
     "AsymmetricLaplace": "loc, scale, asymmetry",
     "ExponentiallyModifiedGaussian": "loc, scale, rate",
     "TwoPieceNormal": "loc, scale, skewness",
+    "SkewStudentT": "a, b, loc, scale",
 }
 
 
@@ -55,6 +56,14 @@ CASES = [
         {"loc": 0.75, "scale": 2.0, "skewness": 1.5},
         two_piece,
         SCALAR - 1.25,
+        (),
+    ),
+    Case(
+        "SkewStudentT",
+        dist.SkewStudentT,
+        {"a": np.array([1.5, 12.0]), "b": np.array([4.0, 2.5]), "loc": 0.5, "scale": 2.0},
+        lambda a, b, loc, scale: st.jf_skew_t(a, b, loc, scale),
+        PAIRS - 2,
         (),
     ),
 ]
