@@ -38,7 +38,8 @@ def marginals(case: Case, draws: np.ndarray):
     """One-dimensional draws with their laws: all entries of a batch, projections of vectors."""
     oracle = case.truth(np.float32)
     if hasattr(oracle, "marginals"):
-        yield from oracle.marginals(draws.astype(float))
+        integers = np.issubdtype(draws.dtype, np.integer)
+        yield from oracle.marginals(draws if integers else draws.astype(float))
     else:
         for index in np.ndindex(draws.shape[1:]):
             yield draws[(slice(None), *index)], At(oracle, index, draws.shape[1:])
