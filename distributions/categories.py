@@ -141,7 +141,8 @@ def take(table: Array, index: Array) -> Array:
     """`table[..., index]` along the last axis; one table serves all of `index`."""
     if all(n == 1 for n in table.shape[:-1]):
         return jnp.take(table.reshape(-1), index, mode="clip")
-    table = table if index.ndim else table.reshape(-1, table.shape[-1])
+    if index.ndim == 0:
+        return jnp.take(table, index, axis=-1, mode="clip")
     return jnp.take_along_axis(table, index[..., None], axis=-1, mode="clip")[..., 0]
 
 

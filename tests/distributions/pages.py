@@ -179,13 +179,15 @@ def picture(name: str) -> None:
 def labels(case: Case, d: dist.Distribution) -> list[str]:
     """The parameters of each distribution of a batch."""
 
+    def entry(value: np.ndarray, index: tuple[int, ...]) -> np.ndarray:
+        if value.shape[: len(index)] == d.batch_shape:
+            return value[index]
+        fits = value.ndim <= len(index) and value.shape == d.batch_shape[-value.ndim :]
+        return np.broadcast_to(value, d.batch_shape)[index] if fits else value
+
     def one(index: tuple[int, ...]) -> str:
-        shown = []
-        for name, value in case.parameters.items():
-            array = np.asarray(value)
-            fits = array.ndim <= len(d.batch_shape)
-            entry = np.broadcast_to(array, d.batch_shape)[index] if fits else array
-            shown.append(f"{name} = {np.array2string(np.asarray(entry), precision=3)}")
+        values = {name: entry(np.asarray(v), index) for name, v in case.parameters.items()}
+        shown = (f"{name} = {np.array2string(v, precision=3)}" for name, v in values.items())
         return "\n".join(shown)
 
     return [one(index) for index in np.ndindex(d.batch_shape)]
