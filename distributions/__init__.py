@@ -89,6 +89,7 @@ if typing.TYPE_CHECKING:
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
+    from distributions.normal_inverse_gaussian import NormalInverseGaussian as NormalInverseGaussian
     from distributions.ordinal import OrderedLogistic as OrderedLogistic
     from distributions.ordinal import OrderedProbit as OrderedProbit
     from distributions.ordinal import PlackettLuce as PlackettLuce
@@ -112,6 +113,7 @@ if typing.TYPE_CHECKING:
     from distributions.real_line import StudentT as StudentT
     from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+    from distributions.rice import Rice as Rice
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
@@ -178,12 +180,14 @@ _HOMES = {
     "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
+    "normal_inverse_gaussian": ("NormalInverseGaussian",),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
+    "rice": ("Rice",),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
     "skew_student_t": ("SkewStudentT",),
