@@ -81,9 +81,10 @@ def facts(name: str) -> str:
     methods = ", ".join(f"`{method}`" for method in METHODS if has(d, method)) or "none"
     kind = "discrete" if d.support.is_discrete else "continuous"
     way = "are" if d.is_reparameterized else "are not"
+    what = f"{kind} arrays, such as of shape `{d.event_shape}`" if d.event_shape else kind
     return (
-        f"Values are {kind}, of event shape `{d.event_shape}` in the example below; draws {way} "
-        f"differentiable in the parameters. Beside `log_prob` and `sample` there are: {methods}."
+        f"Values are {what}; draws {way} differentiable in the parameters. Beside `log_prob` and "
+        f"`sample` there are: {methods}."
     )
 
 
@@ -152,7 +153,7 @@ def picture(name: str) -> None:
     mpl.rcParams.update({"svg.hashsalt": name, "svg.fonttype": "none", "font.size": 9})
     d = cases(name)[0].build(np.float32)
     draws = np.asarray(d.sample(jax.random.key(0), (2000,)), float)
-    low, high = np.quantile(draws, [0.005, 0.98])
+    low, high = np.quantile(draws, [0.03, 0.96])
     discrete = d.support.is_discrete
     width = high - low
     x = (
@@ -170,7 +171,11 @@ def picture(name: str) -> None:
             axes.plot(x, curve, "o", markersize=4, label=label)
         else:
             axes.plot(x, np.where(np.isfinite(curve), curve, np.nan), label=label)
-    axes.set(xlabel="x", ylabel="probability" if discrete else "density", ylim=(0, None))
+    axes.set(
+        xlabel="x",
+        ylabel="probability" if discrete else "density",
+        ylim=(0, 1.1 * np.nanquantile(density[np.isfinite(density)], 0.98)),
+    )
     axes.legend(frameon=False)
     figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
     plt.close(figure)

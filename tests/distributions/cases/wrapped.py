@@ -137,6 +137,7 @@ SIGNATURES = {
     "Delta": "loc, log_density=0.0, event_ndims=0",
     "Independent": "distribution, reinterpreted_batch_ndims",
     "Masked": "distribution, mask",
+    "iid": "distribution, sample_shape",
     "Mixture": "mixture_distribution, components",
     "TransformedDistribution": "distribution, transform",
     "Truncated": "distribution, low=-inf, high=inf",
