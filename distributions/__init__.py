@@ -65,6 +65,7 @@ if typing.TYPE_CHECKING:
     from distributions.half_line import HalfNormal as HalfNormal
     from distributions.half_line import InverseGamma as InverseGamma
     from distributions.half_line import LogNormal as LogNormal
+    from distributions.horseshoe import Horseshoe as Horseshoe
     from distributions.independent import Independent as Independent
     from distributions.independent import iid as iid
     from distributions.inflated import Hurdle as Hurdle
@@ -166,6 +167,7 @@ _HOMES = {
     "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
+    "horseshoe": ("Horseshoe",),
     "independent": ("Independent", "iid"),
     "inflated": ("Hurdle", "ZeroInflated"),
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),

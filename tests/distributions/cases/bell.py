@@ -1,14 +1,18 @@
 """Bells with other tails."""
 
+import itertools
 import math
 
 import numpy as np
 import scipy.stats as st
+from scipy.integrate import quad
+from scipy.special import ndtr
 
 import distributions as dist
 from tests.distributions.cases.base import BATCH, PAIRS, SCALAR, Case
-from tests.distributions.cases.oracles import Density, Transformed
+from tests.distributions.cases.oracles import EXACT, Density, Transformed
 
+ROOT = math.sqrt(2 * math.pi)
 SIGNATURES = {
     "SoftLaplace": "loc, scale",
     "Moyal": "loc, scale",
@@ -16,6 +20,7 @@ SIGNATURES = {
     "DoublesidedMaxwell": "loc, scale",
     "JohnsonSU": "skewness, tailweight, loc, scale",
     "SinhArcsinh": "loc, scale, skewness=0.0, tailweight=1.0",
+    "Horseshoe": "scale",
 }
 
 
@@ -35,6 +40,28 @@ def sinh_arcsinh(loc, scale, skewness, tailweight):
         lambda x: np.sinh(y(x)),
         lambda x: np.log(np.cosh(y(x)) / tailweight / np.sqrt((x - loc) ** 2 + unit**2)),
     )
+
+
+class Horseshoe(Density):
+    """By quadrature over the logarithm of the Cauchy variable."""
+
+    def __init__(self, scale):
+        super().__init__(np.vectorize(self._log_density), -np.inf, np.inf, -scale, 0.0, scale)
+        self.scale = scale
+
+    def _expect_of_scales(self, f, *places):
+        cuts = sorted([-60.0, 0.0, 90.0, *(math.log(abs(x / self.scale)) for x in places if x)])
+        integrand = lambda s: f(self.scale * math.exp(s)) / math.cosh(s) / math.pi  # noqa: E731
+        return sum(quad(integrand, *ends, **EXACT)[0] for ends in itertools.pairwise(cuts))
+
+    def _log_density(self, x):
+        return math.log(
+            self._expect_of_scales(lambda s: math.exp(-0.5 * (x / s) ** 2) / s / ROOT, x)
+        )
+
+    def _mass(self, low, high):
+        finite = [x for x in (low, high) if math.isfinite(x)]
+        return self._expect_of_scales(lambda s: ndtr(high / s) - ndtr(low / s), *finite)
 
 
 CASES = [
@@ -78,5 +105,15 @@ CASES = [
         sinh_arcsinh,
         SCALAR - 1,
         (),
+    ),
+    Case(
+        "Horseshoe",
+        dist.Horseshoe,
+        {"scale": 1.5},
+        Horseshoe,
+        SCALAR * np.array([0.01, -1, 1, -4, 40]),
+        (),
+        moments=False,
+        excluded={"integral": "the density is infinite at 0"},
     ),
 ]
