@@ -112,6 +112,7 @@ if typing.TYPE_CHECKING:
     from distributions.real_line import StudentT as StudentT
     from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
+    from distributions.rice import Rice as Rice
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
@@ -184,6 +185,7 @@ _HOMES = {
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
+    "rice": ("Rice",),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
     "skew_student_t": ("SkewStudentT",),

@@ -150,3 +150,12 @@ def test_far_tails_of_a_truncated_normal():
     np.testing.assert_allclose(d.log_prob(40.5), 3.68950348 - (40.5**2 - 40**2) / 2, rtol=1e-6)
     narrow = dist.TruncatedNormal(0.0, 1.0, 1.0, jnp.nextafter(jnp.float32(1), jnp.float32(2)))
     np.testing.assert_allclose(narrow.log_prob(1.0), 23 * np.log(2), rtol=1e-6)
+
+
+def test_rice_without_a_mean_is_rayleigh(x64):
+    values = np.array([1e-3, 1.0, 50.0])
+    log_prob, slope = jax.vmap(
+        jax.value_and_grad(lambda nu, x: dist.Rice(nu, 2.0).log_prob(x)), (None, 0)
+    )(0.0, values)
+    np.testing.assert_allclose(log_prob, dist.Rayleigh(2.0).log_prob(values), rtol=1e-12)
+    np.testing.assert_allclose(slope, 0, atol=1e-12)

@@ -24,6 +24,7 @@ SIGNATURES = {
     "InverseChi2": "df, scale",
     "Rayleigh": "scale",
     "HalfStudentT": "df, loc, scale",
+    "Rice": "nu, scale",
 }
 OUTSIDE = (-1.0, 0.0, *INFINITE)
 
@@ -55,5 +56,13 @@ CASES = [
         half_t,
         SCALAR + 0.5,
         (0.25, *INFINITE),
+    ),
+    Case(
+        "Rice",
+        dist.Rice,
+        {"nu": np.array([0.5, 30.0]), "scale": 2.0},
+        lambda nu, scale: st.rice(nu / scale, scale=scale),
+        PAIRS * np.array([1, 10]),
+        OUTSIDE,
     ),
 ]
