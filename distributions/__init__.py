@@ -89,6 +89,7 @@ if typing.TYPE_CHECKING:
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
+    from distributions.normal_inverse_gaussian import NormalInverseGaussian as NormalInverseGaussian
     from distributions.ordinal import OrderedLogistic as OrderedLogistic
     from distributions.ordinal import OrderedProbit as OrderedProbit
     from distributions.ordinal import PlackettLuce as PlackettLuce
@@ -179,6 +180,7 @@ _HOMES = {
     "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
+    "normal_inverse_gaussian": ("NormalInverseGaussian",),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),

@@ -143,6 +143,10 @@ MISTAKES = [
     (lambda: dist.Uniform(0.0, [1.0, -1.0]), r"Uniform: .* got 0.0 and -1.0 at index \(1,\)"),
     (lambda: dist.Uniform(0.0, inf), "Uniform: high must be finite"),
     (
+        lambda: dist.NormalInverseGaussian(0.0, 1.0, 1.0, -2.0),
+        "skewness must be less than tailweight in size; got -2.0 and 1.0",
+    ),
+    (
         lambda: dist.TruncatedNormal(0.0, 1.0, 2.0, 1.0),
         "TruncatedNormal: low must be less than high",
     ),

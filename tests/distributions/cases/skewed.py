@@ -13,6 +13,7 @@ SIGNATURES = {
     "ExponentiallyModifiedGaussian": "loc, scale, rate",
     "TwoPieceNormal": "loc, scale, skewness",
     "SkewStudentT": "a, b, loc, scale",
+    "NormalInverseGaussian": "loc, scale, tailweight, skewness",
 }
 
 
@@ -23,6 +24,13 @@ def two_piece(loc, scale, skewness):
         return pdf + np.log(2 * skewness / (1 + skewness**2) / scale)
 
     return Density(logpdf, -np.inf, np.inf, loc)
+
+
+def normal_inverse_gaussian(loc, scale, tailweight, skewness):
+    law = st.norminvgauss(tailweight * scale, skewness * scale, loc, scale)
+    density = Density(law.logpdf, -np.inf, np.inf, *(law.mean() + law.std() * np.arange(-6, 7, 3)))
+    density.mean, density.var = law.mean, law.var
+    return density
 
 
 CASES = [
@@ -64,6 +72,14 @@ CASES = [
         {"a": np.array([1.5, 12.0]), "b": np.array([4.0, 2.5]), "loc": 0.5, "scale": 2.0},
         lambda a, b, loc, scale: st.jf_skew_t(a, b, loc, scale),
         PAIRS - 2,
+        (),
+    ),
+    Case(
+        "NormalInverseGaussian",
+        dist.NormalInverseGaussian,
+        {"loc": 0.5, "scale": 2.0, "tailweight": 0.75, "skewness": -0.5},
+        normal_inverse_gaussian,
+        SCALAR * np.array([1, -10, 4, 0.5, -1]),
         (),
     ),
 ]
