@@ -93,7 +93,7 @@ class Horseshoe(Family):
 
     >>> import distributions as dist
     >>> round(float(dist.Horseshoe(1.0).log_prob(1.0)), 4)
-    -2.1444
+    -2.1439
 
     References:
         Carvalho, Polson and Scott, "The horseshoe estimator for sparse signals", Biometrika 97

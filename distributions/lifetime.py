@@ -44,6 +44,13 @@ def _inverse_gaussian_sample(key, shape, dtype, loc, c):
     return clip_positive(loc * jnp.where(is_low, 1 / ratio, ratio))
 
 
+inverse_gaussian_sample = implicit(
+    _inverse_gaussian_sample,
+    lambda x, *p: jnp.exp(_inverse_gaussian_log_tails(x, *p)[0]),
+    _inverse_gaussian_log_prob,
+)
+
+
 def _inverse_gaussian_mode(loc, c):
     r = 1.5 * loc / c
     return loc / (jnp.sqrt(1 + r * r) + r)
@@ -58,11 +65,7 @@ def _inverse_gaussian_entropy(loc, c):
     support=positive,
     tfp="InverseGaussian",
     log_prob=_inverse_gaussian_log_prob,
-    sample=implicit(
-        _inverse_gaussian_sample,
-        lambda x, *p: jnp.exp(_inverse_gaussian_log_tails(x, *p)[0]),
-        _inverse_gaussian_log_prob,
-    ),
+    sample=inverse_gaussian_sample,
     mean=lambda loc, c: loc,
     variance=lambda loc, c: jnp.square(loc) * (loc / c),
     mode=_inverse_gaussian_mode,

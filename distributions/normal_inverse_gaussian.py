@@ -10,7 +10,7 @@ from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.lifetime import InverseGaussian
+from distributions.lifetime import inverse_gaussian_sample
 from distributions.special import EULER_GAMMA, GAUSS_LEGENDRE, LOG_PI, LOG_TWO
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
@@ -62,7 +62,7 @@ def _log_prob(x, loc, scale, tailweight, skewness):
 def _sample(key, shape, dtype, loc, scale, tailweight, skewness):
     first, second = random.split(key)
     _, b, rate, _ = _standard(scale, tailweight, skewness)
-    variance = InverseGaussian._row.sample(first, shape, dtype, 1 / rate, jnp.ones_like(rate))
+    variance = inverse_gaussian_sample(first, shape, dtype, 1 / rate, jnp.ones_like(rate))
     normal = random.normal(second, shape, dtype)
     return loc + scale * (b * variance + jnp.sqrt(variance) * normal)
 

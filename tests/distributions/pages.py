@@ -174,11 +174,17 @@ def picture(name: str) -> None:
     axes.set(
         xlabel="x",
         ylabel="probability" if discrete else "density",
-        ylim=(0, 1.1 * np.nanquantile(density[np.isfinite(density)], 0.98)),
+        ylim=(0, top(density)),
     )
     axes.legend(frameon=False)
     figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None})
     plt.close(figure)
+
+
+def top(density: np.ndarray) -> float | None:
+    """The end of the axis: below a peak that is infinite or nearly so."""
+    most, usual = np.max(density), np.quantile(density, 0.99)
+    return 1.1 * usual if most > 3 * usual else None
 
 
 def labels(case: Case, d: dist.Distribution) -> list[str]:
