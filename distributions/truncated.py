@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import convert, float_dtype, promote, select, stack
+from distributions._arrays import convert, float_dtype, known, promote, select, stack
 from distributions._cumulative import ENDS, log1mexp
 from distributions._pytree import pytree_dataclass
 from distributions._wrapper import Wrapper, as_batch, bounds, check_bounds, check_numbers, extreme
@@ -28,6 +28,14 @@ def log_mass(d: Distribution, low: Array, high: Array) -> Array:
     empty = large == -jnp.inf
     ratio = select(empty, -1, small) - select(empty, 0, large)
     return select(empty, -jnp.inf, large + log1mexp(jnp.minimum(ratio, 0)))
+
+
+def _ceil(bound: Any) -> Any:
+    """The least integer that is not below a bound; an integer as it is."""
+    if jnp.issubdtype(jnp.result_type(bound), jnp.integer):
+        return bound
+    value = known(bound)
+    return jnp.ceil(bound) if value is None else np.ceil(value)
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -71,7 +79,7 @@ class Truncated(Wrapper):
         low, high = bounds(self.distribution.support)
         low, high = extreme("maximum", low, self.low), extreme("minimum", high, self.high)
         if self.distribution.support.is_discrete:
-            return integer_interval(low, high)
+            return integer_interval(_ceil(low), high)
         return interval(low, high)
 
     @property

@@ -124,6 +124,16 @@ def test_truncated_draws_have_derivatives(x64):
     np.testing.assert_allclose(slope, (draw(1e-5) - draw(-1e-5)) / 2e-5, rtol=1e-6)
 
 
+def test_integers_between_bounds_that_are_none(x64):
+    d = dist.Truncated(dist.Poisson(2.0), 0.5, 3.5)
+    base = st.poisson(2.0)
+    mass = base.cdf(3) - base.cdf(0)
+    np.testing.assert_allclose(d.log_prob([1, 3]), np.log(base.pmf([1, 3]) / mass), rtol=1e-12)
+    assert (d.log_prob([0, 4]) == -np.inf).all()
+    draws = np.asarray(d.sample(KEY, (200,)))
+    assert set(draws) == {1, 2, 3}
+
+
 def test_truncation_far_out(x64):
     d = dist.Truncated(dist.Normal(0.0, 1.0), 40.0)
     np.testing.assert_allclose(d.log_prob(40.0), 3.68950348054912, rtol=1e-11)  # by mpmath
