@@ -54,28 +54,34 @@ class Custom(Distribution):
     support: Constraint = real
     event_shape: Shape = static(default=())  # pyright: ignore[reportIncompatibleMethodOverride]
     sampler: Callable[..., Array] | None = static(default=None)
-    batch_shape: Shape = static(default=None, init=False)  # pyright: ignore
 
     def __post_init__(self) -> None:
         """Reads the batch shape off the density of one event."""
         fill = object.__setattr__
         fill(self, "parameters", jax.tree.map(stack, tuple(self.parameters), is_leaf=_is_list))
         fill(self, "event_shape", tuple(self.event_shape))
-        event = jax.ShapeDtypeStruct(self.event_shape, self.dtype)
-        found = jax.eval_shape(lambda x: self.log_density(x, *self.parameters), event)
+        found = self._density_of(())
         if not hasattr(found, "shape"):
             raise ValueError(f"Custom: log_density must give an array; got {found!r}")
-        fill(self, "batch_shape", tuple(found.shape))
-        many = jax.eval_shape(
-            lambda x: self.log_density(x, *self.parameters),
-            jax.ShapeDtypeStruct((7, *self.batch_shape, *self.event_shape), self.dtype),
-        )
-        if many.shape != (7, *self.batch_shape):
+        many = self._density_of((7, *found.shape))
+        if many.shape != (7, *found.shape):
             raise ValueError(
                 f"Custom: log_density must give one number per event; for values of shape "
-                f"{(7, *self.batch_shape, *self.event_shape)} with event_shape {self.event_shape} "
+                f"{(7, *found.shape, *self.event_shape)} with event_shape {self.event_shape} "
                 f"it gave shape {many.shape}"
             )
+
+    def _density_of(self, batch: Shape) -> Any:
+        """Shape and dtype of the density of a batch of events."""
+        events = jax.ShapeDtypeStruct((*batch, *self.event_shape), self.dtype)
+        return jax.eval_shape(self.log_density, events, *self.parameters)
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of the density of one event, and that of the bounds of the support."""
+        event = jax.ShapeDtypeStruct(self.event_shape, self.dtype)
+        inside = jax.eval_shape(self.support.check, event)
+        return np.broadcast_shapes(self._density_of(()).shape, inside.shape)
 
     @property
     def is_reparameterized(self) -> bool:

@@ -45,12 +45,16 @@ def _together(p: Any, q: Any, name: str) -> tuple[Array, Array]:
 
 def _independent(p: Any, q: Any) -> Array:
     ndims = p.reinterpreted_batch_ndims
+    if ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError("kl_divergence: the two differ in reinterpreted_batch_ndims")
     each = kl_divergence(p.distribution, q.distribution)
     batch = np.broadcast_shapes(p.distribution.batch_shape, q.distribution.batch_shape)
     return jnp.sum(jnp.broadcast_to(each, batch), axis=tuple(range(-ndims, 0)))
 
 
 def _iid(p: Any, q: Any) -> Array:
+    if p.sample_shape != q.sample_shape:
+        raise NotImplementedError("kl_divergence: the two differ in sample_shape")
     return int(np.prod(p.sample_shape)) * kl_divergence(p.distribution, q.distribution)
 
 

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import select, stack, summarise
 from distributions._pytree import pytree_dataclass
-from distributions._wrapper import Wrapper
+from distributions._wrapper import Wrapper, as_batch
 from distributions.distribution import Distribution, Shape
 
 
@@ -73,4 +73,4 @@ class Masked(Wrapper):
         return jnp.broadcast_to(moment, shape)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Any:
-        return getattr(self.distribution, name)(value)
+        return as_batch(getattr(self.distribution, name)(value), self.batch_shape)

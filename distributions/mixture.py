@@ -19,27 +19,57 @@ from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
 from distributions._wrapper import as_batch, bounds, extreme
 from distributions.categories import Categorical
-from distributions.constraints import Constraint, integer_interval, interval
+from distributions.constraints import Constraint, independent, integer_interval, interval
+from distributions.constraints.base import Independent
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 from distributions.tfp import as_distribution
 
 
-def _hull(support: Constraint, shape: Shape) -> Constraint:
-    """The smallest set of the kind of `support` that holds it along the last batch axis."""
-    names = [name for name in ("low", "high") if hasattr(support, name)]
-    limits = {name: getattr(support, name) for name in names}
-    if not any(np.ndim(limit) for limit in limits.values()):
+def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None:
+    """The smallest set of the kind of `support` that holds it along the axis of the components.
+
+    That is the last in front of the `ndims` axes of an event; None where there is no such set.
+    """
+    if isinstance(support, Independent):
+        base = _hull(support.base, shape, ndims + support.ndims)
+        return None if base is None else independent(base, support.ndims)
+    limits = {name: getattr(support, name) for name in ("low", "high") if hasattr(support, name)}
+    if not any(np.ndim(leaf) for leaf in jax.tree.leaves(support)):
         return support
+    if len(limits) != len(jax.tree.leaves(support)):
+        return None
     full = {name: jnp.broadcast_to(limit, shape) for name, limit in limits.items()}
-    merged = {name: (jnp.min if name == "low" else jnp.max)(b, -1) for name, b in full.items()}
+    axis = -1 - ndims
+    merged = {name: (jnp.min if name == "low" else jnp.max)(b, axis) for name, b in full.items()}
     return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
+
+
+def _union(supports: Sequence[Constraint]) -> Constraint | None:
+    """The smallest set of our kinds that holds all; None where there is none."""
+    first, ndims = supports[0], {s.event_ndims for s in supports}
+    if len({jax.tree.structure(s) for s in supports}) == 1 and not jax.tree.leaves(first):
+        return first
+    if all(isinstance(s, Independent) for s in supports) and len(ndims) == 1:
+        base = _union([s.base for s in supports])  # pyright: ignore[reportAttributeAccessIssue]
+        return None if base is None else independent(base, first.ndims)  # pyright: ignore[reportAttributeAccessIssue]
+    if ndims != {0}:
+        return None
+    low, high = zip(*map(bounds, supports), strict=True)
+    least = functools.reduce(functools.partial(extreme, "minimum"), low)
+    most = functools.reduce(functools.partial(extreme, "maximum"), high)
+    return (integer_interval if first.is_discrete else interval)(least, most)
 
 
 class _Mixture(Distribution):
     """A mixture over components whose values stand along one more axis, the last of the batch."""
 
     mixture_distribution: Categorical
+
+    @property
+    @abc.abstractmethod
+    def _are_reparameterized(self) -> bool:
+        """Whether draws of all components are."""
 
     @abc.abstractmethod
     def _each(self, method: str, *value: Any) -> Array:
@@ -82,7 +112,7 @@ class _Mixture(Distribution):
     @property
     def is_reparameterized(self) -> bool:
         """Whether draws have derivatives: those of quantiles, so of continuous numbers only."""
-        return not self.event_shape and not self.support.is_discrete
+        return self._are_reparameterized and not self.event_shape
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         key_index, key_value = random.split(key)
@@ -163,7 +193,11 @@ class MixtureSameFamily(_Mixture):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        return _hull(self.components_distribution.support, self.components_distribution.batch_shape)
+        d = self.components_distribution
+        hull = _hull(d.support, d.batch_shape + d.event_shape)
+        if hull is None:
+            self._fail("the supports of the components differ, and are not intervals")
+        return hull
 
     @property
     def batch_shape(self) -> Shape:
@@ -181,6 +215,10 @@ class MixtureSameFamily(_Mixture):
     def dtype(self) -> np.dtype:
         """The dtype of the components' draws."""
         return self.components_distribution.dtype
+
+    @property
+    def _are_reparameterized(self) -> bool:
+        return self.components_distribution.is_reparameterized
 
     def _each(self, method: str, *value: Any) -> Array:
         event_ndims = len(self.event_shape)
@@ -244,22 +282,15 @@ class Mixture(_Mixture):
         except ValueError:
             shapes = [mixture.batch_shape, *(c.batch_shape for c in components)]
             self._fail(f"the batch shapes of weights and components do not broadcast: {shapes}")
+        _ = self.support
 
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        supports = [c.support for c in self.components]
-        same = {jax.tree.structure(s) for s in supports}
-        if len(same) == 1 and not jax.tree.leaves(supports[0]):
-            return supports[0]
-        if self.event_shape:
-            return supports[0]
-        low, high = zip(*map(bounds, supports), strict=True)
-        ends = (
-            functools.reduce(functools.partial(extreme, "minimum"), low),
-            functools.reduce(functools.partial(extreme, "maximum"), high),
-        )
-        return integer_interval(*ends) if supports[0].is_discrete else interval(*ends)
+        union = _union([c.support for c in self.components])
+        if union is None:
+            self._fail("the supports of the components differ, and are not intervals")
+        return union
 
     @property
     def batch_shape(self) -> Shape:
@@ -276,6 +307,10 @@ class Mixture(_Mixture):
     def dtype(self) -> np.dtype:
         """The dtype to which those of the components' draws are promoted."""
         return common_dtype(*(np.empty((), c.dtype) for c in self.components))
+
+    @property
+    def _are_reparameterized(self) -> bool:
+        return all(c.is_reparameterized for c in self.components)
 
     def _each(self, method: str, *value: Any) -> Array:
         results = [getattr(c, method)(*value) for c in self.components]

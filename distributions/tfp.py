@@ -9,6 +9,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
+from distributions._arrays import float_dtype, select
+from distributions._cumulative import ENDS
 from distributions._pytree import pytree_dataclass
 from distributions.bijectors import Bijector
 from distributions.constraints import Constraint
@@ -45,7 +47,9 @@ class _Map(Bijector):
         return self.base.inverse(y)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        return self.base.forward_log_det_jacobian(x, self.base.forward_min_event_ndims)
+        ndims = self.base.forward_min_event_ndims
+        log_det = jnp.asarray(self.base.forward_log_det_jacobian(x, ndims))
+        return jnp.broadcast_to(log_det, np.shape(x)[: np.ndim(x) - ndims])
 
     def forward_event_shape(self, shape: Shape) -> Shape:
         return tuple(self.base.forward_event_shape(shape))
@@ -130,18 +134,31 @@ class FromTFP(Distribution):
         return np.dtype(self.base.dtype)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        return self.base.log_prob(jnp.asarray(value, self.dtype))
+        value, event_ndims = jnp.asarray(value, self.dtype), len(self.event_shape)
+        inside = self.support.check(value)
+        within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
+        safe = select(within, value, self.support.feasible(self.event_shape))
+        log_prob = self.base.log_prob(safe)
+        return select(jnp.broadcast_to(inside, log_prob.shape), log_prob, -jnp.inf)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
-        own = self.batch_shape + self.event_shape
-        return self.base.sample(shape[: len(shape) - len(own)], seed=key)
+        from tensorflow_probability.substrates import jax as tfp
+
+        batch = shape[: len(shape) - len(self.event_shape)]
+        return tfp.distributions.BatchBroadcast(self.base, batch).sample(seed=key)
 
     def _moment(self, name: str) -> Array:
         return getattr(self.base, name)()
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
-        theirs = name.replace("survival", "survival_function")
-        return getattr(self.base, theirs)(jnp.asarray(value, self.dtype))
+        method = getattr(self.base, name.replace("survival", "survival_function"))
+        value = jnp.asarray(value, float_dtype(value, jnp.zeros((), self.dtype)))
+        value = jnp.floor(value) if self.support.is_discrete else value
+        inside, point = self.support.check(value), self.support.feasible()
+        result = method(select(inside, value, point).astype(self.dtype))
+        before, after = ENDS[name]
+        beyond = select(value < point, before, select(value > point, after, value * jnp.nan))
+        return select(jnp.broadcast_to(inside, result.shape), result, beyond)
 
     def __repr__(self) -> str:
         return f"FromTFP({self.base.name})"

@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions import constraints
 from distributions._arrays import promote, select
-from distributions._cumulative import OPPOSITE
+from distributions._cumulative import ENDS, OPPOSITE
 from distributions._pytree import pytree_dataclass
 from distributions._wrapper import Wrapper, as_batch, bounds
 from distributions.bijectors import (
@@ -21,6 +21,7 @@ from distributions.bijectors import (
     Chain,
     CholeskyFactor,
     Exp,
+    Identity,
     Lower,
     Ordered,
     PositiveDefinite,
@@ -54,7 +55,7 @@ def _codomain(bijector: Bijector) -> Constraint | None:
             return constraints.lower_cholesky
         case PositiveDefinite():
             return constraints.positive_definite
-        case Chain(parts) if parts:
+        case Chain(parts) if parts and all(isinstance(p, Affine | Identity) for p in parts[1:]):
             return _codomain(parts[0])
     return None
 
@@ -75,8 +76,33 @@ class _Image(Constraint):
     def bijector(self) -> Bijector:  # pyright: ignore[reportIncompatibleVariableOverride]
         return Chain((self.map, self.base.bijector))
 
+    @property
+    def low(self) -> Any:
+        return self._ends[0]
+
+    @property
+    def high(self) -> Any:
+        return self._ends[1]
+
+    @property
+    def _ends(self) -> tuple[Array, Array]:
+        """Of an interval, what the map makes of its ends, in order."""
+        if self.event_ndims:
+            raise AttributeError("a set of arrays has no ends")
+        a, b = promote(*(self._end(jnp.asarray(end, float)) for end in bounds(self.base)))
+        return jnp.minimum(a, b), jnp.maximum(a, b)
+
+    def _end(self, end: Array) -> Array:
+        """The image of one end, without derivatives (which would be NaN) if it is infinite."""
+        finite = jnp.isfinite(end)
+        inner = self.map.forward(select(finite, end, 0))
+        limit = lax.stop_gradient(self.map.forward(end))
+        return select(jnp.broadcast_to(finite, inner.shape), inner, limit)
+
     def check(self, value: Any) -> Any:
-        value, codomain = jnp.asarray(value), _codomain(self.map)
+        value = jnp.asarray(value)
+        outer = self.map.bijectors[0] if isinstance(self.map, Chain) else self.map
+        codomain = _codomain(outer)
         inside = jnp.asarray(self.base.check(self.map.inverse(value)))
         if codomain is None:
             return inside
@@ -84,7 +110,8 @@ class _Image(Constraint):
 
     def feasible(self, shape: Shape = ()) -> Any:
         inner = self.map.inverse_event_shape(shape)
-        return self.map.forward(jnp.broadcast_to(jnp.asarray(self.base.feasible(inner)), inner))
+        base = jnp.asarray(self.base.feasible(inner))
+        return self.map.forward(jnp.broadcast_to(base, np.broadcast_shapes(base.shape, inner)))
 
 
 def _all(x: Array, ndim: int) -> Array:
@@ -151,16 +178,15 @@ class TransformedDistribution(Wrapper):
     def _log_prob(self, value: ArrayLike) -> Array:
         (value,) = promote(value)
         event_ndims, support = len(self.event_shape), self.support
-        inside = jnp.asarray(support.check(value))
+        front = value.shape[: value.ndim - event_ndims]
+        batch = np.broadcast_shapes(front, self.batch_shape)
+        value = jnp.broadcast_to(value, batch + self.event_shape)
+        inside = jnp.broadcast_to(support.check(value), batch)
         within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
         point = jnp.asarray(support.feasible(self.event_shape), value.dtype)
-        batch = value.shape[: value.ndim - event_ndims]
-        safe = select(within, value, jnp.broadcast_to(point, batch + self.event_shape))
-        x = self.transform.inverse(safe)
+        x = self.transform.inverse(select(within, value, point))
         log_prob, log_det = promote(self.distribution._log_prob(x), self._log_det(x))
-        density = log_prob - log_det
-        inside = jnp.broadcast_to(inside, density.shape)
-        return select(inside, density, -jnp.inf)
+        return select(inside, log_prob - log_det, -jnp.inf)
 
     def _log_det(self, x: Array) -> Array:
         axes = tuple(range(self.transform.event_ndims - len(self.distribution.event_shape), 0))
@@ -168,20 +194,25 @@ class TransformedDistribution(Wrapper):
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         front = shape[: len(shape) - len(self.event_shape)]
-        return self.transform.forward(
-            self.distribution._sample(key, front + self.distribution.event_shape)
-        )
+        x = self.distribution._sample(key, front + self.distribution.event_shape)
+        return self.transform.forward(x).astype(self.dtype)
 
     def _increases(self) -> Array:
         low, high = (self.distribution.support.bijector.forward(x) for x in (-0.5, 0.5))
         return self.transform.forward(high) > self.transform.forward(low)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
-        codomain = _codomain(self.transform)
-        ends = (-np.inf, np.inf) if codomain is None else bounds(codomain)
-        x = self.transform.inverse(jnp.clip(*promote(value, *ends)))
+        value, low, high = promote(value, *bounds(self.support))
+        inside = (value > low) & (value < high)
+        # Elsewhere the inverse sees a point of the support, or gradients would be NaN.
+        point = self.transform.forward(self.distribution.support.bijector.forward(0.0))
+        value, point = promote(value, point)
+        x = self.transform.inverse(select(inside, value, point))
         same, other = (getattr(self.distribution, n)(x) for n in (name, OPPOSITE[name]))
-        return select(jnp.broadcast_to(self._increases(), same.shape), same, other)
+        result = select(jnp.broadcast_to(self._increases(), same.shape), same, other)
+        before, after = ENDS[name]
+        beyond = select(value <= low, before, select(value >= high, after, value * jnp.nan))
+        return as_batch(select(inside, result, beyond), self.batch_shape)
 
     def _quantile(self, q: Array) -> Array:
         q = as_batch(q, self.batch_shape)
@@ -194,7 +225,7 @@ class TransformedDistribution(Wrapper):
             self._lacks(name)
         if name == "variance":
             variance, scale = promote(d.variance(), transform.scale)
-            return jnp.square(scale) * variance
+            return as_batch(jnp.square(scale) * variance, self.batch_shape, event_ndims)
         if name == "entropy":
             return d.entropy() + self._log_det(as_batch(d.mean(), self.batch_shape, event_ndims))
         return transform.forward(d._moment(name))

@@ -157,7 +157,15 @@ class Censored(Wrapper):
     low: ArrayLike = -np.inf
     high: ArrayLike = np.inf
 
-    _check = Truncated._check
+    def _check(self) -> None:
+        Truncated._check(self)  # pyright: ignore[reportArgumentType]
+        if not self.distribution.support.is_discrete:
+            return
+        for name in ("low", "high"):
+            bound = known(getattr(self, name))
+            if bound is not None and not np.all(np.isinf(bound) | (bound == np.round(bound))):
+                self._fail(f"{name} must be an integer, as the draws are; got {bound}")
+
     batch_shape = Truncated.batch_shape
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
 
@@ -11,6 +12,7 @@ from distributions._arrays import promote
 from distributions.constraints import Constraint
 from distributions.distribution import Distribution
 from distributions.family import Family
+from distributions.truncated import Censored, Truncated
 
 D = TypeVar("D", bound=Distribution)
 
@@ -39,12 +41,24 @@ def validate(distribution: D) -> D:
     >>> print(error.get().splitlines()[0])
     Normal: scale must be positive and finite; got -1.0 (`check` failed)
     """
+    for part in _parts(distribution):
+        validate(part)
+    if isinstance(distribution, Truncated | Censored):
+        low, high = promote(distribution.low, distribution.high)
+        name = type(distribution).__name__
+        checkify.check(jnp.all(low <= high), f"{name}: low must be less than high")
     if isinstance(distribution, Family):
         for p, value in distribution._given():
             _validate_parameter(f"{type(distribution).__name__}: {p.name}", p.constraint, value)
         if distribution._row.increasing:
             _validate_increasing(distribution, *distribution._row.increasing)
     return distribution
+
+
+def _parts(distribution: Distribution) -> list[Distribution]:
+    """The distributions of which one is made."""
+    leaves = jax.tree.leaves(vars(distribution), is_leaf=lambda x: isinstance(x, Distribution))
+    return [leaf for leaf in leaves if isinstance(leaf, Distribution)]
 
 
 def _validate_parameter(what: str, constraint: Constraint, value: Any) -> None:

@@ -238,3 +238,119 @@ def test_validate_reports_what_is_traced():
     )
     uniform = jax.tree_util.tree_structure(dist.Uniform(0.0, 1.0)).unflatten([2.0, 1.0])
     assert "Uniform: low must be less than high" in check(uniform)[0].get()
+
+
+T, B = dist.TransformedDistribution, dist.bijectors
+HALVES = dist.Categorical(probs=[0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda s: dist.Truncated(T(dist.Normal(0.0, 1.0), B.Affine(0.0, s)), high=2.0).log_prob(
+            1.0
+        ),
+        lambda s: dist.Censored(T(dist.Normal(0.0, 1.0), B.Affine(0.0, s)), high=2.0).log_prob(2.0),
+        lambda s: T(dist.Normal(0.0, 1.0), B.Affine(0.0, s)).cdf(jnp.inf),
+    ],
+    ids=["truncated", "censored", "at infinity"],
+)
+def test_gradients_where_a_bound_is_infinite(score, x64):
+    expected = (score(1 + 1e-6) - score(1 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(jax.grad(score)(1.0), expected, rtol=1e-7, atol=1e-9)
+
+
+def test_transformed_values_broadcast_with_the_batch():
+    d = T(dist.Normal(0.0, 1.0), B.Affine(jnp.zeros(3), 1.0))
+    assert d.log_prob(1.0).shape == d.mean().shape == d.variance().shape == (3,)
+    assert T(dist.Uniform(jnp.zeros(3), jnp.ones(3)), B.Exp()).log_prob(jnp.full(3, 1.5)).shape == (
+        3,
+    )
+    vectors = dist.Independent(dist.Normal(jnp.zeros(3), 1.0), 1)
+    assert T(vectors, B.Affine(jnp.zeros((2, 1)), 1.0)).log_prob(jnp.zeros(3)).shape == (2,)
+    assert T(vectors, tfb.Scale(2.0)).log_prob(jnp.zeros(3)).shape == ()
+    gammas = T(dist.Gamma(jnp.array([2.0, 3.0]), 1.0), B.Affine(jnp.array([0.0, 1.0]), 1.0))
+    assert np.isfinite(dist.MixtureSameFamily(HALVES, gammas).log_prob(1.5))
+
+
+def test_the_image_of_a_chain():
+    d = T(dist.Normal(0.0, 1.0), B.Chain((B.Exp(), B.Softplus())))  # onto the numbers above 1
+    assert d.log_prob(0.5) == -np.inf
+    assert not d.support.check(0.5)
+    shifted = T(dist.Normal(0.0, 1.0), B.Chain((B.Affine(1.0, 2.0), B.Exp())))
+    np.testing.assert_allclose(shifted.cdf(jnp.array([0.5, 3.0])), [0, 0.5], atol=1e-6)
+    assert T(dist.Normal(0.0, 1.0), tfb.Exp()).cdf(-1.0) == 0
+    assert dist.Truncated(T(dist.Gamma(2.0, 1.0), B.Affine(1.0, 1.0)), high=5.0).support.low == 1
+
+
+def test_leaves_of_a_custom_distribution_are_mapped():
+    kernel = lambda x, m: -0.5 * jnp.square(x - m)  # noqa: E731
+    d = dist.Custom(kernel, (jnp.arange(3.0),))
+    assert d.batch_shape == (3,)
+    assert jax.vmap(lambda d: d.log_prob(0.0))(d).shape == (3,)
+    assert jax.vmap(lambda m: dist.Custom(kernel, (m,)))(jnp.arange(3.0)).batch_shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("d", "value", "expected"),
+    [
+        (dist.Truncated(tfd.Weibull(2.0, 1.0), high=3.0), 1.0, st.weibull_min(2).logpdf(1)),
+        (dist.Truncated(tfd.LogNormal(0.0, 1.0), high=1e9), 1.0, st.lognorm(1).logpdf(1)),
+        (dist.Truncated(tfd.Poisson(3.0), low=0, high=50), 2, st.poisson(3).logpmf(2)),
+        (dist.Independent(tfd.Gamma(2 * jnp.ones(2), 1.0), 1), [-1.0, 1.0], -np.inf),
+        (dist.Masked(tfd.Beta(2.0, 2.0), True), -1.0, -np.inf),
+    ],
+    ids=["Weibull", "LogNormal", "Poisson", "Gamma", "Beta"],
+)
+@pytest.mark.promotion(rank="allow", dtype="standard")
+def test_distributions_of_tfp_off_their_support(d, value, expected):
+    np.testing.assert_allclose(d.log_prob(value), expected, rtol=1e-3)
+
+
+@pytest.mark.promotion(rank="allow", dtype="standard")
+def test_distributions_of_tfp_draw_for_a_wider_batch():
+    d = dist.Masked(tfd.Normal(jnp.zeros(1), 1.0), jnp.array([True, False]))
+    draws = d.sample(KEY, (3,))
+    assert draws.shape == (3, 2)
+    assert (draws[:, 0] != draws[:, 1]).all()
+
+
+def test_the_support_of_a_mixture_of_vectors():
+    half = dist.Independent(dist.HalfNormal(jnp.ones(2)), 1)
+    real = dist.Independent(dist.Normal(jnp.zeros(2), 1.0), 1)
+    assert dist.Mixture(HALVES, [half, real]).support.check(-jnp.ones(2))
+    boxes = dist.Uniform(jnp.array([[0.0] * 3, [1.0] * 3]), jnp.array([[1.0] * 3, [2.0] * 3]))
+    mixture = dist.MixtureSameFamily(HALVES, dist.Independent(boxes, 1))
+    assert mixture.support.check(jnp.full(3, 0.5)).shape == ()
+    assert mixture.bijector.forward(jnp.zeros(3)).shape == (3,)
+    simplex = dist.Dirichlet(jnp.ones(2))
+    with pytest.raises(ValueError, match="supports of the components differ"):
+        dist.Mixture(HALVES, [simplex, real])
+
+
+def test_validate_looks_into_the_parts():
+    from jax.experimental import checkify
+
+    def score(scale, low):
+        d = dist.iid(dist.Truncated(dist.Normal(0.0, scale), low, 2.0), 2)
+        return dist.validate(d).log_prob(jnp.ones(2))
+
+    check = jax.jit(checkify.checkify(score))
+    assert check(1.0, 0.0)[0].get() is None
+    assert "Normal: scale must be positive" in check(-1.0, 0.0)[0].get()
+    assert "Truncated: low must be less than high" in check(1.0, 3.0)[0].get()
+
+
+def test_wrapped_shapes_dtypes_and_flags(x64):
+    masked = dist.Masked(dist.Normal(0.0, 1.0), jnp.array([True, False]))
+    assert masked.cdf(0.0).shape == (2,)
+    narrow = T(dist.Normal(jnp.float32(0), jnp.float32(1)), B.Affine(jnp.float64(1), 1.0))
+    assert narrow.sample(KEY).dtype == narrow.dtype
+    custom = dist.Custom(lambda x: -jnp.square(x))
+    assert not dist.Mixture(HALVES, [custom, dist.Normal(0.0, 1.0)]).is_reparameterized
+    with pytest.raises(ValueError, match="Censored: low must be an integer, as the draws are"):
+        dist.Censored(dist.Poisson(2.0), 1.5, 4.0)
+    normal = dist.Normal(0.0, 1.0)
+    nested, flat = dist.iid(dist.iid(normal, 3), 2), dist.iid(normal, (2, 3))
+    with pytest.raises(NotImplementedError, match="differ in sample_shape"):
+        dist.kl_divergence(nested, flat)
