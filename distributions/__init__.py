@@ -24,6 +24,7 @@ from distributions import constraints as constraints
 from distributions.distribution import Distribution as Distribution
 
 if typing.TYPE_CHECKING:
+    from distributions._validate import validate as validate
     from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
     from distributions.bell import GeneralizedNormal as GeneralizedNormal
     from distributions.bell import Moyal as Moyal
@@ -140,7 +141,6 @@ if typing.TYPE_CHECKING:
     from distributions.urns import DirichletMultinomial as DirichletMultinomial
     from distributions.urns import Hypergeometric as Hypergeometric
     from distributions.urns import Multinomial as Multinomial
-    from distributions.validate import validate as validate
     from distributions.von_mises_fisher import VonMisesFisher as VonMisesFisher
     from distributions.wishart import Wishart as Wishart
     from distributions.wishart import WishartCholesky as WishartCholesky
@@ -148,6 +148,7 @@ if typing.TYPE_CHECKING:
 
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
+    "_validate": ("validate",),
     "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "Moyal", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
@@ -203,7 +204,6 @@ _HOMES = {
     "truncated": ("Censored", "Truncated"),
     "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
-    "validate": ("validate",),
     "von_mises_fisher": ("VonMisesFisher",),
     "wishart": ("Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),
