@@ -1,6 +1,7 @@
 """Distributions as objects: pytrees, dtypes, signatures, checks of the parameters, imports."""
 
 import inspect
+import pathlib
 import re
 import subprocess
 import sys
@@ -327,3 +328,9 @@ def test_flat_on_a_support_with_traced_bounds(hi):
     np.testing.assert_allclose(constrained, hi / 2)
     assert (run(hi, jnp.full(np.shape(hi), 5.0))[0] == -np.inf).all()
     assert np.isinf(dist.Flat(constraints.real).log_prob(nan))
+
+
+def test_no_function_shares_its_name_with_a_module():
+    """Importing the module would put it in the place of the function."""
+    modules = {path.stem for path in pathlib.Path(dist.__file__).parent.iterdir()}
+    assert modules & set(dist.__all__) == {"bijectors", "constraints"}
