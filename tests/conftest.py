@@ -1,5 +1,6 @@
 """What all tests run under: the CPU, strict promotion, derandomised hypothesis, common fixtures."""
 
+import itertools
 import os
 import pathlib
 from collections.abc import Iterator
@@ -50,12 +51,21 @@ def promotion_of(item: pytest.Item) -> dict[str, str]:
     return settings
 
 
+# A program that is compiled holds some maps of memory. Linux grants a process 65,530, and XLA dies
+# without a word when there are no more; a test takes up to a hundred.
+TESTS_PER_CACHE = 200
+num_tests = itertools.count(1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Runs a test, with the fixtures that it sets up, under its promotion settings."""
     settings = promotion_of(item)
     with jax.numpy_rank_promotion(settings["rank"]), jax.numpy_dtype_promotion(settings["dtype"]):
-        return (yield)
+        result = yield
+    if next(num_tests) % TESTS_PER_CACHE == 0:
+        jax.clear_caches()
+    return result
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
