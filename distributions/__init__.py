@@ -215,7 +215,11 @@ __all__ = ["Distribution", "bijectors", "constraints", *_HOME]  # pyright: ignor
 
 def __getattr__(name: str) -> typing.Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'distributions' has no attribute {name!r}")
+        import difflib
+
+        close = difflib.get_close_matches(name, _HOME, 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise AttributeError(f"module 'distributions' has no attribute {name!r}{hint}")
     found = getattr(importlib.import_module(f"distributions.{_HOME[name]}"), name)
     globals()[name] = found
     return found

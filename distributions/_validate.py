@@ -41,6 +41,8 @@ def validate(distribution: D) -> D:
     >>> print(error.get().splitlines()[0])
     Normal: scale must be positive and finite; got -1.0 (`check` failed)
     """
+    if not isinstance(distribution, Distribution):
+        raise TypeError(f"validate: expected a Distribution; got {distribution!r}")
     for part in _parts(distribution):
         validate(part)
     if isinstance(distribution, Truncated | Censored):

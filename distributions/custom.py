@@ -57,6 +57,8 @@ class Custom(Distribution):
 
     def __post_init__(self) -> None:
         """Reads the batch shape off the density of one event."""
+        if not isinstance(self.support, Constraint):
+            raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
         fill = object.__setattr__
         fill(self, "parameters", jax.tree.map(stack, tuple(self.parameters), is_leaf=_is_list))
         fill(self, "event_shape", tuple(self.event_shape))

@@ -201,6 +201,9 @@ class Distribution(abc.ABC):
         return self._fitting(value)
 
     def _fitting(self, value: ArrayLike) -> ArrayLike:
+        if value is None or isinstance(value, str):
+            name = type(self).__name__
+            raise TypeError(f"{name}: a value must be an array of numbers; got {value!r}")
         value = stack(value)
         shape, event_ndims = np.shape(value), len(self.event_shape)
         split = len(shape) - event_ndims
@@ -231,6 +234,9 @@ class Distribution(abc.ABC):
         front = (
             (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
         )
+        if any(isinstance(n, float) or (isinstance(n, int | np.integer) and n < 0) for n in front):
+            name = type(self).__name__
+            raise ValueError(f"{name}: sample_shape must hold nonnegative integers; got {front}")
         return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
 
     def __repr__(self) -> str:

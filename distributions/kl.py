@@ -95,6 +95,9 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
         Kullback and Leibler, "On information and sufficiency", Annals of Mathematical Statistics
         22 (1951), equation 2.4.
     """
+    for d in (p, q):
+        if not isinstance(d, Distribution):
+            raise TypeError(f"kl_divergence: expected a Distribution; got {d!r}")
     if p.event_shape != q.event_shape:
         shapes = f"{p.event_shape} and {q.event_shape}"
         raise ValueError(f"kl_divergence: draws of the two have different shapes, {shapes}")

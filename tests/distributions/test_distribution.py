@@ -334,3 +334,26 @@ def test_no_function_shares_its_name_with_a_module():
     """Importing the module would put it in the place of the function."""
     modules = {path.stem for path in pathlib.Path(dist.__file__).parent.iterdir()}
     assert modules & set(dist.__all__) == {"bijectors", "constraints"}
+
+
+MISUSES = {
+    r"has no attribute 'Norml'; did you mean 'Normal'\?": lambda: dist.Norml,
+    "Normal: a value must be an array of numbers; got None": lambda: dist.Normal(0.0, 1.0).log_prob(
+        None
+    ),
+    "Normal: a value must be an array of numbers; got 'a'": lambda: dist.Normal(0.0, 1.0).cdf("a"),
+    r"Normal: sample_shape must hold nonnegative integers; got \(-1,\)": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(jax.random.key(0), -1),
+    "Custom: support must be a constraint; got 3": lambda: dist.Custom(jnp.square, support=3),
+    "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
+        dist.Normal(0.0, 1.0), 3
+    ),
+    "validate: expected a Distribution; got 3": lambda: dist.validate(3),
+}
+
+
+@pytest.mark.parametrize("message", MISUSES)
+def test_misuses_are_named(message):
+    with pytest.raises((AttributeError, TypeError, ValueError), match=message):
+        MISUSES[message]()
