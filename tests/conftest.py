@@ -52,7 +52,7 @@ def promotion_of(item: pytest.Item) -> dict[str, str]:
 
 
 # A program that is compiled holds some maps of memory. Linux grants a process 65,530, and XLA dies
-# without a word when there are no more; a test takes up to a hundred.
+# without a word when there are no more; a test of a density takes about forty.
 TESTS_PER_CACHE = 200
 num_tests = itertools.count(1)
 
