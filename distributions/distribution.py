@@ -94,7 +94,9 @@ class Distribution(abc.ABC):
         return jnp.where(q <= 0.5, self.cdf(value) >= q, self.survival(value) <= 1 - q)
 
     def _lacks(self, name: str) -> NoReturn:
-        raise NotImplementedError(f"{type(self).__name__} has no {name} that is known here")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no {name} that is known here; estimate it from draws"
+        )
 
     @abc.abstractmethod
     def _log_prob(self, value: ArrayLike) -> Array:
