@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import keystr, tree_flatten_with_path
 
 
+@jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Layout:
     """The structure, shapes and dtypes of a pytree, and the way to a flat vector and back.

@@ -44,12 +44,19 @@ class Point(NamedTuple):
     gradient: jax.Array
 
 
-class Dynamics(NamedTuple):
-    """What a trajectory follows: the density, the mass matrix by its factor, and the step size."""
+class Edge(NamedTuple):
+    """Where a trajectory goes on: a point without what only a proposal needs."""
 
-    value_and_grad: ValueAndGrad
-    factor: jax.Array
-    step_size: jax.Array
+    position: jax.Array
+    momentum: jax.Array
+    force: jax.Array
+
+
+class Origin(NamedTuple):
+    """What the energy of all points of a trajectory is compared with."""
+
+    momentum: jax.Array
+    log_density: jax.Array
 
 
 def evaluate(log_density: Callable[[Any], jax.Array], position: Any) -> State:
@@ -98,21 +105,34 @@ def pull(factor: jax.Array, gradient: jax.Array) -> jax.Array:
     return factor * gradient if factor.ndim == 1 else gradient @ factor
 
 
-def leapfrog(dynamics: Dynamics, point: Point) -> Point:
-    """One leapfrog (velocity Verlet) step; a negative step size goes back in time.
+def drift(factor: jax.Array, step_size: jax.Array, point: Point | Edge) -> jax.Array:
+    """The position after one leapfrog step from `point`; a negative step size goes back in time.
+
+    With :func:`kick`, which needs the gradient there, this is a step of the leapfrog (velocity
+    Verlet) integrator.
 
     References:
         Neal (2011), MCMC using Hamiltonian dynamics, equations 2.28 to 2.30.
     """
-    value_and_grad, factor, step_size = dynamics
     momentum = point.momentum + 0.5 * step_size * point.force
-    position = point.position + step_size * push(factor, momentum)
-    log_density, gradient = value_and_grad(position)
+    return point.position + step_size * push(factor, momentum)
+
+
+def kick(
+    factor: jax.Array,
+    step_size: jax.Array,
+    point: Point | Edge,
+    position: jax.Array,
+    log_density: jax.Array,
+    gradient: jax.Array,
+) -> Point:
+    """The end of the leapfrog step from `point` to `position`, given what the density is there."""
     force = pull(factor, gradient)
-    return Point(position, momentum + 0.5 * step_size * force, force, log_density, gradient)
+    momentum = point.momentum + 0.5 * step_size * point.force + 0.5 * step_size * force
+    return Point(position, momentum, force, log_density, gradient)
 
 
-def energy_change(start: Point, end: Point) -> jax.Array:
+def energy_change(start: Origin | Point, end: Point) -> jax.Array:
     """The energy of `end` less that of `start`, from differences so that float32 is enough.
 
     Positive infinity where anything at `end` is not finite: a gradient that is not finite shows in
@@ -123,6 +143,6 @@ def energy_change(start: Point, end: Point) -> jax.Array:
     return jnp.where(jnp.isfinite(change), change, jnp.inf)
 
 
-def energy(point: Point) -> jax.Array:
+def energy(point: Origin | Point) -> jax.Array:
     """The Hamiltonian at `point`."""
     return 0.5 * jnp.sum(point.momentum**2) - point.log_density

@@ -1,16 +1,22 @@
 """Hamiltonian Monte Carlo with trajectories of a fixed number of steps."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from inference.hamiltonian import DIVERGENCE_THRESHOLD, State, energy, energy_change, leapfrog
-from inference.kernel import HamiltonianKernel, start
+from inference.control import select
+from inference.hamiltonian import (
+    DIVERGENCE_THRESHOLD,
+    Point,
+    drift,
+    energy,
+    energy_change,
+    kick,
+)
+from inference.kernel import HamiltonianKernel
 from inference.randomness import uniform
-from inference.tree import select
 
 
 class HMCInfo(NamedTuple):
@@ -29,6 +35,18 @@ class HMCInfo(NamedTuple):
     is_divergent: jax.Array
     energy: jax.Array
     num_steps: jax.Array
+
+
+class HMCTrajectory(NamedTuple):
+    """A trajectory from `first` to `last`, so far; `accept` is the uniform number of its end."""
+
+    position: jax.Array
+    step_size: jax.Array
+    accept: jax.Array
+    first: Point
+    last: Point
+    num_steps: jax.Array
+    is_done: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -61,26 +79,44 @@ class HMC(HamiltonianKernel):
         if not isinstance(self.num_steps, int) or self.num_steps < 1:
             raise ValueError(f"num_steps must be a positive integer, got {self.num_steps!r}")
 
-    def step(self, key: jax.Array, state: State) -> tuple[State, HMCInfo]:
-        """One transition from `state`."""
-        layout, dynamics, point, seed = start(self, key, state)
-        accept, jitter = uniform(seed, jnp.arange(2), layout.dtype)
-        scale = 1 + jnp.asarray(self.step_size_jitter, layout.dtype) * (2 * jitter - 1)
-        dynamics = dynamics._replace(step_size=scale * dynamics.step_size)
-        end = lax.fori_loop(0, self.num_steps, lambda _, point: leapfrog(dynamics, point), point)
-        change = energy_change(point, end)
+    def begin(
+        self,
+        factor: jax.Array,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Any = None,
+    ) -> HMCTrajectory:
+        """The trajectory that starts at `point`."""
+        accept, jitter = uniform(seed, jnp.arange(2), point.position.dtype)
+        scale = 1 + jnp.asarray(self.step_size_jitter, step_size.dtype) * (2 * jitter - 1)
+        step_size = scale * step_size
+        position = drift(factor, step_size, point)
+        no = jnp.zeros((), bool)
+        return HMCTrajectory(position, step_size, accept, point, point, jnp.int32(0), no)
+
+    def advance(
+        self, factor: jax.Array, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+    ) -> HMCTrajectory:
+        """One more leapfrog step, given the density at ``trajectory.position``."""
+        old, num_steps = trajectory, trajectory.num_steps + 1
+        last = kick(factor, old.step_size, old.last, old.position, log_density, gradient)
+        return old._replace(
+            position=drift(factor, old.step_size, last),
+            last=last,
+            num_steps=num_steps,
+            is_done=num_steps == self.num_steps,
+        )
+
+    def end(self, trajectory: Any) -> tuple[Point, HMCInfo]:
+        """The next state and what happened, once the trajectory is done."""
+        change = energy_change(trajectory.first, trajectory.last)
         acceptance_rate = jnp.exp(-jnp.maximum(change, 0))
-        is_accepted = accept < acceptance_rate
-        info = HMCInfo(
+        is_accepted = trajectory.accept < acceptance_rate
+        return select(is_accepted, trajectory.last, trajectory.first), HMCInfo(
             acceptance_rate=acceptance_rate,
             is_accepted=is_accepted,
             is_divergent=change > DIVERGENCE_THRESHOLD,
-            energy=energy(point) + jnp.where(is_accepted, change, 0),
-            num_steps=jnp.int32(self.num_steps),
+            energy=energy(trajectory.first) + jnp.where(is_accepted, change, 0),
+            num_steps=trajectory.num_steps,
         )
-        proposal = State(
-            layout.unravel(end.position),
-            end.log_density.astype(state.log_density.dtype),
-            layout.unravel(end.gradient),
-        )
-        return select(is_accepted, proposal, state), info

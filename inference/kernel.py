@@ -3,15 +3,16 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.tree_util import Partial
 
+from inference.control import any_chain, select
 from inference.flat import Layout
 from inference.hamiltonian import (
-    Dynamics,
     Point,
     State,
     evaluate,
@@ -22,9 +23,24 @@ from inference.hamiltonian import (
 from inference.randomness import normal, seed_of
 
 
+class Trajectory(Protocol):
+    """A transition on its way, a pytree.
+
+    Attributes:
+        position: Where the density is to be evaluated next, a flat vector.
+        is_done: Whether the transition has come to its end.
+    """
+
+    position: jax.Array
+    is_done: jax.Array
+
+
 @dataclasses.dataclass(frozen=True)
 class HamiltonianKernel(abc.ABC):
     """A transition that leaves a density invariant by following Hamiltonian dynamics.
+
+    A transition is a state machine: it begins, advances by one gradient at a time until it is done,
+    and ends. So a driver may run many side by side, each at its own place.
 
     Attributes:
         log_density: Function of a position, a pytree of floating-point arrays, that returns a
@@ -60,9 +76,60 @@ class HamiltonianKernel(abc.ABC):
         position = jax.tree.map(jnp.asarray, position)
         return evaluate(self._require_log_density(), position)
 
-    @abc.abstractmethod
     def step(self, key: jax.Array, state: State) -> tuple[State, Any]:
         """One transition: the next state, and what happened on the way."""
+        layout = Layout.of(state.position)
+        log_density = self._require_log_density()
+        step_size = check_step_size(self.step_size, layout)
+        factor, seed = _factor(self, layout), seed_of(key)
+        point = with_momentum(
+            factor,
+            seed,
+            layout.ravel(state.position),
+            jnp.asarray(state.log_density, layout.dtype),
+            layout.ravel(state.gradient),
+        )
+        value_and_grad = flat_value_and_grad(log_density, layout)
+
+        def advance(old: Any) -> Any:
+            new = self.advance(factor, old, *value_and_grad(old.position))
+            return new if self.axis_name is None else select(old.is_done, old, new)
+
+        trajectory = lax.while_loop(
+            lambda trajectory: any_chain(~trajectory.is_done, self.axis_name),
+            advance,
+            self.begin(factor, step_size, point, seed),
+        )
+        proposal, info = self.end(trajectory)
+        return State(
+            layout.unravel(proposal.position),
+            proposal.log_density.astype(state.log_density.dtype),
+            layout.unravel(proposal.gradient),
+        ), info
+
+    @abc.abstractmethod
+    def begin(
+        self,
+        factor: jax.Array,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Any = None,
+    ) -> Trajectory:
+        """The trajectory that starts at `point`, in the memory of the `last` one if there is one.
+
+        Everything is flat.
+        """
+
+    @abc.abstractmethod
+    def advance(
+        self, factor: jax.Array, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+    ) -> Trajectory:
+        """One more leapfrog step, given the density at ``trajectory.position``."""
+
+    @abc.abstractmethod
+    def end(self, trajectory: Any) -> tuple[Any, Any]:
+        """The next state, flat, and what happened, once the trajectory is done."""
 
     def _require_log_density(self) -> Callable[[Any], jax.Array]:
         if self.log_density is None:
@@ -74,33 +141,16 @@ class HamiltonianKernel(abc.ABC):
         return self.log_density
 
 
-class Start(NamedTuple):
-    """The beginning of a transition: layout, dynamics, phase-space point and a seed."""
-
-    layout: Layout
-    dynamics: Dynamics
-    point: Point
-    seed: jax.Array
-
-
-def start(kernel: HamiltonianKernel, key: jax.Array, state: State) -> Start:
-    """The point at `state` with a fresh momentum, and the dynamics of `kernel` from there."""
-    layout = Layout.of(state.position)
-    log_density = kernel._require_log_density()
-    step_size = check_step_size(kernel.step_size, layout)
-    factor = _factor(kernel, layout)
-    seed = seed_of(key)
-    momentum = normal(seed, layout.size, layout.dtype)
-    gradient = layout.ravel(state.gradient)
-    point = Point(
-        layout.ravel(state.position),
-        momentum,
-        pull(factor, gradient),
-        jnp.asarray(state.log_density, layout.dtype),
-        gradient,
-    )
-    dynamics = Dynamics(flat_value_and_grad(log_density, layout), factor, step_size)
-    return Start(layout, dynamics, point, seed)
+def with_momentum(
+    factor: jax.Array,
+    seed: jax.Array,
+    position: jax.Array,
+    log_density: jax.Array,
+    gradient: jax.Array,
+) -> Point:
+    """The point of phase space at `position` with a fresh momentum."""
+    momentum = normal(seed, position.size, position.dtype)
+    return Point(position, momentum, pull(factor, gradient), log_density, gradient)
 
 
 def _factor(kernel: HamiltonianKernel, layout: Layout) -> jax.Array:

@@ -5,14 +5,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from inference.hamiltonian import Point, State, energy
-from inference.kernel import HamiltonianKernel, start
-from inference.randomness import uniform
-from inference.tree import Proposal, Tally, Walk, grow, is_turning, select
-
-_DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
+from inference import tree
+from inference.hamiltonian import Point, energy
+from inference.kernel import HamiltonianKernel
+from inference.tree import Proposal, Trajectory
 
 
 class NUTSInfo(NamedTuple):
@@ -33,20 +30,6 @@ class NUTSInfo(NamedTuple):
     num_steps: jax.Array
     depth: jax.Array
     is_truncated: jax.Array
-
-
-class Trajectory(NamedTuple):
-    """A trajectory that has been doubled `depth` times."""
-
-    depth: jax.Array
-    any_going: jax.Array
-    left: Point
-    right: Point
-    proposal: Proposal
-    log_weight: jax.Array
-    momentum_sum: jax.Array
-    num_joined: jax.Array
-    tally: Tally
 
 
 @jax.tree_util.register_dataclass
@@ -82,83 +65,39 @@ class NUTS(HamiltonianKernel):
         if not isinstance(self.max_depth, int) or not 1 <= self.max_depth <= 24:
             raise ValueError(f"max_depth must be an integer from 1 to 24, got {self.max_depth!r}")
 
-    def step(self, key: jax.Array, state: State) -> tuple[State, NUTSInfo]:
-        """One transition from `state`."""
-        layout, dynamics, point, seed = start(self, key, state)
-        walk = Walk(dynamics, point, seed, self._any_chain)
-        counters = _DOUBLINGS + jnp.arange(2 * self.max_depth)
-        draws = uniform(seed, counters, layout.dtype).reshape(-1, 2)
-        end = lax.while_loop(
-            lambda trajectory: (trajectory.depth < self.max_depth) & trajectory.any_going,
-            lambda trajectory: _double(walk, trajectory, draws),
-            _trajectory(point),
-        )
-        proposal, tally = end.proposal, end.tally
-        info = NUTSInfo(
-            acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(layout.dtype),
+    def begin(
+        self,
+        factor: jax.Array,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Trajectory | None = None,
+    ) -> Trajectory:
+        """The trajectory that is nothing but `point`."""
+        shape = (self.max_depth, 3, *point.momentum.shape)
+        checkpoints = jnp.zeros(shape, point.momentum.dtype)
+        if last is not None:
+            checkpoints = last.subtree.checkpoints
+        return tree.begin(factor, step_size, point, seed, checkpoints)
+
+    def advance(
+        self,
+        factor: jax.Array,
+        trajectory: Trajectory,
+        log_density: jax.Array,
+        gradient: jax.Array,
+    ) -> Trajectory:
+        """One more leaf, given the density at ``trajectory.position``."""
+        return tree.advance(factor, trajectory, log_density, gradient, self.axis_name)
+
+    def end(self, trajectory: Trajectory) -> tuple[Proposal, NUTSInfo]:
+        """The next state and what happened, once the trajectory is done."""
+        origin, proposal, tally = trajectory.origin, trajectory.proposal, trajectory.tally
+        return proposal, NUTSInfo(
+            acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(proposal.position.dtype),
             is_divergent=tally.is_divergent,
-            energy=energy(point) + proposal.energy_change,
+            energy=energy(origin) + proposal.energy_change,
             num_steps=tally.num_steps,
-            depth=end.num_joined,
-            is_truncated=tally.is_going,
+            depth=trajectory.depth,
+            is_truncated=~tally.has_ended,
         )
-        return State(
-            layout.unravel(proposal.position),
-            proposal.log_density.astype(state.log_density.dtype),
-            layout.unravel(proposal.gradient),
-        ), info
-
-    def _any_chain(self, flag: jax.Array) -> jax.Array:
-        if self.axis_name is None:
-            return flag
-        return lax.pmax(flag.astype(jnp.int32), self.axis_name) > 0
-
-
-def _trajectory(point: Point) -> Trajectory:
-    zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
-    return Trajectory(
-        count,
-        ~no,
-        point,
-        point,
-        Proposal(point.position, point.log_density, point.gradient, zero),
-        zero,
-        point.momentum,
-        count,
-        Tally(zero, count, no, no),
-    )
-
-
-def _double(walk: Walk, old: Trajectory, draws: jax.Array) -> Trajectory:
-    """`old` and as many leaves again on one side, unless these turn or diverge among themselves."""
-    side, choice = draws[old.depth]
-    to_right = side < 0.5
-    near, far = select(to_right, (old.right, old.left), (old.left, old.right))
-    step_size = walk.dynamics.step_size
-    step_size = jnp.where(to_right, step_size, -step_size)
-    outwards = walk._replace(dynamics=walk.dynamics._replace(step_size=step_size))
-    new = grow(outwards, near, old.depth, len(draws), old.tally)
-
-    joins = old.tally.is_going & new.tally.is_going
-    is_chosen = joins & (choice < jnp.exp(new.log_weight - old.log_weight))
-    first_new = new.checkpoints[0, 0]
-    turns = is_turning(
-        far.momentum,
-        near.momentum,
-        first_new,
-        new.end.momentum,
-        old.momentum_sum,
-        new.momentum_sum,
-    )
-    tally = new.tally._replace(is_turning=new.tally.is_turning | (joins & turns))
-    return Trajectory(
-        old.depth + 1,
-        walk.any_chain(tally.is_going),
-        select(joins & ~to_right, new.end, old.left),
-        select(joins & to_right, new.end, old.right),
-        select(is_chosen, new.proposal, old.proposal),
-        jnp.logaddexp(old.log_weight, new.log_weight),
-        old.momentum_sum + new.momentum_sum,
-        old.num_joined + joins.astype(jnp.int32),
-        tally,
-    )

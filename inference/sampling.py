@@ -1,44 +1,46 @@
-"""Chains of a kernel on a target: start, warm-up and draws, in compiled chunks.
+"""Chains of a kernel on a target: starts, warm-up and draws, on all cores.
 
-One compiled function advances all chains by any number of iterations, in warm-up and after it. It
-returns to Python now and then, so that progress shows and an interrupt keeps what has been drawn.
-What an iteration draws depends on the key, the chain and the iteration, not on the chunks.
+One compiled function moves a chain from wherever it stands, through its start, its warm-up and its
+draws. It returns to Python when it has spent a number of gradients, so that progress shows and an
+interrupt keeps what has been drawn, or when there is no room for more draws.
+
+On the CPU a chain is a program of its own, and a thread for each core takes one after the other:
+where chains differ is then ordinary control flow. On an accelerator all chains are mapped over and
+move together, each at its own place.
 """
 
+import collections
 import dataclasses
+import functools
+import os
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.tree_util import Partial
 
-from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init, schedule
+from inference._jax import small_loops_in_one_kernel, trace_context
+from inference.adaptation import schedule
+from inference.chain import Chain, Plan, advance, chain_init, stats_of
 from inference.flat import Layout
-from inference.hamiltonian import State
 from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
 from inference.names import named_leaves
-from inference.starting import MOST_ATTEMPTS, find_start
+from inference.randomness import seed_of
+from inference.starting import MOST_ATTEMPTS
 from inference.target import Target
 
 _AXIS = "chain"
+
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
-_CHUNK_SECONDS = 0.2
-_START = np.uint32(1 << 31)  # folded into a chain's key for its start, as iterations are for theirs
-
-
-class Chains(NamedTuple):
-    """All chains, stacked; everything but `iteration` has a leading axis over them."""
-
-    iteration: jax.Array
-    keys: jax.Array
-    state: State
-    adaptation: Adaptation
+_MOST_GROUPS = 64
+_FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
+_START = np.uint32(1 << 31)  # folded into a chain's key for its starting points
 
 
 class Samples(NamedTuple):
@@ -46,7 +48,7 @@ class Samples(NamedTuple):
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
-    inverse_mass_matrix: np.ndarray | None
+    inverse_mass_matrix: np.ndarray
 
 
 def sample(
@@ -63,95 +65,39 @@ def sample(
 ) -> Samples:
     """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
 
-    `on_progress` is told the number of finished iterations after each chunk.
+    `on_progress` is told the number of finished iterations every now and then.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    chains, is_found = _start(
-        key, target, kernel, num_warmup > 0, num_chains=num_chains, is_dense=is_dense
-    )
-    if not np.all(is_found):
-        raise ValueError(_start_failure(target, chains.state, np.asarray(is_found)))
-    num_rows = _num_rows(chains.state)
-    advance = partial(
-        _advance,
-        target=target,
-        kernel=kernel,
-        plan=schedule(num_warmup),
-        target_acceptance_rate=target_acceptance_rate,
-        num_rows=num_rows,
-    )
-    drawn, num_done, metric = [], 0, None
+    layout = Layout.of(jax.eval_shape(target.initial, key))
+    step_size = check_step_size(kernel.step_size, layout)
+    metric = _initial_metric(kernel, layout, is_dense)
+    is_mapped = jax.default_backend() != "cpu"
+    kernel = dataclasses.replace(kernel, axis_name=_AXIS if is_mapped else None)
+    rate = np.asarray(target_acceptance_rate, layout.dtype)
+    plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
+
+    def start(attempts: np.ndarray) -> Chain:
+        tune = np.bool_(num_warmup > 0)
+        return jax.device_get(_start(key, attempts, target, layout, kernel, step_size, metric, tune))
+
+    run = _Run(kernel, target, layout, plan)
+    run.begin(start, num_chains)
     try:
-        for size in _chunk_sizes(num_warmup + num_draws, num_rows):
-            chains, rows = advance(chains, num_done + size)
-            drawn.append(_on_host(rows, max(num_warmup - num_done, 0), size))
-            num_done += size
-            if num_done >= num_warmup and metric is None:
-                metric = np.array(chains.adaptation.inverse_mass_matrix)
-            on_progress(num_done)
+        run.go_on(on_progress)
     except KeyboardInterrupt:
-        if num_done <= num_warmup:
+        num_drawn = run.num_drawn
+        if not num_drawn:
             raise
         warnings.warn(
-            f"interrupted: the result holds the {num_done - num_warmup} draws per chain of "
-            f"{num_draws} that were finished",
+            f"interrupted: the result holds the {num_drawn} draws per chain of {num_draws} that "
+            "were finished",
             RuntimeWarning,
             stacklevel=3,
         )
-    draws, stats = jax.tree.map(lambda *parts: np.concatenate(parts, 1), *drawn)
-    return Samples(draws, stats, metric)
-
-
-def _num_rows(state: State) -> int:
-    """Iterations that a chunk has room for: enough to be quick, few enough for memory."""
-    size = sum(leaf.size for leaf in jax.tree.leaves(state.position))
-    return max(1, min(_MOST_ROWS, _MOST_NUMBERS // size))
-
-
-def _chunk_sizes(num_iterations: int, most: int) -> Iterator[int]:
-    """Sizes of chunks that take about as long as one should wait for a sign of life."""
-    size = 16
-    while num_iterations:
-        size = min(size, most, num_iterations)
-        began = time.monotonic()
-        yield size
-        num_iterations -= size
-        size = 2 * size if time.monotonic() - began < _CHUNK_SECONDS else max(1, size // 2)
-
-
-def _on_host(rows: Any, start: int, stop: int) -> Any:
-    """Rows ``[start, stop)`` of arrays ``(row, chain, *shape)``, as ``(chain, row, *shape)``."""
-    return jax.tree.map(
-        lambda row: np.array(np.swapaxes(np.asarray(row)[start:stop], 0, 1), order="C"), rows
-    )
-
-
-@partial(jax.jit, static_argnames=("num_chains", "is_dense"))
-def _start(
-    key: jax.Array,
-    target: Target,
-    kernel: HamiltonianKernel,
-    tune: jax.typing.ArrayLike,
-    *,
-    num_chains: int,
-    is_dense: bool,
-) -> tuple[Chains, jax.Array]:
-    layout = Layout.of(jax.eval_shape(target.initial, key))
-    metric = _initial_metric(kernel, layout, is_dense)
-    step_size = check_step_size(kernel.step_size, layout)
-
-    def one(chain: jax.Array) -> tuple[Chains, jax.Array]:
-        key_chain = random.fold_in(key, chain)
-        state, search = find_start(
-            random.fold_in(key_chain, _START), target, layout, step_size, metric, tune
-        )
-        adaptation = adaptation_init(search.step_size, metric)
-        return Chains(jnp.int32(0), key_chain, state, adaptation), search.is_found
-
-    chains, is_found = jax.vmap(one)(jnp.arange(num_chains))
-    return chains._replace(iteration=jnp.int32(0)), is_found
+    global LAST; LAST=[g.chains.num_gradients for g in run.groups]
+    return run.samples()
 
 
 def _initial_metric(kernel: HamiltonianKernel, layout: Layout, is_dense: bool) -> jax.Array:
@@ -165,84 +111,285 @@ def _initial_metric(kernel: HamiltonianKernel, layout: Layout, is_dense: bool) -
     return (jnp.diag(metric) if is_dense and metric.ndim == 1 else metric).astype(layout.dtype)
 
 
-@partial(jax.jit, static_argnames="num_rows", donate_argnames="chains")
+@jax.jit
+def _start(
+    key: jax.Array,
+    attempts: jax.Array,
+    target: Target,
+    layout: Layout,
+    kernel: HamiltonianKernel,
+    step_size: jax.Array,
+    metric: jax.Array,
+    tune: jax.typing.ArrayLike,
+) -> Chain:
+    """Chains that stand at attempt number `attempts`, one for each, at a starting point."""
+
+    def one(chain: jax.Array, attempt: jax.Array) -> Chain:
+        key_chain = random.fold_in(key, chain)
+        key_start = random.fold_in(random.fold_in(key_chain, _START), attempt)
+        position = layout.ravel(target.initial(key_start))
+        seed = seed_of(key_chain)
+        return chain_init(kernel, seed, position, metric, step_size, tune)
+
+    return jax.vmap(one, axis_name=_AXIS)(jnp.arange(len(attempts)), attempts)
+
+
+class _Group:
+    """Some chains that are moved by one call, stacked: where they stand and what they drew.
+
+    Attributes:
+        chains: The chains; while a call moves them, they are gone.
+        iteration: Transitions that are complete, of each chain.
+        rows: Room for their draws; `None` while it is all unused.
+        first: The iteration that the first row is for, of each chain.
+        parts: What has been taken from the rows: per chain, pieces of draws and statistics.
+    """
+
+    def __init__(self, chains: Chain, num_warmup: int) -> None:
+        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.iteration)
+        self.first = np.full(len(chains.iteration), num_warmup, np.int32)
+        self.parts: list[list[tuple[Any, Any]]] = [[] for _ in self.first]
+
+
+class _Run:
+    """All chains of a run, and the compiled functions that move them."""
+
+    def __init__(
+        self, kernel: HamiltonianKernel, target: Target, layout: Layout, plan: Plan
+    ) -> None:
+        # As arrays: in other threads, JAX might take numbers to have other dtypes.
+        self.kernel, self.target, self.plan = jax.device_put((kernel, target, plan))
+        self.layout = layout
+        self.groups: list[_Group] = []
+        self.is_stopping = threading.Event()
+        self.budget = np.int32(_FIRST_BUDGET)
+
+    def begin(self, start: Callable[[np.ndarray], Chain], num_chains: int) -> None:
+        """Makes the chains, and evaluates the density where they are to start until it is finite.
+
+        Raises:
+            ValueError: if a chain finds no such point.
+        """
+        attempts = np.zeros(num_chains, np.int32)
+        size = num_chains if self.kernel.axis_name else _group_size(num_chains)
+        self.groups = self._split(start(attempts), size)
+        self._compile(self.groups[0])
+        while True:
+            for group in self.groups:
+                self._move(group, np.int32(1))
+            is_stuck = np.concatenate([group.chains.search.is_stuck for group in self.groups])
+            if not is_stuck.any():
+                return
+            attempts += is_stuck
+            if attempts.max() == MOST_ATTEMPTS:
+                raise ValueError(self._start_failure(is_stuck))
+            for old, new in zip(self.groups, self._split(start(attempts), size), strict=True):
+                stuck = np.asarray(old.chains.search.is_stuck)
+                old.chains = jax.tree.map(functools.partial(_replace, stuck), old.chains, new.chains)
+
+    def _split(self, chains: Chain, size: int) -> list[_Group]:
+        stop, num_warmup = len(chains.iteration), int(self.plan.schedule.num_warmup)
+        return [
+            _Group(jax.tree.map(lambda x, i=i: x[i : i + size], chains), num_warmup)
+            for i in range(0, stop, size)
+        ]
+
+    def go_on(self, on_progress: Callable[[int], None]) -> None:
+        """Moves all chains until they are complete, a thread for each core."""
+        waiting = collections.deque(self.groups)
+        with ThreadPoolExecutor(min(_num_cores(), len(waiting))) as pool:
+            try:
+                workers = [pool.submit(self._work, waiting) for _ in range(pool._max_workers)]
+                while wait(workers, timeout=_CALL_SECONDS).not_done:
+                    on_progress(self.num_done)
+                for worker in workers:
+                    worker.result()
+                on_progress(self.num_done)
+            finally:
+                self.is_stopping.set()
+
+    def _work(self, waiting: "collections.deque[_Group]") -> None:
+        """Takes one group of chains after the other, and moves each for a while."""
+        while not self.is_stopping.is_set():
+            try:
+                group = waiting.popleft()
+            except IndexError:
+                return
+            began = time.monotonic()
+            num_spent = self._move(group, self.budget)
+            seconds = time.monotonic() - began
+            # A call takes about as long as one should wait for a sign of life.
+            if seconds < _CALL_SECONDS / 4 and num_spent >= self.budget:
+                self.budget = np.int32(min(4 * int(self.budget), 1 << 28))
+            elif seconds > 2 * _CALL_SECONDS:
+                self.budget = np.int32(max(1, int(self.budget) // 2))
+            if np.any(group.iteration < self.plan.num_iterations):
+                waiting.append(group)
+
+    def _compile(self, group: _Group) -> None:
+        """Compiles what moves a group and what reads its rows.
+
+        Ahead of time and here, as JAX's settings are others in other threads.
+        """
+        self.kinds = stats_of(self.kernel, group.chains)
+        size, num_chains = self.layout.size, len(group.first)
+        num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * num_chains)))
+        shape = num_chains, num_rows + 1, size + len(self.kinds)
+        self.no_rows = np.zeros(shape, self.layout.dtype)
+        constant = self.target, self.kernel, self.plan, self.layout
+        arguments = group.chains, self.no_rows, group.first, self.budget, *constant
+        self.advance = _compiled(_advance, *_signature(arguments))
+        self.values = _compiled(_values, *_signature((self.target, self.layout, self.no_rows)))
+
+    def _move(self, group: _Group, budget: np.int32) -> int:
+        """Moves the chains of `group`, and takes their draws when there is no room for more."""
+        rows = jax.device_put(self.no_rows) if group.rows is None else group.rows
+        constant = self.target, self.kernel, self.plan, self.layout
+        group.chains, group.rows, num_spent = self.advance(
+            group.chains, rows, group.first, budget, *constant
+        )
+        group.iteration = np.asarray(group.chains.iteration)
+        is_complete = group.iteration >= self.plan.num_iterations
+        if np.any(group.iteration - group.first >= rows.shape[1] - 1) or np.all(is_complete):
+            self._take(group)
+        return int(num_spent)
+
+    def _take(self, group: _Group) -> None:
+        """Takes from the rows what they hold."""
+        stops = np.minimum(group.iteration, self.plan.num_iterations)
+        if group.rows is None or np.all(stops <= group.first):
+            return
+        values = jax.device_get(self.values(self.target, self.layout, group.rows))
+        numbers = np.asarray(group.rows)[:, :, self.layout.size :]
+        for chain, (first, stop) in enumerate(zip(group.first, stops, strict=True)):
+            kept = slice(0, max(0, stop - first))
+            draws = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), values)
+            stats = {
+                name: numbers[chain, kept, i].astype(kind.dtype)
+                for i, (name, kind) in enumerate(self.kinds.items())
+            }
+            group.parts[chain].append((draws, stats))
+        group.first = np.maximum(group.first, stops).astype(np.int32)
+
+    @property
+    def num_done(self) -> int:
+        """Iterations that are complete, on the average over chains."""
+        iterations = np.concatenate([group.iteration for group in self.groups])
+        return int(np.mean(np.minimum(iterations, self.plan.num_iterations)))
+
+    @property
+    def num_drawn(self) -> int:
+        """Draws that every chain has made."""
+        fewest = min(int(np.min(group.iteration)) for group in self.groups)
+        return max(0, fewest - int(self.plan.schedule.num_warmup))
+
+    def samples(self) -> Samples:
+        """What the chains have drawn, each as much as all of them have."""
+        for group in self.groups:
+            self._take(group)
+        num_drawn = min(self.num_drawn, int(self.plan.num_iterations))
+        chains = [
+            jax.tree.map(lambda *x: np.concatenate(x)[:num_drawn], *parts)
+            for group in self.groups
+            for parts in group.parts
+        ]
+        draws, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
+        metrics = [group.chains.adaptation.inverse_mass_matrix for group in self.groups]
+        return Samples(draws, stats, np.concatenate(metrics))
+
+    def _start_failure(self, is_stuck: np.ndarray) -> str:
+        """What to tell a user whose model is finite nowhere; names the sites to look at."""
+        chain = int(np.argmax(is_stuck))
+        group = self.groups[chain // len(self.groups[0].first)]
+        start = jax.tree.map(lambda x: x[chain % len(group.first)], group.chains.search.start)
+        position, gradient = map(self.layout.unravel, (start.position, start.gradient))
+        culprits = (
+            _not_finite("site '{}' has log probability {}", self.target.log_probs(position))
+            or _not_finite("the gradient of the log density with respect to '{}' is {}", gradient)
+            or [f"the log density is {start.log_density}, for the map from unconstrained space"]
+        )
+        return (
+            f"chain {chain} found no starting point where the log density and its gradient are "
+            f"finite, in {MOST_ATTEMPTS} attempts. At the last one, {'; '.join(culprits)}. Check "
+            "that observed values lie in the support of their distribution and hold no NaN, and "
+            "that parameters stay in their domain for every value of the latent sites."
+        )
+
+
 def _advance(
-    chains: Chains,
-    stop: jax.typing.ArrayLike,
-    *,
+    chains: Chain,
+    rows: jax.Array,
+    first: jax.Array,
+    budget: jax.Array,
     target: Target,
     kernel: HamiltonianKernel,
-    plan: Schedule,
-    target_acceptance_rate: jax.typing.ArrayLike,
-    num_rows: int,
-) -> tuple[Chains, Any]:
-    """Iterations up to `stop`, and what they drew in as many rows of ``(row, chain, *shape)``."""
-    first = chains.iteration
-    row = jax.eval_shape(_iterate, chains, kernel, target)[2]
-    rows = jax.tree.map(lambda leaf: jnp.zeros((num_rows, *leaf.shape), leaf.dtype), row)
+    plan: Plan,
+    layout: Layout,
+) -> tuple[Chain, jax.Array, jax.Array]:
+    """Chains moved, their rows, and the gradients that the one that spent most has spent."""
 
-    def warm_up(state: State, acceptance_rate: jax.Array, i: jax.Array, old: Adaptation) -> Any:
-        def one(position: Any, acceptance_rate: jax.Array, old: Adaptation) -> Adaptation:
-            flat = Layout.of(position).ravel(position)
-            return adapt(plan, i, old, flat, acceptance_rate, target_acceptance_rate)
+    def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
+        return advance(kernel, target, layout, plan, *state, budget)
 
-        return jax.vmap(one)(state.position, acceptance_rate, old)
-
-    def body(carry: tuple[Chains, Any]) -> tuple[Chains, Any]:
-        chains, rows = carry
-        i = chains.iteration
-        state, acceptance_rate, row = _iterate(chains, kernel, target)
-        rows = jax.tree.map(lambda old, new: old.at[i - first].set(new), rows, row)
-        adaptation = lax.cond(
-            i < plan.num_warmup,
-            lambda: warm_up(state, acceptance_rate, i, chains.adaptation),
-            lambda: chains.adaptation,
-        )
-        return Chains(i + 1, chains.keys, state, adaptation), rows
-
-    return lax.while_loop(lambda carry: carry[0].iteration < stop, body, (chains, rows))
+    state = chains, rows, first
+    if kernel.axis_name is not None:
+        moved = jax.vmap(one, axis_name=kernel.axis_name)(state)
+    elif len(first) == 1:
+        moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))
+    else:
+        moved = lax.map(one, state)
+    chains, rows, num_spent = moved
+    return chains, rows, jnp.max(num_spent)
 
 
-@jax.jit  # traced once, though `_advance` asks first for shapes and then for values
-def _iterate(
-    chains: Chains, kernel: HamiltonianKernel, target: Target
-) -> tuple[State, jax.Array, Any]:
-    """One transition of every chain: states, acceptance rates, and the row to store."""
-
-    def one(key: jax.Array, state: State, adaptation: Adaptation) -> tuple[State, jax.Array, Any]:
-        tuned = dataclasses.replace(
-            kernel,
-            log_density=Partial(type(target).log_density, target),
-            step_size=adaptation.step_size,
-            inverse_mass_matrix=adaptation.inverse_mass_matrix,
-            inverse_mass_factor=adaptation.inverse_mass_factor,
-            axis_name=_AXIS,
-        )
-        state, info = tuned.step(random.fold_in(key, chains.iteration), state)
-        stats = info._asdict() | {
-            "log_density": state.log_density,
-            "step_size": adaptation.step_size,
-        }
-        return state, info.acceptance_rate, (target.constrain(state.position), stats)
-
-    return jax.vmap(one, axis_name=_AXIS)(chains.keys, chains.state, chains.adaptation)
+def _values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+    """The values of sites that rows ``(chain, row, number)`` hold, without the last row."""
+    constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
+    return jax.vmap(jax.vmap(constrain))(rows[:, :-1])
 
 
-def _start_failure(target: Target, state: State, is_found: np.ndarray) -> str:
-    """What to tell a user whose model is finite nowhere; names the sites to look at."""
-    chain = int(np.argmin(is_found))
-    position, log_density, gradient = jax.tree.map(lambda leaf: leaf[chain], state)
-    culprits = (
-        _not_finite("site '{}' has log probability {}", target.log_probs(position))
-        or _not_finite("the gradient of the log density with respect to '{}' is {}", gradient)
-        or [f"the log density is {log_density}, for the map from unconstrained space"]
+def _signature(arguments: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...], Any]:
+    """What a compiled function depends on: structure, shapes and dtypes, and JAX's settings."""
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple(
+        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
+        for kind in map(jax.typeof, leaves)
     )
-    return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {MOST_ATTEMPTS} attempts. At the last one, {'; '.join(culprits)}. Check that observed "
-        "values lie in the support of their distribution and hold no NaN, and that parameters "
-        "stay in their domain for every value of the latent sites."
-    )
+    return structure, kinds, trace_context()
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(
+    function: Callable[..., Any],
+    structure: Any,
+    kinds: Iterable[jax.ShapeDtypeStruct],
+    _: Any,
+) -> Any:
+    """`function` compiled ahead of time: threads may call it whatever JAX's settings are there."""
+    donated = ("chains", "rows") if function is _advance else ()
+    with small_loops_in_one_kernel():
+        lowered = jax.jit(function, donate_argnames=donated).lower(
+            *jax.tree.unflatten(structure, kinds)
+        )
+        return lowered.compile()
+
+
+def _replace(which: np.ndarray, old: Any, new: Any) -> np.ndarray:
+    """`new` for the chains that are `which`, else `old`."""
+    return np.where(which.reshape(-1, *[1] * (np.ndim(new) - 1)), new, old)
+
+
+def _group_size(num_chains: int) -> int:
+    """How many chains one call moves: a divisor, so that all groups share a compiled function."""
+    least = -(-num_chains // _MOST_GROUPS)
+    return next(size for size in range(least, num_chains + 1) if num_chains % size == 0)
+
+
+def _num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _not_finite(message: str, tree: Any) -> list[str]:

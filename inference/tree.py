@@ -1,28 +1,42 @@
-"""Trajectories that double until they turn, held in memory logarithmic in their length.
+"""Trajectories that double until they turn, one leaf at a time, in memory logarithmic in length.
+
+A trajectory is a state that one leapfrog step after the other moves on: each completes a leaf of
+the subtree that is growing, and the leaf that completes the subtree also joins it to the trajectory
+and begins the next one. So chains that are mapped over need not wait for each other: each is in its
+own subtree of its own trajectory.
 
 A subtree of ``2**depth`` leaves grows leaf by leaf. Leaf `n` leaves a checkpoint in row
 ``popcount(n)``. When the odd leaf `n` comes, it completes the balanced subtrees whose first leaves
 are `n` with its trailing ones cleared one after the other; the checkpoint of each of these, and of
 the middle where its two halves meet, is still there, in the rows just below ``popcount(n)``.
 
-Every value that is the same for all chains (depth, leaf, row) depends on no chain, so that it stays
-a scalar under ``jax.vmap`` when the loops' conditions do: see `any_chain`.
-
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A conceptual
     introduction to Hamiltonian Monte Carlo, appendix A; Phan, Pradhan and Jankowiak (2019),
-    Composable effects for flexible and accelerated probabilistic programming in NumPyro.
+    Composable effects for flexible and accelerated probabilistic programming in NumPyro; Dance,
+    Glaser, Orbanz and Adams (2025), Efficiently vectorized MCMC on modern accelerators.
 """
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.hamiltonian import DIVERGENCE_THRESHOLD, Dynamics, Point, energy_change, leapfrog
+from inference.control import most, select, when
+from inference.hamiltonian import (
+    DIVERGENCE_THRESHOLD,
+    Edge,
+    Origin,
+    Point,
+    drift,
+    energy_change,
+    kick,
+)
 from inference.randomness import uniform
+
+_DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
 
 
 class Proposal(NamedTuple):
@@ -43,41 +57,195 @@ class Tally(NamedTuple):
     is_divergent: jax.Array
 
     @property
-    def is_going(self) -> jax.Array:
-        """Whether nothing has ended the trajectory."""
-        return ~(self.is_turning | self.is_divergent)
-
-
-class Walk(NamedTuple):
-    """What stays the same along one trajectory."""
-
-    dynamics: Dynamics
-    start: Point
-    seed: jax.Array
-    any_chain: Callable[[jax.Array], jax.Array]
+    def has_ended(self) -> jax.Array:
+        """Whether the trajectory must not go on."""
+        return self.is_turning | self.is_divergent
 
 
 class Subtree(NamedTuple):
-    """The leaves so far: the last one, the chosen one, ``log sum exp(-energy)``, sum of momenta.
+    """The leaves so far: their number, the chosen one, ``log sum exp(-energy)``, sum of momenta.
 
     `uniform` is the next leaf's: carried, it is computed once and not in each place that uses it.
-    The first leaf is chosen whatever it is.
     """
 
-    index: jax.Array
+    size: jax.Array
     uniform: jax.Array
-    any_going: jax.Array
-    end: Point
     proposal: Proposal
     log_weight: jax.Array
     momentum_sum: jax.Array
     checkpoints: jax.Array
+
+
+class Trajectory(NamedTuple):
+    """A trajectory that has been doubled `depth` times, and the subtree that grows from it.
+
+    Attributes:
+        position: Where the density is to be evaluated next.
+        step_size: Negative while the subtree grows backwards in time.
+        end: The last leaf, from which the subtree goes on.
+        far: The trajectory's other end.
+        draws: Two uniform numbers for each doubling: which way it goes, and whether it is chosen.
+        near_momentum: Momentum at the leaf from which the subtree has set out.
+        is_done: Whether it has turned, diverged, or been doubled as often as it may.
+    """
+
+    position: jax.Array
+    step_size: jax.Array
+    origin: Origin
+    seed: jax.Array
+    draws: jax.Array
+    end: Edge
+    far: Edge
+    near_momentum: jax.Array
+    proposal: Proposal
+    log_weight: jax.Array
+    momentum_sum: jax.Array
+    depth: jax.Array
+    subtree: Subtree
     tally: Tally
+    is_done: jax.Array
 
 
-def select(which: jax.Array, a: Any, b: Any) -> Any:
-    """`a` where `which` holds, else `b`, leaf by leaf."""
-    return jax.tree.map(lambda x, y: jnp.where(which, x, y), a, b)
+def begin(
+    factor: jax.Array,
+    step_size: jax.Array,
+    point: Point,
+    seed: jax.Array,
+    checkpoints: jax.Array,
+) -> Trajectory:
+    """The trajectory that is nothing but `point`; what `checkpoints` hold does not matter."""
+    zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
+    edge = Edge(point.position, point.momentum, point.force)
+    proposal = Proposal(point.position, point.log_density, point.gradient, zero)
+    draws = uniform(seed, _DOUBLINGS + jnp.arange(2 * len(checkpoints)), zero.dtype).reshape(-1, 2)
+    step_size = jnp.where(draws[0, 0] < 0.5, step_size, -step_size)
+    momentum_sum = jnp.zeros_like(point.momentum)
+    subtree = Subtree(
+        count, uniform(seed, count + 1, zero.dtype), proposal, zero - jnp.inf, momentum_sum, checkpoints
+    )
+    return Trajectory(
+        drift(factor, step_size, edge),
+        step_size,
+        Origin(point.momentum, point.log_density),
+        seed,
+        draws,
+        edge,
+        edge,
+        point.momentum,
+        proposal,
+        zero,
+        point.momentum,
+        count,
+        subtree,
+        Tally(zero, count, no, no),
+        no,
+    )
+
+
+def advance(
+    factor: jax.Array,
+    trajectory: Trajectory,
+    log_density: jax.Array,
+    gradient: jax.Array,
+    axis_name: Hashable = None,
+) -> Trajectory:
+    """One more leaf, given the density at ``trajectory.position``."""
+    grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
+    is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
+    max_depth = len(grown.subtree.checkpoints)
+    constant = grown.origin, grown.seed, grown.draws, grown.subtree.checkpoints
+
+    def join_where(changing: Trajectory) -> Trajectory:
+        return _without(join(_with(changing, *constant), is_complete, max_depth))
+
+    grown = _with(when(is_complete, join_where, _without(grown), axis_name), *constant)
+    draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
+    return grown._replace(
+        position=drift(factor, grown.step_size, grown.end),
+        subtree=grown.subtree._replace(uniform=draw),
+    )
+
+
+def _without(trajectory: Trajectory) -> Trajectory:
+    """`trajectory` without what a join leaves alone, which a branch would copy."""
+    return _with(trajectory, None, None, None, None)
+
+
+def _with(old: Trajectory, origin: Any, seed: Any, draws: Any, checkpoints: Any) -> Trajectory:
+    subtree = old.subtree._replace(checkpoints=checkpoints)
+    return old._replace(origin=origin, seed=seed, draws=draws, subtree=subtree)
+
+
+def add_leaf(
+    factor: jax.Array,
+    old: Trajectory,
+    log_density: jax.Array,
+    gradient: jax.Array,
+    axis_name: Hashable = None,
+) -> Trajectory:
+    """`old` with another leaf in its subtree, of which one is chosen by ``exp(-energy)``."""
+    tree, tally, index = old.subtree, old.tally, old.subtree.size
+    leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
+    change = energy_change(old.origin, leaf)
+    log_weight = jnp.logaddexp(tree.log_weight, -change)
+    is_chosen = tree.uniform < jnp.exp(-change - log_weight)
+    proposal = Proposal(leaf.position, leaf.log_density, leaf.gradient, change)
+
+    momentum_sum = tree.momentum_sum + leaf.momentum
+    checkpoint = jnp.stack([leaf.momentum, tree.momentum_sum, old.end.momentum])
+    checkpoints = tree.checkpoints.at[lax.population_count(index)].set(
+        checkpoint, mode="promise_in_bounds"
+    )
+    turns = turns_within(checkpoints, index, leaf.momentum, momentum_sum, axis_name)
+    return old._replace(
+        end=Edge(leaf.position, leaf.momentum, leaf.force),
+        subtree=Subtree(
+            index + 1,
+            tree.uniform,
+            select(is_chosen, proposal, tree.proposal),
+            log_weight,
+            momentum_sum,
+            checkpoints,
+        ),
+        tally=Tally(
+            tally.sum_acceptance + jnp.exp(-jnp.maximum(change, 0)),
+            tally.num_steps + 1,
+            turns,
+            change > DIVERGENCE_THRESHOLD,
+        ),
+    )
+
+
+def turns_within(
+    checkpoints: jax.Array,
+    index: jax.Array,
+    momentum: jax.Array,
+    momentum_sum: jax.Array,
+    axis_name: Hashable = None,
+) -> jax.Array:
+    """Whether any of the balanced subtrees that leaf `index` completes turns."""
+    row = lax.population_count(index)
+    num_complete = lax.population_count(index ^ (index + 1)) - 1
+    num_checks = most(num_complete, axis_name)
+
+    def check(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        number, turning = carry
+        first, sum_before_first, _ = checkpoints.at[row - number].get(mode="promise_in_bounds")
+        middle, sum_before_middle, before_middle = checkpoints.at[row - number + 1].get(
+            mode="promise_in_bounds"
+        )
+        turns = is_turning(
+            first,
+            before_middle,
+            middle,
+            momentum,
+            sum_before_middle - sum_before_first,
+            momentum_sum - sum_before_middle,
+        )
+        return number + 1, turning | (turns & (number <= num_complete))
+
+    start = jnp.int32(1), jnp.zeros((), bool)
+    return lax.while_loop(lambda carry: carry[0] <= num_checks, check, start)[1]
 
 
 def is_turning(
@@ -114,91 +282,46 @@ def is_turning(
     )
 
 
-def grow(walk: Walk, edge: Point, depth: jax.Array, max_depth: int, tally: Tally) -> Subtree:
-    """``2**depth`` leaves on from `edge`, or fewer where they turn or diverge.
+def join(old: Trajectory, is_complete: jax.Array, max_depth: int) -> Trajectory:
+    """`old` joined with its subtree where that `is_complete` and whole, about to grow the next.
 
-    One leaf is chosen, with probability proportional to ``exp(-energy)``.
+    The subtree's proposal is taken with the probability of its weight against the trajectory's, if
+    that is less than 1 (biased progressive sampling).
     """
-    zero = jnp.zeros_like(edge.log_density)
-    tree = Subtree(
-        jnp.int32(0),
-        zero + 0.5,
-        walk.any_chain(tally.is_going),
-        edge,
-        Proposal(edge.position, edge.log_density, edge.gradient, zero),
-        zero - jnp.inf,
-        jnp.zeros_like(edge.momentum),
-        jnp.zeros((max_depth + 1, 3, *edge.momentum.shape), edge.momentum.dtype),
-        tally,
+    tree = old.subtree
+    joins = is_complete & ~old.tally.has_ended
+    choice = old.draws[old.depth, 1]
+    is_chosen = joins & (choice < jnp.exp(tree.log_weight - old.log_weight))
+    first = tree.checkpoints[0, 0]
+    turns = is_turning(
+        old.far.momentum,
+        old.near_momentum,
+        first,
+        old.end.momentum,
+        old.momentum_sum,
+        tree.momentum_sum,
     )
-    return lax.while_loop(
-        lambda tree: (tree.index < 1 << depth) & tree.any_going,
-        lambda tree: _add_leaf(walk, tree, depth),
-        tree,
-    )
-
-
-def _add_leaf(walk: Walk, tree: Subtree, depth: jax.Array) -> Subtree:
-    # A chain that has ended waits for the others: it stays where it is and is counted no more.
-    # The rest of its subtree is worthless, and needs no such care.
-    is_going, index = tree.tally.is_going, tree.index
-    end = leapfrog(walk.dynamics, tree.end)
-    end = end._replace(position=jnp.where(is_going, end.position, tree.end.position))
-    change = energy_change(walk.start, end)
-
-    log_weight = jnp.logaddexp(tree.log_weight, -change)
-    is_chosen = tree.uniform < jnp.exp(-change - log_weight)
-    leaf = Proposal(end.position, end.log_density, end.gradient, change)
-
-    momentum_sum = tree.momentum_sum + end.momentum
-    checkpoint = jnp.stack([end.momentum, tree.momentum_sum, tree.end.momentum])
-    checkpoints = tree.checkpoints.at[lax.population_count(index)].set(
-        checkpoint, mode="promise_in_bounds"
-    )
-    turns = _turns_within(checkpoints, index, end.momentum, momentum_sum)
-    tally = Tally(
-        tree.tally.sum_acceptance + jnp.where(is_going, jnp.exp(-jnp.maximum(change, 0)), 0),
-        tree.tally.num_steps + is_going.astype(jnp.int32),
-        tree.tally.is_turning | (is_going & turns),
-        tree.tally.is_divergent | (is_going & (change > DIVERGENCE_THRESHOLD)),
-    )
-    return Subtree(
-        index + 1,
-        uniform(walk.seed, (1 << depth) + index + 1, change.dtype),
-        walk.any_chain(tally.is_going),
-        end,
-        select(is_chosen, leaf, tree.proposal),
-        log_weight,
-        momentum_sum,
-        checkpoints,
-        tally,
+    tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
+    depth = old.depth + joins.astype(jnp.int32)
+    flips = joins & ((old.draws[depth, 0] < 0.5) != (old.step_size > 0))  # clamped at the end
+    end = select(flips, old.far, old.end)
+    return old._replace(
+        step_size=jnp.where(flips, -old.step_size, old.step_size),
+        end=end,
+        far=select(flips, old.end, old.far),
+        near_momentum=jnp.where(joins, end.momentum, old.near_momentum),
+        proposal=select(is_chosen, tree.proposal, old.proposal),
+        log_weight=jnp.where(
+            joins, jnp.logaddexp(old.log_weight, tree.log_weight), old.log_weight
+        ),
+        momentum_sum=old.momentum_sum + jnp.where(joins, tree.momentum_sum, 0),
+        depth=depth,
+        subtree=tree._replace(
+            size=jnp.where(joins, 0, tree.size),
+            log_weight=jnp.where(joins, -jnp.inf, tree.log_weight),
+            momentum_sum=jnp.where(joins, 0, tree.momentum_sum),
+        ),
+        tally=tally,
+        is_done=is_complete & (tally.has_ended | (depth == max_depth)),
     )
 
-
-def _turns_within(
-    checkpoints: jax.Array, index: jax.Array, momentum: jax.Array, momentum_sum: jax.Array
-) -> jax.Array:
-    """Whether any of the balanced subtrees that leaf `index` completes turns."""
-    row = lax.population_count(index)
-    num_complete = lax.population_count(index ^ (index + 1)) - 1
-
-    def check(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        row, turning = carry
-        first, sum_before_first, _ = checkpoints.at[row].get(mode="promise_in_bounds")
-        middle, sum_before_middle, before_middle = checkpoints.at[row + 1].get(
-            mode="promise_in_bounds"
-        )
-        turns = is_turning(
-            first,
-            before_middle,
-            middle,
-            momentum,
-            sum_before_middle - sum_before_first,
-            momentum_sum - sum_before_middle,
-        )
-        return row - 1, turning | turns
-
-    first_row = row - num_complete
-    return lax.while_loop(
-        lambda carry: carry[0] >= first_row, check, (row - 1, jnp.zeros((), bool))
-    )[1]

@@ -1,8 +1,8 @@
 """mcmc on whole models: exact posteriors, compilation, chunks, interrupts and what it refuses."""
 
 import collections
-import itertools
 import re
+from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import HMC, NUTS, mcmc, sampling
+from inference import HMC, NUTS, _mcmc, mcmc, sampling
 from tests.inference.targets import FakeTarget
 
 DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
@@ -105,8 +105,8 @@ def test_sites_are_constrained_and_scopes_nested():
     assert result.summary().names[:2] == ("part.scale", "x[0,0]")
 
 
-def test_a_density_is_traced_twice_and_never_again():
-    """Once for the start and once for all transitions; its values once."""
+def test_a_density_is_traced_once_and_never_again():
+    """For the start, the warm-up and all draws together; its values once."""
     traces = collections.Counter()
 
     def density(x, data):
@@ -126,24 +126,24 @@ def test_a_density_is_traced_twice_and_never_again():
         return sampling.sample(jax.random.key(seed), target, kernel, **settings | changes)
 
     run(0, 1.0)
-    assert traces == {"density": 2, "constrain": 1}
+    assert traces == {"density": 1, "constrain": 1}
     run(1, 2.0)
     run(2, 2.0, num_warmup=120, num_draws=333)
     run(3, 2.0, NUTS(step_size=0.3), target_acceptance_rate=0.9)
-    assert traces == {"density": 2, "constrain": 1}
+    assert traces == {"density": 1, "constrain": 1}
 
 
 def test_new_data_compile_nothing():
     mcmc(jax.random.key(0), posterior(), design(), **QUICK)
-    sizes = sampling._start._cache_size(), sampling._advance._cache_size()
+    sizes = sampling._start._cache_size(), sampling._compiled.cache_info().misses
     mcmc(jax.random.key(1), posterior(Y + 1), design() + 1, **QUICK | {"num_draws": 20})
-    assert (sampling._start._cache_size(), sampling._advance._cache_size()) == sizes
+    assert (sampling._start._cache_size(), sampling._compiled.cache_info().misses) == sizes
 
 
 def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
     more = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": 61})
-    monkeypatch.setattr(sampling, "_CHUNK_SECONDS", 0.0)  # ever smaller chunks
+    monkeypatch.setattr(sampling, "_CALL_SECONDS", 0.0)  # ever smaller chunks
     pieces = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
     jax.tree.map(np.testing.assert_array_equal, whole, pieces)
     np.testing.assert_array_equal(whole.draws["w"], more.draws["w"][:, :50])
@@ -188,35 +188,36 @@ def test_a_higher_target_acceptance_rate_gives_a_higher_one():
     assert rates[0] < 0.9 < 0.94 < rates[1]
 
 
-def interrupted(monkeypatch, num_calls):
-    """A run whose user interrupts in the midst of a call, whose arguments are gone by then."""
-    calls, advance = itertools.count(1), sampling._advance
+def interrupted(monkeypatch, iteration, num_warmup=300):
+    """A run whose user interrupts when chains have come to `iteration` on the average."""
 
-    def interrupting(*args, **kwargs):
-        result = advance(*args, **kwargs)
-        if next(calls) == num_calls:
-            raise KeyboardInterrupt
-        return result
+    @contextmanager
+    def progress(*_):
+        def on_progress(num_done):
+            if num_done >= iteration:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr(sampling, "_advance", interrupting)
-    try:
-        return mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": 5000})
-    finally:
-        monkeypatch.undo()
+        yield on_progress
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sampling, "_CALL_SECONDS", 1e-3)
+        patched.setattr(_mcmc, "_progress", progress)
+        settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": 2}
+        return mcmc(jax.random.key(2), posterior(), design(), **settings)
 
 
 def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
-    with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 5000"):
-        result = interrupted(monkeypatch, 10)
+    with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
+        result = interrupted(monkeypatch, 1000)
     num_drawn = result.draws["w"].shape[1]
-    assert 0 < num_drawn < 5000
+    assert 0 < num_drawn < 200_000
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": num_drawn})
     jax.tree.map(np.testing.assert_array_equal, result, whole)
 
 
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
-        interrupted(monkeypatch, 1)
+        interrupted(monkeypatch, 10, num_warmup=200_000)
 
 
 def test_progress_bar(capsys):

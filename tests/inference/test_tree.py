@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference import NUTS
-from inference.nuts import _DOUBLINGS
+from inference.tree import _DOUBLINGS
 from inference.randomness import normal, seed_of, uniform
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]

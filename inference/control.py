@@ -1,0 +1,53 @@
+"""Control flow for chains that may be mapped over together.
+
+A `lax.cond` or `lax.while_loop` on what differs between mapped chains does all branches for all of
+them. Where the chains' axis has a name, they can ask each other instead whether any of them needs
+the branch; without one, these are the plain constructs.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Tree = TypeVar("Tree")
+
+
+def select(which: jax.Array, a: Any, b: Any) -> Any:
+    """`a` where `which` holds, else `b`, leaf by leaf."""
+    return jax.tree.map(lambda x, y: jnp.where(which, x, y), a, b)
+
+
+def most(number: jax.Array, axis_name: Hashable) -> jax.Array:
+    """The largest `number` of any chain."""
+    return number if axis_name is None else lax.pmax(number, axis_name)
+
+
+def any_chain(flag: jax.Array, axis_name: Hashable) -> jax.Array:
+    """Whether `flag` holds in any chain."""
+    return flag if axis_name is None else lax.pmax(flag.astype(jnp.int32), axis_name) > 0
+
+
+def when(flag: jax.Array, f: Callable[[Tree], Tree], x: Tree, axis_name: Hashable) -> Tree:
+    """``f(x)`` if `flag` holds in any chain, else `x`; `f` has to leave the other chains alone."""
+    return lax.cond(any_chain(flag, axis_name), f, lambda x: x, x)
+
+
+def as_one_kernel(
+    f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name: Hashable
+) -> Tree:
+    """``f(x)``, as a loop that goes round once, since `count` is not negative; not under a map.
+
+    On the CPU, XLA compiles a small loop into one function of machine code, and runs what is not in
+    one operation by operation, at some 40 ns for each. It must not know that there is one round.
+    """
+
+    if axis_name is not None:
+        return f(x)
+
+    def body(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:
+        return jnp.int32(-1), f(carry[1])
+
+    return lax.while_loop(lambda carry: carry[0] >= 0, body, (count, x))[1]
