@@ -10,18 +10,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init
 from inference.control import any_chain, as_one_kernel, select, when
 from inference.flat import Layout
-from inference.hamiltonian import State, ValueAndGrad, flat_value_and_grad
+from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
-from inference.randomness import normal, threefry
-from inference.starting import Search, next_position, search_init, search_step
+from inference.randomness import threefry
+from inference.starting import Search, next_position, search_step
 from inference.target import Target
 
-_START = 1 << 31  # folded into a chain's seed for its start, as iterations are for theirs
+Density = tuple[jax.Array, jax.Array]  # the log density and its gradient
 
 
 class Plan(NamedTuple):
@@ -32,49 +33,62 @@ class Plan(NamedTuple):
     num_iterations: jax.typing.ArrayLike
 
 
-class Chain(NamedTuple):
-    """Where a chain stands; everything is flat.
+class Progress(NamedTuple):
+    """How far a chain has come when it begins a transition or another step of its start.
 
     Attributes:
-        seed: Two words, the chain's own.
         iteration: Transitions that are complete.
-        num_gradients: Gradients evaluated up to the last draw that was asked for.
-        state: The end of the last transition.
+        state: The end of the last one, flat.
         search: How the chain starts.
-        trajectory: The transition on its way.
         adaptation: What warm-up has learnt.
     """
 
-    seed: jax.Array
     iteration: jax.Array
-    num_gradients: jax.Array
     state: State
     search: Search
-    trajectory: Any
     adaptation: Adaptation
 
     @property
     def is_starting(self) -> jax.Array:
-        """Whether the chain has not begun its first transition."""
+        """Whether the first transition has not begun."""
         return ~(self.search.has_start & self.search.is_done)
 
 
-def chain_init(
-    kernel: HamiltonianKernel,
-    seed: jax.Array,
-    position: jax.Array,
-    inverse_mass_matrix: jax.Array,
-    step_size: jax.Array,
-    tune: jax.typing.ArrayLike,
+class Chain(NamedTuple):
+    """Where a chain stands.
+
+    Attributes:
+        seed: Two words, the chain's own.
+        num_gradients: Gradients evaluated up to the last draw that was asked for.
+        progress: How far it has come.
+        trajectory: The transition on its way.
+    """
+
+    seed: jax.Array
+    num_gradients: jax.Array
+    progress: Progress
+    trajectory: Any
+
+
+def empty_chain(
+    kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: np.ndarray
 ) -> Chain:
-    """A chain that is to start at `position`, and to look for a step size there if it is to `tune`."""
-    momentum = normal(_seed(seed, jnp.uint32(_START)), position.size, position.dtype)
-    search = search_init(position, momentum, step_size, tune)
-    adaptation = adaptation_init(step_size, inverse_mass_matrix)
-    count = jnp.int32(0)
-    trajectory = kernel.begin(adaptation.inverse_mass_factor, step_size, search.start, seed)
-    trajectory = trajectory._replace(position=position)
-    return Chain(seed, count, count, search.state, search, trajectory, adaptation)
+    """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
+    vector = jax.ShapeDtypeStruct((layout.size,), layout.dtype)
+    scalar, count = (jax.ShapeDtypeStruct((), dtype) for dtype in (layout.dtype, np.int32))
+    flag, seed = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((2,), np.uint32)
+    point = Point(vector, vector, vector, scalar, vector)
+    adaptation = jax.eval_shape(adaptation_init, scalar, inverse_mass_matrix)
+    progress = Progress(
+        count,
+        State(vector, scalar, vector),
+        Search(point, flag, scalar, count, count, flag),
+        adaptation,
+    )
+    factor = adaptation.inverse_mass_factor
+    trajectory = jax.eval_shape(kernel.begin, factor, scalar, point, seed)
+    shapes = Chain(seed, count, progress, trajectory)
+    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
 
 
 def advance(
@@ -85,7 +99,7 @@ def advance(
     chain: Chain,
     rows: jax.Array,
     first: jax.Array,
-    budget: jax.typing.ArrayLike,
+    budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
     """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
 
@@ -105,14 +119,14 @@ def advance(
     Returns:
         The chain, the rows, and the gradients spent.
     """
-    axis_name, trash = kernel.axis_name, len(rows) - 1
+    axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
 
-    def may_move(chain: Chain, num_spent: jax.Array) -> jax.Array:
-        is_wanted = ~chain.search.is_stuck & (
-            chain.is_starting | (chain.iteration < plan.num_iterations)
-        )
-        is_full = is_wanted & (chain.iteration - first >= trash)
+    def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
+        (_, _, progress, _), _, num_spent = carry
+        is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
+        is_wanted = is_incomplete & ~progress.search.is_stuck
+        is_full = is_wanted & (progress.iteration - first >= num_rows)
         return (
             any_chain(is_wanted, axis_name) & ~any_chain(is_full, axis_name) & (num_spent < budget)
         )
@@ -120,29 +134,88 @@ def advance(
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
         chain, density, num_moves = _moved(kernel, value_and_grad, chain, budget - num_spent)
-        is_counted = chain.iteration < plan.num_iterations
-        chain = chain._replace(
-            num_gradients=chain.num_gradients + jnp.where(is_counted, num_moves, 0)
+        is_counted = chain.progress.iteration < plan.num_iterations
+        num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
+        turned = as_one_kernel(
+            partial(_turned, kernel, plan, density, first),
+            (chain._replace(num_gradients=num_gradients), rows),
+            num_moves,
+            axis_name,
         )
-        end = partial(_turned, kernel, plan, density, first)
-        return *as_one_kernel(end, (chain, rows), num_moves, axis_name), num_spent + num_moves
+        return *turned, num_spent + num_moves
 
-    return lax.while_loop(
-        lambda carry: may_move(carry[0], carry[2]), turn, (chain, rows, jnp.int32(0))
+    return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+
+
+def _moved(
+    kernel: HamiltonianKernel, value_and_grad: ValueAndGrad, chain: Chain, budget: jax.Array
+) -> tuple[Chain, Density, jax.Array]:
+    """The chain at the end of its transition, or one gradient on while it starts.
+
+    Returns:
+        The chain, the density where it was evaluated last, and the number of evaluations.
+    """
+    factor, axis_name = chain.progress.adaptation.inverse_mass_factor, kernel.axis_name
+    any_starting = any_chain(chain.progress.is_starting, axis_name)
+
+    def goes_on(carry: tuple[Any, Density, jax.Array]) -> jax.Array:
+        trajectory, _, number = carry
+        has_ended = any_starting | any_chain(trajectory.is_done, axis_name)
+        return (number == 0) | (~has_ended & (number < budget))
+
+    def move(carry: tuple[Any, Density, jax.Array]) -> tuple[Any, Density, jax.Array]:
+        trajectory, _, number = carry
+        density = value_and_grad(trajectory.position)
+        advance = lambda trajectory: kernel.advance(factor, trajectory, *density)  # noqa: E731
+        return as_one_kernel(advance, trajectory, number, axis_name), density, number + 1
+
+    state = chain.progress.state
+    nothing = jnp.zeros_like(state.log_density), jnp.zeros_like(state.gradient)
+    trajectory, density, number = lax.while_loop(
+        goes_on, move, (chain.trajectory, nothing, jnp.int32(0))
     )
+    return chain._replace(trajectory=trajectory), density, number
 
 
-def stats_of(kernel: HamiltonianKernel, chains: Chain) -> dict[str, jax.ShapeDtypeStruct]:
-    """What a row of stacked `chains` holds after the position, by name and in order."""
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), chains)
-    return jax.eval_shape(lambda chain: _stats(kernel, chain), one)
+def _turned(
+    kernel: HamiltonianKernel,
+    plan: Plan,
+    density: Density,
+    first: jax.Array,
+    state: tuple[Chain, jax.Array],
+) -> tuple[Chain, jax.Array]:
+    """What follows where a chain has come to.
+
+    It has made a step of its start, has come to the end of a transition, or is still on its way,
+    because its budget is spent or as others are that are mapped over with it.
+    """
+    (chain, rows), axis_name = state, kernel.axis_name
+    progress, trajectory = chain.progress, chain.trajectory
+    is_starting, is_done = progress.is_starting, trajectory.is_done & ~progress.is_starting
+    is_kept = is_done & (progress.iteration >= first) & (progress.iteration < plan.num_iterations)
+    row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
+    rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
+
+    def start(old: Progress) -> Progress:
+        return _started(old, trajectory.position, *density)
+
+    finish = partial(_finished, kernel, plan, trajectory)
+    progress = when(is_starting, start, progress, axis_name)
+    progress = when(is_done, finish, progress, axis_name)
+    chain = chain._replace(progress=progress)
+    return when(is_starting | is_done, partial(_begun, kernel), chain, axis_name), rows
+
+
+def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
+    """What the rows of `chain` hold after the position, by name and in order."""
+    return jax.eval_shape(lambda chain: _stats(kernel, chain), chain)
 
 
 def _stats(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.Array]:
     proposal, info = kernel.end(chain.trajectory)
     stats = info._asdict() | {
         "log_density": proposal.log_density,
-        "step_size": chain.adaptation.step_size,
+        "step_size": chain.progress.adaptation.step_size,
     }
     return dict(sorted(stats.items()))  # the order in which JAX lists a dict
 
@@ -153,116 +226,52 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     return jnp.concatenate([position, jnp.stack(stats)])
 
 
-def _seed(seed: jax.Array, iteration: jax.Array) -> jax.Array:
-    return jnp.stack(threefry(seed, iteration))
-
-
-def _moved(
-    kernel: HamiltonianKernel, value_and_grad: ValueAndGrad, chain: Chain, budget: jax.Array
-) -> tuple[Chain, tuple[jax.Array, jax.Array], jax.Array]:
-    """The chain at the end of its transition, or one gradient on while it starts.
-
-    Returns:
-        The chain, the density where it was evaluated last, and the number of evaluations.
-    """
-    factor, axis_name = chain.adaptation.inverse_mass_factor, kernel.axis_name
-    any_starting = any_chain(chain.is_starting, axis_name)
-
-    def goes_on(carry: tuple[Any, Any, jax.Array]) -> jax.Array:
-        trajectory, _, number = carry
-        ends = any_starting | any_chain(trajectory.is_done, axis_name)
-        return (number == 0) | (~ends & (number < budget))
-
-    def move(carry: tuple[Any, Any, jax.Array]) -> tuple[Any, Any, jax.Array]:
-        trajectory, _, number = carry
-        density = value_and_grad(trajectory.position)
-        advance = lambda trajectory: kernel.advance(factor, trajectory, *density)  # noqa: E731
-        return as_one_kernel(advance, trajectory, number, axis_name), density, number + 1
-
-    density = jax.tree.map(jnp.zeros_like, (chain.state.log_density, chain.state.gradient))
-    start = chain.trajectory, density, jnp.int32(0)
-    trajectory, density, number = lax.while_loop(goes_on, move, start)
-    return chain._replace(trajectory=trajectory), density, number
-
-
-def _turned(
-    kernel: HamiltonianKernel,
-    plan: Plan,
-    density: tuple[jax.Array, jax.Array],
-    first: jax.Array,
-    state: tuple[Chain, jax.Array],
-) -> tuple[Chain, jax.Array]:
-    """What follows where a chain has come to: a step of its start, or the end of a transition."""
-    (chain, rows), axis_name = state, kernel.axis_name
-    is_starting = chain.is_starting
-    is_done = chain.trajectory.is_done & ~is_starting
-    is_kept = is_done & (chain.iteration >= first) & (chain.iteration < plan.num_iterations)
-    row = jnp.where(is_kept, chain.iteration - first, len(rows) - 1)
-    rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
-
-    def start(chain: Chain) -> Chain:
-        return where(is_starting, _started(kernel, chain, *density), chain)
-
-    def finish(chain: Chain) -> Chain:
-        return where(is_done, _finished(kernel, plan, chain), chain)
-
-    where = select if axis_name is not None else lambda _, new, old: new
-    chain = when(is_starting, start, chain, axis_name)
-    return when(is_done, finish, chain, axis_name), rows
-
-
 def _started(
-    kernel: HamiltonianKernel, chain: Chain, log_density: jax.Array, gradient: jax.Array
-) -> Chain:
-    """The chain one step further in its start, and at the end of it in its first transition."""
-    old = chain.adaptation
-    search = search_step(chain.search, old.inverse_mass_factor, log_density, gradient)
-    adaptation = adaptation_init(search.step_size, old.inverse_mass_matrix)
-    searching = chain._replace(
-        search=search,
-        trajectory=chain.trajectory._replace(
-            position=next_position(search, old.inverse_mass_factor)
-        ),
-    )
-    begun = _begun(kernel, searching._replace(state=search.state, adaptation=adaptation))
-    return select(begun.is_starting | search.is_stuck, searching, begun)
+    old: Progress, position: jax.Array, log_density: jax.Array, gradient: jax.Array
+) -> Progress:
+    """One step further in the start, which has evaluated the density at `position`."""
+    factor, metric = old.adaptation.inverse_mass_factor, old.adaptation.inverse_mass_matrix
+    search = search_step(old.search, factor, position, log_density, gradient)
+    adaptation = adaptation_init(search.step_size, metric)
+    return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 
-def _begun(kernel: HamiltonianKernel, chain: Chain) -> Chain:
-    """The chain at the beginning of the transition that is next."""
-    seed = _seed(chain.seed, chain.iteration.astype(jnp.uint32))
-    factor = chain.adaptation.inverse_mass_factor
-    point = with_momentum(factor, seed, *chain.state)
-    trajectory = kernel.begin(factor, chain.adaptation.step_size, point, seed, chain.trajectory)
-    return chain._replace(trajectory=trajectory)
+def _finished(
+    kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progress
+) -> Progress:
+    """One transition further."""
+    proposal, info = kernel.end(trajectory)
+    learns = old.iteration < plan.schedule.num_warmup
 
-
-def _finished(kernel: HamiltonianKernel, plan: Plan, chain: Chain) -> Chain:
-    """The chain with its transition taken, and in the next one."""
-    proposal, info = kernel.end(chain.trajectory)
-
-    def warm_up(adaptation: Adaptation) -> Adaptation:
+    def learn(adaptation: Adaptation) -> Adaptation:
         return adapt(
             plan.schedule,
-            chain.iteration,
+            old.iteration,
             adaptation,
             proposal.position,
             info.acceptance_rate,
             plan.target_acceptance_rate,
         )
 
-    learns = chain.iteration < plan.schedule.num_warmup
-    adaptation = chain.adaptation
-    if kernel.axis_name is None:
-        adaptation = when(learns, warm_up, adaptation, None)
-    else:
-        learn = lambda old: select(learns, warm_up(old), old)  # noqa: E731
-        adaptation = when(learns, learn, adaptation, kernel.axis_name)
-    return _begun(
-        kernel,
-        chain._replace(
-            state=State(proposal.position, proposal.log_density, proposal.gradient),
-            iteration=chain.iteration + 1,
-            adaptation=adaptation,
-        ),
+    return Progress(
+        old.iteration + 1,
+        State(proposal.position, proposal.log_density, proposal.gradient),
+        old.search,
+        when(learns, learn, old.adaptation, kernel.axis_name),
+    )
+
+
+def _begun(kernel: HamiltonianKernel, chain: Chain) -> Chain:
+    """The chain at the beginning of its next transition, or of the next step of its search."""
+    progress = chain.progress
+    search, adaptation = progress.search, progress.adaptation
+    factor = adaptation.inverse_mass_factor
+    seed = jnp.stack(threefry(chain.seed, progress.iteration))
+    point = with_momentum(factor, seed, *progress.state)
+    trajectory = kernel.begin(factor, adaptation.step_size, point, seed, chain.trajectory)
+    search = search._replace(start=select(progress.is_starting, point, search.start))
+    position = select(progress.is_starting, next_position(search, factor), trajectory.position)
+    return chain._replace(
+        progress=progress._replace(search=search),
+        trajectory=trajectory._replace(position=position),
     )

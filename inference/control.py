@@ -31,8 +31,11 @@ def any_chain(flag: jax.Array, axis_name: Hashable) -> jax.Array:
 
 
 def when(flag: jax.Array, f: Callable[[Tree], Tree], x: Tree, axis_name: Hashable) -> Tree:
-    """``f(x)`` if `flag` holds in any chain, else `x`; `f` has to leave the other chains alone."""
-    return lax.cond(any_chain(flag, axis_name), f, lambda x: x, x)
+    """``f(x)`` for a chain where `flag` holds, else `x`."""
+    if axis_name is None:
+        return lax.cond(flag, f, lambda x: x, x)
+    g = lambda x: select(flag, f(x), x)  # noqa: E731
+    return lax.cond(any_chain(flag, axis_name), g, lambda x: x, x)
 
 
 def as_one_kernel(

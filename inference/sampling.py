@@ -27,11 +27,11 @@ from jax import lax, random
 
 from inference._jax import small_loops_in_one_kernel, trace_context
 from inference.adaptation import schedule
-from inference.chain import Chain, Plan, advance, chain_init, stats_of
+from inference.chain import Chain, Plan, advance, empty_chain, stats_of
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
 from inference.names import named_leaves
-from inference.randomness import seed_of
+from inference.randomness import seed_of, threefry
 from inference.starting import MOST_ATTEMPTS
 from inference.target import Target
 
@@ -40,7 +40,7 @@ _AXIS = "chain"
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _MOST_GROUPS = 64
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
-_START = np.uint32(1 << 31)  # folded into a chain's key for its starting points
+_START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
 
 
 class Samples(NamedTuple):
@@ -71,16 +71,14 @@ def sample(
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
     layout = Layout.of(jax.eval_shape(target.initial, key))
-    step_size = check_step_size(kernel.step_size, layout)
-    metric = _initial_metric(kernel, layout, is_dense)
     is_mapped = jax.default_backend() != "cpu"
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if is_mapped else None)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
+    chain = _unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
 
     def start(attempts: np.ndarray) -> Chain:
-        tune = np.bool_(num_warmup > 0)
-        return jax.device_get(_start(key, attempts, target, layout, kernel, step_size, metric, tune))
+        return _placed(chain, *jax.device_get(_start(key, attempts, target, layout)))
 
     run = _Run(kernel, target, layout, plan)
     run.begin(start, num_chains)
@@ -96,42 +94,52 @@ def sample(
             RuntimeWarning,
             stacklevel=3,
         )
-    global LAST; LAST=[g.chains.num_gradients for g in run.groups]
     return run.samples()
 
 
-def _initial_metric(kernel: HamiltonianKernel, layout: Layout, is_dense: bool) -> jax.Array:
-    given = kernel.inverse_mass_matrix
-    metric = jnp.ones(layout.size) if given is None else check_mass_matrix(given, layout)
+def _unplaced_chain(
+    kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tune: bool
+) -> Chain:
+    """A chain that stands nowhere yet, with the kernel's step size and mass matrix."""
+    metric = np.ones(layout.size)
+    if kernel.inverse_mass_matrix is not None:
+        metric = np.asarray(check_mass_matrix(kernel.inverse_mass_matrix, layout))
     if metric.ndim == 2 and not is_dense:
         raise ValueError(
             "the kernel's inverse_mass_matrix is a matrix, but mass_matrix='diagonal'; pass "
             "mass_matrix='dense', or a vector"
         )
-    return (jnp.diag(metric) if is_dense and metric.ndim == 1 else metric).astype(layout.dtype)
+    metric = (np.diag(metric) if is_dense and metric.ndim == 1 else metric).astype(layout.dtype)
+    chain = empty_chain(kernel, layout, metric)
+    progress = chain.progress
+    step_size = np.asarray(check_step_size(kernel.step_size, layout))
+    search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
+    adaptation = progress.adaptation._replace(inverse_mass_matrix=metric)
+    return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
 
 
 @jax.jit
 def _start(
-    key: jax.Array,
-    attempts: jax.Array,
-    target: Target,
-    layout: Layout,
-    kernel: HamiltonianKernel,
-    step_size: jax.Array,
-    metric: jax.Array,
-    tune: jax.typing.ArrayLike,
-) -> Chain:
-    """Chains that stand at attempt number `attempts`, one for each, at a starting point."""
+    key: jax.Array, attempts: jax.Array, target: Target, layout: Layout
+) -> tuple[jax.Array, jax.Array]:
+    """Seeds of chains, and starting points: for each its attempt of that number."""
 
-    def one(chain: jax.Array, attempt: jax.Array) -> Chain:
-        key_chain = random.fold_in(key, chain)
-        key_start = random.fold_in(random.fold_in(key_chain, _START), attempt)
-        position = layout.ravel(target.initial(key_start))
-        seed = seed_of(key_chain)
-        return chain_init(kernel, seed, position, metric, step_size, tune)
+    seeds = jnp.stack(threefry(seed_of(key), jnp.arange(len(attempts))), axis=-1)
 
-    return jax.vmap(one, axis_name=_AXIS)(jnp.arange(len(attempts)), attempts)
+    def position(seed_and_attempt: tuple[jax.Array, jax.Array]) -> jax.Array:
+        seed, attempt = seed_and_attempt
+        words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
+        return layout.ravel(target.initial(random.wrap_key_data(words, impl="threefry2x32")))
+
+    # No `vmap`: JAX's generator compiles slowly for a batch of keys.
+    return seeds, lax.map(position, (seeds, attempts))
+
+
+def _placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
+    """As many of `chain`, stacked, as there are seeds and positions to give them."""
+    chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
+    trajectory = chains.trajectory._replace(position=positions)
+    return chains._replace(seed=seeds, trajectory=trajectory)
 
 
 class _Group:
@@ -146,9 +154,15 @@ class _Group:
     """
 
     def __init__(self, chains: Chain, num_warmup: int) -> None:
-        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.iteration)
-        self.first = np.full(len(chains.iteration), num_warmup, np.int32)
+        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
+        self.first = np.full(len(chains.progress.iteration), num_warmup, np.int32)
         self.parts: list[list[tuple[Any, Any]]] = [[] for _ in self.first]
+
+    @property
+    def is_stuck(self) -> np.ndarray:
+        """Which chains stand where the density or its gradient is not finite."""
+        start = jax.device_get(self.chains.progress.search.start)
+        return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
 
 
 class _Run:
@@ -177,18 +191,18 @@ class _Run:
         while True:
             for group in self.groups:
                 self._move(group, np.int32(1))
-            is_stuck = np.concatenate([group.chains.search.is_stuck for group in self.groups])
+            is_stuck = np.concatenate([group.is_stuck for group in self.groups])
             if not is_stuck.any():
                 return
             attempts += is_stuck
             if attempts.max() == MOST_ATTEMPTS:
                 raise ValueError(self._start_failure(is_stuck))
             for old, new in zip(self.groups, self._split(start(attempts), size), strict=True):
-                stuck = np.asarray(old.chains.search.is_stuck)
-                old.chains = jax.tree.map(functools.partial(_replace, stuck), old.chains, new.chains)
+                replace = functools.partial(_replace, old.is_stuck)
+                old.chains = jax.tree.map(replace, old.chains, new.chains)
 
     def _split(self, chains: Chain, size: int) -> list[_Group]:
-        stop, num_warmup = len(chains.iteration), int(self.plan.schedule.num_warmup)
+        stop, num_warmup = len(chains.progress.iteration), int(self.plan.schedule.num_warmup)
         return [
             _Group(jax.tree.map(lambda x, i=i: x[i : i + size], chains), num_warmup)
             for i in range(0, stop, size)
@@ -231,7 +245,8 @@ class _Run:
 
         Ahead of time and here, as JAX's settings are others in other threads.
         """
-        self.kinds = stats_of(self.kernel, group.chains)
+        chain = jax.tree.map(lambda x: x[0], group.chains)
+        self.kinds = stats_of(self.kernel, chain)
         size, num_chains = self.layout.size, len(group.first)
         num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * num_chains)))
         shape = num_chains, num_rows + 1, size + len(self.kinds)
@@ -248,7 +263,7 @@ class _Run:
         group.chains, group.rows, num_spent = self.advance(
             group.chains, rows, group.first, budget, *constant
         )
-        group.iteration = np.asarray(group.chains.iteration)
+        group.iteration = np.asarray(group.chains.progress.iteration)
         is_complete = group.iteration >= self.plan.num_iterations
         if np.any(group.iteration - group.first >= rows.shape[1] - 1) or np.all(is_complete):
             self._take(group)
@@ -294,14 +309,14 @@ class _Run:
             for parts in group.parts
         ]
         draws, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
-        metrics = [group.chains.adaptation.inverse_mass_matrix for group in self.groups]
+        metrics = [group.chains.progress.adaptation.inverse_mass_matrix for group in self.groups]
         return Samples(draws, stats, np.concatenate(metrics))
 
     def _start_failure(self, is_stuck: np.ndarray) -> str:
         """What to tell a user whose model is finite nowhere; names the sites to look at."""
         chain = int(np.argmax(is_stuck))
         group = self.groups[chain // len(self.groups[0].first)]
-        start = jax.tree.map(lambda x: x[chain % len(group.first)], group.chains.search.start)
+        start = jax.tree.map(lambda x: x[chain % len(group.first)], group.chains.progress.search.start)
         position, gradient = map(self.layout.unravel, (start.position, start.gradient))
         culprits = (
             _not_finite("site '{}' has log probability {}", self.target.log_probs(position))

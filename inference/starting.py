@@ -52,28 +52,20 @@ class Search(NamedTuple):
         return State(self.start.position, self.start.log_density, self.start.gradient)
 
 
-def search_init(
-    position: jax.Array, momentum: jax.Array, step_size: jax.Array, tune: jax.typing.ArrayLike
-) -> Search:
-    """The search of a chain that is to start at `position`; without `tune`, only that is tried."""
-    zero, count, no = jnp.zeros_like(step_size), jnp.int32(0), jnp.zeros((), bool)
-    zeros = jnp.zeros_like(position)
-    start = Point(position, momentum, zeros, zero, zeros)
-    return Search(start, no, step_size, count, count, ~jnp.asarray(tune))
-
-
 def next_position(search: Search, factor: jax.Array) -> jax.Array:
-    """Where the search has to know the density next."""
-    return drift(factor, jnp.where(search.has_start, search.step_size, 0), search.start)
+    """Where the search has to know the density next, once it has a start with a momentum."""
+    return drift(factor, search.step_size, search.start)
 
 
 def search_step(
-    search: Search, factor: jax.Array, log_density: jax.Array, gradient: jax.Array
+    search: Search,
+    factor: jax.Array,
+    position: jax.Array,
+    log_density: jax.Array,
+    gradient: jax.Array,
 ) -> Search:
-    """The search, once it knows the density at its next position."""
-    position = next_position(search, factor)
-    step_size = jnp.where(search.has_start, search.step_size, 0)
-    end = kick(factor, step_size, search.start, position, log_density, gradient)
+    """The search, once it knows the density at `position`, which is the start or the next one."""
+    end = kick(factor, search.step_size, search.start, position, log_density, gradient)
     found = search._replace(start=end, has_start=jnp.ones((), bool))
     return select(search.has_start, _tried(search, end), found)
 

@@ -152,13 +152,12 @@ def advance(
     """One more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
-    max_depth = len(grown.subtree.checkpoints)
     constant = grown.origin, grown.seed, grown.draws, grown.subtree.checkpoints
 
-    def join_where(changing: Trajectory) -> Trajectory:
-        return _without(join(_with(changing, *constant), is_complete, max_depth))
+    def joined(changing: Trajectory) -> Trajectory:
+        return _without(join(_with(changing, *constant)))
 
-    grown = _with(when(is_complete, join_where, _without(grown), axis_name), *constant)
+    grown = _with(when(is_complete, joined, _without(grown), axis_name), *constant)
     draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
     return grown._replace(
         position=drift(factor, grown.step_size, grown.end),
@@ -282,14 +281,17 @@ def is_turning(
     )
 
 
-def join(old: Trajectory, is_complete: jax.Array, max_depth: int) -> Trajectory:
-    """`old` joined with its subtree where that `is_complete` and whole, about to grow the next.
+def join(old: Trajectory) -> Trajectory:
+    """`old` joined with its complete subtree, and about to grow the next one.
+
+    Where something has ended the subtree, the trajectory is done and keeps the proposal that it has;
+    what else it holds does not matter any more.
 
     The subtree's proposal is taken with the probability of its weight against the trajectory's, if
     that is less than 1 (biased progressive sampling).
     """
     tree = old.subtree
-    joins = is_complete & ~old.tally.has_ended
+    joins, max_depth = ~old.tally.has_ended, len(tree.checkpoints)
     choice = old.draws[old.depth, 1]
     is_chosen = joins & (choice < jnp.exp(tree.log_weight - old.log_weight))
     first = tree.checkpoints[0, 0]
@@ -303,25 +305,23 @@ def join(old: Trajectory, is_complete: jax.Array, max_depth: int) -> Trajectory:
     )
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
-    flips = joins & ((old.draws[depth, 0] < 0.5) != (old.step_size > 0))  # clamped at the end
+    flips = (old.draws[depth, 0] < 0.5) != (old.step_size > 0)  # clamped after the last
     end = select(flips, old.far, old.end)
     return old._replace(
         step_size=jnp.where(flips, -old.step_size, old.step_size),
         end=end,
         far=select(flips, old.end, old.far),
-        near_momentum=jnp.where(joins, end.momentum, old.near_momentum),
+        near_momentum=end.momentum,
         proposal=select(is_chosen, tree.proposal, old.proposal),
-        log_weight=jnp.where(
-            joins, jnp.logaddexp(old.log_weight, tree.log_weight), old.log_weight
-        ),
-        momentum_sum=old.momentum_sum + jnp.where(joins, tree.momentum_sum, 0),
+        log_weight=jnp.logaddexp(old.log_weight, tree.log_weight),
+        momentum_sum=old.momentum_sum + tree.momentum_sum,
         depth=depth,
         subtree=tree._replace(
-            size=jnp.where(joins, 0, tree.size),
-            log_weight=jnp.where(joins, -jnp.inf, tree.log_weight),
-            momentum_sum=jnp.where(joins, 0, tree.momentum_sum),
+            size=jnp.zeros_like(tree.size),
+            log_weight=jnp.full_like(tree.log_weight, -jnp.inf),
+            momentum_sum=jnp.zeros_like(tree.momentum_sum),
         ),
         tally=tally,
-        is_done=is_complete & (tally.has_ended | (depth == max_depth)),
+        is_done=tally.has_ended | (depth == max_depth),
     )
 
