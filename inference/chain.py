@@ -22,9 +22,6 @@ from inference.randomness import threefry
 from inference.starting import Search, next_position, search_step
 from inference.target import Target
 
-Density = tuple[jax.Array, jax.Array]  # the log density and its gradient
-
-
 class Plan(NamedTuple):
     """What a run is to do: numbers, so that other ones compile nothing."""
 
@@ -133,11 +130,11 @@ def advance(
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
-        chain, density, num_moves = _moved(kernel, value_and_grad, chain, budget - num_spent)
+        chain, last, num_moves = _moved(kernel, value_and_grad, chain, budget - num_spent)
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
         turned = as_one_kernel(
-            partial(_turned, kernel, plan, density, first),
+            partial(_turned, kernel, plan, last, first),
             (chain._replace(num_gradients=num_gradients), rows),
             num_moves,
             axis_name,
@@ -149,38 +146,35 @@ def advance(
 
 def _moved(
     kernel: HamiltonianKernel, value_and_grad: ValueAndGrad, chain: Chain, budget: jax.Array
-) -> tuple[Chain, Density, jax.Array]:
+) -> tuple[Chain, State, jax.Array]:
     """The chain at the end of its transition, or one gradient on while it starts.
 
     Returns:
-        The chain, the density where it was evaluated last, and the number of evaluations.
+        The chain, where the density was evaluated last, and the number of evaluations.
     """
     factor, axis_name = chain.progress.adaptation.inverse_mass_factor, kernel.axis_name
     any_starting = any_chain(chain.progress.is_starting, axis_name)
 
-    def goes_on(carry: tuple[Any, Density, jax.Array]) -> jax.Array:
+    def goes_on(carry: tuple[Any, State, jax.Array]) -> jax.Array:
         trajectory, _, number = carry
         has_ended = any_starting | any_chain(trajectory.is_done, axis_name)
         return (number == 0) | (~has_ended & (number < budget))
 
-    def move(carry: tuple[Any, Density, jax.Array]) -> tuple[Any, Density, jax.Array]:
+    def move(carry: tuple[Any, State, jax.Array]) -> tuple[Any, State, jax.Array]:
         trajectory, _, number = carry
-        density = value_and_grad(trajectory.position)
-        advance = lambda trajectory: kernel.advance(factor, trajectory, *density)  # noqa: E731
-        return as_one_kernel(advance, trajectory, number, axis_name), density, number + 1
+        here = State(trajectory.position, *value_and_grad(trajectory.position))
+        advance = lambda trajectory: kernel.advance(factor, trajectory, *here[1:])  # noqa: E731
+        return as_one_kernel(advance, trajectory, number, axis_name), here, number + 1
 
-    state = chain.progress.state
-    nothing = jnp.zeros_like(state.log_density), jnp.zeros_like(state.gradient)
-    trajectory, density, number = lax.while_loop(
-        goes_on, move, (chain.trajectory, nothing, jnp.int32(0))
-    )
-    return chain._replace(trajectory=trajectory), density, number
+    start = chain.trajectory, chain.progress.state, jnp.int32(0)
+    trajectory, last, number = lax.while_loop(goes_on, move, start)
+    return chain._replace(trajectory=trajectory), last, number
 
 
 def _turned(
     kernel: HamiltonianKernel,
     plan: Plan,
-    density: Density,
+    last: State,
     first: jax.Array,
     state: tuple[Chain, jax.Array],
 ) -> tuple[Chain, jax.Array]:
@@ -196,9 +190,7 @@ def _turned(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    def start(old: Progress) -> Progress:
-        return _started(old, trajectory.position, *density)
-
+    start = lambda old: _started(old, last)  # noqa: E731
     finish = partial(_finished, kernel, plan, trajectory)
     progress = when(is_starting, start, progress, axis_name)
     progress = when(is_done, finish, progress, axis_name)
@@ -226,12 +218,10 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     return jnp.concatenate([position, jnp.stack(stats)])
 
 
-def _started(
-    old: Progress, position: jax.Array, log_density: jax.Array, gradient: jax.Array
-) -> Progress:
-    """One step further in the start, which has evaluated the density at `position`."""
+def _started(old: Progress, last: State) -> Progress:
+    """One step further in the start, for which the density was evaluated at `last`."""
     factor, metric = old.adaptation.inverse_mass_factor, old.adaptation.inverse_mass_matrix
-    search = search_step(old.search, factor, position, log_density, gradient)
+    search = search_step(old.search, factor, *last)
     adaptation = adaptation_init(search.step_size, metric)
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 

@@ -258,7 +258,7 @@ class _Run:
 
     def _move(self, group: _Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
-        rows = jax.device_put(self.no_rows) if group.rows is None else group.rows
+        rows = self.no_rows.copy() if group.rows is None else group.rows
         constant = self.target, self.kernel, self.plan, self.layout
         group.chains, group.rows, num_spent = self.advance(
             group.chains, rows, group.first, budget, *constant

@@ -2,13 +2,32 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.stats as st
 from jax import random
+
+from inference.hamiltonian import drift, kick
+
+
+
+class Dynamics(NamedTuple):
+    """What a trajectory follows: the density, the mass matrix by its factor, and the step size."""
+
+    value_and_grad: Callable[..., Any]
+    factor: jax.Array
+    step_size: jax.Array
+
+
+def leapfrog(dynamics, point):
+    """One leapfrog step, put together from its two halves."""
+    value_and_grad, factor, step_size = dynamics
+    position = drift(factor, step_size, point)
+    return kick(factor, step_size, point, position, *value_and_grad(position))
+
 
 SCALE = 0.05  # of the smallest of the skewed target's coordinates
 

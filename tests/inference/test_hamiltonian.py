@@ -7,16 +7,14 @@ import pytest
 
 from inference.flat import Layout
 from inference.hamiltonian import (
-    Dynamics,
     Point,
     energy,
     energy_change,
     factorize,
     flat_value_and_grad,
-    leapfrog,
     pull,
 )
-from tests.inference.targets import skewed_log_density
+from tests.inference.targets import Dynamics, leapfrog, skewed_log_density
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 

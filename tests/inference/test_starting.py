@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 
 from inference import NUTS
+from inference.adaptation import schedule
+from inference.chain import Plan, advance
 from inference.flat import Layout
-from inference.hamiltonian import (
-    Dynamics,
-    Point,
-    energy_change,
-    flat_value_and_grad,
-    leapfrog,
-)
-from inference.sampling import sample
-from inference.starting import MOST_ATTEMPTS, find_start
-from tests.inference.targets import FakeTarget
+from inference.hamiltonian import energy_change, flat_value_and_grad
+from inference.sampling import _unplaced_chain, sample
+from inference.starting import MOST_ATTEMPTS
+from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 
 SETTINGS = {
     "num_warmup": 10,
@@ -33,30 +29,36 @@ def normal(x, scale):
     return -0.5 * jnp.sum((x / scale) ** 2)
 
 
-def start(target, step_size=0.1, tune=True, seed=0):
-    layout = Layout.of(jax.eval_shape(target.initial, jax.random.key(0)))
-    find = jax.jit(lambda key: find_start(key, target, layout, step_size, jnp.ones(2), tune))
-    return find(jax.random.key(seed))
+def search_of(target, step_size=0.1, tune=True):
+    """The search of a chain that makes no transition, from a random point."""
+    kernel, layout = NUTS(step_size=step_size), Layout.of(target.initial(jax.random.key(0)))
+    chain = _unplaced_chain(kernel, layout, False, tune)
+    position = layout.ravel(target.initial(jax.random.key(0)))
+    chain = chain._replace(trajectory=chain.trajectory._replace(position=position))
+    plan = Plan(schedule(0), jnp.float32(0.8), jnp.int32(0))
+
+    @jax.jit
+    def run(chain):
+        rows, count = jnp.zeros((2, layout.size + 8)), jnp.int32(0)
+        return advance(kernel, target, layout, plan, chain, rows, count, count + 1000)[0]
+
+    return run(chain).progress.search
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
 @pytest.mark.parametrize("step_size", [1e-4, 0.1, 100.0])
 def test_step_size_is_where_acceptance_crosses(scale, step_size):
     target = FakeTarget(normal, (2,), jnp.float32(scale))
-    state, search = start(target, step_size)
-    layout = Layout.of(state.position)
+    search = search_of(target, step_size)
+    layout = Layout.of({"x": jnp.zeros(2)})
     value_and_grad = flat_value_and_grad(target.log_density, layout)
 
     def acceptance_rate(step_size):
-        dynamics = Dynamics(value_and_grad, jnp.ones(2), step_size)
-        gradient = layout.ravel(state.gradient)
-        point = Point(
-            search.point.position, search.point.momentum, gradient, state.log_density, gradient
-        )
-        return np.exp(-np.maximum(0.0, energy_change(point, leapfrog(dynamics, point))))
+        end = leapfrog(Dynamics(value_and_grad, jnp.ones(2), step_size), search.start)
+        return np.exp(-np.maximum(0.0, energy_change(search.start, end)))
 
-    assert np.isfinite(state.log_density)
-    assert search.num_attempts == 1
+    assert np.isfinite(search.start.log_density)
+    assert np.any(search.start.momentum != 0)
     neighbour = search.step_size * (0.5 if search.direction > 0 else 2.0)
     low, high = sorted([acceptance_rate(search.step_size), acceptance_rate(neighbour)])
     assert low <= 0.8 <= high
@@ -64,33 +66,43 @@ def test_step_size_is_where_acceptance_crosses(scale, step_size):
 
 
 def test_the_step_size_stays_if_it_is_not_to_be_tuned():
-    state, search = start(FakeTarget(normal, (2,), jnp.float32(1.0)), 0.123, tune=False)
+    search = search_of(FakeTarget(normal, (2,), jnp.float32(1.0)), 0.123, tune=False)
     np.testing.assert_allclose(search.step_size, 0.123, rtol=1e-6)
-    assert np.isfinite(state.log_density)
+    assert np.isfinite(search.start.log_density)
+    assert search.num_tries == 0
 
 
 def test_a_flat_density_ends_the_search():
-    _, search = start(FakeTarget(lambda x, _: 0.0 * jnp.sum(x), (2,)))
+    search = search_of(FakeTarget(lambda x, _: 0.0 * jnp.sum(x), (2,)))
     assert search.is_done
     assert np.isfinite(search.step_size)
+
+
+def starts_of(density):
+    """Where chains start: they hardly move from there."""
+    settings = SETTINGS | {"num_warmup": 0, "num_draws": 1, "num_chains": 6}
+    kernel = NUTS(step_size=1e-6, max_depth=1)
+    target = FakeTarget(density, (2,))
+    firsts = jax.vmap(target.initial)(jax.random.split(jax.random.key(0), 100))["x"]
+    values = jax.vmap(jax.value_and_grad(density))(firsts, jnp.zeros(100))
+    assert not all(np.all(np.isfinite(x)) for x in values)
+    return sample(jax.random.key(0), target, kernel, **settings).draws["x"][:, 0]
 
 
 def test_positions_are_drawn_until_one_is_finite():
     def in_a_corner(x, _):
         return jnp.where(jnp.all(x > 1.0), normal(x, 1.0), -jnp.inf)
 
-    found = [start(FakeTarget(in_a_corner, (2,)), seed=seed) for seed in range(5)]
-    assert all(np.all(state.position["x"] > 1.0) for state, _ in found)
-    assert max(search.num_attempts for _, search in found) > 1
+    starts = starts_of(in_a_corner)
+    assert np.all(starts > 0.999)
+    assert len(np.unique(starts)) == starts.size
 
 
 def test_a_gradient_that_is_not_finite_is_no_start():
     def root(x, _):
         return jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0)))  # its gradient at x < 0 is NaN
 
-    state, search = start(FakeTarget(root, (2,)))
-    assert search.is_found
-    assert np.all(state.position["x"] > 0)
+    assert np.all(starts_of(root) > 0)
 
 
 @pytest.mark.parametrize(
