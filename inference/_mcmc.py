@@ -20,7 +20,7 @@ def mcmc(
     model: Callable[..., Any],
     *args: Any,
     kernel: HamiltonianKernel = NUTS(),
-    num_warmup: int = 1000,
+    num_warmup: int = 400,
     num_draws: int = 1000,
     num_chains: int = 4,
     mass_matrix: Literal["diagonal", "dense"] = "diagonal",
@@ -31,10 +31,11 @@ def mcmc(
     """Draws from the posterior of `model` by Markov chain Monte Carlo.
 
     Chains start at random points, uniform on (-2, 2) in unconstrained space, where the density and
-    its gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix in
-    Stan's windows, each chain on its own. All chains advance together in one compiled function; new
-    data of the same shapes, another key, and other numbers of iterations compile nothing. An
-    interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+    its gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix to
+    the spread of draws and gradients, each chain on its own. On the CPU, chains use all cores; on
+    an accelerator they advance side by side. A chain's draws depend on the key and its number
+    alone. New data of the same shapes, another key, and other numbers of iterations compile
+    nothing. An interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.
@@ -45,7 +46,8 @@ def mcmc(
         num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Chains.
-        mass_matrix: ``"diagonal"``, or ``"dense"`` to learn correlations too.
+        mass_matrix: ``"diagonal"``, from draws and gradients, or ``"dense"``, the covariance of
+            draws in Stan's windows, to learn correlations too; that needs a longer warm-up.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
@@ -71,8 +73,9 @@ def mcmc(
         True
 
     References:
-        Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Stan Development Team, Stan
-        Reference Manual, MCMC sampling.
+        Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Seyboldt, Carlson and Carpenter
+        (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
+        Development Team, Stan Reference Manual, MCMC sampling.
     """
     _check_key(key)
     _check_kernel(kernel)

@@ -1,25 +1,33 @@
-r"""Warm-up: dual averaging of the step size, and Stan's windows for the mass matrix.
+r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
+
+A diagonal is learnt from the spread of draws and of gradients, anew after every iteration. A matrix
+is the covariance of the draws of a window, in Stan's windows, which double.
 
 Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
 another number of warm-up iterations compiles nothing.
 
 References:
-    Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2; Stan Development Team, Stan
-    Reference Manual, HMC algorithm parameters.
+    Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2; Seyboldt, Carlson and Carpenter
+    (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
+    Development Team, Stan Reference Manual, HMC algorithm parameters.
 """
 
-import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from inference.control import select
+from inference.dual_averaging import DualAveraging, dual_averaging_init, dual_averaging_update
 from inference.hamiltonian import factorize
+from inference.welford import Welford, welford_covariance, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 75, 50, 25
+_EARLY, _LEARNING = 0.3, 0.85  # parts of the warm-up in which a diagonal forgets soon, and learns
+_EARLY_MEMORY, _MEMORY = 10, 80
 
 
 class Schedule(NamedTuple):
@@ -27,23 +35,27 @@ class Schedule(NamedTuple):
 
     Attributes:
         num_warmup: Iterations of warm-up; the step size adapts in all of them.
-        slow_start, slow_stop: The mass matrix learns from iterations in
-            ``[slow_start, slow_stop)``.
-        window_ends: After so many iterations the mass matrix is renewed and learning starts anew;
-            padded with 0.
+        early_stop: Up to here a diagonal is learnt from 10 to 20 iterations, then from 80 to 160.
+        learning_stop: From here on a diagonal stays, and the step size is averaged.
+        slow_start, slow_stop: A matrix is learnt from iterations in ``[slow_start, slow_stop)``.
+        window_ends: After so many iterations a matrix is renewed and learning starts anew; padded
+            with 0.
     """
 
-    num_warmup: np.ndarray | np.int32
-    slow_start: np.ndarray | np.int32
-    slow_stop: np.ndarray | np.int32
+    num_warmup: np.int32
+    early_stop: np.int32
+    learning_stop: np.int32
+    slow_start: np.int32
+    slow_stop: np.int32
     window_ends: np.ndarray
 
 
 def schedule(num_warmup: int) -> Schedule:
-    """Stan's schedule: 75 iterations, windows of 25, 50, 100, ..., and 50 iterations.
+    """The schedule of `num_warmup` iterations.
 
-    A window that the next one could not follow takes what is left. Short of 150 iterations, the
-    three parts are 15, 75 and 10 %; below 20, the mass matrix is left as it is.
+    For a matrix it is Stan's: 75 iterations, windows of 25, 50, 100, ..., and 50 iterations. A
+    window that the next one could not follow takes what is left. Short of 150 iterations, the three
+    parts are 15, 75 and 10 %; below 20, the matrix is left as it is.
 
     Example:
         >>> schedule(1000).window_ends[:6]
@@ -63,95 +75,16 @@ def schedule(num_warmup: int) -> Schedule:
         window *= 2
     padded = np.zeros(_MOST_WINDOWS, np.int32)
     padded[: len(ends)] = ends
-    return Schedule(np.int32(num_warmup), np.int32(initial), np.int32(stop), padded)
+    early_stop, learning_stop = (round(part * num_warmup) for part in (_EARLY, _LEARNING))
+    numbers = num_warmup, early_stop, learning_stop, initial, stop
+    return Schedule(*map(np.int32, numbers), window_ends=padded)
 
 
-class DualAveraging(NamedTuple):
-    """State of dual averaging for the log step size; `center` is what it shrinks towards."""
+class Spread(NamedTuple):
+    """The spread of positions and of gradients along each coordinate."""
 
-    log_step_size: jax.Array
-    log_average: jax.Array
-    error_average: jax.Array
-    count: jax.Array
-    center: jax.Array
-
-
-def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
-    """The state at `step_size`; shrinks towards ten times that, as long steps are cheaper."""
-    log_step_size = jnp.log(step_size)
-    zero = jnp.zeros_like(log_step_size)
-    return DualAveraging(log_step_size, log_step_size, zero, zero, log_step_size + math.log(10.0))
-
-
-def dual_averaging_update(
-    state: DualAveraging,
-    acceptance_rate: jax.Array,
-    target: jax.typing.ArrayLike,
-    *,
-    gamma: float = 0.05,
-    t0: float = 10.0,
-    kappa: float = 0.75,
-) -> DualAveraging:
-    r"""One step of dual averaging towards the acceptance rate `target`.
-
-    .. math::
-        \bar h_t &= (1 - \tfrac{1}{t + t_0}) \bar h_{t-1} + \tfrac{1}{t + t_0}(\delta - \alpha_t) \\
-        \log\epsilon_t &= \mu - \tfrac{\sqrt t}{\gamma} \bar h_t \\
-        \log\bar\epsilon_t &= t^{-\kappa} \log\epsilon_t + (1 - t^{-\kappa}) \log\bar\epsilon_{t-1}
-
-    References:
-        Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 5.
-    """
-    count = state.count + 1
-    weight = 1 / (count + t0)
-    error_average = (1 - weight) * state.error_average + weight * (target - acceptance_rate)
-    log_step_size = state.center - jnp.sqrt(count) / gamma * error_average
-    decay = count**-kappa
-    log_average = decay * log_step_size + (1 - decay) * state.log_average
-    return DualAveraging(log_step_size, log_average, error_average, count, state.center)
-
-
-class Welford(NamedTuple):
-    """Running count, mean, and sum of squared deviations (vector) or of their products (matrix)."""
-
-    count: jax.Array
-    mean: jax.Array
-    deviations: jax.Array
-
-
-def welford_init(mean: jax.Array, inverse_mass_matrix: jax.Array) -> Welford:
-    """No observation yet, of the shapes of the arguments."""
-    zero = jnp.zeros((), mean.dtype)
-    return Welford(zero, jnp.zeros_like(mean), jnp.zeros_like(inverse_mass_matrix))
-
-
-def welford_update(state: Welford, value: jax.Array) -> Welford:
-    """One more observation.
-
-    References:
-        Welford (1962), Note on a method for calculating corrected sums of squares and products.
-    """
-    count = state.count + 1
-    before = value - state.mean
-    mean = state.mean + before / count
-    after = value - mean
-    is_diagonal = state.deviations.ndim == 1
-    product = before * after if is_diagonal else jnp.outer(after, before)
-    return Welford(count, mean, state.deviations + product)
-
-
-def welford_covariance(state: Welford, *, regularize: bool = True) -> jax.Array:
-    r"""The sample covariance :math:`S`, or its diagonal.
-
-    Regularised as Stan does: :math:`\frac{n}{n + 5} S + 10^{-3} \frac{5}{n + 5} I`.
-    """
-    n, deviations = state.count, state.deviations
-    covariance = deviations / jnp.maximum(n - 1, 1)
-    if not regularize:
-        return covariance
-    ones = jnp.ones(len(deviations), deviations.dtype)
-    unit = ones if deviations.ndim == 1 else jnp.diag(ones)
-    return (n * covariance + 5e-3 * unit) / (n + 5)
+    positions: Welford
+    gradients: Welford
 
 
 class Adaptation(NamedTuple):
@@ -162,25 +95,28 @@ class Adaptation(NamedTuple):
         inverse_mass_matrix: Vector (a diagonal) or matrix.
         inverse_mass_factor: Its factor, see :func:`inference.hamiltonian.factorize`.
         dual_averaging: State of the step size.
-        welford: State of the mass matrix.
+        memory: What the mass matrix is learnt from: for a matrix the positions of the window; for a
+            diagonal a spread, and a younger one that will replace it.
     """
 
     step_size: jax.Array
     inverse_mass_matrix: jax.Array
     inverse_mass_factor: jax.Array
     dual_averaging: DualAveraging
-    welford: Welford
+    memory: Any
 
 
 def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Adaptation:
     """The start of warm-up; `step_size` and `inverse_mass_matrix` set the dtype."""
     mean = jnp.zeros(inverse_mass_matrix.shape[0], inverse_mass_matrix.dtype)
+    empty = welford_init(mean, inverse_mass_matrix)
+    spread = Spread(empty, empty)
     return Adaptation(
         step_size,
         inverse_mass_matrix,
         factorize(inverse_mass_matrix),
         dual_averaging_init(step_size),
-        welford_init(mean, inverse_mass_matrix),
+        (spread, spread) if inverse_mass_matrix.ndim == 1 else empty,
     )
 
 
@@ -189,28 +125,95 @@ def adapt(
     iteration: jax.Array,
     state: Adaptation,
     position: jax.Array,
+    gradient: jax.Array,
     acceptance_rate: jax.Array,
     target: jax.typing.ArrayLike,
 ) -> Adaptation:
-    """What follows from the iteration that has led to `position`, a flat vector.
+    """What follows from the iteration that has led to `position`, a flat vector, and `gradient`.
 
     After the last iteration of warm-up the step size is the average one, and stays.
     """
     averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, target)
-    learns = (iteration >= plan.slow_start) & (iteration < plan.slow_stop)
-    welford = lax.cond(
-        learns, lambda: welford_update(state.welford, position), lambda: state.welford
-    )
-    step_size = jnp.exp(averaging.log_step_size)
-    state = state._replace(step_size=step_size, dual_averaging=averaging, welford=welford)
-    state = lax.cond(jnp.any(iteration + 1 == plan.window_ends), _renew, lambda s: s, state)
+    state = state._replace(step_size=jnp.exp(averaging.log_step_size), dual_averaging=averaging)
+    if state.inverse_mass_matrix.ndim == 1:
+        state = _learn_diagonal(plan, iteration, state, position, gradient)
+    else:
+        state = _learn_matrix(plan, iteration, state, position)
     is_last = iteration + 1 == plan.num_warmup
     final = jnp.exp(state.dual_averaging.log_average)
     return state._replace(step_size=jnp.where(is_last, final, state.step_size))
 
 
-def _renew(state: Adaptation) -> Adaptation:
-    """The end of a window: its covariance becomes the inverse mass matrix, and all starts anew."""
-    return adaptation_init(
-        jnp.exp(state.dual_averaging.log_average), welford_covariance(state.welford)
+def _learn_diagonal(
+    plan: Schedule,
+    iteration: jax.Array,
+    state: Adaptation,
+    position: jax.Array,
+    gradient: jax.Array,
+) -> Adaptation:
+    """The diagonal from what is remembered; the end of learning starts the averaging anew."""
+    averaging = state.dual_averaging
+    center = averaging.log_average
+    anew = dual_averaging_init(jnp.exp(center))._replace(center=center)
+    is_end = iteration + 1 == plan.learning_stop
+    state = state._replace(dual_averaging=select(is_end, anew, averaging))
+
+    def learn(state: Adaptation) -> Adaptation:
+        memory = _remember(plan, iteration, state.memory, position, gradient)
+        diagonal = fisher_diagonal(memory[0], state.inverse_mass_matrix)
+        return state._replace(
+            inverse_mass_matrix=diagonal, inverse_mass_factor=factorize(diagonal), memory=memory
+        )
+
+    return lax.cond(iteration < plan.learning_stop, learn, lambda state: state, state)
+
+
+def _remember(
+    plan: Schedule,
+    iteration: jax.Array,
+    memory: tuple[Spread, Spread],
+    position: jax.Array,
+    gradient: jax.Array,
+) -> tuple[Spread, Spread]:
+    """Both spreads with one observation more; the younger one replaces an older one in time."""
+    old, young = (
+        Spread(welford_update(one.positions, position), welford_update(one.gradients, gradient))
+        for one in memory
     )
+    size = jnp.where(iteration < plan.early_stop, _EARLY_MEMORY, _MEMORY)
+    forgets = young.positions.count >= size
+    empty = jax.tree.map(jnp.zeros_like, young)
+    return select(forgets, (young, empty), (old, young))
+
+
+def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
+    r"""The diagonal inverse mass matrix that brings draws and gradients to the same scale.
+
+    .. math:: \Sigma_i = \sqrt{\mathrm{var}(x_i) / \mathrm{var}(\partial_i \log p)}
+
+    It minimises the Fisher divergence between the density and a normal one of this covariance, and
+    is the variance where the density is normal and has no correlations. It is `default` where
+    fewer than ten observations or none that differ are known.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        minimizing Fisher divergence, section 3.
+    """
+    ratio = jnp.sqrt(spread.positions.deviations / spread.gradients.deviations)
+    is_known = (ratio > 0) & jnp.isfinite(ratio) & (spread.positions.count >= _EARLY_MEMORY)
+    return jnp.where(is_known, ratio, default)
+
+
+def _learn_matrix(
+    plan: Schedule, iteration: jax.Array, state: Adaptation, position: jax.Array
+) -> Adaptation:
+    """The matrix as it is, or at the end of a window its covariance, and all starts anew."""
+    learns = (iteration >= plan.slow_start) & (iteration < plan.slow_stop)
+    memory = lax.cond(learns, lambda: welford_update(state.memory, position), lambda: state.memory)
+
+    def renew(state: Adaptation) -> Adaptation:
+        step_size = jnp.exp(state.dual_averaging.log_average)
+        return adaptation_init(step_size, welford_covariance(state.memory))
+
+    is_end = jnp.any(iteration + 1 == plan.window_ends)
+    return lax.cond(is_end, renew, lambda state: state, state._replace(memory=memory))

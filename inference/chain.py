@@ -22,6 +22,7 @@ from inference.randomness import threefry
 from inference.starting import Search, next_position, search_step
 from inference.target import Target
 
+
 class Plan(NamedTuple):
     """What a run is to do: numbers, so that other ones compile nothing."""
 
@@ -71,20 +72,18 @@ def empty_chain(
     kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: np.ndarray
 ) -> Chain:
     """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
-    vector = jax.ShapeDtypeStruct((layout.size,), layout.dtype)
-    scalar, count = (jax.ShapeDtypeStruct((), dtype) for dtype in (layout.dtype, np.int32))
-    flag, seed = jax.ShapeDtypeStruct((), bool), jax.ShapeDtypeStruct((2,), np.uint32)
-    point = Point(vector, vector, vector, scalar, vector)
-    adaptation = jax.eval_shape(adaptation_init, scalar, inverse_mass_matrix)
-    progress = Progress(
-        count,
-        State(vector, scalar, vector),
-        Search(point, flag, scalar, count, count, flag),
-        adaptation,
-    )
-    factor = adaptation.inverse_mass_factor
-    trajectory = jax.eval_shape(kernel.begin, factor, scalar, point, seed)
-    shapes = Chain(seed, count, progress, trajectory)
+
+    def make(metric: jax.Array) -> Chain:
+        vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
+        count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
+        point = Point(vector, vector, vector, scalar, vector)
+        search = Search(point, flag, scalar, count, count, flag)
+        adaptation = adaptation_init(scalar, metric)
+        trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
+        progress = Progress(count, State(vector, scalar, vector), search, adaptation)
+        return Chain(seed, count, progress, trajectory)
+
+    shapes = jax.eval_shape(make, inverse_mass_matrix)
     return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
 
 
@@ -226,9 +225,7 @@ def _started(old: Progress, last: State) -> Progress:
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 
-def _finished(
-    kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progress
-) -> Progress:
+def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progress) -> Progress:
     """One transition further."""
     proposal, info = kernel.end(trajectory)
     learns = old.iteration < plan.schedule.num_warmup
@@ -239,6 +236,7 @@ def _finished(
             old.iteration,
             adaptation,
             proposal.position,
+            proposal.gradient,
             info.acceptance_rate,
             plan.target_acceptance_rate,
         )

@@ -46,7 +46,6 @@ def as_one_kernel(
     On the CPU, XLA compiles a small loop into one function of machine code, and runs what is not in
     one operation by operation, at some 40 ns for each. It must not know that there is one round.
     """
-
     if axis_name is not None:
         return f(x)
 

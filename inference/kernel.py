@@ -24,7 +24,7 @@ from inference.randomness import normal, seed_of
 
 
 class Trajectory(Protocol):
-    """A transition on its way, a pytree.
+    """A transition on its way, a named tuple.
 
     Attributes:
         position: Where the density is to be evaluated next, a flat vector.
@@ -33,6 +33,8 @@ class Trajectory(Protocol):
 
     position: jax.Array
     is_done: jax.Array
+
+    def _replace(self, **fields: Any) -> "Trajectory": ...
 
 
 @dataclasses.dataclass(frozen=True)

@@ -97,9 +97,7 @@ def sample(
     return run.samples()
 
 
-def _unplaced_chain(
-    kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tune: bool
-) -> Chain:
+def _unplaced_chain(kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tune: bool) -> Chain:
     """A chain that stands nowhere yet, with the kernel's step size and mass matrix."""
     metric = np.ones(layout.size)
     if kernel.inverse_mass_matrix is not None:
@@ -123,7 +121,6 @@ def _start(
     key: jax.Array, attempts: jax.Array, target: Target, layout: Layout
 ) -> tuple[jax.Array, jax.Array]:
     """Seeds of chains, and starting points: for each its attempt of that number."""
-
     seeds = jnp.stack(threefry(seed_of(key), jnp.arange(len(attempts))), axis=-1)
 
     def position(seed_and_attempt: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -316,7 +313,9 @@ class _Run:
         """What to tell a user whose model is finite nowhere; names the sites to look at."""
         chain = int(np.argmax(is_stuck))
         group = self.groups[chain // len(self.groups[0].first)]
-        start = jax.tree.map(lambda x: x[chain % len(group.first)], group.chains.progress.search.start)
+        start = jax.tree.map(
+            lambda x: x[chain % len(group.first)], group.chains.progress.search.start
+        )
         position, gradient = map(self.layout.unravel, (start.position, start.gradient))
         culprits = (
             _not_finite("site '{}' has log probability {}", self.target.log_probs(position))

@@ -121,7 +121,12 @@ def begin(
     step_size = jnp.where(draws[0, 0] < 0.5, step_size, -step_size)
     momentum_sum = jnp.zeros_like(point.momentum)
     subtree = Subtree(
-        count, uniform(seed, count + 1, zero.dtype), proposal, zero - jnp.inf, momentum_sum, checkpoints
+        count,
+        uniform(seed, count + 1, zero.dtype),
+        proposal,
+        zero - jnp.inf,
+        momentum_sum,
+        checkpoints,
     )
     return Trajectory(
         drift(factor, step_size, edge),
@@ -284,8 +289,8 @@ def is_turning(
 def join(old: Trajectory) -> Trajectory:
     """`old` joined with its complete subtree, and about to grow the next one.
 
-    Where something has ended the subtree, the trajectory is done and keeps the proposal that it has;
-    what else it holds does not matter any more.
+    Where something has ended the subtree, the trajectory is done and keeps the proposal that it
+    has; what else it holds does not matter any more.
 
     The subtree's proposal is taken with the probability of its weight against the trajectory's, if
     that is less than 1 (biased progressive sampling).
@@ -324,4 +329,3 @@ def join(old: Trajectory) -> Trajectory:
         tally=tally,
         is_done=tally.has_ended | (depth == max_depth),
     )
-

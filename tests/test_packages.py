@@ -100,7 +100,7 @@ def test_one_file_knows_the_insides_of_jax(package):
             for node in ast.walk(ast.parse(path.read_text()))
         )
     }
-    assert naming <= {"ppl/harvest/_jax.py"}
+    assert naming <= {"inference/_jax.py"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

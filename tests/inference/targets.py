@@ -13,7 +13,6 @@ from jax import random
 from inference.hamiltonian import drift, kick
 
 
-
 class Dynamics(NamedTuple):
     """What a trajectory follows: the density, the mass matrix by its factor, and the step size."""
 

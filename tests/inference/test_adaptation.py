@@ -5,16 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference.adaptation import (
-    adapt,
-    adaptation_init,
-    dual_averaging_init,
-    dual_averaging_update,
-    schedule,
-    welford_covariance,
-    welford_init,
-    welford_update,
-)
+from inference.adaptation import Spread, adapt, adaptation_init, fisher_diagonal, schedule
+from inference.dual_averaging import dual_averaging_init, dual_averaging_update
+from inference.welford import welford_covariance, welford_init, welford_update
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -85,34 +78,76 @@ def test_a_covariance_of_nothing_is_the_regulariser():
     np.testing.assert_allclose(welford_covariance(state), 1e-3)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_windows_renew_the_mass_matrix_and_the_end_fixes_the_step_size(is_dense):
+def run(plan, metric, draws, gradients, rates):
+    """All states of a warm-up that is told these draws."""
+
+    def iterate(state, now):
+        state = adapt(plan, *now[:1], state, *now[1:], 0.8)
+        return state, state
+
+    iterations = jnp.arange(len(draws), dtype=jnp.int32)
+    initial = adaptation_init(jnp.asarray(0.1), metric)
+    return jax.lax.scan(iterate, initial, (iterations, draws, gradients, rates))[1]
+
+
+def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     num_warmup, rng = 150, np.random.default_rng(1)
     draws = jnp.asarray(rng.normal(size=(num_warmup, 2)) * [1.0, 5.0])
     rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
-    metric = jnp.eye(2) if is_dense else jnp.ones(2)
-    plan = schedule(num_warmup)
-    initial = adaptation_init(jnp.asarray(0.1), metric)
-
-    def iterate(state, now):
-        state = adapt(plan, now[0], state, now[1], now[2], 0.8)
-        return state, state
-
-    _, states = jax.lax.scan(
-        iterate, initial, (jnp.arange(num_warmup, dtype=jnp.int32), draws, rates)
-    )
+    states = run(schedule(num_warmup), jnp.eye(2), draws, draws, rates)
     matrices = np.asarray(states.inverse_mass_matrix)
-    window = np.asarray(draws[75:100])
-    covariance = np.cov(window.T) if is_dense else np.var(window, axis=0, ddof=1)
-    unit = np.eye(2) if is_dense else np.ones(2)
-    np.testing.assert_array_equal(matrices[98], metric)
-    np.testing.assert_allclose(matrices[99], (25 * covariance + 5e-3 * unit) / 30, rtol=1e-10)
+    covariance = np.cov(np.asarray(draws[75:100]).T)
+    np.testing.assert_array_equal(matrices[98], np.eye(2))
+    np.testing.assert_allclose(matrices[99], (25 * covariance + 5e-3 * np.eye(2)) / 30, rtol=1e-10)
     np.testing.assert_array_equal(matrices[-1], matrices[99])
-    factors = np.asarray(states.inverse_mass_factor[-1])
-    square = factors @ factors.T if is_dense else factors**2
-    np.testing.assert_allclose(square, matrices[-1], rtol=1e-10)
+    factor = np.asarray(states.inverse_mass_factor[-1])
+    np.testing.assert_allclose(factor @ factor.T, matrices[-1], rtol=1e-10)
     # Averaging starts anew at the window's end, from its average.
     expected = dual_averaging_init(states.step_size[99])
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
+
+
+def test_a_diagonal_is_learnt_from_what_is_remembered():
+    num_warmup, rng = 400, np.random.default_rng(2)
+    draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
+    rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
+    plan = schedule(num_warmup)
+    assert (plan.early_stop, plan.learning_stop) == (120, 340)
+    states = run(plan, jnp.ones(2), jnp.asarray(draws), jnp.asarray(gradients), rates)
+    diagonals = np.asarray(states.inverse_mass_matrix)
+    np.testing.assert_array_equal(diagonals[:9], 1.0)
+    # (iteration, what its diagonal remembers): 10 to 20 iterations, and from 120 on 80 to 160.
+    for last, first in ((9, 0), (18, 0), (19, 10), (24, 10), (119, 110), (198, 110), (279, 200)):
+        remembered = slice(first, last + 1)
+        ratio = np.std(draws[remembered], axis=0) / np.std(gradients[remembered], axis=0)
+        np.testing.assert_allclose(diagonals[last], ratio, rtol=1e-9)
+    np.testing.assert_array_equal(diagonals[340:], diagonals[339:-1])
+    np.testing.assert_allclose(states.inverse_mass_factor, np.sqrt(diagonals), rtol=1e-12)
+    # Averaging starts anew when learning ends, from its average, and does not aim higher.
+    log_average = states.dual_averaging.log_average[339]
+    expected = dual_averaging_init(jnp.exp(log_average))._replace(center=log_average)
+    for rate in rates[340:]:
+        expected = dual_averaging_update(expected, rate, 0.8)
+    np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
+
+
+def test_the_diagonal_of_a_normal_density_is_its_variance():
+    sd = np.array([1e-3, 1.0, 40.0])
+    draws = np.random.default_rng(3).normal(size=(20, 3)) * sd
+    one = welford_init(jnp.zeros(3), jnp.zeros(3))
+    spread = Spread(one, one)
+    for x in draws:
+        positions = welford_update(spread.positions, jnp.asarray(x))
+        spread = Spread(positions, welford_update(spread.gradients, jnp.asarray(-x / sd**2)))
+    np.testing.assert_allclose(fisher_diagonal(spread, jnp.ones(3)), sd**2, rtol=1e-9)
+
+
+def test_a_coordinate_that_says_nothing_keeps_its_scale():
+    empty = welford_init(jnp.zeros(3), jnp.zeros(3))
+    positions = empty._replace(count=jnp.asarray(20.0), deviations=jnp.array([4.0, 0.0, 4.0]))
+    gradients = positions._replace(deviations=jnp.array([0.0, 1.0, 1.0]))
+    default = jnp.array([7.0, 8.0, 9.0])
+    diagonal = fisher_diagonal(Spread(positions, gradients), default)
+    np.testing.assert_allclose(diagonal, [7.0, 8.0, 2.0])

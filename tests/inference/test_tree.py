@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inference import NUTS
-from inference.tree import _DOUBLINGS
 from inference.randomness import normal, seed_of, uniform
+from inference.tree import _DOUBLINGS
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
