@@ -13,7 +13,7 @@ from distributions.family import Family, family, parameter
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta_half
 
 
 @family(
@@ -41,7 +41,7 @@ class Chi2(Family):
 
 
 def _chi_mean(df):
-    return jnp.exp(0.5 * (LOG_PI + LOG_TWO) - log_beta(0.5 * df, jnp.full_like(df, 0.5)))
+    return jnp.exp(0.5 * (LOG_PI + LOG_TWO) - log_beta_half(0.5 * df))
 
 
 def _chi_variance(df):
@@ -150,8 +150,8 @@ class Rayleigh(Family):
 def _mean_distance(df):
     """Of a standard t variable from its centre; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
-    log_beta_half = log_beta(0.5 * df, jnp.full_like(df, 0.5))
-    return jnp.where(df > 1, 2 * jnp.sqrt(df) / excess * jnp.exp(-log_beta_half), jnp.inf)
+    ratio = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
+    return jnp.where(df > 1, 2 * ratio / excess, jnp.inf)
 
 
 def _half_t_variance(df, loc, scale):

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta, log_ndtr
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta_half, log_ndtr
 
 
 @family(
@@ -123,7 +123,7 @@ def student_t_log_survival(z: Array, df: Array) -> Array:
 
 def standard_t(df: Array) -> Array:
     """The logarithm of the density of the standard t distribution at its centre."""
-    return -0.5 * jnp.log(df) - log_beta(0.5 * df, jnp.full_like(df, 0.5))
+    return -0.5 * jnp.log(df) - log_beta_half(0.5 * df)
 
 
 def student_t_entropy(df: Array) -> Array:
@@ -140,7 +140,7 @@ def student_t_variance(df: Array, scale: Array) -> Array:
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
     log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
-    return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
+    return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta_half(0.5 * df)
 
 
 @family(

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_beta_kernel, log_betainc
-from distributions.special import LOG_TWO, log_beta
+from distributions.special import LOG_TWO, log_beta, log_beta_half
 
 
 def _log_shares(z, a, b):
@@ -40,7 +40,7 @@ def _sample(key, shape, dtype, a, b, loc, scale):
 
 def _inverse_root(a):
     """`Gamma(a - 1/2) / Gamma(a)` for `a` above 1/2."""
-    return jnp.exp(log_beta(a - 0.5, jnp.full_like(a, 0.5))) / math.sqrt(math.pi)
+    return jnp.exp(log_beta_half(a - 0.5)) / math.sqrt(math.pi)
 
 
 def _standard_mean(a, b):

@@ -1,0 +1,50 @@
+"""Special functions, with their first and second derivatives, against mpmath."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+from distributions.special import log_beta, log_beta_half
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+
+# On both sides of 8, where Stirling's formula begins, and at it.
+POINTS = (1e-5, 0.3, 1.0, 2.0, 7.9, 8.0, 8.1, 30.0, 1e4, 1e8)
+
+
+def _polygamma(n, x):
+    return mpmath.psi(n, mpmath.mpf(x))
+
+
+@pytest.mark.parametrize("a", POINTS)
+def test_log_beta(a, x64):
+    """Equal arguments and 8 are where a minimum or a maximum has half a derivative."""
+    b = jnp.asarray(POINTS)
+    values = [jax.vmap(f, (None, 0))(a, b) for f in (log_beta, jax.grad(log_beta))]
+    second = jax.vmap(jax.hessian(log_beta, (0, 1)), (None, 0))(a, b)[0]
+    with mpmath.workdps(40):
+        truths = [
+            [mpmath.log(mpmath.beta(a, y)) for y in POINTS],
+            [_polygamma(0, a) - _polygamma(0, mpmath.mpf(a) + y) for y in POINTS],
+            [_polygamma(1, a) - _polygamma(1, mpmath.mpf(a) + y) for y in POINTS],
+            [-_polygamma(1, mpmath.mpf(a) + y) for y in POINTS],
+        ]
+    for found, truth in zip([*values, *second], truths, strict=True):
+        np.testing.assert_allclose(found, np.array(truth, float), rtol=1e-9, atol=1e-14)
+
+
+def test_log_beta_half(x64):
+    x = jnp.asarray(POINTS)
+    found = [jax.vmap(f)(x) for f in (log_beta_half, jax.grad(log_beta_half))]
+    second = jax.vmap(jax.grad(jax.grad(log_beta_half)))(x)
+    with mpmath.workdps(40):
+        half = mpmath.mpf(0.5)
+        truths = [
+            [mpmath.log(mpmath.beta(y, half)) for y in POINTS],
+            [_polygamma(0, y) - _polygamma(0, y + half) for y in POINTS],
+            [_polygamma(1, y) - _polygamma(1, y + half) for y in POINTS],
+        ]
+    for value, truth in zip([*found, second], truths, strict=True):
+        np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
