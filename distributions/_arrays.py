@@ -13,7 +13,15 @@ from jax.typing import ArrayLike
 
 def float_dtype(*values: Any) -> np.dtype:
     """The floating dtype of `values` by JAX's rules; Python scalars and integers defer."""
+    strong = {v.dtype for v in values if not _defers(v)}
+    # As is most often the case, JAX's rules, which take longer, need not be asked.
+    if len(strong) == 1 and (dtype := strong.pop()).kind == "f" and dtype.itemsize <= 4:
+        return dtype
     return common_dtype(*values, 1.0)
+
+
+def _defers(x: Any) -> bool:
+    return not hasattr(x, "dtype") or getattr(x, "weak_type", False)
 
 
 def common_dtype(*values: Any) -> np.dtype:
@@ -44,8 +52,10 @@ def as_array(x: ArrayLike, dtype: Any) -> Array:
 
 def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
     """`x` with new leading axes, `batch_ndims + event_ndims` in all; a scalar stays one."""
-    missing = batch_ndims + event_ndims - x.ndim
-    return x if x.ndim == 0 or missing <= 0 else lax.expand_dims(jnp.asarray(x), range(missing))
+    ndim, missing = x.ndim, batch_ndims + event_ndims - x.ndim
+    if ndim == 0 or missing <= 0:
+        return x
+    return lax.broadcast_in_dim(x, (1,) * missing + x.shape, range(missing, missing + ndim))
 
 
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jax import Array, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
@@ -22,9 +22,7 @@ from distributions.special import (
     tfp="Uniform",
     increasing=("low", "high"),
     log_prob=lambda x, low, high: -jnp.log(high - low),
-    sample=lambda key, shape, dtype, low, high: (
-        low + (high - low) * random.uniform(key, shape, dtype)
-    ),
+    sample=lambda key, shape, dtype, low, high: random.uniform(key, shape, dtype, low, high),
     mean=lambda low, high: low / 2 + high / 2,
     variance=lambda low, high: jnp.square(high - low) / 12,
     mode=lambda low, high: low,
@@ -57,7 +55,7 @@ class Uniform(Family):
 
 def _beta_sample(key, shape, dtype, a, b):
     info = jnp.finfo(dtype)
-    return jnp.clip(random.beta(key, a, b, shape, dtype), info.tiny, 1 - info.epsneg)
+    return lax.clamp(info.tiny, random.beta(key, a, b, shape, dtype), 1 - info.epsneg)
 
 
 def beta_mode(a: Array, b: Array) -> Array:

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -232,7 +233,12 @@ class Distribution(abc.ABC):
 
         Returns:
             An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+
+        Raises:
+            TypeError: `key` is no random key, or a batch of them.
+            ValueError: `sample_shape` is no shape.
         """
+        self._check_key(key)
         front = (
             (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
         )
@@ -240,6 +246,18 @@ class Distribution(abc.ABC):
             name = type(self).__name__
             raise ValueError(f"{name}: sample_shape must hold nonnegative integers; got {front}")
         return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
+
+    def _check_key(self, key: Any) -> None:
+        dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+        if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+            is_one = shape == ()
+        else:
+            is_one = dtype == np.uint32 and shape in ((2,), (4,))
+        if not is_one:
+            raise TypeError(
+                f"{type(self).__name__}: sample takes one random key (from jax.random.key or "
+                f"jax.random.split); got {key!r}. For several draws, give sample_shape"
+            )
 
     def __repr__(self) -> str:
         """The family with its parameters, arrays abbreviated to dtype and shape."""

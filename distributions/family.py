@@ -231,11 +231,13 @@ class Family(Distribution):
         return jnp.broadcast_to(jnp.where((q >= 0) & (q <= 1), x, jnp.nan), shape)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
-        dtype, batch_ndims = self._float_dtype, len(shape) - len(self.event_shape)
+        dtype = self._float_dtype
         if self._row.sample is None and self._row.tfp is None:
-            return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
-        draw = self._formula("sample")(key, shape, dtype, *self._arrays(dtype, batch_ndims))
-        return draw.astype(self.dtype)
+            draw = self._quantile(open_uniform(key, shape, dtype))
+        else:
+            parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
+            draw = self._formula("sample")(key, shape, dtype, *parameters)
+        return convert(draw, jnp.result_type(int) if self.support.is_discrete else dtype)
 
     def _moment(self, name: str) -> Array:
         event = () if name == "entropy" else self.event_shape

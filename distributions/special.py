@@ -28,7 +28,7 @@ GAUSS_LEGENDRE = tuple(
 # Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
-# Coefficients of (x - 1/4)**(-2 k - 2) in log Gamma(x + 1/2) - log Gamma(x); the rest is below 1e-15.
+# Coefficients of (x - 1/4)**(-2 k - 2) in log Gamma(x + 1/2) - log Gamma(x), at x >= 8 to 1e-15.
 _HALF_STEP = (
     1 / 64,
     -5 / 2048,
@@ -49,7 +49,7 @@ def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
 def clip_positive(draw: Array) -> Array:
     """Draws that underflowed or overflowed, brought back to positive finite numbers."""
     info = jnp.finfo(draw.dtype)
-    return jnp.clip(draw, info.tiny, info.max)
+    return lax.clamp(info.tiny, draw, info.max)
 
 
 def safe_log(x: Array) -> Array:

@@ -337,7 +337,7 @@ def test_no_function_shares_its_name_with_a_module():
 
 
 MISUSES = {
-    r"has no attribute 'Norml'; did you mean 'Normal'\?": lambda: dist.Norml,
+    r"has no attribute 'Norml'; did you mean 'Normal'?": lambda: dist.Norml,
     "Normal: a value must be an array of numbers; got None": lambda: dist.Normal(0.0, 1.0).log_prob(
         None
     ),
@@ -345,6 +345,36 @@ MISUSES = {
     r"Normal: sample_shape must hold nonnegative integers; got \(-1,\)": lambda: dist.Normal(
         0.0, 1.0
     ).sample(jax.random.key(0), -1),
+    r"Normal: sample takes one random key .*; got 3\. For several": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(3),
+    "Normal: sample takes one random key .*; got None": lambda: dist.Normal(0.0, 1.0).sample(None),
+    "Masked: sample takes one random key .*; got Array": lambda: dist.Masked(
+        dist.Normal(0.0, 1.0), True
+    ).sample(jax.random.split(jax.random.key(0))),
+    "Gamma: sample takes one random key .* got .*float32": lambda: jax.jit(
+        dist.Gamma(1.0, 1.0).sample
+    )(jnp.float32(0)),
+    "Normal: no parameter is called 'sd'; did you mean 'scale'? It takes loc, scale": lambda: (
+        dist.Normal(loc=0.0, sd=1.0)  # pyright: ignore[reportCallIssue]
+    ),
+    "Normal: no parameter is called 'mean'; did you mean 'loc'?": lambda: dist.Normal(
+        mean=0.0,  # pyright: ignore[reportCallIssue]
+        scale=1.0,
+    ),
+    "Beta: no parameter is called 'alpha'; did you mean 'concentration1'?": lambda: dist.Beta(
+        alpha=1.0,  # pyright: ignore[reportCallIssue]
+        beta=1.0,
+    ),
+    "Gamma: no parameter is called 'scale'. It takes concentration, rate": lambda: dist.Gamma(
+        1.0,
+        scale=1.0,  # pyright: ignore[reportCallIssue]
+    ),
+    "Truncated: no parameter is called 'lo'; did you mean 'low'?": lambda: dist.Truncated(
+        dist.Normal(0.0, 1.0),
+        lo=1.0,  # pyright: ignore[reportCallIssue]
+    ),
+    "missing 1 required positional argument: 'scale'": lambda: dist.Normal(0.0),  # pyright: ignore[reportCallIssue]
     "Custom: support must be a constraint; got 3": lambda: dist.Custom(jnp.square, support=3),
     "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
         dist.Normal(0.0, 1.0), 3
@@ -355,5 +385,5 @@ MISUSES = {
 
 @pytest.mark.parametrize("message", MISUSES)
 def test_misuses_are_named(message):
-    with pytest.raises((AttributeError, TypeError, ValueError), match=message):
+    with pytest.raises((AttributeError, TypeError, ValueError), match=message.replace("?", r"\?")):
         MISUSES[message]()
