@@ -14,7 +14,7 @@ from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, real_vector, unit_vector
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta
+from distributions.special import GAUSS_LEGENDRE, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta
 
 
 def _at_least_two(dimension):
@@ -138,12 +138,6 @@ class PowerSpherical(Family):
     concentration: ArrayLike = parameter(nonnegative)
 
 
-# For the integral from 0 to 1.
-_NODES_AND_WEIGHTS = tuple(
-    0.5 * (x + y) for x, y in zip(np.polynomial.legendre.leggauss(40), (1, 0), strict=True)
-)
-
-
 def _log_radial_integral(t, n):
     """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak."""
     m = n - 1
@@ -152,7 +146,7 @@ def _log_radial_integral(t, n):
     peak = lax.stop_gradient(jnp.where(t > 0, safe / 2, 2 * m / safe))
     high = peak + jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     low = jnp.maximum(peak - 8.8, 0)
-    nodes, weights = (align(jnp.asarray(x, t.dtype), 0, t.ndim + 1) for x in _NODES_AND_WEIGHTS)
+    nodes, weights = (align(jnp.asarray(x, t.dtype), 0, t.ndim + 1) for x in GAUSS_LEGENDRE)
     r = low[..., None] + (high - low)[..., None] * nodes
     log_terms = m * jnp.log(r) - 0.5 * jnp.square(r - t[..., None])
     return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low)

@@ -1,4 +1,4 @@
-"""Special functions, with their first and second derivatives, against mpmath."""
+"""Special functions, with their derivatives, and moments made of them, against mpmath."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import distributions as dist
 from distributions.special import log_beta, log_beta_half
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -48,3 +49,31 @@ def test_log_beta_half(x64):
         ]
     for value, truth in zip([*found, second], truths, strict=True):
         np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
+
+
+def _mean_chi(df, power=1):
+    half = mpmath.mpf(df) / 2
+    log_mean = mpmath.loggamma(half + power / 2) - mpmath.loggamma(half)
+    return mpmath.exp(log_mean + power * mpmath.log(2) / 2)
+
+
+# In float32: what is computed, and the truth, of numbers whose log-gammas or squares cancel.
+LARGE = {
+    "WishartCholesky": (
+        lambda df: dist.WishartCholesky(df, scale=jnp.eye(2)).mean()[0, 0],
+        _mean_chi,
+    ),
+    "InverseWishartCholesky": (
+        lambda df: dist.InverseWishartCholesky(df, scale=jnp.eye(2)).mean()[1, 1],
+        lambda df: _mean_chi(df, -1),
+    ),
+    "Chi": (lambda df: dist.Chi(df).variance(), lambda df: df - _mean_chi(df) ** 2),
+}
+
+
+@pytest.mark.parametrize("df", [20.0, 900.0, 1e6, 1e8])
+@pytest.mark.parametrize("name", LARGE)
+def test_moments_do_not_cancel(name, df):
+    computed, truth = LARGE[name]
+    with mpmath.workdps(40):
+        np.testing.assert_allclose(computed(df), float(truth(df)), rtol=1e-5)
