@@ -54,12 +54,14 @@ if typing.TYPE_CHECKING:
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
     from distributions.extreme_value import Frechet as Frechet
-    from distributions.extreme_value import GeneralizedExtremeValue as GeneralizedExtremeValue
-    from distributions.extreme_value import GeneralizedPareto as GeneralizedPareto
     from distributions.extreme_value import Gumbel as Gumbel
     from distributions.extreme_value import Weibull as Weibull
     from distributions.finite import FiniteDiscrete as FiniteDiscrete
     from distributions.flat import Flat as Flat
+    from distributions.generalized_extremes import (
+        GeneralizedExtremeValue as GeneralizedExtremeValue,
+    )
+    from distributions.generalized_extremes import GeneralizedPareto as GeneralizedPareto
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
     from distributions.half_line import HalfCauchy as HalfCauchy
@@ -160,15 +162,10 @@ _HOMES = {
     "custom": ("Custom",),
     "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
-    "extreme_value": (
-        "Frechet",
-        "GeneralizedExtremeValue",
-        "GeneralizedPareto",
-        "Gumbel",
-        "Weibull",
-    ),
+    "extreme_value": ("Frechet", "Gumbel", "Weibull"),
     "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
+    "generalized_extremes": ("GeneralizedExtremeValue", "GeneralizedPareto"),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "horseshoe": ("Horseshoe",),
     "independent": ("Independent", "iid"),
