@@ -239,12 +239,7 @@ class Distribution(abc.ABC):
             ValueError: `sample_shape` is no shape.
         """
         self._check_key(key)
-        front = (
-            (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
-        )
-        if any(isinstance(n, float) or (isinstance(n, int | np.integer) and n < 0) for n in front):
-            name = type(self).__name__
-            raise ValueError(f"{name}: sample_shape must hold nonnegative integers; got {front}")
+        front = as_shape(type(self).__name__, sample_shape)
         return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
 
     def _check_key(self, key: Any) -> None:
@@ -266,6 +261,24 @@ class Distribution(abc.ABC):
             f"{name}={summarise(value)}" for name, value in fields if value is not None
         )
         return f"{type(self).__name__}({shown})"
+
+
+def as_shape(name: str, sample_shape: Any) -> Shape:
+    """A number of draws, or their shape, as a shape.
+
+    Raises:
+        ValueError: It does not hold nonnegative integers.
+    """
+    shape = tuple(sample_shape) if hasattr(sample_shape, "__iter__") else (sample_shape,)
+    if any(isinstance(n, float | str) or n is None or (_is_integer(n) and n < 0) for n in shape):
+        raise ValueError(
+            f"{name}: sample_shape must hold nonnegative integers; got {sample_shape!r}"
+        )
+    return shape
+
+
+def _is_integer(n: Any) -> bool:
+    return isinstance(n, int | np.integer)
 
 
 def full(value: Any, shape: Shape, dtype: Any) -> Array:

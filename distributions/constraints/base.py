@@ -83,6 +83,11 @@ class Independent(Constraint):
         return self.base.feasible(shape)
 
 
+def bounds(constraint: Constraint) -> tuple[Any, Any]:
+    """The ends of a set of numbers, infinite where it has none."""
+    return getattr(constraint, "low", -np.inf), getattr(constraint, "high", np.inf)
+
+
 def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:
     """`constraint.check(value)` on the host, or None when a number that it needs is traced."""
     array = known(value)

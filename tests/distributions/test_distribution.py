@@ -342,9 +342,19 @@ MISUSES = {
         None
     ),
     "Normal: a value must be an array of numbers; got 'a'": lambda: dist.Normal(0.0, 1.0).cdf("a"),
-    r"Normal: sample_shape must hold nonnegative integers; got \(-1,\)": lambda: dist.Normal(
+    "Normal: sample_shape must hold nonnegative integers; got -1": lambda: dist.Normal(
         0.0, 1.0
     ).sample(jax.random.key(0), -1),
+    "Normal: sample_shape must hold nonnegative integers; got 2.5": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(jax.random.key(0), 2.5),
+    "Normal: sample_shape must hold nonnegative integers; got None": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(jax.random.key(0), None),
+    "iid: sample_shape must hold nonnegative integers; got 2.5": lambda: dist.iid(
+        dist.Normal(0.0, 1.0), 2.5
+    ),
+    "Custom: parameters must be a tuple; got 2.0": lambda: dist.Custom(jnp.square, 2.0),
     r"Normal: sample takes one random key .*; got 3\. For several": lambda: dist.Normal(
         0.0, 1.0
     ).sample(3),

@@ -176,6 +176,12 @@ def test_a_divergence_without_closed_form_says_so():
         dist.kl_divergence(dist.Cauchy(0.0, 1.0), dist.Normal(0.0, 1.0))
 
 
+def test_a_divergence_is_not_that_of_another_family_of_the_name():
+    other = type("Normal", (dist.Gumbel,), {})
+    with pytest.raises(NotImplementedError, match="Normal and Normal; estimate it by"):
+        dist.kl_divergence(other(0.0, 1.0), dist.Normal(0.0, 1.0))
+
+
 def test_what_a_family_lacks_is_said():
     with pytest.raises(NotImplementedError, match=r"Dirichlet has draws of shape \(2,\).*no cdf"):
         dist.Dirichlet(jnp.ones(2)).cdf(jnp.ones(2))

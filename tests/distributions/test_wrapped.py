@@ -193,7 +193,7 @@ BAD = {
     "Independent: reinterpreted_batch_ndims must be an integer from 0 to 0": lambda: (
         dist.Independent(dist.Normal(0.0, 1.0), 1)
     ),
-    "IID: sample_shape must hold nonnegative integers": lambda: dist.iid(
+    "iid: sample_shape must hold nonnegative integers": lambda: dist.iid(
         dist.Normal(0.0, 1.0), (2.5,)
     ),
     "Masked: mask must hold booleans; got 1.0": lambda: dist.Masked(dist.Normal(0.0, 1.0), 1.0),
