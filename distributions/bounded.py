@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.special import (
     log_beta,
     log_normal_mass,
@@ -79,10 +80,15 @@ def beta_entropy(a: Array, b: Array) -> Array:
     return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
 
 
+def _beta_log_prob(x, a, b):
+    log_x, log_y = jnp.log(x), jnp.log1p(-x)
+    return log_beta_kernel(a, b, log_x, log_y, a * (1 - x) - b * x) - log_x - log_y
+
+
 @family(
     support=open_interval(0.0, 1.0),
     tfp="Beta",
-    log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
+    log_prob=_beta_log_prob,
     sample=_beta_sample,
     mean=lambda a, b: a / (a + b),
     variance=beta_variance,

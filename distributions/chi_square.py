@@ -12,6 +12,7 @@ from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
+from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
 from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta
 
@@ -50,15 +51,16 @@ def _chi_variance(df):
     return jnp.where(df > 1000, series, df - jnp.square(_chi_mean(df)))
 
 
+def _chi_log_prob(x, df):
+    log_x = jnp.log(x)
+    kernel = log_gamma_kernel(0.5 * df, 0.5 * jnp.square(x), 2 * log_x - LOG_TWO)
+    return kernel + LOG_TWO - log_x
+
+
 @family(
     support=positive,
     tfp="Chi",
-    log_prob=lambda x, df: (
-        (df - 1) * jnp.log(x)
-        - 0.5 * jnp.square(x)
-        - (0.5 * df - 1) * LOG_TWO
-        - lax.lgamma(0.5 * df)
-    ),
+    log_prob=_chi_log_prob,
     sample=lambda key, shape, dtype, df: clip_positive(
         math.sqrt(2) * jnp.exp(0.5 * random.loggamma(key, 0.5 * df, shape, dtype))
     ),

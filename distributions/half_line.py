@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
+from distributions.kernels import log_gamma_kernel
 from distributions.real_line import cauchy_survival
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, clip_positive, log_ndtr
 
@@ -136,12 +137,15 @@ def gamma_entropy(a: Array) -> Array:
     return a + lax.lgamma(a) + (1 - a) * digamma(a)
 
 
+def _gamma_log_prob(x, a, rate):
+    log_x = jnp.log(x)
+    return log_gamma_kernel(a, rate * x, jnp.log(rate) + log_x) - log_x
+
+
 @family(
     support=positive,
     tfp="Gamma",
-    log_prob=lambda x, a, rate: (
-        (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
-    ),
+    log_prob=_gamma_log_prob,
     sample=lambda key, shape, dtype, a, rate: clip_positive(
         random.gamma(key, a, shape, dtype) / rate
     ),
@@ -173,12 +177,15 @@ class Gamma(Family):
     rate: ArrayLike = parameter(positive)
 
 
+def _inverse_gamma_log_prob(x, a, scale):
+    log_x = jnp.log(x)
+    return log_gamma_kernel(a, scale / x, jnp.log(scale) - log_x) - log_x
+
+
 @family(
     support=positive,
     tfp="InverseGamma",
-    log_prob=lambda x, a, scale: (
-        -(a + 1) * jnp.log(x) - scale / x + (a * jnp.log(scale) - lax.lgamma(a))
-    ),
+    log_prob=_inverse_gamma_log_prob,
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale / clip_positive(random.gamma(key, a, shape, dtype))
     ),

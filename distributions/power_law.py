@@ -12,6 +12,7 @@ from distributions._derive import transformed
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.real_line import Logistic
 from distributions.special import (
     EULER_GAMMA,
@@ -238,7 +239,8 @@ def _gamma_gamma_sample(key, shape, dtype, a, b, scale):
 
 def _gamma_gamma_log_prob(x, a, b, scale):
     log_y, log_rest = _odds(x, scale)
-    return a * log_y + b * log_rest - jnp.log(x) - log_beta(a, b)
+    shift = a * (scale / (x + scale)) - b * (x / (x + scale))
+    return log_beta_kernel(a, b, log_y, log_rest, shift) - jnp.log(x)
 
 
 def _gamma_gamma_entropy(a, b, scale):

@@ -140,7 +140,7 @@ def student_t_variance(df: Array, scale: Array) -> Array:
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
     log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
-    return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
+    return log_kernel - jnp.log(scale) + standard_t(df)
 
 
 @family(

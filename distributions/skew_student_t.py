@@ -9,7 +9,8 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.incomplete import log_beta_kernel, log_betainc
+from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.special import LOG_TWO, log_beta
 
 
@@ -23,9 +24,11 @@ def _log_shares(z, a, b):
 
 
 def _log_prob(x, a, b, loc, scale):
-    log_x, log_y = _log_shares((x - loc) / scale, a, b)
+    z = (x - loc) / scale
+    log_x, log_y = _log_shares(z, a, b)
+    shift = 0.5 * ((a - b) - z * ((a + b) / jnp.hypot(z, jnp.sqrt(a + b))))
     log_slope = 0.5 * (log_x + log_y - jnp.log(a + b)) + 2 * LOG_TWO - jnp.log(scale)
-    return log_beta_kernel(a, b, log_x, log_y) + log_slope
+    return log_beta_kernel(a, b, log_x, log_y, shift) + log_slope
 
 
 def _log_tails(x, a, b, loc, scale):
