@@ -13,6 +13,7 @@ from distributions.kernels import log_beta_kernel
 from distributions.special import (
     log_beta,
     log_normal_mass,
+    ratio,
     truncated_normal_moments,
     truncated_normal_quantile,
 )
@@ -122,12 +123,12 @@ class Beta(Family):
 def _standardise(bound, loc, scale) -> Array:
     """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
     finite = jnp.isfinite(bound)
-    return jnp.where(finite, (jnp.where(finite, bound, loc) - loc) / scale, bound)
+    return jnp.where(finite, ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
 
 
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
-    z, a, b = (x - loc) / scale, _standardise(low, loc, scale), _standardise(high, loc, scale)
+    z, a, b = ratio(x - loc, scale), _standardise(low, loc, scale), _standardise(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b)
     return -0.5 * (z - anchor) * (z + anchor) - jnp.log(scale) - log_mass
 

@@ -13,6 +13,7 @@ from distributions.special import (
     expm1_ratio,
     log1mexp_exp,
     log1p_ratio,
+    ratio,
 )
 
 # Of the Riemann zeta function, from 2 on.
@@ -25,16 +26,16 @@ _ZETA += (1.000994575127818, 1.000494188604119, 1.000246086553308, 1.00012271334
     support=real,
     tfp="Gumbel",
     log_prob=lambda x, loc, scale: (
-        -(x - loc) / scale - jnp.exp(-(x - loc) / scale) - jnp.log(scale)
+        -ratio(x - loc, scale) - jnp.exp(-ratio(x - loc, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.gumbel(key, shape, dtype),
     mean=lambda loc, scale: loc + EULER_GAMMA * scale,
     variance=lambda loc, scale: _ZETA[0] * jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: -jnp.exp((loc - x) / scale),
-    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp((loc - x) / scale)),
-    log_survival=lambda x, loc, scale: log1mexp_exp((x - loc) / scale),
+    log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
+    log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
 )
 class Gumbel(Family):
@@ -176,7 +177,7 @@ def _gev_support(*parameters):
 
 def _reduced(x, loc, scale, c):
     """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     return z * log1p_ratio(jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1))
 
 

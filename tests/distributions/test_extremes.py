@@ -150,3 +150,64 @@ def test_large_concentrations(name, x64):
 def test_large_concentrations_in_single_precision(name):
     """Where what is given to the kernels is not rounded."""
     check(LARGE[name], np.float32, 1e-5)
+
+
+# Parameters of families with a scale, beside it.
+SCALED = {
+    "AsymmetricLaplace": {"loc": 0.0, "asymmetry": 2.0},
+    "Cauchy": {"loc": 0.0},
+    "Dagum": {"concentration": 1.5, "sharpness": 2.0},
+    "DoublesidedMaxwell": {"loc": 0.0},
+    "Frechet": {"concentration": 1.5},
+    "GeneralizedNormal": {"loc": 0.0, "power": 3.0},
+    "GeneralizedPareto": {"loc": 0.0, "concentration": 0.25},
+    "Gumbel": {"loc": 0.0},
+    "HalfCauchy": {"loc": 0.0},
+    "HalfNormal": {},
+    "HalfStudentT": {"df": 3.0, "loc": 0.0},
+    "Horseshoe": {},
+    "InverseGamma": {"concentration": 1.5},
+    "JohnsonSU": {"skewness": 1.0, "tailweight": 2.0, "loc": 0.0},
+    "Laplace": {"loc": 0.0},
+    "Levy": {"loc": 0.0},
+    "Logistic": {"loc": 0.0},
+    "Lomax": {"concentration": 1.5},
+    "Moyal": {"loc": 0.0},
+    "Normal": {"loc": 0.0},
+    "Rayleigh": {},
+    "SinhArcsinh": {"loc": 0.0},
+    "SkewNormal": {"loc": 0.0, "skewness": 2.0},
+    "SkewStudentT": {"a": 1.5, "b": 2.0, "loc": 0.0},
+    "SoftLaplace": {"loc": 0.0},
+    "StudentT": {"df": 3.0, "loc": 0.0},
+    "TruncatedNormal": {"loc": 0.0, "low": 0.0, "high": np.inf},
+    "TwoPieceNormal": {"loc": 0.0, "skewness": 2.0},
+    "Weibull": {"concentration": 1.5},
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+def test_tiny_and_huge_scales(name):
+    """In units of the scale, log densities and their derivatives are what they are at scale 1."""
+    make, others = getattr(dist, name), SCALED[name]
+    score = lambda z, log_scale, scale: make(  # noqa: E731
+        scale=jnp.exp(log_scale) * scale, **others
+    ).log_prob(z * scale)
+    found = {}
+    for scale in (1e-30, 1.0, 1e30):
+        both = jax.value_and_grad(score, (0, 1))
+        scores, slopes = jax.vmap(both, (0, None, None))(
+            jnp.array([0.25, 3.0], np.float32), jnp.float32(0), jnp.float32(scale)
+        )
+        found[scale] = [scores + np.log(scale).astype(np.float32), *slopes]
+    for scale in (1e-30, 1e30):
+        np.testing.assert_allclose(found[scale], found[1.0], rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in SCALED if "loc" in SCALED[n] and n != "Levy"])
+def test_derivatives_at_the_location_are_numbers(name):
+    """For a scale whose square is 0 in single precision."""
+    make = lambda p: getattr(dist, name)(**p)  # noqa: E731
+    parameters = {k: jnp.float32(v) for k, v in (SCALED[name] | {"scale": 1e-30}).items()}
+    gradients = jax.grad(lambda p: make(p).log_prob(0.0))(parameters)
+    assert not any(np.isnan(g) for g in gradients.values())
