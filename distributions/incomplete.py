@@ -83,12 +83,12 @@ def _beta_denominator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array
 
 
 @jax.custom_jvp
-def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
+def beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
     """`log(I_x(a, b) B(a, b) / (x^a y^b))`, for `x` below `(a + 1) / (a + b)` and `y = 1 - x`."""
     return _log_fraction(_beta_numerator, _beta_denominator, (a, b, x, y), jnp.eye(4)[:0])[0]
 
 
-@_beta_fraction.defjvp
+@beta_fraction.defjvp
 def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, b, x, y = primals
     a_dot, b_dot, x_dot, _ = tangents
@@ -108,7 +108,7 @@ def log_betainc(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, 
     x, y = jnp.exp(log_x), jnp.exp(log_y)
     above = x > (a + 0.5) / (a + b + 1)
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
-    fraction = _beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
+    fraction = beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
     kernel = log_beta_kernel(a, b, log_x, log_y, a * y - b * x)
     tail = jnp.minimum(kernel + fraction, 0)
     rest = log1mexp(tail)
