@@ -19,17 +19,16 @@ def _series(ratio: Ratio, k: Array, step: Array, arguments: tuple[Array, ...], o
 
     It ends where no term is left that tells.
     """
-    k, step, *arguments = jnp.broadcast_arrays(k, step, *arguments)
+    k, step, *at = jnp.broadcast_arrays(k, step, *arguments)
     ones = jnp.ones_like(k)
 
     def slope(i, k):
-        units = tuple(ones * float(i == j) for j in range(len(arguments)))
-        at = lambda *arguments: ratio(k, step, *arguments)  # noqa: E731
-        return jax.jvp(at, tuple(arguments), units)[1]
+        units = tuple(ones * float(i == j) for j in range(len(at)))
+        return jax.jvp(lambda *at: ratio(k, step, *at), tuple(at), units)[1]
 
     def advance(loop):
         k, term, total, slopes, sums = loop
-        r = ratio(k, step, *arguments)
+        r = ratio(k, step, *at)
         slopes = tuple(s * r + term * slope(i, k) for i, s in enumerate(slopes))
         term = term * r
         sums = tuple(total + s for total, s in zip(sums, slopes, strict=True))
@@ -50,7 +49,8 @@ def _log_series(ratio: Ratio, k: Array, step: Array, arguments: tuple[Array, ...
 
 @_log_series.defjvp
 def _log_series_jvp(ratio: Ratio, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    total, sums = _series(ratio, *primals, len(tangents[2]))
+    k, step, arguments = primals
+    total, sums = _series(ratio, k, step, arguments, len(arguments))
     dot = sum(s * t for s, t in zip(sums, tangents[2], strict=True))
     return jnp.log(total), dot / total
 
