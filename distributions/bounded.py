@@ -9,9 +9,11 @@ from jax.typing import ArrayLike
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.special import (
     log_beta,
     log_normal_mass,
+    ratio,
     truncated_normal_moments,
     truncated_normal_quantile,
 )
@@ -77,10 +79,15 @@ def beta_entropy(a: Array, b: Array) -> Array:
     return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
 
 
+def _beta_log_prob(x, a, b):
+    log_x, log_y = jnp.log(x), jnp.log1p(-x)
+    return log_beta_kernel(a, b, log_x, log_y, a * (1 - x) - b * x) - log_x - log_y
+
+
 @family(
     support=open_interval(0.0, 1.0),
     tfp="Beta",
-    log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
+    log_prob=_beta_log_prob,
     sample=_beta_sample,
     mean=lambda a, b: a / (a + b),
     variance=beta_variance,
@@ -114,12 +121,12 @@ class Beta(Family):
 def _standardise(bound, loc, scale) -> Array:
     """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
     finite = jnp.isfinite(bound)
-    return jnp.where(finite, (jnp.where(finite, bound, loc) - loc) / scale, bound)
+    return jnp.where(finite, ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
 
 
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
-    z, a, b = (x - loc) / scale, _standardise(low, loc, scale), _standardise(high, loc, scale)
+    z, a, b = ratio(x - loc, scale), _standardise(low, loc, scale), _standardise(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b)
     return -0.5 * (z - anchor) * (z + anchor) - jnp.log(scale) - log_mass
 

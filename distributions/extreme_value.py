@@ -12,6 +12,7 @@ from distributions.special import (
     EULER_GAMMA,
     clip_positive,
     log1mexp_exp,
+    ratio,
 )
 
 
@@ -19,16 +20,16 @@ from distributions.special import (
     support=real,
     tfp="Gumbel",
     log_prob=lambda x, loc, scale: (
-        -(x - loc) / scale - jnp.exp(-(x - loc) / scale) - jnp.log(scale)
+        -ratio(x - loc, scale) - jnp.exp(-ratio(x - loc, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.gumbel(key, shape, dtype),
     mean=lambda loc, scale: loc + EULER_GAMMA * scale,
     variance=lambda loc, scale: math.pi**2 / 6 * jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: -jnp.exp((loc - x) / scale),
-    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp((loc - x) / scale)),
-    log_survival=lambda x, loc, scale: log1mexp_exp((x - loc) / scale),
+    log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
+    log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
 )
 class Gumbel(Family):

@@ -12,6 +12,7 @@ from distributions.special import (
     expm1_ratio,
     log1mexp_exp,
     log1p_ratio,
+    ratio,
 )
 
 # Of the Riemann zeta function, from 2 on.
@@ -33,7 +34,7 @@ def _gev_support(*parameters):
 
 def _reduced(x, loc, scale, c):
     """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     return z * log1p_ratio(jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1))
 
 

@@ -69,6 +69,26 @@ def times_log(x: Array, log_y: Array) -> Array:
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)
 
 
+def ratio(x: Any, scale: Any) -> Any:
+    """`x / scale`, whose derivative in `scale` is a number where `scale**2` is none.
+
+    That of JAX's quotient is not: its square of a denominator of 1e-30 is 0 in single precision.
+    """
+    return _ratio(x, scale) if isinstance(scale, Array) else x / scale
+
+
+@jax.custom_jvp
+def _ratio(x: Array, scale: Array) -> Array:
+    return x / scale
+
+
+@_ratio.defjvp
+def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    z = _ratio(x, scale)
+    return z, (x_dot - z * scale_dot) / scale
+
+
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
     y = 1 / (x * x)

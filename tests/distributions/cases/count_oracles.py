@@ -75,6 +75,7 @@ def _skellam(k: int, rate1: float, rate2: float) -> float:
 class Skellam:
     def __init__(self, rate1: np.ndarray, rate2: np.ndarray):
         self.rate1, self.rate2 = rate1, rate2
+        self.cdf, self.sf = st.skellam(rate1, rate2).cdf, st.skellam(rate1, rate2).sf
 
     def logpmf(self, k: np.ndarray) -> np.ndarray:
         return np.vectorize(_skellam)(k.astype(int), self.rate1, self.rate2)
