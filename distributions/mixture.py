@@ -14,12 +14,19 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, common_dtype, promote
+from distributions._arrays import align, common_dtype, known, promote
 from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
 from distributions._wrapper import as_batch, bounds, extreme
 from distributions.categories import Categorical
-from distributions.constraints import Constraint, independent, integer_interval, interval
+from distributions.constraints import (
+    Constraint,
+    independent,
+    integer_interval,
+    interval,
+    with_atoms,
+)
+from distributions.constraints.atoms import WithAtoms
 from distributions.constraints.base import Independent
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
@@ -31,6 +38,8 @@ def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | Non
 
     That is the last in front of the `ndims` axes of an event; None where there is no such set.
     """
+    if isinstance(support, WithAtoms):
+        return _hull_with_atoms(support, shape, ndims)
     if isinstance(support, Independent):
         base = _hull(support.base, shape, ndims + support.ndims)
         return None if base is None else independent(base, support.ndims)
@@ -45,9 +54,38 @@ def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | Non
     return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
 
 
+def _hull_with_atoms(support: WithAtoms, shape: Shape, ndims: int) -> Constraint | None:
+    """The atoms of one component, which all must share: others would have a density there."""
+    base = _hull(support.base, shape, ndims)
+    spread = [jnp.broadcast_to(atom, shape) if np.ndim(atom) else atom for atom in support.atoms]
+    atoms = [jnp.take(x, 0, axis=-1 - ndims) if np.ndim(x) else x for x in spread]
+    pairs = zip(spread, atoms, strict=True)
+    shared = all(_same(x, jnp.expand_dims(y, -1 - ndims)) for x, y in pairs if np.ndim(x))
+    return with_atoms(base, *atoms) if base is not None and shared else None
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether two arrays are equal, or may be."""
+    x, y = known(x), known(y)
+    return x is None or y is None or bool(np.all(x == y))
+
+
+def _union_with_atoms(supports: Sequence[Constraint]) -> Constraint | None:
+    if not all(isinstance(s, WithAtoms) for s in supports):
+        return None
+    bases, atoms = zip(*((s.base, s.atoms) for s in supports), strict=True)  # pyright: ignore[reportAttributeAccessIssue]
+    if len({len(a) for a in atoms}) > 1:
+        return None
+    shared = all(_same(x, y) for a in atoms for x, y in zip(a, atoms[0], strict=True))
+    base = _union(bases)
+    return with_atoms(base, *atoms[0]) if base is not None and shared else None
+
+
 def _union(supports: Sequence[Constraint]) -> Constraint | None:
     """The smallest set of our kinds that holds all; None where there is none."""
     first, ndims = supports[0], {s.event_ndims for s in supports}
+    if any(s.has_atoms for s in supports):
+        return _union_with_atoms(supports)
     if len({jax.tree.structure(s) for s in supports}) == 1 and not jax.tree.leaves(first):
         return first
     if all(isinstance(s, Independent) for s in supports) and len(ndims) == 1:
@@ -196,7 +234,7 @@ class MixtureSameFamily(_Mixture):
         d = self.components_distribution
         hull = _hull(d.support, d.batch_shape + d.event_shape)
         if hull is None:
-            self._fail("the supports of the components differ, and are not intervals")
+            self._fail("the supports of the components differ, and are not intervals (nor have they the same atoms)")
         return hull
 
     @property
@@ -289,7 +327,7 @@ class Mixture(_Mixture):
         """The set of values with positive density."""
         union = _union([c.support for c in self.components])
         if union is None:
-            self._fail("the supports of the components differ, and are not intervals")
+            self._fail("the supports of the components differ, and are not intervals (nor have they the same atoms)")
         return union
 
     @property

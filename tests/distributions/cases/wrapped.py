@@ -82,6 +82,41 @@ class Product:
         return np.sum(self.each.entropy(), -1)
 
 
+class Gate:
+    """0 with a probability, and otherwise a positive law of scipy's."""
+
+    def __init__(self, zero, base):
+        self.zero, self.base = zero, base
+
+    def logpdf(self, x):
+        with np.errstate(divide="ignore"):
+            positive = np.log1p(-self.zero) + self.base.logpdf(x)
+            return np.where(x == 0, np.log(self.zero), positive)
+
+    def cdf(self, x):
+        return np.where(x < 0, 0, self.zero + (1 - self.zero) * self.base.cdf(x))
+
+    def sf(self, x):
+        return np.where(x < 0, 1, (1 - self.zero) * self.base.sf(x))
+
+    def ppf(self, q):
+        return self.base.ppf((q - self.zero) / (1 - self.zero))
+
+    def mean(self):
+        return (1 - self.zero) * self.base.mean()
+
+    def var(self):
+        return (1 - self.zero) * (self.base.var() + self.zero * self.base.mean() ** 2)
+
+    def entropy(self):
+        return st.bernoulli(self.zero).entropy() + (1 - self.zero) * self.base.entropy()
+
+    def marginals(self, draws):
+        for i in range(len(self.zero)):
+            yield (draws[:, i] == 0).astype(int), st.bernoulli(self.zero[i])
+            yield draws[draws[:, i] > 0, i], st.gamma(self.base.args[0][i], scale=0.5)
+
+
 class Either:
     """A mixture of two laws of scipy's."""
 
@@ -218,6 +253,15 @@ CASES = [
         PAIRS - 1,
         (),
         excluded=POINTLESS,
+    ),
+    Case(
+        "Hurdle, of positive numbers",
+        lambda probs, concentration: dist.Hurdle(dist.Gamma(concentration, 2.0), probs=probs),
+        {"probs": np.array([1 / 64, 1 / 40]), "concentration": np.array([0.75, 6.0])},
+        lambda probs, concentration: Gate(probs, st.gamma(concentration, scale=0.5)),
+        np.stack([np.append(0, SCALAR[1:]), SCALAR], 1),
+        (-1.0, *INFINITE),
+        excluded={"mode": "a probability and densities", "integral": "no map onto the support"},
     ),
     Case(
         "Custom",
