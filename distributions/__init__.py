@@ -112,6 +112,8 @@ if typing.TYPE_CHECKING:
     from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.recorded import IntervalCensored as IntervalCensored
+    from distributions.recorded import Quantized as Quantized
     from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
     from distributions.rice import Rice as Rice
@@ -187,6 +189,7 @@ _HOMES = {
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
+    "recorded": ("IntervalCensored", "Quantized"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "rice": ("Rice",),
     "simplex": ("Dirichlet", "StickBreakingWeights"),

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats as st
@@ -73,10 +74,52 @@ def test_a_constant_is_discrete_where_it_is_an_integer():
         dist.Truncated(dist.Delta(3.0), 0.0)
 
 
+def test_an_interval_has_its_mass_in_either_tail(x64):
+    """Against mpmath far out, where differences of `cdf` are 0."""
+    d = dist.IntervalCensored(dist.Normal(np.array([0.0, 1.0]), 1.0))
+    base = st.norm(0.0, 1.0)
+    value = np.array([[-0.5, 2.0], [-np.inf, 1.0], [0.5, np.inf], [0.25, 0.25], [-np.inf, np.inf]])
+    probs = base.cdf(value[:, 1]) - base.cdf(value[:, 0])
+    probs[3] = base.pdf(0.25)
+    np.testing.assert_allclose(d.log_prob(value[:, None])[:, 0], np.log(probs), atol=1e-14)
+    with mpmath.workdps(60):
+        far = float(mpmath.log(mpmath.ncdf(-38) - mpmath.ncdf(mpmath.mpf("-38.5"))))
+    tails = d.log_prob(np.array([[[38.0, 38.5]], [[-38.5, -38.0]]]))
+    np.testing.assert_allclose(tails[:, 0], far, rtol=1e-12)
+    wrong = np.array([[2.0, 1.0], [np.inf, np.inf], [-np.inf, -np.inf], [np.nan, 1.0]])
+    assert (d.log_prob(wrong[:, None]) == -np.inf).all()
+    score = lambda value, d: d.log_prob(value[:, None]).sum()  # noqa: E731
+    for at in (value, wrong):
+        gradients = jax.tree.leaves(jax.grad(score, (0, 1))(at, d))
+        assert all(np.isfinite(g).all() for g in gradients)
+
+
+def test_an_interval_of_counts_holds_its_ends(x64):
+    d = dist.IntervalCensored(dist.Poisson(np.array([2.0, 3.0])))
+    value = np.array([[[2.0, 4.0]], [[3.0, 3.0]], [[1.5, np.inf]], [[-np.inf, 3.5]]])
+    base = st.poisson([2.0, 3.0])
+    mass = np.log([base.cdf(4) - base.cdf(1), base.pmf(3), base.sf(1), base.cdf(3)])
+    np.testing.assert_allclose(d.log_prob(value), mass, rtol=1e-12)
+    draws = np.asarray(d.sample(KEY, (50,)))
+    assert draws.shape == (50, 2, 2)
+    assert (draws[..., 0] == draws[..., 1]).all()
+    assert np.isfinite(d.log_prob(draws)).all()
+
+
+def test_integers_to_which_draws_are_rounded(x64):
+    d = dist.Quantized(dist.Exponential(0.5))
+    assert d.support.low == 1
+    np.testing.assert_allclose(d.log_prob(80), np.log(np.expm1(0.5)) - 40, rtol=1e-12)
+    assert set(np.asarray(dist.Quantized(dist.Normal(0.0, 9.0), 0, 1).sample(KEY, (50,)))) == {0, 1}
+    with pytest.raises(ValueError, match="Quantized: low must be an integer"):
+        dist.Quantized(dist.Normal(0.0, 1.0), 0.5)
+
+
 ATOMIC = {
     "a constant": dist.Delta(1.0),
     "censored": dist.Censored(dist.Normal(0.0, 1.0), high=1.0),
     "hurdle": dist.Hurdle(dist.LogNormal(0.0, 1.0), probs=0.5),
+    "interval": dist.IntervalCensored(dist.Normal(0.0, 1.0)),
     "several": dist.iid(dist.Hurdle(dist.LogNormal(0.0, 1.0), probs=0.5), 3),
 }
 

@@ -117,6 +117,26 @@ class Gate:
             yield draws[draws[:, i] > 0, i], st.gamma(self.base.args[0][i], scale=0.5)
 
 
+class Rounded:
+    """A law of scipy's, rounded up, with all beyond `low` and `high` there."""
+
+    def __init__(self, base, low, high):
+        self.base, self.low, self.high = base, low, high
+
+    def logpmf(self, k):
+        with np.errstate(divide="ignore"):
+            return np.log(self.cdf(k) - self.cdf(k - 1))
+
+    def cdf(self, x):
+        return np.where(x < self.low, 0, np.where(x < self.high, self.base.cdf(np.floor(x)), 1))
+
+    def sf(self, x):
+        return 1 - self.cdf(x)
+
+    def ppf(self, q):
+        return np.clip(np.ceil(self.base.ppf(q)), self.low, self.high)
+
+
 class Either:
     """A mixture of two laws of scipy's."""
 
@@ -171,7 +191,9 @@ SIGNATURES = {
     "Custom": "log_density, parameters=(), support=Real(), event_shape=(), sampler=None",
     "Delta": "loc, log_density=0.0, event_ndims=0",
     "Independent": "distribution, reinterpreted_batch_ndims",
+    "IntervalCensored": "distribution",
     "Masked": "distribution, mask",
+    "Quantized": "distribution, low=-inf, high=inf",
     "iid": "distribution, sample_shape",
     "Mixture": "mixture_distribution, components",
     "TransformedDistribution": "distribution, transform",
@@ -262,6 +284,16 @@ CASES = [
         np.stack([np.append(0, SCALAR[1:]), SCALAR], 1),
         (-1.0, *INFINITE),
         excluded={"mode": "a probability and densities", "integral": "no map onto the support"},
+    ),
+    Case(
+        "Quantized",
+        lambda loc, scale: dist.Quantized(dist.Normal(loc, scale), -4, 6),
+        {"loc": 1.5, "scale": np.array([1.5, 4.0])},
+        lambda loc, scale: Rounded(st.norm(loc, scale), -4, 6),
+        np.stack([COUNTS, 2 * COUNTS - 4], 1),
+        (-5, 7, 1.5, *INFINITE),
+        moments=False,
+        excluded=POINTLESS,
     ),
     Case(
         "Custom",
