@@ -90,6 +90,7 @@ if typing.TYPE_CHECKING:
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
+    from distributions.noncentral_chi_square import NoncentralChi2 as NoncentralChi2
     from distributions.normal_inverse_gaussian import NormalInverseGaussian as NormalInverseGaussian
     from distributions.ordinal import OrderedLogistic as OrderedLogistic
     from distributions.ordinal import OrderedProbit as OrderedProbit
@@ -98,6 +99,7 @@ if typing.TYPE_CHECKING:
     from distributions.overdispersed import BetaNegativeBinomial as BetaNegativeBinomial
     from distributions.overdispersed import GammaPoisson as GammaPoisson
     from distributions.overdispersed import NegativeBinomial as NegativeBinomial
+    from distributions.poisson_binomial import PoissonBinomial as PoissonBinomial
     from distributions.power_law import Dagum as Dagum
     from distributions.power_law import GammaGamma as GammaGamma
     from distributions.power_law import Levy as Levy
@@ -134,6 +136,7 @@ if typing.TYPE_CHECKING:
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.two_piece import TwoPieceStudentT as TwoPieceStudentT
     from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
     from distributions.unit_interval import Kumaraswamy as Kumaraswamy
@@ -144,6 +147,7 @@ if typing.TYPE_CHECKING:
     from distributions.urns import Hypergeometric as Hypergeometric
     from distributions.urns import Multinomial as Multinomial
     from distributions.von_mises_fisher import VonMisesFisher as VonMisesFisher
+    from distributions.wiener import Wiener as Wiener
     from distributions.wishart import Wishart as Wishart
     from distributions.wishart import WishartCholesky as WishartCholesky
     from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
@@ -183,9 +187,11 @@ _HOMES = {
     "matrix": ("KroneckerNormal", "MatrixNormal"),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
+    "noncentral_chi_square": ("NoncentralChi2",),
     "normal_inverse_gaussian": ("NormalInverseGaussian",),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
+    "poisson_binomial": ("PoissonBinomial",),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
@@ -205,9 +211,11 @@ _HOMES = {
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
+    "two_piece": ("TwoPieceStudentT",),
     "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "von_mises_fisher": ("VonMisesFisher",),
+    "wiener": ("Wiener",),
     "wishart": ("Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),
 }

@@ -212,6 +212,11 @@ LIMITS = {
     ),
     "ZeroInflated, never 0": (dist.ZeroInflated(dist.Zipf(3.0), probs=0.5), [0], [np.log(0.5)]),
     "Hurdle, by the gate": (dist.Hurdle(dist.Poisson(2.0), probs=1.0), [0, 1], [0, -np.inf]),
+    "PoissonBinomial, of what is sure": (
+        dist.PoissonBinomial(probs=np.array([1.0, 0.0, 0.5])),
+        [0, 1, 2, 3],
+        [-np.inf, np.log(0.5), np.log(0.5), -np.inf],
+    ),
     "Hurdle, never 0": (
         dist.Hurdle(dist.Weibull(0.5, 1.0), probs=0.0),
         [0.0, 1.0],
