@@ -79,12 +79,12 @@ if typing.TYPE_CHECKING:
     from distributions.inverse_wishart import InverseWishart as InverseWishart
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.kronecker import KroneckerNormal as KroneckerNormal
     from distributions.lifetime import ExpGamma as ExpGamma
     from distributions.lifetime import ExpInverseGamma as ExpInverseGamma
     from distributions.lifetime import Gompertz as Gompertz
     from distributions.lifetime import InverseGaussian as InverseGaussian
     from distributions.masked import Masked as Masked
-    from distributions.matrix import KroneckerNormal as KroneckerNormal
     from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
@@ -182,9 +182,10 @@ _HOMES = {
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
+    "kronecker": ("KroneckerNormal",),
     "lifetime": ("ExpGamma", "ExpInverseGamma", "Gompertz", "InverseGaussian"),
     "masked": ("Masked",),
-    "matrix": ("KroneckerNormal", "MatrixNormal"),
+    "matrix": ("MatrixNormal",),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
     "noncentral_chi_square": ("NoncentralChi2",),

@@ -24,7 +24,7 @@ def _peak(a, m, y):
     return jnp.where(b > 0, 2 * m * y / (jnp.abs(b) + root), 0.5 * (root - b))
 
 
-def _terms(centre):
+def poisson_terms(centre):
     """Indices around a centre, along a new last axis, and the logarithm of their distance.
 
     All from 0 on, or so far apart as a sum of a smooth function is still its integral.
@@ -37,7 +37,8 @@ def _terms(centre):
     return first[..., None] + step[..., None] * n, jnp.log(step)
 
 
-def _log_poisson(j, m):
+def log_poisson_mass(j, m):
+    """The logarithm of the mass of a Poisson variable of mean `m`, continued in `j`."""
     m = m + 1e3 * np.finfo(m.dtype).tiny  # At 0 the derivative is that of the second term, too.
     few, many = jnp.minimum(j, 8), jnp.maximum(j, 8)
     small = few * jnp.log(m) - m - lax.lgamma(few + 1)
@@ -52,17 +53,17 @@ def _halves(x, df, noncentrality):
 def _log_prob(x, df, noncentrality):
     """The sum over a Poisson variable `j` of densities with `df + 2 j` degrees of freedom."""
     y, a, m = _halves(x, df, noncentrality)
-    j, log_step = _terms(_peak(a, m, y))
-    log_terms = _log_poisson(j, m[..., None]) + log_gamma_kernel(a[..., None] + j, y[..., None])
+    j, log_step = poisson_terms(_peak(a, m, y))
+    log_terms = log_poisson_mass(j, m[..., None]) + log_gamma_kernel(a[..., None] + j, y[..., None])
     return log_sum(log_terms) + log_step - jnp.log(x)
 
 
 def _log_tail(x, df, noncentrality, upper):
     y, a, m = _halves(x, df, noncentrality)
     peak = _peak(a, m, y)
-    j, log_step = _terms(jnp.maximum(peak, m) if upper else jnp.minimum(peak, m))
+    j, log_step = poisson_terms(jnp.maximum(peak, m) if upper else jnp.minimum(peak, m))
     tails = log_gammainc(a[..., None] + j, jnp.broadcast_to(y[..., None], j.shape))
-    total = log_sum(_log_poisson(j, m[..., None]) + tails[upper]) + log_step
+    total = log_sum(log_poisson_mass(j, m[..., None]) + tails[upper]) + log_step
     return jnp.minimum(total, 0)
 
 

@@ -174,7 +174,7 @@ class Wiener(Family):
     >>> import distributions as dist
     >>> d = dist.Wiener(alpha=1.5, tau=0.25, beta=0.5, delta=1.0)
     >>> [round(float(x), 4) for x in d.log_prob(jnp.array([0.75, -0.75, 0.125]))]
-    [-0.263, -1.763, -inf]
+    [-0.2633, -1.7633, -inf]
 
     References:
         Navarro and Fuss, "Fast and accurate calculations for first-passage times in Wiener
