@@ -25,6 +25,7 @@ from distributions.distribution import Distribution as Distribution
 
 if typing.TYPE_CHECKING:
     from distributions._validate import validate as validate
+    from distributions.bates import Bates as Bates
     from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
     from distributions.bell import GeneralizedNormal as GeneralizedNormal
     from distributions.bell import Moyal as Moyal
@@ -130,6 +131,9 @@ if typing.TYPE_CHECKING:
     from distributions.skewed import TwoPieceNormal as TwoPieceNormal
     from distributions.spatial import CAR as CAR
     from distributions.spatial import ICAR as ICAR
+    from distributions.sine_bivariate_von_mises import (
+        SineBivariateVonMises as SineBivariateVonMises,
+    )
     from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
     from distributions.tilted import DoublyTruncatedPowerLaw as DoublyTruncatedPowerLaw
     from distributions.tilted import LogUniform as LogUniform
@@ -155,6 +159,7 @@ if typing.TYPE_CHECKING:
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "_validate": ("validate",),
+    "bates": ("Bates",),
     "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "Moyal", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
@@ -209,6 +214,7 @@ _HOMES = {
         "TwoPieceNormal",
     ),
     "spatial": ("CAR", "ICAR"),
+    "sine_bivariate_von_mises": ("SineBivariateVonMises",),
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),

@@ -57,7 +57,8 @@ def _eigenvectors(matrix: Array) -> Array:
 def _eigenvectors_jvp(primals: Any, tangents: Any) -> NoReturn:
     # Those of equal eigenvalues have no derivatives.
     raise NotImplementedError(
-        "KroneckerNormal: with noise_scale the log density has first derivatives only"
+        "KroneckerNormal: with noise_scale the log density has, in the factors, first derivatives "
+        "only"
     )
 
 
@@ -106,7 +107,7 @@ class KroneckerNormal(Distribution):
     coordinate running fastest. The product is never formed: for matrices of `n_k` rows it takes
     `O(n sum_k n_k)` operations, with `n` the product of the `n_k`. With `noise_scale`, independent
     noise of that standard deviation is added to each value, by the eigenvectors of the `S_k`:
-    first derivatives of the density are exact then, and second ones an error.
+    second derivatives of the density in the factors are an error then.
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.

@@ -11,15 +11,7 @@ from distributions._sphere import log_sum
 from distributions.categories import category_entropy, take
 from distributions.constraints import independent, integer_interval, real, unit_interval
 from distributions.family import Family, family, parameter
-from distributions.special import safe_log, safe_log1m
-
-
-def _log_add(a, b):
-    """`log(exp(a) + exp(b))`, with a gradient of zero where both are `-inf`."""
-    most, least = jnp.maximum(a, b), jnp.minimum(a, b)
-    empty = most == -jnp.inf
-    gap = select(empty, 0, least) - select(empty, 0, most)
-    return select(empty, -jnp.inf, most + jnp.log1p(jnp.exp(gap)))
+from distributions.special import log_add, safe_log, safe_log1m
 
 
 def _log_masses(logits, probs):
@@ -36,7 +28,7 @@ def _log_masses(logits, probs):
     def step(log_mass, event):
         yes, no = event
         shifted = jnp.concatenate([none, log_mass[..., :-1]], -1)
-        return _log_add(log_mass + no[..., None], shifted + yes[..., None]), None
+        return log_add(log_mass + no[..., None], shifted + yes[..., None]), None
 
     return lax.scan(step, start, (log_yes, log_no))[0]
 

@@ -204,13 +204,19 @@ def test_modes_at_the_edge(x64):
     np.testing.assert_array_equal(dist.Wishart(3.0, np.eye(3)).mode(), np.zeros((3, 3)))
 
 
-def test_noise_on_a_grid_has_first_derivatives_only():
-    def score(noise):
-        return dist.KroneckerNormal(0.0, (jnp.eye(2), jnp.eye(3)), noise).log_prob(jnp.ones(6))
+def test_derivatives_where_there_is_noise_on_a_grid():
+    """Where eigenvalues are equal, too; second ones in the factors are an error."""
 
+    def score(noise, scale=1.0):
+        trils = scale * jnp.eye(2), jnp.eye(3)
+        return dist.KroneckerNormal(0.0, trils, noise).log_prob(jnp.ones(6))
+
+    by_scale = jax.grad(score, 1)
     np.testing.assert_allclose(jax.grad(score)(1.0), -1.5, rtol=1e-5)
+    np.testing.assert_allclose(by_scale(1.0, 1.0), -1.5, rtol=1e-5)
+    np.testing.assert_allclose(jax.grad(jax.grad(score))(1.0), -1.5, rtol=1e-5)
     with pytest.raises(NotImplementedError, match="KroneckerNormal: .* first derivatives only"):
-        jax.grad(jax.grad(score))(1.0)
+        jax.grad(by_scale, 1)(1.0, 1.0)
     with pytest.raises(ValueError, match="KroneckerNormal: noise_scale must be positive"):
         score(-1.0)
 
