@@ -122,6 +122,9 @@ if typing.TYPE_CHECKING:
     from distributions.rice import Rice as Rice
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.sine_bivariate_von_mises import (
+        SineBivariateVonMises as SineBivariateVonMises,
+    )
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
     from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
     from distributions.skew_student_t import SkewStudentT as SkewStudentT
@@ -131,9 +134,6 @@ if typing.TYPE_CHECKING:
     from distributions.skewed import TwoPieceNormal as TwoPieceNormal
     from distributions.spatial import CAR as CAR
     from distributions.spatial import ICAR as ICAR
-    from distributions.sine_bivariate_von_mises import (
-        SineBivariateVonMises as SineBivariateVonMises,
-    )
     from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
     from distributions.tilted import DoublyTruncatedPowerLaw as DoublyTruncatedPowerLaw
     from distributions.tilted import LogUniform as LogUniform

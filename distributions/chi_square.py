@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
@@ -147,7 +147,7 @@ class Rayleigh(Family):
     scale: ArrayLike = parameter(positive)
 
 
-def mean_distance(df):
+def mean_distance(df: Array) -> Array:
     """Of a standard t variable from its centre; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
     log_beta_half = log_beta(0.5 * df, jnp.full_like(df, 0.5))

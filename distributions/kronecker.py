@@ -138,7 +138,9 @@ class KroneckerNormal(Distribution):
         object.__setattr__(self, "noise_scale", stack(self.noise_scale))
         noise = None if self.noise_scale is None else host_check(positive, self.noise_scale)
         if noise is not None and not noise.all():
-            raise ValueError(f"KroneckerNormal: noise_scale must be {positive.description}; got {self.noise_scale}")
+            raise ValueError(
+                f"KroneckerNormal: noise_scale must be {positive.description}; got {self.noise_scale}"
+            )
         try:
             _ = last_axis(self.loc, np.broadcast_to(0, self.event_shape)), self.batch_shape
         except ValueError:

@@ -1,6 +1,5 @@
 """Normal matrices: MatrixNormal."""
 
-import jax.numpy as jnp
 import numpy as np
 from jax import random
 from jax.typing import ArrayLike

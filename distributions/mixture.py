@@ -32,6 +32,10 @@ from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 from distributions.tfp import as_distribution
 
+_DIFFER = (
+    "the supports of the components differ, and are not intervals (nor have they the same atoms)"
+)
+
 
 def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None:
     """The smallest set of the kind of `support` that holds it along the axis of the components.
@@ -234,7 +238,7 @@ class MixtureSameFamily(_Mixture):
         d = self.components_distribution
         hull = _hull(d.support, d.batch_shape + d.event_shape)
         if hull is None:
-            self._fail("the supports of the components differ, and are not intervals (nor have they the same atoms)")
+            self._fail(_DIFFER)
         return hull
 
     @property
@@ -327,7 +331,7 @@ class Mixture(_Mixture):
         """The set of values with positive density."""
         union = _union([c.support for c in self.components])
         if union is None:
-            self._fail("the supports of the components differ, and are not intervals (nor have they the same atoms)")
+            self._fail(_DIFFER)
         return union
 
     @property

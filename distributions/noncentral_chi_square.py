@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._derive import implicit
@@ -24,7 +24,7 @@ def _peak(a, m, y):
     return jnp.where(b > 0, 2 * m * y / (jnp.abs(b) + root), 0.5 * (root - b))
 
 
-def poisson_terms(centre):
+def poisson_terms(centre: Array) -> tuple[Array, Array]:
     """Indices around a centre, along a new last axis, and the logarithm of their distance.
 
     All from 0 on, or so far apart as a sum of a smooth function is still its integral.
@@ -37,7 +37,7 @@ def poisson_terms(centre):
     return first[..., None] + step[..., None] * n, jnp.log(step)
 
 
-def log_poisson_mass(j, m):
+def log_poisson_mass(j: Array, m: Array) -> Array:
     """The logarithm of the mass of a Poisson variable of mean `m`, continued in `j`."""
     m = m + 1e3 * np.finfo(m.dtype).tiny  # At 0 the derivative is that of the second term, too.
     few, many = jnp.minimum(j, 8), jnp.maximum(j, 8)

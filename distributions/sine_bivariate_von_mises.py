@@ -80,8 +80,8 @@ def _angles_at_mode(c1, c2, r):
 
 def _mode(loc1, loc2, c1, c2, correlation, weighted):
     angles = _angles_at_mode(c1, c2, _correlation(c1, c2, correlation, weighted))
-    pair = jnp.broadcast_arrays(*(wrap(l + a) for l, a in zip((loc1, loc2), angles, strict=True)))
-    return jnp.stack(pair, -1)
+    pair = wrap(loc1 + angles[0]), wrap(loc2 + angles[1])
+    return jnp.stack(jnp.broadcast_arrays(*pair), -1)
 
 
 def _first_angle(key, shape, dtype, c1, c2, r):

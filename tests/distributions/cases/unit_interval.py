@@ -11,6 +11,7 @@ import distributions as dist
 from tests.distributions.cases.base import INFINITE, UNIT, Case
 from tests.distributions.cases.oracles import Density, Transformed
 
+
 class Bates:
     """By the alternating sum, in rational numbers."""
 
@@ -22,7 +23,8 @@ class Bates:
             z = self.n * (Fraction(float(x)) - Fraction(float(low))) / Fraction(float(width))
             z = min(max(z, 0), self.n)
             terms = (
-                (-1) ** k * math.comb(self.n, k) * (z - k) ** power for k in range(math.floor(z) + 1)
+                (-1) ** k * math.comb(self.n, k) * (z - k) ** power
+                for k in range(math.floor(z) + 1)
             )
             return float(sum(terms, Fraction(0)) / math.factorial(power))
 
