@@ -136,19 +136,26 @@ class KroneckerNormal(Distribution):
         for tril in self.scale_trils:
             MultivariateNormal(0.0, scale_tril=tril)
         object.__setattr__(self, "noise_scale", stack(self.noise_scale))
-        noise = None if self.noise_scale is None else host_check(positive, self.noise_scale)
-        if noise is not None and not noise.all():
-            raise ValueError(
-                f"KroneckerNormal: noise_scale must be {positive.description}; got {self.noise_scale}"
-            )
+        noise = () if self.noise_scale is None else np.shape(self.noise_scale)
+        self._check_noise()
         try:
             _ = last_axis(self.loc, np.broadcast_to(0, self.event_shape)), self.batch_shape
         except ValueError:
             shapes = ", ".join(str(np.shape(tril)) for tril in self.scale_trils)
             raise ValueError(
                 f"KroneckerNormal: the shapes do not fit: loc {np.shape(self.loc)}, "
-                f"scale_trils {shapes}, noise_scale {np.shape(self.noise_scale)}"
+                f"scale_trils {shapes}, noise_scale {noise}"
             ) from None
+
+    def _check_noise(self) -> None:
+        if self.noise_scale is None:
+            return
+        valid = host_check(positive, self.noise_scale)
+        if valid is not None and not valid.all():
+            raise ValueError(
+                f"KroneckerNormal: noise_scale must be {positive.description}; got "
+                f"{self.noise_scale}"
+            )
 
     @property
     def support(self) -> Constraint:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -14,20 +12,13 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, common_dtype, known, promote
+from distributions._arrays import align, common_dtype, promote
 from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
-from distributions._wrapper import as_batch, bounds, extreme
+from distributions._union import hull, union
+from distributions._wrapper import as_batch
 from distributions.categories import Categorical
-from distributions.constraints import (
-    Constraint,
-    independent,
-    integer_interval,
-    interval,
-    with_atoms,
-)
-from distributions.constraints.atoms import WithAtoms
-from distributions.constraints.base import Independent
+from distributions.constraints import Constraint
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 from distributions.tfp import as_distribution
@@ -35,72 +26,6 @@ from distributions.tfp import as_distribution
 _DIFFER = (
     "the supports of the components differ, and are not intervals (nor have they the same atoms)"
 )
-
-
-def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None:
-    """The smallest set of the kind of `support` that holds it along the axis of the components.
-
-    That is the last in front of the `ndims` axes of an event; None where there is no such set.
-    """
-    if isinstance(support, WithAtoms):
-        return _hull_with_atoms(support, shape, ndims)
-    if isinstance(support, Independent):
-        base = _hull(support.base, shape, ndims + support.ndims)
-        return None if base is None else independent(base, support.ndims)
-    limits = {name: getattr(support, name) for name in ("low", "high") if hasattr(support, name)}
-    if not any(np.ndim(leaf) for leaf in jax.tree.leaves(support)):
-        return support
-    if len(limits) != len(jax.tree.leaves(support)):
-        return None
-    full = {name: jnp.broadcast_to(limit, shape) for name, limit in limits.items()}
-    axis = -1 - ndims
-    merged = {name: (jnp.min if name == "low" else jnp.max)(b, axis) for name, b in full.items()}
-    return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
-
-
-def _hull_with_atoms(support: WithAtoms, shape: Shape, ndims: int) -> Constraint | None:
-    """The atoms of one component, which all must share: others would have a density there."""
-    base = _hull(support.base, shape, ndims)
-    spread = [jnp.broadcast_to(atom, shape) if np.ndim(atom) else atom for atom in support.atoms]
-    atoms = [jnp.take(x, 0, axis=-1 - ndims) if np.ndim(x) else x for x in spread]
-    pairs = zip(spread, atoms, strict=True)
-    shared = all(_same(x, jnp.expand_dims(y, -1 - ndims)) for x, y in pairs if np.ndim(x))
-    return with_atoms(base, *atoms) if base is not None and shared else None
-
-
-def _same(x: Any, y: Any) -> bool:
-    """Whether two arrays are equal, or may be."""
-    x, y = known(x), known(y)
-    return x is None or y is None or bool(np.all(x == y))
-
-
-def _union_with_atoms(supports: Sequence[Constraint]) -> Constraint | None:
-    if not all(isinstance(s, WithAtoms) for s in supports):
-        return None
-    bases, atoms = zip(*((s.base, s.atoms) for s in supports), strict=True)  # pyright: ignore[reportAttributeAccessIssue]
-    if len({len(a) for a in atoms}) > 1:
-        return None
-    shared = all(_same(x, y) for a in atoms for x, y in zip(a, atoms[0], strict=True))
-    base = _union(bases)
-    return with_atoms(base, *atoms[0]) if base is not None and shared else None
-
-
-def _union(supports: Sequence[Constraint]) -> Constraint | None:
-    """The smallest set of our kinds that holds all; None where there is none."""
-    first, ndims = supports[0], {s.event_ndims for s in supports}
-    if any(s.has_atoms for s in supports):
-        return _union_with_atoms(supports)
-    if len({jax.tree.structure(s) for s in supports}) == 1 and not jax.tree.leaves(first):
-        return first
-    if all(isinstance(s, Independent) for s in supports) and len(ndims) == 1:
-        base = _union([s.base for s in supports])  # pyright: ignore[reportAttributeAccessIssue]
-        return None if base is None else independent(base, first.ndims)  # pyright: ignore[reportAttributeAccessIssue]
-    if ndims != {0}:
-        return None
-    low, high = zip(*map(bounds, supports), strict=True)
-    least = functools.reduce(functools.partial(extreme, "minimum"), low)
-    most = functools.reduce(functools.partial(extreme, "maximum"), high)
-    return (integer_interval if first.is_discrete else interval)(least, most)
 
 
 class _Mixture(Distribution):
@@ -236,10 +161,10 @@ class MixtureSameFamily(_Mixture):
     def support(self) -> Constraint:
         """The set of values with positive density."""
         d = self.components_distribution
-        hull = _hull(d.support, d.batch_shape + d.event_shape)
-        if hull is None:
+        found = hull(d.support, d.batch_shape + d.event_shape)
+        if found is None:
             self._fail(_DIFFER)
-        return hull
+        return found
 
     @property
     def batch_shape(self) -> Shape:
@@ -329,10 +254,10 @@ class Mixture(_Mixture):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        union = _union([c.support for c in self.components])
-        if union is None:
+        found = union([c.support for c in self.components])
+        if found is None:
             self._fail(_DIFFER)
-        return union
+        return found
 
     @property
     def batch_shape(self) -> Shape:

@@ -32,9 +32,9 @@ class _Beyond(Constraint):
         raise NotImplementedError("the passage times at the two boundaries are not connected.")
 
     def check(self, value: Any) -> Any:
-        value, bound = (
-            promote(value, self.bound) if isinstance(value, Array) else (value, self.bound)
-        )
+        bound = self.bound
+        if isinstance(value, Array):
+            value, bound = promote(value, bound)
         return (abs(value) > bound) & (abs(value) < math.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
@@ -62,10 +62,8 @@ def _log_images(t, w, u):
         pair = 2 * c * c / t * expm1_ratio(-gap) - 1 - jnp.exp(-gap)
         far = far + jnp.exp(-2 * k * (k + w) / t) * pair
     is_near = w < 0.5
-    positive_far = jnp.where(is_near, 1, far * u)
-    return jnp.where(
-        is_near, jnp.log(jnp.where(is_near, near, 1)), jnp.log(positive_far) - jnp.log(w)
-    )
+    log_far = jnp.log(jnp.where(is_near, 1, far * u)) - jnp.log(w)
+    return jnp.where(is_near, jnp.log(jnp.where(is_near, near, 1)), log_far)
 
 
 def _log_sines(t, w, u):

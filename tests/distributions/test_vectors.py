@@ -215,7 +215,7 @@ def test_derivatives_where_there_is_noise_on_a_grid():
     np.testing.assert_allclose(jax.grad(score)(1.0), -1.5, rtol=1e-5)
     np.testing.assert_allclose(by_scale(1.0, 1.0), -1.5, rtol=1e-5)
     np.testing.assert_allclose(jax.grad(jax.grad(score))(1.0), -1.5, rtol=1e-5)
-    with pytest.raises(NotImplementedError, match="KroneckerNormal: .* first derivatives only"):
+    with pytest.raises(NotImplementedError, match=r"KroneckerNormal: .* first derivatives only"):
         jax.grad(by_scale, 1)(1.0, 1.0)
     with pytest.raises(ValueError, match="KroneckerNormal: noise_scale must be positive"):
         score(-1.0)

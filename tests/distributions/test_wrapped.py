@@ -133,7 +133,7 @@ def test_what_has_atoms_is_no_latent_site_but_may_be_data(name):
         ppl.sample(key, dist.Normal(scale, 1.0), name="y")
         return ppl.sample(key, d, name="x")
 
-    with pytest.raises(ValueError, match="site 'x': .* has no map from unconstrained space"):
+    with pytest.raises(ValueError, match=r"site 'x': .* has no map from unconstrained space"):
         ppl.unconstrain(model)
     data = {"x": jnp.ones(d.event_shape)}
     score = ppl.unconstrain(ppl.condition(model, data)).log_density

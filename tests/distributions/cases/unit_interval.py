@@ -22,10 +22,8 @@ class Bates:
         def one(x, low, width):
             z = self.n * (Fraction(float(x)) - Fraction(float(low))) / Fraction(float(width))
             z = min(max(z, 0), self.n)
-            terms = (
-                (-1) ** k * math.comb(self.n, k) * (z - k) ** power
-                for k in range(math.floor(z) + 1)
-            )
+            sign = lambda k: (-1) ** k * math.comb(self.n, k)  # noqa: E731
+            terms = (sign(k) * (z - k) ** power for k in range(math.floor(z) + 1))
             return float(sum(terms, Fraction(0)) / math.factorial(power))
 
         return np.vectorize(one)(np.nan_to_num(x), self.low, self.width)
