@@ -4,7 +4,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
@@ -161,16 +161,16 @@ class Rayleigh(Family):
     scale: ArrayLike = parameter(positive)
 
 
-def _mean_distance(df):
+def mean_distance(df: Array) -> Array:
     """Of a standard t variable from its centre; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
-    ratio = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
-    return jnp.where(df > 1, 2 * ratio / excess, jnp.inf)
+    inner = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
+    return jnp.where(df > 1, 2 * inner / excess, jnp.inf)
 
 
 def _half_t_variance(df, loc, scale):
     excess = jnp.where(df > 2, df - 2, 1)
-    finite = df / excess - jnp.square(_mean_distance(jnp.where(df > 2, df, 3)))
+    finite = df / excess - jnp.square(mean_distance(jnp.where(df > 2, df, 3)))
     return jnp.where(df > 2, jnp.square(scale) * finite, jnp.inf)
 
 
@@ -181,7 +181,7 @@ def _half_t_variance(df, loc, scale):
     sample=lambda key, shape, dtype, df, loc, scale: (
         loc + scale * jnp.abs(random.t(key, df, shape, dtype))
     ),
-    mean=lambda df, loc, scale: loc + scale * _mean_distance(df),
+    mean=lambda df, loc, scale: loc + scale * mean_distance(df),
     variance=_half_t_variance,
     mode=lambda df, loc, scale: loc,
     entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale) - LOG_TWO,

@@ -64,6 +64,14 @@ def safe_log1m(x: Array) -> Array:
     return select(ok, jnp.log1p(-select(ok, x, 0)), -jnp.inf)
 
 
+def log_add(a: Array, b: Array) -> Array:
+    """`log(exp(a) + exp(b))`, with a gradient of zero where both are `-inf`."""
+    most, least = jnp.maximum(a, b), jnp.minimum(a, b)
+    empty = most == -jnp.inf
+    gap = select(empty, 0, least) - select(empty, 0, most)
+    return select(empty, -jnp.inf, most + jnp.log1p(jnp.exp(gap)))
+
+
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)

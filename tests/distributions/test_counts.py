@@ -213,6 +213,17 @@ LIMITS = {
     ),
     "ZeroInflated, never 0": (dist.ZeroInflated(dist.Zipf(3.0), probs=0.5), [0], [np.log(0.5)]),
     "Hurdle, by the gate": (dist.Hurdle(dist.Poisson(2.0), probs=1.0), [0, 1], [0, -np.inf]),
+    "PoissonBinomial, of what is sure": (
+        dist.PoissonBinomial(probs=np.array([1.0, 0.0, 0.5])),
+        [0, 1, 2, 3],
+        [-np.inf, np.log(0.5), np.log(0.5), -np.inf],
+    ),
+    "Hurdle, never 0": (
+        dist.Hurdle(dist.Weibull(0.5, 1.0), probs=0.0),
+        [0.0, 1.0],
+        [-np.inf, np.log(0.5) - 1],
+    ),
+    "Hurdle, always 0": (dist.Hurdle(dist.Weibull(0.5, 1.0), probs=1.0), [0.0, 1.0], [0, -np.inf]),
     "Hurdle, of rare counts": (
         dist.Hurdle(dist.Poisson(1e-30), probs=0.0),
         [0, 1],
@@ -280,7 +291,7 @@ def test_gated_distributions_of_what_is_no_count():
         "ZeroInflated: distribution must be one of integers; got Normal": (
             lambda: dist.ZeroInflated(dist.Normal(0.0, 1.0), probs=0.5)
         ),
-        "Hurdle: distribution must be one of nonnegative integers; got Skellam": (
+        "Hurdle: distribution must be one of nonnegative integers or positive numbers; got Skel": (
             lambda: dist.Hurdle(dist.Skellam(1.0, 1.0), probs=0.5)
         ),
         "ZeroInflated: give exactly one of logits, probs": (

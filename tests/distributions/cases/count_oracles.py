@@ -1,6 +1,7 @@
 """Oracles of counts that SciPy has no distributions for."""
 
 import functools
+import itertools
 from typing import Any
 
 import mpmath
@@ -125,6 +126,42 @@ class DiscreteWeibull:
 
     def ppf(self, q: np.ndarray) -> np.ndarray:
         return np.ceil(self.law.ppf(q)) - 1
+
+
+class PoissonBinomial:
+    """By enumeration of what may happen."""
+
+    def __init__(self, probs: np.ndarray):
+        self.probs = probs
+        masses = [np.zeros(p.size + 1) for p in probs]
+        for mass, p in zip(masses, probs, strict=True):
+            for happens in itertools.product((0, 1), repeat=p.size):
+                mass[sum(happens)] += np.prod(np.where(happens, p, 1 - p))
+        self.masses = np.stack(masses, -1)
+
+    def _at(self, table: np.ndarray, k: np.ndarray) -> np.ndarray:
+        n = len(table)
+        index = np.clip(np.floor(np.nan_to_num(k)), -1, n - 1).astype(int) + 1
+        return np.take_along_axis(np.append(0 * table[:1], table, 0), index, 0)
+
+    def logpmf(self, k: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(k < len(self.masses), self._at(self.masses, k), 0))
+
+    def cdf(self, k: np.ndarray) -> np.ndarray:
+        return self._at(np.cumsum(self.masses, 0), k)
+
+    def sf(self, k: np.ndarray) -> np.ndarray:
+        return 1 - self.cdf(k)
+
+    def mean(self) -> Any:
+        return self.probs.sum(-1)
+
+    def var(self) -> Any:
+        return (self.probs * (1 - self.probs)).sum(-1)
+
+    def entropy(self) -> Any:
+        return sp.entr(self.masses).sum(0)
 
 
 def negative_binomial(r: Any, p: Any) -> Any:

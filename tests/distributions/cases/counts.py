@@ -9,6 +9,7 @@ from tests.distributions.cases.base import COUNTS, INFINITE, Case
 from tests.distributions.cases.count_oracles import (
     DiscreteWeibull,
     Inflated,
+    PoissonBinomial,
     Skellam,
     Urn,
     Zipf,
@@ -28,6 +29,7 @@ SIGNATURES = {
     ),
     "GammaPoisson": "concentration, rate=1.0",
     "BetaNegativeBinomial": "total_count, concentration1, concentration0",
+    "PoissonBinomial": "logits=None, probs=None",
     "Hypergeometric": "total_count, num_successes, num_failures",
     "BetaBinomial": "total_count, concentration1, concentration0",
     "Multinomial": "total_count, logits=None, probs=None",
@@ -243,6 +245,22 @@ CASES = [
         Zipf,
         COUNTS[:, None] + np.array([1, 30]),
         (0, 1.5, *INFINITE),
+    ),
+    Case(
+        "PoissonBinomial, probs",
+        lambda probs: dist.PoissonBinomial(probs=probs),
+        {"probs": np.stack([np.linspace(0.125, 0.875, 6), np.full(6, 0.25)])},
+        PoissonBinomial,
+        np.stack([COUNTS, np.array([1, 2, 3, 4, 5])], 1),
+        (-1, 7, 1.5, *INFINITE),
+    ),
+    Case(
+        "PoissonBinomial, logits",
+        dist.PoissonBinomial,
+        {"logits": np.array([[-2.0, 0.5, 3.0, -0.25, 0.0], [1.0, 1.0, -1.0, 0.5, 0.75]])},
+        lambda logits: PoissonBinomial(sp.expit(logits)),
+        np.stack([COUNTS, COUNTS[::-1]], 1),
+        (-1, 6, 1.5, *INFINITE),
     ),
     Case(
         "ZeroInflated, probs",
