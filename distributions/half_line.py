@@ -12,7 +12,15 @@ from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import cauchy_survival
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, clip_positive, log_ndtr, ratio
+from distributions.special import (
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    clip_positive,
+    log1p_square,
+    log_ndtr,
+    ratio,
+)
 
 
 def _erf_inv(q):
@@ -62,7 +70,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -jnp.log1p(jnp.square(ratio(x - loc, scale))) - jnp.log(scale) + (LOG_TWO - LOG_PI)
+        -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) + (LOG_TWO - LOG_PI)
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))

@@ -11,7 +11,15 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta_half, log_ndtr, ratio
+from distributions.special import (
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    log1p_square,
+    log_beta_half,
+    log_ndtr,
+    ratio,
+)
 
 
 @family(
@@ -67,9 +75,7 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: (
-        -jnp.log1p(jnp.square(ratio(x - loc, scale))) - jnp.log(scale) - LOG_PI
-    ),
+    log_prob=lambda x, loc, scale: -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) - LOG_PI,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
@@ -137,10 +143,14 @@ def student_t_variance(df: Array, scale: Array) -> Array:
     return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
 
 
+def standard_t_log_prob(z: Array, df: Array) -> Array:
+    """The log density of the standard t distribution."""
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square(ratio(z, jnp.sqrt(df)))
+
+
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square(ratio(x - loc, scale)) / df)
-    return log_kernel - jnp.log(scale) + standard_t(df)
+    return standard_t_log_prob(ratio(x - loc, scale), df) - jnp.log(scale)
 
 
 @family(

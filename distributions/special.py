@@ -97,6 +97,13 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def log1p_square(x: Array) -> Array:
+    """`log(1 + x^2)`, with its derivative also where the square overflows."""
+    size = jnp.abs(x)
+    far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
+    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+
+
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
     y = 1 / (x * x)
@@ -146,10 +153,25 @@ def log_beta_half(x: Array) -> Array:
     return 0.5 * LOG_PI + difference
 
 
+@jax.custom_jvp
 def log_ndtr(x: Array) -> Array:
     """The logarithm of the standard normal distribution function, precise on both sides."""
     upper = jnp.log1p(-jax.scipy.special.ndtr(-jnp.maximum(x, 0)))
     return select(x > 0, upper, jax.scipy.special.log_ndtr(jnp.minimum(x, 0)))
+
+
+@log_ndtr.defjvp
+def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """Far out the squares of the density's logarithm would cancel: by an asymptotic series."""
+    (x,), (x_dot,) = primals, tangents
+    value, far = log_ndtr(x), x < (-16 if x.dtype == np.float64 else -8)
+    y = select(far, 1 / select(far, x, 1), 0)
+    total: Any = 1
+    for k in range(13, 0, -2):
+        total = 1 - k * (y * y) * total
+    near = select(far, 0, x)
+    hazard = jnp.exp(-0.5 * near * near - LOG_SQRT_TWO_PI - select(far, 0, value))
+    return value, select(far, -x / total, hazard) * x_dot
 
 
 @jax.custom_jvp

@@ -10,8 +10,8 @@ from distributions.chi_square import mean_distance
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import (
+    standard_t_log_prob,
     student_t_entropy,
-    student_t_log_prob,
     student_t_tails,
     student_t_variance,
 )
@@ -20,8 +20,7 @@ from distributions.special import LOG_TWO, ratio
 
 def _log_prob(x, df, loc, scale, k):
     z = ratio(x - loc, scale) * jnp.where(x < loc, k, 1 / k)
-    standard = student_t_log_prob(z, df, jnp.zeros_like(z), jnp.ones_like(z))
-    return standard + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+    return standard_t_log_prob(z, df) + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
 
 
 def _log_cdf(x, df, loc, scale, k):

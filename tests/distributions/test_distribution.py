@@ -397,3 +397,24 @@ MISUSES = {
 def test_misuses_are_named(message):
     with pytest.raises((AttributeError, TypeError, ValueError), match=message.replace("?", r"\?")):
         MISUSES[message]()
+
+
+CLASSES = [name for name in SIGNATURES if inspect.isclass(getattr(dist, name))]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_unknown_keyword_is_named(name):
+    parameters = ", ".join(inspect.signature(getattr(dist, name)).parameters)
+    message = f"{name}: no parameter is called 'unknown'. It takes {parameters}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        getattr(dist, name)(unknown=1.0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_no_shape_or_key_is_named(case):
+    d = case.build()
+    name = type(d).__name__
+    with pytest.raises(ValueError, match=f"^{name}: sample_shape must hold nonneg.* got 2.5"):
+        d.sample(jax.random.key(0), 2.5)
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: sample takes one random key"):
+        d.sample(3)

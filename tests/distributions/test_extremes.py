@@ -7,10 +7,17 @@ import numpy as np
 import pytest
 
 import distributions as dist
+from tests.distributions.cases import CORE
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 MANY = 2.0**33
 NEAR = 1 / np.sqrt(MANY)
+
+
+def over(names):
+    """Parametrizes a test over names that begin with a family; those not much used are slow."""
+    slow = {name: (pytest.mark.slow,) * (name.split()[0] not in CORE) for name in names}
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=slow[n]) for n in names])
 
 
 def log_beta(a, b):
@@ -141,12 +148,12 @@ def check(row, float_dtype, tolerance):
         np.testing.assert_allclose(ours, expected, tolerance, tolerance + rounding)
 
 
-@pytest.mark.parametrize("name", LARGE)
+@over(LARGE)
 def test_large_concentrations(name, x64):
     check(LARGE[name], np.float64, 1e-10)
 
 
-@pytest.mark.parametrize("name", ["Gamma", "Chi2", "Beta", "StudentT", "SkewStudentT"])
+@over(["Gamma", "Chi2", "Beta", "StudentT", "SkewStudentT"])
 def test_large_concentrations_in_single_precision(name):
     """Where what is given to the kernels is not rounded."""
     check(LARGE[name], np.float32, 1e-5)
@@ -182,11 +189,12 @@ SCALED = {
     "StudentT": {"df": 3.0, "loc": 0.0},
     "TruncatedNormal": {"loc": 0.0, "low": 0.0, "high": np.inf},
     "TwoPieceNormal": {"loc": 0.0, "skewness": 2.0},
+    "TwoPieceStudentT": {"df": 3.0, "loc": 0.0, "skewness": 2.0},
     "Weibull": {"concentration": 1.5},
 }
 
 
-@pytest.mark.parametrize("name", SCALED)
+@over(SCALED)
 def test_tiny_and_huge_scales(name):
     """In units of the scale, log densities and their derivatives are what they are at scale 1."""
     make, others = getattr(dist, name), SCALED[name]
@@ -204,10 +212,27 @@ def test_tiny_and_huge_scales(name):
         np.testing.assert_allclose(found[scale], found[1.0], rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in SCALED if "loc" in SCALED[n] and n != "Levy"])
+@over([name for name in SCALED if "loc" in SCALED[name] and name != "Levy"])
 def test_derivatives_at_the_location_are_numbers(name):
     """For a scale whose square is 0 in single precision."""
     make = lambda p: getattr(dist, name)(**p)  # noqa: E731
     parameters = {k: jnp.float32(v) for k, v in (SCALED[name] | {"scale": 1e-30}).items()}
     gradients = jax.grad(lambda p: make(p).log_prob(0.0))(parameters)
     assert not any(np.isnan(g) for g in gradients.values())
+
+
+FAR = ["Cauchy", "HalfCauchy", "HalfStudentT", "Normal", "SkewNormal", "StudentT"]
+
+
+@over([*FAR, "TwoPieceNormal", "TwoPieceStudentT"])
+@pytest.mark.parametrize("x", [1e25, -1e25, 3e38])
+def test_values_whose_squares_overflow(name, x):
+    """Densities are not 0 where they are none in double precision; derivatives are numbers."""
+    score = lambda p, x: getattr(dist, name)(**p).log_prob(x)  # noqa: E731
+    parameters = {k: jnp.float32(v) for k, v in (SCALED[name] | {"scale": 1.0}).items()}
+    found, gradients = jax.value_and_grad(score, (0, 1))(parameters, jnp.float32(x))
+    assert not any(np.isnan(g) for g in jax.tree.leaves(gradients))
+    with jax.enable_x64(True):
+        truth = score({k: jnp.float64(v) for k, v in parameters.items()}, jnp.float64(x))
+    is_huge = np.abs(truth) > np.finfo(np.float32).max
+    np.testing.assert_allclose(found, -np.inf if is_huge else truth, rtol=1e-5)

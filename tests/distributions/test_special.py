@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions.special import log_beta, log_beta_half
+from distributions.special import log1p_square, log_beta, log_beta_half, log_ndtr
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -49,6 +49,42 @@ def test_log_beta_half(x64):
         ]
     for value, truth in zip([*found, second], truths, strict=True):
         np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
+
+
+# On both sides of -16 and -8, where the series of the derivative begins in either precision.
+LOWER = (-1e4, -300.0, -20.0, -16.1, -15.9, -8.1, -7.9, -1.0, 0.0, 2.0, 12.0)
+
+
+def _hazard(x):
+    return mpmath.npdf(x) / mpmath.ncdf(x)
+
+
+def test_derivatives_of_log_ndtr(float_dtype):
+    """In single precision the logarithms of density and probability would cancel."""
+    x = jnp.asarray(LOWER, float_dtype)
+    first, second = jax.vmap(jax.grad(log_ndtr))(x), jax.vmap(jax.grad(jax.grad(log_ndtr)))(x)
+    with mpmath.workdps(60):
+        hazards = [_hazard(mpmath.mpf(float(y))) for y in x]
+        bends = [-h * (h + mpmath.mpf(float(y))) for h, y in zip(hazards, x, strict=True)]
+    tolerance = 1e-5 if float_dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(first, np.array(hazards, float), rtol=tolerance)
+    if float_dtype == np.float64:
+        np.testing.assert_allclose(second, np.array(bends, float), rtol=1e-9)
+
+
+def test_log1p_square(float_dtype):
+    """On both sides of where the square is the whole of it, up to where it overflows."""
+    largest = float(jnp.finfo(float_dtype).max)
+    x = jnp.asarray([0.0, 1e-8, 0.5, 2800.0, 3000.0, -6e7, 7e7, 0.9 * largest, -largest])
+    x = x.astype(float_dtype)
+    slopes = jax.vmap(jax.grad(log1p_square))(x)
+    at = [mpmath.mpf(float(y)) for y in x]
+    tolerance = 4 * jnp.finfo(float_dtype).eps
+    with mpmath.workdps(60):
+        values = [float(mpmath.log1p(y * y)) for y in at]
+        truths = [float(2 * y / (1 + y * y)) for y in at]
+    np.testing.assert_allclose(log1p_square(x), values, rtol=tolerance)
+    np.testing.assert_allclose(slopes, truths, rtol=tolerance, atol=jnp.finfo(float_dtype).tiny)
 
 
 def _mean_chi(df, power=1):
