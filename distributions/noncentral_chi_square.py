@@ -21,8 +21,8 @@ _TERMS = 200
 def _peak(a, m, y):
     """The index of the greatest term of the density's sum."""
     b = a - 1
-    root = jnp.sqrt(jnp.square(b) + 4 * m * y)
-    return jnp.where(b > 0, 2 * m * y / (jnp.abs(b) + root), 0.5 * (root - b))
+    root = jnp.hypot(b, 2 * jnp.sqrt(m) * jnp.sqrt(y))
+    return jnp.where(b > 0, 2 * m * (y / (jnp.abs(b) + root)), 0.5 * (root - b))
 
 
 def poisson_terms(centre: Array) -> tuple[Array, Array]:
@@ -103,8 +103,8 @@ class NoncentralChi2(Family):
     r"""Noncentral chi-square distribution: of the squared length of a vector of normal variables.
 
     `p(x) = sum_j exp(-m) m^j / j! f(x; df + 2 j)` for `x > 0`, with `m = noncentrality / 2` and
-    `f(x; k)` the density of `Chi2(k)`. The sum is over the terms around the greatest one, however
-    large the parameters.
+    `f(x; k)` the density of `Chi2(k)`. The sum is over the terms around the greatest one: in
+    double precision it is precise for parameters up to 1e12.
 
     Args:
         df: Degrees of freedom, positive: the number of variables, of variance 1.
