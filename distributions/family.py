@@ -237,7 +237,7 @@ class Family(Distribution):
         else:
             parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
             draw = self._formula("sample")(key, shape, dtype, *parameters)
-        return convert(draw, jnp.result_type(int) if self.support.is_discrete else dtype)
+        return convert(draw, self.dtype)
 
     def _moment(self, name: str) -> Array:
         event = () if name == "entropy" else self.event_shape
