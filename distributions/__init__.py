@@ -25,6 +25,7 @@ from distributions.distribution import Distribution as Distribution
 
 if typing.TYPE_CHECKING:
     from distributions._validate import validate as validate
+    from distributions.bates import Bates as Bates
     from distributions.bell import DoublesidedMaxwell as DoublesidedMaxwell
     from distributions.bell import GeneralizedNormal as GeneralizedNormal
     from distributions.bell import Moyal as Moyal
@@ -54,12 +55,14 @@ if typing.TYPE_CHECKING:
     from distributions.directional import ProjectedNormal as ProjectedNormal
     from distributions.directional import SphericalUniform as SphericalUniform
     from distributions.extreme_value import Frechet as Frechet
-    from distributions.extreme_value import GeneralizedExtremeValue as GeneralizedExtremeValue
-    from distributions.extreme_value import GeneralizedPareto as GeneralizedPareto
     from distributions.extreme_value import Gumbel as Gumbel
     from distributions.extreme_value import Weibull as Weibull
     from distributions.finite import FiniteDiscrete as FiniteDiscrete
     from distributions.flat import Flat as Flat
+    from distributions.generalized_extremes import (
+        GeneralizedExtremeValue as GeneralizedExtremeValue,
+    )
+    from distributions.generalized_extremes import GeneralizedPareto as GeneralizedPareto
     from distributions.half_line import Exponential as Exponential
     from distributions.half_line import Gamma as Gamma
     from distributions.half_line import HalfCauchy as HalfCauchy
@@ -79,17 +82,18 @@ if typing.TYPE_CHECKING:
     from distributions.inverse_wishart import InverseWishart as InverseWishart
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
     from distributions.kl import kl_divergence as kl_divergence
+    from distributions.kronecker import KroneckerNormal as KroneckerNormal
     from distributions.lifetime import ExpGamma as ExpGamma
     from distributions.lifetime import ExpInverseGamma as ExpInverseGamma
     from distributions.lifetime import Gompertz as Gompertz
     from distributions.lifetime import InverseGaussian as InverseGaussian
     from distributions.masked import Masked as Masked
-    from distributions.matrix import KroneckerNormal as KroneckerNormal
     from distributions.matrix import MatrixNormal as MatrixNormal
     from distributions.mixture import Mixture as Mixture
     from distributions.mixture import MixtureSameFamily as MixtureSameFamily
     from distributions.multivariate import MultivariateNormal as MultivariateNormal
     from distributions.multivariate import MultivariateStudentT as MultivariateStudentT
+    from distributions.noncentral_chi_square import NoncentralChi2 as NoncentralChi2
     from distributions.normal_inverse_gaussian import NormalInverseGaussian as NormalInverseGaussian
     from distributions.ordinal import OrderedLogistic as OrderedLogistic
     from distributions.ordinal import OrderedProbit as OrderedProbit
@@ -98,6 +102,7 @@ if typing.TYPE_CHECKING:
     from distributions.overdispersed import BetaNegativeBinomial as BetaNegativeBinomial
     from distributions.overdispersed import GammaPoisson as GammaPoisson
     from distributions.overdispersed import NegativeBinomial as NegativeBinomial
+    from distributions.poisson_binomial import PoissonBinomial as PoissonBinomial
     from distributions.power_law import Dagum as Dagum
     from distributions.power_law import GammaGamma as GammaGamma
     from distributions.power_law import Levy as Levy
@@ -112,11 +117,16 @@ if typing.TYPE_CHECKING:
     from distributions.real_line import Logistic as Logistic
     from distributions.real_line import Normal as Normal
     from distributions.real_line import StudentT as StudentT
+    from distributions.recorded import IntervalCensored as IntervalCensored
+    from distributions.recorded import Quantized as Quantized
     from distributions.relaxed import RelaxedBernoulli as RelaxedBernoulli
     from distributions.relaxed import RelaxedOneHotCategorical as RelaxedOneHotCategorical
     from distributions.rice import Rice as Rice
     from distributions.simplex import Dirichlet as Dirichlet
     from distributions.simplex import StickBreakingWeights as StickBreakingWeights
+    from distributions.sine_bivariate_von_mises import (
+        SineBivariateVonMises as SineBivariateVonMises,
+    )
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
     from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
     from distributions.skew_student_t import SkewStudentT as SkewStudentT
@@ -132,6 +142,7 @@ if typing.TYPE_CHECKING:
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.two_piece import TwoPieceStudentT as TwoPieceStudentT
     from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
     from distributions.unit_interval import Kumaraswamy as Kumaraswamy
@@ -142,6 +153,7 @@ if typing.TYPE_CHECKING:
     from distributions.urns import Hypergeometric as Hypergeometric
     from distributions.urns import Multinomial as Multinomial
     from distributions.von_mises_fisher import VonMisesFisher as VonMisesFisher
+    from distributions.wiener import Wiener as Wiener
     from distributions.wishart import Wishart as Wishart
     from distributions.wishart import WishartCholesky as WishartCholesky
     from distributions.zero_sum import ZeroSumNormal as ZeroSumNormal
@@ -149,6 +161,7 @@ if typing.TYPE_CHECKING:
 # The module of each name: it is imported when the name is first asked for.
 _HOMES = {
     "_validate": ("validate",),
+    "bates": ("Bates",),
     "bell": ("DoublesidedMaxwell", "GeneralizedNormal", "Moyal", "SoftLaplace"),
     "bounded": ("Beta", "TruncatedNormal", "Uniform"),
     "categories": ("Bernoulli", "Categorical", "OneHotCategorical", "ProbitBernoulli"),
@@ -160,15 +173,10 @@ _HOMES = {
     "custom": ("Custom",),
     "delta": ("Delta",),
     "directional": ("PowerSpherical", "ProjectedNormal", "SphericalUniform"),
-    "extreme_value": (
-        "Frechet",
-        "GeneralizedExtremeValue",
-        "GeneralizedPareto",
-        "Gumbel",
-        "Weibull",
-    ),
+    "extreme_value": ("Frechet", "Gumbel", "Weibull"),
     "finite": ("FiniteDiscrete",),
     "flat": ("Flat",),
+    "generalized_extremes": ("GeneralizedExtremeValue", "GeneralizedPareto"),
     "half_line": ("Exponential", "Gamma", "HalfCauchy", "HalfNormal", "InverseGamma", "LogNormal"),
     "horseshoe": ("Horseshoe",),
     "independent": ("Independent", "iid"),
@@ -176,17 +184,21 @@ _HOMES = {
     "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
+    "kronecker": ("KroneckerNormal",),
     "lifetime": ("ExpGamma", "ExpInverseGamma", "Gompertz", "InverseGaussian"),
     "masked": ("Masked",),
-    "matrix": ("KroneckerNormal", "MatrixNormal"),
+    "matrix": ("MatrixNormal",),
     "mixture": ("Mixture", "MixtureSameFamily"),
     "multivariate": ("MultivariateNormal", "MultivariateStudentT"),
+    "noncentral_chi_square": ("NoncentralChi2",),
     "normal_inverse_gaussian": ("NormalInverseGaussian",),
     "ordinal": ("OrderedLogistic", "OrderedProbit", "PlackettLuce", "StoppingRatioLogistic"),
     "overdispersed": ("BetaNegativeBinomial", "GammaPoisson", "NegativeBinomial"),
+    "poisson_binomial": ("PoissonBinomial",),
     "power_law": ("Dagum", "GammaGamma", "Levy", "LogLogistic", "Lomax", "Pareto"),
     "processes": ("AutoRegressive", "GaussianProcess", "GaussianRandomWalk"),
     "real_line": ("Cauchy", "Laplace", "Logistic", "Normal", "StudentT"),
+    "recorded": ("IntervalCensored", "Quantized"),
     "relaxed": ("RelaxedBernoulli", "RelaxedOneHotCategorical"),
     "rice": ("Rice",),
     "simplex": ("Dirichlet", "StickBreakingWeights"),
@@ -199,12 +211,15 @@ _HOMES = {
         "TwoPieceNormal",
     ),
     "spatial": ("CAR", "ICAR"),
+    "sine_bivariate_von_mises": ("SineBivariateVonMises",),
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
+    "two_piece": ("TwoPieceStudentT",),
     "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "von_mises_fisher": ("VonMisesFisher",),
+    "wiener": ("Wiener",),
     "wishart": ("Wishart", "WishartCholesky"),
     "zero_sum": ("ZeroSumNormal",),
 }

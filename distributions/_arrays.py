@@ -1,5 +1,7 @@
 """Dtype promotion and rank alignment, done once so that formulas can be written plainly."""
 
+import functools
+import operator
 from typing import Any
 
 import jax
@@ -11,7 +13,15 @@ from jax.typing import ArrayLike
 
 def float_dtype(*values: Any) -> np.dtype:
     """The floating dtype of `values` by JAX's rules; Python scalars and integers defer."""
+    strong = {v.dtype for v in values if not _defers(v)}
+    # As is most often the case, JAX's rules, which take longer, need not be asked.
+    if len(strong) == 1 and (dtype := strong.pop()).kind == "f" and dtype.itemsize <= 4:
+        return dtype
     return common_dtype(*values, 1.0)
+
+
+def _defers(x: Any) -> bool:
+    return not hasattr(x, "dtype") or getattr(x, "weak_type", False)
 
 
 def common_dtype(*values: Any) -> np.dtype:
@@ -35,10 +45,17 @@ def convert(x: ArrayLike, dtype: Any) -> Any:
     return np.asarray(x, dtype) if np.ndim(x) == 0 else jnp.asarray(x, dtype)
 
 
+def as_array(x: ArrayLike, dtype: Any) -> Array:
+    """`x` as an array in `dtype`."""
+    return convert(x, dtype) if isinstance(x, Array) else jnp.asarray(x, dtype)
+
+
 def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
     """`x` with new leading axes, `batch_ndims + event_ndims` in all; a scalar stays one."""
-    missing = batch_ndims + event_ndims - x.ndim
-    return x if x.ndim == 0 or missing <= 0 else lax.expand_dims(jnp.asarray(x), range(missing))
+    ndim, missing = x.ndim, batch_ndims + event_ndims - x.ndim
+    if ndim == 0 or missing <= 0:
+        return x
+    return lax.broadcast_in_dim(x, (1,) * missing + x.shape, range(missing, missing + ndim))
 
 
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:
@@ -46,29 +63,55 @@ def select(condition: Any, on_true: Any, on_false: Any) -> Array:
     dtype = next(x.dtype for x in (on_true, on_false) if hasattr(x, "dtype"))
     operands = condition, convert(on_false, dtype), convert(on_true, dtype)
     shape = np.broadcast_shapes(*map(np.shape, operands))
-    return lax.select_n(*(jnp.broadcast_to(x, shape) for x in operands))
+    return lax.select_n(*(_broadcast(x, shape) for x in operands))
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    if np.shape(x) == shape:
+        return x
+    return jnp.broadcast_to(x, shape) if np.ndim(x) else lax.broadcast(x, shape)
+
+
+def satisfies(value: Any, **bounds: Any) -> Any:
+    """Whether comparisons with all bounds hold: `satisfies(x, ge=0.0, lt=np.inf)`.
+
+    Value and bounds are of one dtype and of one rank, or scalars. Arrays of JAX's are compared by
+    the primitives themselves: an operator of `jax.numpy` takes four times as long to trace.
+    """
+    if not isinstance(value, Array):
+        held = (getattr(operator, name)(value, bound) for name, bound in bounds.items())
+        return functools.reduce(operator.and_, held)
+    shape = np.broadcast_shapes(value.shape, *map(np.shape, bounds.values()))
+    fitting = ((name, convert(bound, value.dtype)) for name, bound in bounds.items())
+    x = _broadcast(value, shape)
+    held = (getattr(lax, name)(x, _unless_scalar(bound, shape)) for name, bound in fitting)
+    return functools.reduce(lax.bitwise_and, held)
+
+
+def _unless_scalar(x: Any, shape: tuple[int, ...]) -> Any:
+    return _broadcast(x, shape) if np.ndim(x) else x
 
 
 def as_float(x: ArrayLike) -> Array:
     """`x` as an array of a floating dtype."""
-    return jnp.asarray(x, float_dtype(x))
+    return as_array(x, float_dtype(x))
 
 
 def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array, ...]:
     """All arguments in one dtype (a floating one, if not said) and, scalars apart, of one rank."""
     dtype = float_dtype(x, *others) if dtype is None else dtype
-    arrays = [jnp.asarray(x, dtype), *(convert(other, dtype) for other in others)]
+    arrays = [as_array(x, dtype), *(convert(other, dtype) for other in others)]
     ndim = max(a.ndim for a in arrays)
     return tuple(align(a, 0, ndim) for a in arrays)
 
 
 def known(x: Any) -> np.ndarray | None:
     """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
-    try:
-        is_here = not isinstance(x, Array) or x.is_fully_addressable
-    except jax.errors.ConcretizationTypeError:  # It is traced.
-        return None
-    return np.asarray(x) if is_here else None
+    if not isinstance(x, Array):
+        return np.asarray(x)
+    # To ask a tracer for its value is an error whose message walks all that was traced before.
+    is_traced = isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+    return None if is_traced or not x.is_fully_addressable else np.asarray(x)
 
 
 def summarise(x: Any) -> str:

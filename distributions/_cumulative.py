@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from distributions._arrays import convert, select
-from distributions.constraints.base import Constraint
+from distributions.constraints.base import Constraint, bounds
 
 if TYPE_CHECKING:
     from distributions.family import Formula, Row
@@ -64,10 +64,7 @@ def within(
     name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
 ) -> Array:
     """A distribution function at `x`, which may be off the support, infinite or NaN."""
-    low, high = (
-        convert(getattr(support, name, end), x.dtype)
-        for name, end in (("low", -np.inf), ("high", np.inf))
-    )
+    low, high = (convert(end, x.dtype) for end in bounds(support))
     is_below = x < low if support.is_discrete else x <= low
     is_inside = ~is_below & (x < high)
     x = jnp.floor(x) if support.is_discrete else x

@@ -6,6 +6,8 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
+from distributions._keywords import naming_unknown_keywords
+
 T = TypeVar("T")
 
 
@@ -32,7 +34,9 @@ def pytree_dataclass(cls: type[T] | None = None, /, *, eq: bool = True, repr: bo
     """
 
     def declare(cls: type[T]) -> type[T]:
-        return _register(dataclasses.dataclass(frozen=True, eq=eq, repr=repr)(cls))
+        made = dataclasses.dataclass(frozen=True, eq=eq, repr=repr)(cls)
+        naming_unknown_keywords(made)
+        return _register(made)
 
     return declare if cls is None else declare(cls)
 

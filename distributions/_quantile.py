@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import common_dtype, float_dtype
+from distributions.constraints.base import bounds
 
 if TYPE_CHECKING:
     from distributions.distribution import Distribution
@@ -38,12 +39,8 @@ def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -
     return lax.fori_loop(0, 8 * low.dtype.itemsize, halve, (low, high))[1]
 
 
-def _bounds(d: Distribution) -> tuple[Any, Any]:
-    return getattr(d.support, "low", -np.inf), getattr(d.support, "high", np.inf)
-
-
 def _integer_quantile(d: Distribution, q: Array) -> Array:
-    low, high = _bounds(d)
+    low, high = bounds(d.support)
     integer = jnp.result_type(int)
     most = float(jnp.iinfo(integer).max // 4)
     least, end = (
@@ -58,7 +55,7 @@ def _integer_quantile(d: Distribution, q: Array) -> Array:
 def _real_quantile(d: Distribution, q: Array) -> Array:
     """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
     largest = jnp.finfo(q.dtype).max
-    low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in _bounds(d))
+    low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in bounds(d.support))
     first, last = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
     found = _number(_bisect(d, q, first, last, lambda rank: _number(rank, q.dtype)), q.dtype)
     found = jnp.where(q == 0, low, jnp.where(q == 1, high, found))

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
+from jax.scipy.special import digamma
 
 from distributions._arrays import align, select
 from distributions._linalg import (
@@ -12,8 +13,9 @@ from distributions._linalg import (
     diagonal_matrix,
     gram,
     last_axis,
+    log_diagonal,
 )
-from distributions.special import LOG_PI, LOG_TWO
+from distributions.special import LOG_PI, LOG_TWO, log_beta_half
 
 # `scale` is a matrix S, given as it is or by its Cholesky factor; n is the number of its rows. A
 # factor of a draw is the product of that of S and of one for S = I, the standard one.
@@ -60,6 +62,17 @@ def log_normaliser(df: Any, n: Any) -> Array:
     return 0.5 * df * n * LOG_TWO + log_multigamma(0.5 * df, n)
 
 
+def entropy(tril: Any, df: Any, power: Any) -> Array:
+    """Of `X` or its inverse, where the power of `|X|` in the density of Wishart is `power / 2`.
+
+    The determinants of a standard Wishart matrix and of its inverse have opposite logarithms.
+    """
+    n = tril.shape[-1]
+    log_det = jnp.sum(digamma(0.5 * falling(df, n)), -1) + n * LOG_TWO
+    centred = log_normaliser(df, n) + 0.5 * df * n - 0.5 * power * log_det
+    return centred + (n + 1) * log_diagonal(tril)
+
+
 def log_jacobian(tril: Any) -> Array:
     """`log |d (L L^T) / dL|`."""
     n = tril.shape[-1]
@@ -88,8 +101,9 @@ def mean_chi(counts: Any, power: Any) -> Array:
     """The expectation of a chi variable to the power 1 or -1; infinite where it does not exist."""
     ok = counts + power > 0
     safe = select(ok, counts, 2.0 * jnp.ones_like(counts))
-    log_mean = lax.lgamma(0.5 * (safe + power)) - lax.lgamma(0.5 * safe) + 0.5 * power * LOG_TWO
-    return select(ok, jnp.exp(log_mean), jnp.inf)
+    # Log-gammas of large numbers would cancel: of their difference, log B(x, 1/2) is made.
+    log_beta = log_beta_half(0.5 * (safe + min(power, 0)))
+    return select(ok, jnp.exp(power * (0.5 * (LOG_PI + LOG_TWO) - log_beta)), jnp.inf)
 
 
 def scaled(tril: Any, x: Any) -> Array:

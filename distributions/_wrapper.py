@@ -11,6 +11,7 @@ from jax import Array
 
 from distributions._arrays import known, promote
 from distributions.constraints import Constraint
+from distributions.constraints.base import bounds as bounds
 from distributions.distribution import Distribution, Shape
 from distributions.tfp import as_distribution
 
@@ -56,11 +57,6 @@ class Wrapper(Distribution):
     def dtype(self) -> np.dtype:
         """The dtype of draws."""
         return self.distribution.dtype
-
-
-def bounds(support: Constraint) -> tuple[Any, Any]:
-    """The ends of a set of numbers, infinite where it has none."""
-    return getattr(support, "low", -np.inf), getattr(support, "high", np.inf)
 
 
 def check_numbers(wrapper: Wrapper) -> None:

@@ -16,6 +16,7 @@ from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     log_ndtr,
+    ratio,
     safe_log,
 )
 
@@ -36,14 +37,17 @@ def _log_tan_half(q):
 @family(
     support=real,
     log_prob=lambda x, loc, scale: (
-        LOG_TWO - LOG_PI - jnp.log(scale) - jnp.logaddexp((x - loc) / scale, (loc - x) / scale)
+        LOG_TWO
+        - LOG_PI
+        - jnp.log(scale)
+        - jnp.logaddexp(ratio(x - loc, scale), ratio(loc - x, scale))
     ),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(0.5 * math.pi * scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: LOG_TWO + LOG_PI + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: _log_arctan_exp((x - loc) / scale),
-    log_survival=lambda x, loc, scale: _log_arctan_exp((loc - x) / scale),
+    log_cdf=lambda x, loc, scale: _log_arctan_exp(ratio(x - loc, scale)),
+    log_survival=lambda x, loc, scale: _log_arctan_exp(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * _log_tan_half(q),
 )
 class SoftLaplace(Family):
@@ -75,7 +79,7 @@ def _moyal_quantile(q, loc, scale):
 
 
 def _moyal_log_survival(x, loc, scale):
-    root = 0.5 * (loc - x) / scale
+    root = 0.5 * ratio(loc - x, scale)
     far = root < -10
     inner = jnp.log(lax.erf(math.sqrt(0.5) * jnp.exp(jnp.where(far, 0, root))))
     return jnp.where(far, LOG_TWO - LOG_SQRT_TWO_PI + root, inner)
@@ -85,13 +89,15 @@ def _moyal_log_survival(x, loc, scale):
     support=real,
     tfp="Moyal",
     log_prob=lambda x, loc, scale: (
-        -0.5 * ((x - loc) / scale + jnp.exp((loc - x) / scale)) - jnp.log(scale) - LOG_SQRT_TWO_PI
+        -0.5 * (ratio(x - loc, scale) + jnp.exp(ratio(loc - x, scale)))
+        - jnp.log(scale)
+        - LOG_SQRT_TWO_PI
     ),
     mean=lambda loc, scale: loc + scale * (EULER_GAMMA + LOG_TWO),
     variance=lambda loc, scale: 0.5 * jnp.square(math.pi * scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 0.5 * (1 + EULER_GAMMA + LOG_TWO) + LOG_SQRT_TWO_PI + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.exp(0.5 * (loc - x) / scale)),
+    log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.exp(0.5 * ratio(loc - x, scale))),
     log_survival=_moyal_log_survival,
     quantile=_moyal_quantile,
 )
@@ -119,7 +125,7 @@ class Moyal(Family):
 
 def _power(x, loc, scale, power):
     """`|z|^power`."""
-    size = jnp.abs(x - loc) / scale
+    size = ratio(jnp.abs(x - loc), scale)
     return jnp.where(size == 0, 0, jnp.exp(power * jnp.log(jnp.where(size == 0, 1, size))))
 
 
@@ -178,7 +184,7 @@ class GeneralizedNormal(Family):
 
 
 def _maxwell_log_survival(x, loc, scale):
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     size = jnp.abs(z)
     log_density = -0.5 * jnp.square(z) - LOG_SQRT_TWO_PI
     upper = jnp.logaddexp(log_ndtr(-size), safe_log(size) + log_density)
@@ -195,8 +201,8 @@ def _maxwell_sample(key, shape, dtype, loc, scale):
     support=real,
     tfp="DoublesidedMaxwell",
     log_prob=lambda x, loc, scale: (
-        2 * safe_log(jnp.abs(x - loc) / scale)
-        - 0.5 * jnp.square((x - loc) / scale)
+        2 * safe_log(ratio(jnp.abs(x - loc), scale))
+        - 0.5 * jnp.square(ratio(x - loc, scale))
         - jnp.log(scale)
         - LOG_SQRT_TWO_PI
     ),

@@ -2,16 +2,18 @@
 
 import jax
 import jax.numpy as jnp
-from jax import Array, random
+from jax import Array, lax, random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.special import (
     log_beta,
     log_normal_mass,
+    ratio,
     truncated_normal_moments,
     truncated_normal_quantile,
 )
@@ -22,9 +24,7 @@ from distributions.special import (
     tfp="Uniform",
     increasing=("low", "high"),
     log_prob=lambda x, low, high: -jnp.log(high - low),
-    sample=lambda key, shape, dtype, low, high: (
-        low + (high - low) * random.uniform(key, shape, dtype)
-    ),
+    sample=lambda key, shape, dtype, low, high: random.uniform(key, shape, dtype, low, high),
     mean=lambda low, high: low / 2 + high / 2,
     variance=lambda low, high: jnp.square(high - low) / 12,
     mode=lambda low, high: low,
@@ -57,7 +57,7 @@ class Uniform(Family):
 
 def _beta_sample(key, shape, dtype, a, b):
     info = jnp.finfo(dtype)
-    return jnp.clip(random.beta(key, a, b, shape, dtype), info.tiny, 1 - info.epsneg)
+    return lax.clamp(info.tiny, random.beta(key, a, b, shape, dtype), 1 - info.epsneg)
 
 
 def beta_mode(a: Array, b: Array) -> Array:
@@ -79,10 +79,15 @@ def beta_entropy(a: Array, b: Array) -> Array:
     return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
 
 
+def _beta_log_prob(x, a, b):
+    log_x, log_y = jnp.log(x), jnp.log1p(-x)
+    return log_beta_kernel(a, b, log_x, log_y, a * (1 - x) - b * x) - log_x - log_y
+
+
 @family(
     support=open_interval(0.0, 1.0),
     tfp="Beta",
-    log_prob=lambda x, a, b: (a - 1) * jnp.log(x) + (b - 1) * jnp.log1p(-x) - log_beta(a, b),
+    log_prob=_beta_log_prob,
     sample=_beta_sample,
     mean=lambda a, b: a / (a + b),
     variance=beta_variance,
@@ -116,12 +121,12 @@ class Beta(Family):
 def _standardise(bound, loc, scale) -> Array:
     """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
     finite = jnp.isfinite(bound)
-    return jnp.where(finite, (jnp.where(finite, bound, loc) - loc) / scale, bound)
+    return jnp.where(finite, ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
 
 
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
-    z, a, b = (x - loc) / scale, _standardise(low, loc, scale), _standardise(high, loc, scale)
+    z, a, b = ratio(x - loc, scale), _standardise(low, loc, scale), _standardise(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b)
     return -0.5 * (z - anchor) * (z + anchor) - jnp.log(scale) - log_mass
 

@@ -3,7 +3,8 @@
 import math
 
 import jax.numpy as jnp
-from jax import lax, random
+import numpy as np
+from jax import Array, lax, random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
@@ -12,8 +13,9 @@ from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
+from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta_half, ratio
 
 
 @family(
@@ -41,24 +43,27 @@ class Chi2(Family):
 
 
 def _chi_mean(df):
-    return jnp.exp(0.5 * (LOG_PI + LOG_TWO) - log_beta(0.5 * df, jnp.full_like(df, 0.5)))
+    return jnp.exp(0.5 * (LOG_PI + LOG_TWO) - log_beta_half(0.5 * df))
 
 
 def _chi_variance(df):
+    """A series where the square of the mean would cancel more digits than the series leaves."""
     y = 1 / df
     series = 0.5 - y * (1 / 8 + y * (1 / 16 - y * 5 / 128))
-    return jnp.where(df > 1000, series, df - jnp.square(_chi_mean(df)))
+    large = 1000 if df.dtype == np.float64 else 30
+    return jnp.where(df > large, series, df - jnp.square(_chi_mean(df)))
+
+
+def _chi_log_prob(x, df):
+    log_x = jnp.log(x)
+    kernel = log_gamma_kernel(0.5 * df, 0.5 * jnp.square(x), 2 * log_x - LOG_TWO)
+    return kernel + LOG_TWO - log_x
 
 
 @family(
     support=positive,
     tfp="Chi",
-    log_prob=lambda x, df: (
-        (df - 1) * jnp.log(x)
-        - 0.5 * jnp.square(x)
-        - (0.5 * df - 1) * LOG_TWO
-        - lax.lgamma(0.5 * df)
-    ),
+    log_prob=_chi_log_prob,
     sample=lambda key, shape, dtype, df: clip_positive(
         math.sqrt(2) * jnp.exp(0.5 * random.loggamma(key, 0.5 * df, shape, dtype))
     ),
@@ -88,9 +93,16 @@ class Chi(Family):
     df: ArrayLike = parameter(positive)
 
 
+def _inverse_chi_square_log_prob(x, df, scale):
+    log_x, root = jnp.log(x), jnp.sqrt(x)
+    log_y = jnp.log(0.5 * df) + 2 * jnp.log(scale) - log_x
+    return log_gamma_kernel(0.5 * df, 0.5 * df * jnp.square(scale / root), log_y) - log_x
+
+
 @family(
     support=positive,
-    **reparameterised(InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale))),
+    **reparameterised(InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale)))
+    | {"log_prob": _inverse_chi_square_log_prob},
 )
 class InverseChi2(Family):
     r"""Scaled inverse chi-square distribution: of `df scale^2 / y` for a chi-square variable `y`.
@@ -115,7 +127,9 @@ class InverseChi2(Family):
 
 @family(
     support=positive,
-    log_prob=lambda x, scale: jnp.log(x / scale) - jnp.log(scale) - 0.5 * jnp.square(x / scale),
+    log_prob=lambda x, scale: (
+        jnp.log(ratio(x, scale)) - jnp.log(scale) - 0.5 * jnp.square(ratio(x, scale))
+    ),
     sample=lambda key, shape, dtype, scale: clip_positive(
         scale * jnp.sqrt(2 * random.exponential(key, shape, dtype))
     ),
@@ -123,8 +137,8 @@ class InverseChi2(Family):
     variance=lambda scale: (2 - math.pi / 2) * jnp.square(scale),
     mode=lambda scale: scale,
     entropy=lambda scale: 1 + jnp.log(scale) + 0.5 * (EULER_GAMMA - LOG_TWO),
-    cdf=lambda x, scale: -jnp.expm1(-0.5 * jnp.square(x / scale)),
-    log_survival=lambda x, scale: -0.5 * jnp.square(x / scale),
+    cdf=lambda x, scale: -jnp.expm1(-0.5 * jnp.square(ratio(x, scale))),
+    log_survival=lambda x, scale: -0.5 * jnp.square(ratio(x, scale)),
     quantile=lambda q, scale: scale * jnp.sqrt(-2 * jnp.log1p(-q)),
 )
 class Rayleigh(Family):
@@ -147,16 +161,16 @@ class Rayleigh(Family):
     scale: ArrayLike = parameter(positive)
 
 
-def _mean_distance(df):
+def mean_distance(df: Array) -> Array:
     """Of a standard t variable from its centre; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
-    log_beta_half = log_beta(0.5 * df, jnp.full_like(df, 0.5))
-    return jnp.where(df > 1, 2 * jnp.sqrt(df) / excess * jnp.exp(-log_beta_half), jnp.inf)
+    inner = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
+    return jnp.where(df > 1, 2 * inner / excess, jnp.inf)
 
 
 def _half_t_variance(df, loc, scale):
     excess = jnp.where(df > 2, df - 2, 1)
-    finite = df / excess - jnp.square(_mean_distance(jnp.where(df > 2, df, 3)))
+    finite = df / excess - jnp.square(mean_distance(jnp.where(df > 2, df, 3)))
     return jnp.where(df > 2, jnp.square(scale) * finite, jnp.inf)
 
 
@@ -167,12 +181,12 @@ def _half_t_variance(df, loc, scale):
     sample=lambda key, shape, dtype, df, loc, scale: (
         loc + scale * jnp.abs(random.t(key, df, shape, dtype))
     ),
-    mean=lambda df, loc, scale: loc + scale * _mean_distance(df),
+    mean=lambda df, loc, scale: loc + scale * mean_distance(df),
     variance=_half_t_variance,
     mode=lambda df, loc, scale: loc,
     entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale) - LOG_TWO,
-    log_cdf=lambda x, df, loc, scale: student_t_tails((x - loc) / scale, df)[0],
-    log_survival=lambda x, df, loc, scale: student_t_tails((x - loc) / scale, df)[1],
+    log_cdf=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[0],
+    log_survival=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[1],
 )
 class HalfStudentT(Family):
     r"""Upper half of a t distribution.

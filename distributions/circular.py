@@ -1,9 +1,10 @@
 """Families of angles: VonMises."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
-from jax import lax, random
+from jax import Array, lax, random
 from jax.scipy.special import i0e, i1e
 from jax.typing import ArrayLike
 
@@ -33,11 +34,12 @@ def _mass(angle, c):
     return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)
 
 
-def _wrap(angle):
+def wrap(angle: Array) -> Array:
+    """The angle from `-pi` to `pi`."""
     return jnp.clip(angle - _TURN * jnp.round(angle / _TURN), -math.pi, math.pi)
 
 
-def _draw(key, shape, dtype, loc, c):
+def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: Any) -> Array:
     """By rejection, until all are accepted, from a Cauchy law of the tangent of half the angle.
 
     With `y` the squared sine of half the angle, target over envelope is proportional to
@@ -59,7 +61,7 @@ def _draw(key, shape, dtype, loc, c):
 
     start = key, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
     _, half, _ = lax.while_loop(lambda state: ~state[2].all(), propose, start)
-    return _wrap(loc + 2 * half)
+    return wrap(loc + 2 * half)
 
 
 def _log_prob(x, loc, c):
@@ -74,10 +76,10 @@ def _resultant(c):
     support=interval(-math.pi, math.pi),
     tfp="VonMises",
     log_prob=_log_prob,
-    sample=implicit(_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
-    mean=lambda loc, c: _wrap(loc),
+    sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
+    mean=lambda loc, c: wrap(loc),
     variance=lambda loc, c: 1 - _resultant(c),
-    mode=lambda loc, c: _wrap(loc),
+    mode=lambda loc, c: wrap(loc),
     entropy=lambda loc, c: math.log(_TURN) + jnp.log(i0e(c)) + c * (1 - _resultant(c)),
     cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
     survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),

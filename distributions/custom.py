@@ -59,6 +59,8 @@ class Custom(Distribution):
         """Reads the batch shape off the density of one event."""
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
+        if not isinstance(self.parameters, tuple | list):
+            raise TypeError(f"Custom: parameters must be a tuple; got {self.parameters!r}")
         fill = object.__setattr__
         fill(self, "parameters", jax.tree.map(stack, tuple(self.parameters), is_leaf=_is_list))
         fill(self, "event_shape", tuple(self.event_shape))

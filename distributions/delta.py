@@ -24,8 +24,15 @@ class _Point(Constraint):
     value: ArrayLike
     ndims: int = static()
 
-    is_discrete = True
     description = "the constant itself"
+
+    @property
+    def is_discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not jnp.issubdtype(jnp.result_type(self.value), jnp.floating)
+
+    @property
+    def has_atoms(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.is_discrete
 
     @property
     def event_ndims(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -33,7 +40,7 @@ class _Point(Constraint):
 
     @property
     def bijector(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
-        raise NotImplementedError("a constant is discrete: no map from unconstrained space")
+        raise NotImplementedError("a constant has no density: no map from unconstrained space.")
 
     def check(self, value: Any) -> Any:
         value, point = promote(value, self.value, dtype=common_dtype(value, self.value))
@@ -47,7 +54,9 @@ class _Point(Constraint):
 class Delta(Distribution):
     r"""The distribution of a constant: all mass at `loc`.
 
-    `p(x) = exp(log_density)` at `x = loc`, and 0 elsewhere.
+    `p(x) = exp(log_density)` at `x = loc`, and 0 elsewhere: a mass, not a density. It is discrete
+    where `loc` holds integers; of floating numbers it is not, and has no map from unconstrained
+    space either.
 
     Args:
         loc: The constant.

@@ -14,7 +14,15 @@ from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, real_vector, unit_vector
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta
+from distributions.noncentral_chi_square import log_poisson_mass, poisson_terms
+from distributions.special import (
+    GAUSS_LEGENDRE,
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    log_beta,
+    log_beta_half,
+)
 
 
 def _at_least_two(dimension):
@@ -138,12 +146,6 @@ class PowerSpherical(Family):
     concentration: ArrayLike = parameter(nonnegative)
 
 
-# For the integral from 0 to 1.
-_NODES_AND_WEIGHTS = tuple(
-    0.5 * (x + y) for x, y in zip(np.polynomial.legendre.leggauss(40), (1, 0), strict=True)
-)
-
-
 def _log_radial_integral(t, n):
     """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak."""
     m = n - 1
@@ -152,7 +154,7 @@ def _log_radial_integral(t, n):
     peak = lax.stop_gradient(jnp.where(t > 0, safe / 2, 2 * m / safe))
     high = peak + jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     low = jnp.maximum(peak - 8.8, 0)
-    nodes, weights = (align(jnp.asarray(x, t.dtype), 0, t.ndim + 1) for x in _NODES_AND_WEIGHTS)
+    nodes, weights = (align(jnp.asarray(x, t.dtype), 0, t.ndim + 1) for x in GAUSS_LEGENDRE)
     r = low[..., None] + (high - low)[..., None] * nodes
     log_terms = m * jnp.log(r) - 0.5 * jnp.square(r - t[..., None])
     return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low)
@@ -176,10 +178,36 @@ def _projected_mode(concentration):
     return select(size > 0, concentration / select(size > 0, size, 1), first)
 
 
+def _projected_moments(concentration):
+    """The mean over `concentration`, and those of `t^2` and `1 - t^2` for its cosine `t`.
+
+    Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
+    """
+    n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
+    j, log_step = poisson_terms(m)
+    weights = jnp.exp(log_poisson_mass(j, m[..., None]) + log_step[..., None])
+    cosine = jnp.exp(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI)
+    mean = jnp.sum(weights * cosine, -1) / math.sqrt(2)
+    square = jnp.sum(weights * (j + 0.5) / (j + 0.5 * n), -1)
+    return mean, square, jnp.sum(weights * 0.5 * (n - 1) / (j + 0.5 * n), -1)
+
+
+def _projected_mean(concentration):
+    return _projected_moments(concentration)[0][..., None] * concentration
+
+
+def _projected_variance(concentration):
+    mean, square, rest = _projected_moments(concentration)
+    along = square - jnp.square(mean) * square_sum(concentration)
+    return variance_around(_projected_mode(concentration), rest, along)
+
+
 @family(
     support=unit_vector,
     log_prob=_projected_log_prob,
     sample=_projected_sample,
+    mean=_projected_mean,
+    variance=_projected_variance,
     mode=_projected_mode,
 )
 class ProjectedNormal(Family):

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -232,14 +233,26 @@ class Distribution(abc.ABC):
 
         Returns:
             An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+
+        Raises:
+            TypeError: `key` is no random key, or a batch of them.
+            ValueError: `sample_shape` is no shape.
         """
-        front = (
-            (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
-        )
-        if any(isinstance(n, float) or (isinstance(n, int | np.integer) and n < 0) for n in front):
-            name = type(self).__name__
-            raise ValueError(f"{name}: sample_shape must hold nonnegative integers; got {front}")
+        self._check_key(key)
+        front = as_shape(type(self).__name__, sample_shape)
         return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
+
+    def _check_key(self, key: Any) -> None:
+        dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+        if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+            is_one = shape == ()
+        else:
+            is_one = dtype == np.uint32 and shape in ((2,), (4,))
+        if not is_one:
+            raise TypeError(
+                f"{type(self).__name__}: sample takes one random key (from jax.random.key or "
+                f"jax.random.split); got {key!r}. For several draws, give sample_shape"
+            )
 
     def __repr__(self) -> str:
         """The family with its parameters, arrays abbreviated to dtype and shape."""
@@ -248,6 +261,24 @@ class Distribution(abc.ABC):
             f"{name}={summarise(value)}" for name, value in fields if value is not None
         )
         return f"{type(self).__name__}({shown})"
+
+
+def as_shape(name: str, sample_shape: Any) -> Shape:
+    """A number of draws, or their shape, as a shape.
+
+    Raises:
+        ValueError: It does not hold nonnegative integers.
+    """
+    shape = tuple(sample_shape) if hasattr(sample_shape, "__iter__") else (sample_shape,)
+    if any(isinstance(n, float | str) or n is None or (_is_integer(n) and n < 0) for n in shape):
+        raise ValueError(
+            f"{name}: sample_shape must hold nonnegative integers; got {sample_shape!r}"
+        )
+    return shape
+
+
+def _is_integer(n: Any) -> bool:
+    return isinstance(n, int | np.integer)
 
 
 def full(value: Any, shape: Shape, dtype: Any) -> Array:

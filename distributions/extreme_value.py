@@ -1,40 +1,35 @@
-"""Laws of extremes: Gumbel, Weibull, Frechet, GeneralizedExtremeValue, GeneralizedPareto."""
+"""Laws of extremes: Gumbel, Weibull, Frechet."""
+
+import math
 
 import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import promote
-from distributions.constraints import interval, open_interval, positive, real
+from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
     EULER_GAMMA,
     clip_positive,
-    expm1_ratio,
     log1mexp_exp,
-    log1p_ratio,
+    ratio,
 )
-
-# Of the Riemann zeta function, from 2 on.
-_ZETA = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.03692775514337)
-_ZETA += (1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822)
-_ZETA += (1.000994575127818, 1.000494188604119, 1.000246086553308, 1.0001227133475785)
 
 
 @family(
     support=real,
     tfp="Gumbel",
     log_prob=lambda x, loc, scale: (
-        -(x - loc) / scale - jnp.exp(-(x - loc) / scale) - jnp.log(scale)
+        -ratio(x - loc, scale) - jnp.exp(-ratio(x - loc, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.gumbel(key, shape, dtype),
     mean=lambda loc, scale: loc + EULER_GAMMA * scale,
-    variance=lambda loc, scale: _ZETA[0] * jnp.square(scale),
+    variance=lambda loc, scale: math.pi**2 / 6 * jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: -jnp.exp((loc - x) / scale),
-    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp((loc - x) / scale)),
-    log_survival=lambda x, loc, scale: log1mexp_exp((x - loc) / scale),
+    log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
+    log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
 )
 class Gumbel(Family):
@@ -161,156 +156,3 @@ class Frechet(Family):
 
     concentration: ArrayLike = parameter(positive)
     scale: ArrayLike = parameter(positive)
-
-
-def _end(loc, scale, c):
-    """Where `1 + c z` is 0; some point where it never is."""
-    return loc - scale / jnp.where(c == 0, 1, c)
-
-
-def _gev_support(*parameters):
-    loc, scale, c = promote(*parameters)
-    end = _end(loc, scale, c)
-    return open_interval(jnp.where(c > 0, end, -jnp.inf), jnp.where(c < 0, end, jnp.inf))
-
-
-def _reduced(x, loc, scale, c):
-    """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
-    z = (x - loc) / scale
-    return z * log1p_ratio(jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1))
-
-
-def _expanded(w, loc, scale, c):
-    """The inverse of `_reduced`."""
-    return loc + scale * w * expm1_ratio(c * w)
-
-
-def _log_gamma_ratio(c):
-    """`log Gamma(1 - c) / c`."""
-    small = jnp.abs(c) < 0.05
-    v, w = jnp.where(small, c, 0), jnp.where(small, 0.5, c)
-    series = EULER_GAMMA + sum(zeta / k * v ** (k - 1) for k, zeta in enumerate(_ZETA, 2))
-    return jnp.where(small, series, lax.lgamma(1 - w) / w)
-
-
-def _gev_mean(loc, scale, c):
-    d = jnp.where(c < 1, c, 0)
-    log_gamma = _log_gamma_ratio(d)
-    return jnp.where(c < 1, loc + scale * log_gamma * expm1_ratio(d * log_gamma), jnp.inf)
-
-
-def _gev_variance(loc, scale, c):
-    d = jnp.where(c < 0.5, c, 0)
-    small = jnp.abs(d) < 0.05
-    v, w = jnp.where(small, d, 0), jnp.where(small, 0.4, d)
-    series = sum(zeta * (2**k - 2) / k * v ** (k - 2) for k, zeta in enumerate(_ZETA, 2))
-    plain = 2 * (_log_gamma_ratio(2 * w) - _log_gamma_ratio(w)) / w
-    excess = jnp.where(small, series, plain)
-    finite = jnp.exp(2 * d * _log_gamma_ratio(d)) * excess * expm1_ratio(d * d * excess)
-    return jnp.where(c < 0.5, jnp.square(scale) * finite, jnp.inf)
-
-
-def _gev_mode(loc, scale, c):
-    return jnp.where(
-        c > -1,
-        _expanded(-jnp.log1p(jnp.where(c > -1, c, 0)), loc, scale, c),
-        _end(loc, scale, c),
-    )
-
-
-def _gev_log_prob(x, loc, scale, c):
-    w = _reduced(x, loc, scale, c)
-    return -(1 + c) * w - jnp.exp(-w) - jnp.log(scale)
-
-
-@family(
-    support=_gev_support,
-    tfp="GeneralizedExtremeValue",
-    log_prob=_gev_log_prob,
-    sample=lambda key, shape, dtype, *parameters: _expanded(
-        random.gumbel(key, shape, dtype), *parameters
-    ),
-    mean=_gev_mean,
-    variance=_gev_variance,
-    mode=_gev_mode,
-    entropy=lambda loc, scale, c: jnp.log(scale) + EULER_GAMMA * (1 + c) + 1,
-    log_cdf=lambda x, *parameters: -jnp.exp(-_reduced(x, *parameters)),
-    survival=lambda x, *parameters: -jnp.expm1(-jnp.exp(-_reduced(x, *parameters))),
-    log_survival=lambda x, *parameters: log1mexp_exp(_reduced(x, *parameters)),
-    quantile=lambda q, *parameters: _expanded(-jnp.log(-jnp.log(q)), *parameters),
-)
-class GeneralizedExtremeValue(Family):
-    r"""Generalized extreme value distribution: Frechet, Gumbel and reversed Weibull in one.
-
-    `p(x) = t^(c + 1) exp(-t) / scale` where `1 + c z > 0`, with `t = (1 + c z)^(-1 / c)` (`exp(-z)`
-    where `c` is 0), `z = (x - loc) / scale` and `c = concentration`. Note that the sign of `c` is
-    the opposite of SciPy's.
-
-    Args:
-        loc: The location.
-        scale: The scale, positive.
-        concentration: The shape: of either sign, or 0.
-
-    >>> import distributions as dist
-    >>> round(float(dist.GeneralizedExtremeValue(0.0, 1.0, 0.5).log_prob(0.0)), 4)
-    -1.0
-
-    References:
-        Coles, *An Introduction to Statistical Modeling of Extreme Values* (2001), equation 3.2.
-    """
-
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
-    concentration: ArrayLike = parameter(real)
-
-
-def _generalized_pareto_support(*parameters):
-    loc, scale, c = promote(*parameters)
-    return interval(loc, jnp.where(c < 0, _end(loc, scale, c), jnp.inf))
-
-
-def _generalized_pareto_variance(loc, scale, c):
-    d = jnp.where(c < 0.5, c, 0)
-    finite = jnp.square(scale / (1 - d)) / (1 - 2 * d)
-    return jnp.where(c < 0.5, finite, jnp.inf)
-
-
-@family(
-    support=_generalized_pareto_support,
-    tfp="GeneralizedPareto",
-    log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
-    sample=lambda key, shape, dtype, *parameters: _expanded(
-        random.exponential(key, shape, dtype), *parameters
-    ),
-    mean=lambda loc, scale, c: jnp.where(
-        c < 1, loc + scale / (1 - jnp.where(c < 1, c, 0)), jnp.inf
-    ),
-    variance=_generalized_pareto_variance,
-    mode=lambda loc, scale, c: jnp.where(c < -1, _end(loc, scale, c), loc),
-    entropy=lambda loc, scale, c: jnp.log(scale) + c + 1,
-    cdf=lambda x, *parameters: -jnp.expm1(-_reduced(x, *parameters)),
-    log_survival=lambda x, *parameters: -_reduced(x, *parameters),
-    quantile=lambda q, *parameters: _expanded(-jnp.log1p(-q), *parameters),
-)
-class GeneralizedPareto(Family):
-    r"""Generalized Pareto distribution: the limit law of excesses over a high threshold.
-
-    `p(x) = (1 + c z)^(-1 / c - 1) / scale` where `z >= 0` and `1 + c z >= 0`, with
-    `z = (x - loc) / scale` and `c = concentration`; `exp(-z) / scale` where `c` is 0.
-
-    Args:
-        loc: The threshold, the lower end.
-        scale: The scale, positive.
-        concentration: The shape: the upper end is finite where it is negative.
-
-    >>> import distributions as dist
-    >>> round(float(dist.GeneralizedPareto(0.0, 1.0, 0.5).log_prob(2.0)), 4)
-    -2.0794
-
-    References:
-        Coles, *An Introduction to Statistical Modeling of Extreme Values* (2001), equation 4.2.
-    """
-
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
-    concentration: ArrayLike = parameter(real)

@@ -29,10 +29,10 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, convert, float_dtype, select, stack
+from distributions._arrays import align, as_array, convert, float_dtype, select, stack
 from distributions._checks import as_static, check
 from distributions._cumulative import cumulative_formula, within
 from distributions._pytree import pytree_dataclass, static
@@ -184,11 +184,11 @@ class Family(Distribution):
         return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        event_ndims, discrete = len(self.event_shape), self.support.is_discrete
-        given = [p for _, p in self._given()]
+        event_shape, discrete = self.event_shape, self.support.is_discrete
+        event_ndims, given = len(event_shape), [p for _, p in self._given()]
         dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
         batch_ndims = max(np.ndim(value) - event_ndims, len(self.batch_shape))
-        x = _as_integer(value) if discrete else jnp.asarray(value, dtype)
+        x = _as_integer(value) if discrete else as_array(value, dtype)
         x = align(x, event_ndims, batch_ndims)
         parameters = self._arrays(dtype, batch_ndims)
         formula, support = self._formula("log_prob"), self._support(*parameters)
@@ -196,9 +196,9 @@ class Family(Distribution):
             return formula(x, *parameters)
         # Outside of the support the formula sees a point of it, or its gradient would be NaN.
         inside = support.check(x)
-        point = convert(support.feasible(self.event_shape), x.dtype)
-        within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
-        safe = select(within, x, align(point, event_ndims, batch_ndims))
+        point = convert(support.feasible(event_shape), x.dtype)
+        entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
+        safe = select(entries, x, align(point, event_ndims, batch_ndims))
         log_prob = convert(formula(safe, *parameters), dtype)
         return select(inside, log_prob, convert(-jnp.inf, dtype))
 
@@ -231,11 +231,13 @@ class Family(Distribution):
         return jnp.broadcast_to(jnp.where((q >= 0) & (q <= 1), x, jnp.nan), shape)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
-        dtype, batch_ndims = self._float_dtype, len(shape) - len(self.event_shape)
+        dtype = self._float_dtype
         if self._row.sample is None and self._row.tfp is None:
-            return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
-        draw = self._formula("sample")(key, shape, dtype, *self._arrays(dtype, batch_ndims))
-        return draw.astype(self.dtype)
+            draw = self._quantile(open_uniform(key, shape, dtype))
+        else:
+            parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
+            draw = self._formula("sample")(key, shape, dtype, *parameters)
+        return convert(draw, self.dtype)
 
     def _moment(self, name: str) -> Array:
         event = () if name == "entropy" else self.event_shape

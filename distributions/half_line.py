@@ -10,8 +10,17 @@ from jax.typing import ArrayLike
 from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
+from distributions.kernels import log_gamma_kernel
 from distributions.real_line import cauchy_survival
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, clip_positive, log_ndtr
+from distributions.special import (
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    clip_positive,
+    log1p_square,
+    log_ndtr,
+    ratio,
+)
 
 
 def _erf_inv(q):
@@ -24,16 +33,16 @@ def _erf_inv(q):
     support=nonnegative,
     tfp="HalfNormal",
     log_prob=lambda x, scale: (
-        -0.5 * jnp.square(x / scale) - jnp.log(scale) + (LOG_TWO - LOG_SQRT_TWO_PI)
+        -0.5 * jnp.square(ratio(x, scale)) - jnp.log(scale) + (LOG_TWO - LOG_SQRT_TWO_PI)
     ),
     sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
     mean=lambda scale: scale * math.sqrt(2 / math.pi),
     variance=lambda scale: jnp.square(scale) * (1 - 2 / math.pi),
     mode=lambda scale: 0.0,
     entropy=lambda scale: 0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale),
-    cdf=lambda x, scale: lax.erf(x / scale * math.sqrt(0.5)),
-    survival=lambda x, scale: 2 * ndtr(-x / scale),
-    log_survival=lambda x, scale: LOG_TWO + log_ndtr(-x / scale),
+    cdf=lambda x, scale: lax.erf(ratio(x, scale) * math.sqrt(0.5)),
+    survival=lambda x, scale: 2 * ndtr(-ratio(x, scale)),
+    log_survival=lambda x, scale: LOG_TWO + log_ndtr(-ratio(x, scale)),
     quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
 )
 class HalfNormal(Family):
@@ -61,7 +70,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -jnp.log1p(jnp.square((x - loc) / scale)) - jnp.log(scale) + (LOG_TWO - LOG_PI)
+        -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) + (LOG_TWO - LOG_PI)
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))
@@ -70,8 +79,8 @@ class HalfNormal(Family):
     variance=lambda loc, scale: jnp.inf,
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: LOG_PI + LOG_TWO + jnp.log(scale),
-    cdf=lambda x, loc, scale: jnp.arctan((x - loc) / scale) * (2 / math.pi),
-    survival=lambda x, loc, scale: 2 * cauchy_survival((x - loc) / scale),
+    cdf=lambda x, loc, scale: jnp.arctan(ratio(x - loc, scale)) * (2 / math.pi),
+    survival=lambda x, loc, scale: 2 * cauchy_survival(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: (
         loc + scale * jnp.where(q < 1, jnp.tan(math.pi / 2 * q), jnp.inf)
     ),
@@ -136,12 +145,15 @@ def gamma_entropy(a: Array) -> Array:
     return a + lax.lgamma(a) + (1 - a) * digamma(a)
 
 
+def _gamma_log_prob(x, a, rate):
+    log_x = jnp.log(x)
+    return log_gamma_kernel(a, rate * x, jnp.log(rate) + log_x) - log_x
+
+
 @family(
     support=positive,
     tfp="Gamma",
-    log_prob=lambda x, a, rate: (
-        (a - 1) * jnp.log(x) - rate * x + (a * jnp.log(rate) - lax.lgamma(a))
-    ),
+    log_prob=_gamma_log_prob,
     sample=lambda key, shape, dtype, a, rate: clip_positive(
         random.gamma(key, a, shape, dtype) / rate
     ),
@@ -173,12 +185,15 @@ class Gamma(Family):
     rate: ArrayLike = parameter(positive)
 
 
+def _inverse_gamma_log_prob(x, a, scale):
+    log_x = jnp.log(x)
+    return log_gamma_kernel(a, ratio(scale, x), jnp.log(scale) - log_x) - log_x
+
+
 @family(
     support=positive,
     tfp="InverseGamma",
-    log_prob=lambda x, a, scale: (
-        -(a + 1) * jnp.log(x) - scale / x + (a * jnp.log(scale) - lax.lgamma(a))
-    ),
+    log_prob=_inverse_gamma_log_prob,
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale / clip_positive(random.gamma(key, a, shape, dtype))
     ),
@@ -214,7 +229,7 @@ class InverseGamma(Family):
 
 def _log_normal_log_prob(x, loc, scale):
     log_x = jnp.log(x)
-    return -0.5 * jnp.square((log_x - loc) / scale) - jnp.log(scale) - log_x - LOG_SQRT_TWO_PI
+    return -0.5 * jnp.square(ratio(log_x - loc, scale)) - jnp.log(scale) - log_x - LOG_SQRT_TWO_PI
 
 
 @family(
@@ -228,10 +243,10 @@ def _log_normal_log_prob(x, loc, scale):
     variance=lambda loc, scale: jnp.expm1(jnp.square(scale)) * jnp.exp(2 * loc + jnp.square(scale)),
     mode=lambda loc, scale: jnp.exp(loc - jnp.square(scale)),
     entropy=lambda loc, scale: 0.5 + LOG_SQRT_TWO_PI + jnp.log(scale) + loc,
-    cdf=lambda x, loc, scale: ndtr((jnp.log(x) - loc) / scale),
-    survival=lambda x, loc, scale: ndtr((loc - jnp.log(x)) / scale),
-    log_cdf=lambda x, loc, scale: log_ndtr((jnp.log(x) - loc) / scale),
-    log_survival=lambda x, loc, scale: log_ndtr((loc - jnp.log(x)) / scale),
+    cdf=lambda x, loc, scale: ndtr(ratio(jnp.log(x) - loc, scale)),
+    survival=lambda x, loc, scale: ndtr(ratio(loc - jnp.log(x), scale)),
+    log_cdf=lambda x, loc, scale: log_ndtr(ratio(jnp.log(x) - loc, scale)),
+    log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - jnp.log(x), scale)),
     quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
 )
 class LogNormal(Family):

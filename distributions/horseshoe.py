@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
 
 _STANDARD_ENTROPY = 2.10987183606164772
 
@@ -37,7 +37,7 @@ def _log_scaled_exp1(log_u: Array) -> Array:
 
 def _log_prob(x, scale):
     zero = x == 0
-    log_u = 2 * jnp.log(jnp.abs(jnp.where(zero, 1, x) / scale)) - LOG_TWO
+    log_u = 2 * jnp.log(jnp.abs(ratio(jnp.where(zero, 1, x), scale))) - LOG_TWO
     log_p = _log_scaled_exp1(log_u) - LOG_SQRT_TWO_PI - LOG_PI - jnp.log(scale)
     return jnp.where(zero, jnp.inf, log_p)
 
@@ -78,8 +78,8 @@ def _sample(key, shape, dtype, scale):
     variance=lambda scale: jnp.nan,
     mode=lambda scale: 0.0,
     entropy=lambda scale: _STANDARD_ENTROPY + jnp.log(scale),
-    log_cdf=lambda x, scale: _log_survival(-x / scale),
-    log_survival=lambda x, scale: _log_survival(x / scale),
+    log_cdf=lambda x, scale: _log_survival(-ratio(x, scale)),
+    log_survival=lambda x, scale: _log_survival(ratio(x, scale)),
 )
 class Horseshoe(Family):
     r"""Horseshoe distribution: a normal variable whose standard deviation is half-Cauchy.

@@ -1,8 +1,6 @@
 """Logarithms of incomplete beta and gamma functions, precise and differentiable in both tails.
 
 References:
-    A. R. DiDonato and A. H. Morris, "Algorithm 708", ACM Transactions on Mathematical Software 18
-    (1992), 360-373: the kernels of large parameters.
     F. W. J. Olver et al., *NIST Digital Library of Mathematical Functions*: 8.9 and 8.17(v).
 """
 
@@ -16,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from distributions._cumulative import log1mexp
-from distributions.special import LOG_SQRT_TWO_PI, log_beta, stirling_error
+from distributions.kernels import log_beta_kernel, log_gamma_kernel
 
 Term = Callable[..., Array]
 _MOST_STEPS = 10_000
@@ -85,12 +83,12 @@ def _beta_denominator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array
 
 
 @jax.custom_jvp
-def _beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
+def beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
     """`log(I_x(a, b) B(a, b) / (x^a y^b))`, for `x` below `(a + 1) / (a + b)` and `y = 1 - x`."""
     return _log_fraction(_beta_numerator, _beta_denominator, (a, b, x, y), jnp.eye(4)[:0])[0]
 
 
-@_beta_fraction.defjvp
+@beta_fraction.defjvp
 def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, b, x, y = primals
     a_dot, b_dot, x_dot, _ = tangents
@@ -98,25 +96,6 @@ def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     log_f, partials = _log_fraction(_beta_numerator, _beta_denominator, primals, units)
     slope = b / y + (jnp.exp(-log_f) / y - a) / _nonzero(x)
     return log_f, partials[0] * a_dot + partials[1] * b_dot + slope * x_dot
-
-
-def _log1p_excess(e: Array, log_ratio: Array) -> Array:
-    """`log(1 + e) - e`, where `log_ratio` is `log(1 + e)`, less precise near 0."""
-    near = jnp.abs(e) < 0.5
-    return jnp.where(near, jnp.log1p(jnp.where(near, e, 0)), log_ratio) - e
-
-
-def log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array) -> Array:
-    """`a log x + b log y - log B(a, b)` for `x + y = 1`: nothing large cancels."""
-    plain = a * log_x + b * log_y - log_beta(a, b)
-    p, q = jnp.maximum(a, 8), jnp.maximum(b, 8)
-    shift = p * jnp.exp(log_y) - q * jnp.exp(log_x)
-    excess = p * _log1p_excess(-shift / p, log_x + jnp.log1p(q / p))
-    excess = excess + q * _log1p_excess(shift / q, log_y + jnp.log1p(p / q))
-    error_p, error_q, error_pq = stirling_error(jnp.stack([p, q, p + q]))
-    scale = 0.5 * (jnp.log(p) - jnp.log1p(p / q)) - LOG_SQRT_TWO_PI
-    large = excess + scale + error_pq - error_p - error_q
-    return jnp.where((a < 8) | (b < 8), plain, large)
 
 
 @jax.jit
@@ -129,8 +108,9 @@ def log_betainc(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, 
     x, y = jnp.exp(log_x), jnp.exp(log_y)
     above = x > (a + 0.5) / (a + b + 1)
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
-    fraction = _beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
-    tail = jnp.minimum(log_beta_kernel(a, b, log_x, log_y) + fraction, 0)
+    fraction = beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
+    kernel = log_beta_kernel(a, b, log_x, log_y, a * y - b * x)
+    tail = jnp.minimum(kernel + fraction, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
 
@@ -168,14 +148,6 @@ def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return log_f, partials[0] * tangents[0] + slope * tangents[1]
 
 
-def log_gamma_kernel(a: Array, x: Array) -> Array:
-    """`a log x - x - log Gamma(a)`: nothing large cancels."""
-    log_x, p = jnp.log(x), jnp.maximum(a, 8)
-    excess = _log1p_excess((x - p) / p, log_x - jnp.log(p))
-    large = p * excess + 0.5 * jnp.log(p) - LOG_SQRT_TWO_PI - stirling_error(p)
-    return jnp.where(a < 8, a * log_x - x - lax.lgamma(jnp.minimum(a, 8)), large)
-
-
 @jax.jit
 def log_gammainc(a: Array, x: Array) -> tuple[Array, Array]:
     """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`."""
@@ -183,7 +155,7 @@ def log_gammainc(a: Array, x: Array) -> tuple[Array, Array]:
     info = jnp.finfo(x.dtype)
     x = jnp.clip(x, info.tiny, info.max)
     above = _is_above(a, x)
-    tail = log_gamma_kernel(a, x) + _gamma_fraction(a, x)
+    tail = log_gamma_kernel(a, x, jnp.log(x)) + _gamma_fraction(a, x)
     tail = jnp.minimum(tail, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 from distributions._pytree import pytree_dataclass, static
 from distributions._wrapper import Wrapper
 from distributions.constraints import Constraint, independent
-from distributions.distribution import Distribution, Shape
+from distributions.distribution import Distribution, Shape, as_shape
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -180,5 +180,4 @@ def iid(distribution: Any, sample_shape: int | Sequence[int]) -> IID:
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), section 1.2 (exchangeability).
     """
-    shape = (sample_shape,) if isinstance(sample_shape, int | np.integer) else tuple(sample_shape)
-    return IID(distribution, shape)
+    return IID(distribution, as_shape("iid", sample_shape))

@@ -1,4 +1,4 @@
-"""Counts with other zeros than their own: ZeroInflated and Hurdle."""
+"""Counts, or positive numbers, with other zeros than their own: ZeroInflated and Hurdle."""
 
 from __future__ import annotations
 
@@ -15,25 +15,30 @@ from distributions._arrays import float_dtype, known, promote, select, stack
 from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
 from distributions.categories import Bernoulli
-from distributions.constraints import Constraint
+from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
 
 
 class _Gated(Distribution):
-    """Either 0, by a gate, or a count."""
+    """Either 0, by a gate, or a draw of a distribution of numbers, called a count."""
 
     distribution: Distribution
     logits: ArrayLike | None
     probs: ArrayLike | None
+    _whats = "integers"
+
+    @staticmethod
+    def _takes(support: Constraint) -> bool:
+        return support.is_discrete
 
     def __post_init__(self) -> None:
-        """Checks the gate, and that the distribution is one of integers."""
+        """Checks the gate, and that the distribution is one of numbers that it takes."""
         for name in ("logits", "probs"):
             vars(self)[name] = stack(vars(self)[name])
         d = self.distribution
-        if not isinstance(d, Distribution) or not d.support.is_discrete or d.event_shape:
-            self._fail(f"distribution must be one of integers; got {d!r}")
+        if not isinstance(d, Distribution) or d.event_shape or not self._takes(d.support):
+            self._fail(f"distribution must be one of {self._whats}; got {d!r}")
         try:
             gate = self._gate
         except ValueError as error:
@@ -166,20 +171,28 @@ class ZeroInflated(_Gated):
 
 @pytree_dataclass(eq=False, repr=False)
 class Hurdle(_Gated):
-    r"""Zeros by a gate alone, and otherwise positive counts.
+    r"""Zeros by a gate alone, and otherwise positive counts or positive numbers.
 
     `p(0) = probs` and `p(k) = (1 - probs) f(k) / (1 - f(0))` for `k = 1, 2, ...`, where `f` is the
     mass of `distribution`. Draws are those of the quantile; where the counts have none, they are
     drawn until they are positive.
 
+    Of a continuous distribution, `p(0) = probs` is a probability and `p(x) = (1 - probs) f(x)` for
+    `x > 0` a density: such values can be observed, but no sampler over unconstrained space can
+    move between 0 and the others.
+
     Args:
-        distribution: A distribution of nonnegative integers.
+        distribution: A distribution of nonnegative integers, or of positive numbers.
         logits: The log odds of 0.
         probs: The probability of 0, 0 and 1 included; exactly one of the two is given.
 
+    >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> round(float(dist.Hurdle(dist.Poisson(2.0), probs=0.5).log_prob(1)), 4)
     -1.8546
+    >>> rain = dist.Hurdle(dist.Gamma(2.0, 1.0), probs=0.5)
+    >>> print(rain.log_prob(jnp.array([0.0, 1.0])).round(4))
+    [-0.6931 -1.6931]
 
     References:
         J. Mullahy, "Specification and testing of some modified count data models", Journal of
@@ -190,21 +203,40 @@ class Hurdle(_Gated):
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 
-    def __post_init__(self) -> None:
-        """Checks also that the counts are not negative."""
-        super().__post_init__()
-        low = known(getattr(self.distribution.support, "low", -1))
-        if low is not None and np.any(low < 0):
-            got = repr(self.distribution)
-            self._fail(f"distribution must be one of nonnegative integers; got {got}")
+    _whats = "nonnegative integers or positive numbers"
 
-    def _log_positive(self) -> Array:
+    @staticmethod
+    def _takes(support: Constraint) -> bool:
+        low = known(getattr(support, "low", -1))
+        return low is None or not np.any(low < 0)
+
+    @property
+    def _is_count(self) -> bool:
+        return self.distribution.support.is_discrete
+
+    @property
+    def support(self) -> Constraint:
+        """The support of the distribution, and 0."""
+        return super().support if self._is_count else with_atoms(self.distribution.support, 0.0)
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """A draw jumps where the gate opens."""
+        return False
+
+    def _log_positive(self) -> ArrayLike:
         """The log probability that a count is positive; 0 for counts that never are."""
+        if not self._is_count:
+            return 0.0
         log_zero = self.distribution.log_prob(0)
         return select(log_zero < 0, log1mexp(select(log_zero < 0, log_zero, -1)), 0)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        parts = self.distribution.log_prob(value), self._log_positive(), value
+        given = value
+        if not self._is_count:  # The density at 0 may be infinite.
+            x, point = promote(value, self.distribution.support.feasible())
+            given = select(x == 0, point, x)
+        parts = self.distribution.log_prob(given), self._log_positive(), value
         log_gate, log_count, log_prob, log_positive, x = self._aligned(*parts)
         positive = log_count + log_prob - log_positive
         positive = select(log_prob == -jnp.inf, -jnp.inf, positive)
@@ -221,7 +253,22 @@ class Hurdle(_Gated):
             "log_cdf": log1mexp,
         }[name](above)
 
+    def _quantile(self, q: Array) -> Array:
+        if self._is_count:
+            return super()._quantile(q)
+        q = jnp.broadcast_to(q, np.broadcast_shapes(q.shape, self.batch_shape))
+        log_gate, log_count, q = self._aligned(q)
+        excess, rest = q - jnp.exp(log_gate), jnp.exp(log_count)
+        above = excess > 0
+        inner = select(above, excess / select(above, rest, 1), 0.5)
+        positive = self.distribution.quantile(jnp.minimum(inner, 1))
+        return select((q >= 0) & (q <= 1), select(above, positive, 0), jnp.nan)
+
     def _sample(self, key: Array, shape: Shape) -> Array:
+        if not self._is_count:
+            gate_key, key = random.split(key)
+            draws = self.distribution._sample(key, shape)
+            return select(self._gate._sample(gate_key, shape) == 1, 0, draws)
         dtype = float_dtype(*jax.tree.leaves(self))
         try:
             return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
@@ -257,3 +304,11 @@ class Hurdle(_Gated):
         """The variance, from the second moment of the counts."""
         factor, mean, variance = self._scaled()
         return self._spread(factor * (variance + (1 - factor) * jnp.square(mean)))
+
+    def entropy(self) -> Array:
+        """Of positive numbers: the entropy of the gate, and theirs."""
+        if self._is_count:
+            self._lacks("entropy")
+        parts = self._aligned(self._gate.entropy(), self.distribution.entropy())
+        _, log_count, gate, entropy = parts
+        return self._spread(gate + jnp.exp(log_count) * entropy)

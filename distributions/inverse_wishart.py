@@ -19,7 +19,7 @@ from distributions._wishart import (
     PARAMETERS,
     chi_factor,
     cholesky,
-    falling,
+    entropy,
     log_jacobian,
     log_normaliser,
     matrix,
@@ -67,10 +67,8 @@ def _inverse_variance(df, scale, scale_tril):
 
 def _inverse_entropy(df, scale, scale_tril):
     tril = cholesky(scale, scale_tril)
-    n = tril.shape[-1]
-    log_dets = n * LOG_TWO + jnp.sum(digamma(0.5 * falling(df, n)), -1)
-    centred = log_normaliser(df, n) - 0.5 * (df + n + 1) * log_dets + 0.5 * df * n
-    return centred + (n + 1) * log_diagonal(tril)
+    power = df + tril.shape[-1] + 1
+    return entropy(tril, df, power)
 
 
 def _inverse_cholesky_variance(df, scale, scale_tril):

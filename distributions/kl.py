@@ -58,7 +58,8 @@ def _iid(p: Any, q: Any) -> Array:
     return int(np.prod(p.sample_shape)) * kl_divergence(p.distribution, q.distribution)
 
 
-# By the names of the families, so that none is imported for the table's sake.
+# By the names of the families, so that none is imported for the table's sake: of those of this
+# package, as others may have families of the same names.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
     ("Dirichlet", "Dirichlet"): _dirichlet,
     ("IID", "IID"): _iid,
@@ -102,7 +103,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
         shapes = f"{p.event_shape} and {q.event_shape}"
         raise ValueError(f"kl_divergence: draws of the two have different shapes, {shapes}")
     names = type(p).__name__, type(q).__name__
-    formula = _FORMULAS.get(names)
+    are_ours = all(type(d).__module__.startswith("distributions.") for d in (p, q))
+    formula = _FORMULAS.get(names) if are_ours else None
     if formula is None:
         raise NotImplementedError(
             f"kl_divergence: no closed form is known here for {' and '.join(names)}; "

@@ -11,6 +11,7 @@ from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
+from distributions.kernels import log_gamma_kernel
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     clip_positive,
@@ -144,7 +145,7 @@ def _log(value, log_value):
 
 
 def _exp_gamma_log_prob(y, a):
-    return a * y - jnp.exp(y) - lax.lgamma(a)
+    return log_gamma_kernel(a, jnp.exp(y), y)
 
 
 def _exp_gamma_entropy(a):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import abc
-import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,48 +15,17 @@ from jax.typing import ArrayLike
 from distributions._arrays import align, common_dtype, promote
 from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
-from distributions._wrapper import as_batch, bounds, extreme
+from distributions._union import hull, union
+from distributions._wrapper import as_batch
 from distributions.categories import Categorical
-from distributions.constraints import Constraint, independent, integer_interval, interval
-from distributions.constraints.base import Independent
+from distributions.constraints import Constraint
 from distributions.distribution import Distribution, Shape
 from distributions.special import safe_log
 from distributions.tfp import as_distribution
 
-
-def _hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None:
-    """The smallest set of the kind of `support` that holds it along the axis of the components.
-
-    That is the last in front of the `ndims` axes of an event; None where there is no such set.
-    """
-    if isinstance(support, Independent):
-        base = _hull(support.base, shape, ndims + support.ndims)
-        return None if base is None else independent(base, support.ndims)
-    limits = {name: getattr(support, name) for name in ("low", "high") if hasattr(support, name)}
-    if not any(np.ndim(leaf) for leaf in jax.tree.leaves(support)):
-        return support
-    if len(limits) != len(jax.tree.leaves(support)):
-        return None
-    full = {name: jnp.broadcast_to(limit, shape) for name, limit in limits.items()}
-    axis = -1 - ndims
-    merged = {name: (jnp.min if name == "low" else jnp.max)(b, axis) for name, b in full.items()}
-    return dataclasses.replace(support, **merged)  # pyright: ignore[reportArgumentType]
-
-
-def _union(supports: Sequence[Constraint]) -> Constraint | None:
-    """The smallest set of our kinds that holds all; None where there is none."""
-    first, ndims = supports[0], {s.event_ndims for s in supports}
-    if len({jax.tree.structure(s) for s in supports}) == 1 and not jax.tree.leaves(first):
-        return first
-    if all(isinstance(s, Independent) for s in supports) and len(ndims) == 1:
-        base = _union([s.base for s in supports])  # pyright: ignore[reportAttributeAccessIssue]
-        return None if base is None else independent(base, first.ndims)  # pyright: ignore[reportAttributeAccessIssue]
-    if ndims != {0}:
-        return None
-    low, high = zip(*map(bounds, supports), strict=True)
-    least = functools.reduce(functools.partial(extreme, "minimum"), low)
-    most = functools.reduce(functools.partial(extreme, "maximum"), high)
-    return (integer_interval if first.is_discrete else interval)(least, most)
+_DIFFER = (
+    "the supports of the components differ, and are not intervals (nor have they the same atoms)"
+)
 
 
 class _Mixture(Distribution):
@@ -194,10 +161,10 @@ class MixtureSameFamily(_Mixture):
     def support(self) -> Constraint:
         """The set of values with positive density."""
         d = self.components_distribution
-        hull = _hull(d.support, d.batch_shape + d.event_shape)
-        if hull is None:
-            self._fail("the supports of the components differ, and are not intervals")
-        return hull
+        found = hull(d.support, d.batch_shape + d.event_shape)
+        if found is None:
+            self._fail(_DIFFER)
+        return found
 
     @property
     def batch_shape(self) -> Shape:
@@ -287,10 +254,10 @@ class Mixture(_Mixture):
     @property
     def support(self) -> Constraint:
         """The set of values with positive density."""
-        union = _union([c.support for c in self.components])
-        if union is None:
-            self._fail("the supports of the components differ, and are not intervals")
-        return union
+        found = union([c.support for c in self.components])
+        if found is None:
+            self._fail(_DIFFER)
+        return found
 
     @property
     def batch_shape(self) -> Shape:

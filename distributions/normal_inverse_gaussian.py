@@ -11,7 +11,7 @@ from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.lifetime import inverse_gaussian_sample
-from distributions.special import EULER_GAMMA, GAUSS_LEGENDRE, LOG_PI, LOG_TWO
+from distributions.special import EULER_GAMMA, GAUSS_LEGENDRE, LOG_PI, LOG_TWO, ratio
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
 _GAUSS_WEIGHTS = 0.3 * np.exp(-np.square(_GAUSS)) * np.where(_GAUSS == 0, 0.5, 1)
@@ -53,7 +53,7 @@ def _log_density(y, a, rate, tilt):
 
 
 def _log_prob(x, loc, scale, tailweight, skewness):
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     a, _, rate, tilt = _standard(scale, tailweight, skewness)
     log_p = _log_density(jnp.arcsinh(z), a, rate, tilt)
     return log_p - jnp.log(jnp.hypot(1, z)) - jnp.log(scale)
@@ -96,7 +96,7 @@ def _log_tails(x, loc, scale, tailweight, skewness):
     ever faster.
     """
     a, _, rate, tilt = _standard(scale, tailweight, skewness)
-    y, a, rate, tilt = jnp.broadcast_arrays(jnp.arcsinh((x - loc) / scale), a, rate, tilt)
+    y, a, rate, tilt = jnp.broadcast_arrays(jnp.arcsinh(ratio(x - loc, scale)), a, rate, tilt)
     log_q, slope = jax.jvp(lambda y: _log_density(y, a, rate, tilt), (y,), (jnp.ones_like(y),))
     sign = jnp.where(slope > 0, -1, 1).astype(y.dtype)
     ahead = sign * (y - tilt)

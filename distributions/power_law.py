@@ -12,6 +12,7 @@ from distributions._derive import transformed
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
 from distributions.real_line import Logistic
 from distributions.special import (
     EULER_GAMMA,
@@ -21,6 +22,7 @@ from distributions.special import (
     clip_positive,
     log_beta,
     log_ndtr,
+    ratio,
 )
 
 
@@ -38,7 +40,7 @@ def _pareto_variance(a, scale):
     support=lambda a, scale: at_least(scale),
     tfp="Pareto",
     log_prob=lambda x, a, scale: (
-        jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p((x - scale) / scale)
+        jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p(ratio(x - scale, scale))
     ),
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale * jnp.exp(random.exponential(key, shape, dtype) / a)
@@ -47,8 +49,8 @@ def _pareto_variance(a, scale):
     variance=_pareto_variance,
     mode=lambda a, scale: scale,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p((x - scale) / scale)),
-    log_survival=lambda x, a, scale: -a * jnp.log1p((x - scale) / scale),
+    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p(ratio(x - scale, scale))),
+    log_survival=lambda x, a, scale: -a * jnp.log1p(ratio(x - scale, scale)),
     quantile=lambda q, a, scale: scale * jnp.exp(-jnp.log1p(-q) / a),
 )
 class Pareto(Family):
@@ -74,7 +76,7 @@ class Pareto(Family):
 
 @family(
     support=nonnegative,
-    log_prob=lambda x, a, scale: jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p(x / scale),
+    log_prob=lambda x, a, scale: jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p(ratio(x, scale)),
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale * jnp.expm1(random.exponential(key, shape, dtype) / a)
     ),
@@ -82,8 +84,8 @@ class Pareto(Family):
     variance=_pareto_variance,
     mode=lambda a, scale: 0.0,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p(x / scale)),
-    log_survival=lambda x, a, scale: -a * jnp.log1p(x / scale),
+    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p(ratio(x, scale))),
+    log_survival=lambda x, a, scale: -a * jnp.log1p(ratio(x, scale)),
     quantile=lambda q, a, scale: scale * jnp.expm1(-jnp.log1p(-q) / a),
 )
 class Lomax(Family):
@@ -238,7 +240,8 @@ def _gamma_gamma_sample(key, shape, dtype, a, b, scale):
 
 def _gamma_gamma_log_prob(x, a, b, scale):
     log_y, log_rest = _odds(x, scale)
-    return a * log_y + b * log_rest - jnp.log(x) - log_beta(a, b)
+    shift = a * (scale / (x + scale)) - b * (x / (x + scale))
+    return log_beta_kernel(a, b, log_y, log_rest, shift) - jnp.log(x)
 
 
 def _gamma_gamma_entropy(a, b, scale):
@@ -296,8 +299,8 @@ def _levy_quantile(q, loc, scale):
 @family(
     support=lambda loc, scale: greater_than(loc),
     log_prob=lambda x, loc, scale: (
-        -1.5 * jnp.log((x - loc) / scale)
-        - 0.5 * scale / (x - loc)
+        -1.5 * jnp.log(ratio(x - loc, scale))
+        - 0.5 * ratio(scale, x - loc)
         - jnp.log(scale)
         - LOG_SQRT_TWO_PI
     ),

@@ -11,24 +11,32 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, log_beta, log_ndtr
+from distributions.special import (
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    log1p_square,
+    log_beta_half,
+    log_ndtr,
+    ratio,
+)
 
 
 @family(
     support=real,
     tfp="Normal",
     log_prob=lambda x, loc, scale: (
-        -0.5 * jnp.square((x - loc) / scale) - jnp.log(scale) - LOG_SQRT_TWO_PI
+        -0.5 * jnp.square(ratio(x - loc, scale)) - jnp.log(scale) - LOG_SQRT_TWO_PI
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.normal(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 0.5 + LOG_SQRT_TWO_PI + jnp.log(scale),
-    cdf=lambda x, loc, scale: ndtr((x - loc) / scale),
-    survival=lambda x, loc, scale: ndtr((loc - x) / scale),
-    log_cdf=lambda x, loc, scale: log_ndtr((x - loc) / scale),
-    log_survival=lambda x, loc, scale: log_ndtr((loc - x) / scale),
+    cdf=lambda x, loc, scale: ndtr(ratio(x - loc, scale)),
+    survival=lambda x, loc, scale: ndtr(ratio(loc - x, scale)),
+    log_cdf=lambda x, loc, scale: log_ndtr(ratio(x - loc, scale)),
+    log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * ndtri(q),
 )
 class Normal(Family):
@@ -67,16 +75,14 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: (
-        -jnp.log1p(jnp.square((x - loc) / scale)) - jnp.log(scale) - LOG_PI
-    ),
+    log_prob=lambda x, loc, scale: -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) - LOG_PI,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: LOG_PI + 2 * LOG_TWO + jnp.log(scale),
-    cdf=lambda x, loc, scale: cauchy_survival((loc - x) / scale),
-    survival=lambda x, loc, scale: cauchy_survival((x - loc) / scale),
+    cdf=lambda x, loc, scale: cauchy_survival(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: cauchy_survival(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * _cotangent(q),
 )
 class Cauchy(Family):
@@ -123,7 +129,7 @@ def student_t_log_survival(z: Array, df: Array) -> Array:
 
 def standard_t(df: Array) -> Array:
     """The logarithm of the density of the standard t distribution at its centre."""
-    return -0.5 * jnp.log(df) - log_beta(0.5 * df, jnp.full_like(df, 0.5))
+    return -0.5 * jnp.log(df) - log_beta_half(0.5 * df)
 
 
 def student_t_entropy(df: Array) -> Array:
@@ -137,10 +143,14 @@ def student_t_variance(df: Array, scale: Array) -> Array:
     return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
 
 
+def standard_t_log_prob(z: Array, df: Array) -> Array:
+    """The log density of the standard t distribution."""
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square(ratio(z, jnp.sqrt(df)))
+
+
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    log_kernel = -0.5 * (df + 1) * jnp.log1p(jnp.square((x - loc) / scale) / df)
-    return log_kernel - jnp.log(scale) - 0.5 * jnp.log(df) - log_beta(0.5 * df, 0.5)
+    return standard_t_log_prob(ratio(x - loc, scale), df) - jnp.log(scale)
 
 
 @family(
@@ -152,8 +162,8 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     variance=lambda df, loc, scale: student_t_variance(df, scale),
     mode=lambda df, loc, scale: loc,
     entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale),
-    log_cdf=lambda x, df, loc, scale: student_t_log_survival((loc - x) / scale, df),
-    log_survival=lambda x, df, loc, scale: student_t_log_survival((x - loc) / scale, df),
+    log_cdf=lambda x, df, loc, scale: student_t_log_survival(ratio(loc - x, scale), df),
+    log_survival=lambda x, df, loc, scale: student_t_log_survival(ratio(x - loc, scale), df),
 )
 class StudentT(Family):
     r"""Student's t distribution with `df` degrees of freedom, shifted and scaled.
@@ -187,14 +197,14 @@ def _laplace_log_survival(z):
 @family(
     support=real,
     tfp="Laplace",
-    log_prob=lambda x, loc, scale: -jnp.abs((x - loc) / scale) - jnp.log(scale) - LOG_TWO,
+    log_prob=lambda x, loc, scale: -jnp.abs(ratio(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: 2 * jnp.square(scale),
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 1 + LOG_TWO + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: _laplace_log_survival((loc - x) / scale),
-    log_survival=lambda x, loc, scale: _laplace_log_survival((x - loc) / scale),
+    log_cdf=lambda x, loc, scale: _laplace_log_survival(ratio(loc - x, scale)),
+    log_survival=lambda x, loc, scale: _laplace_log_survival(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: (
         loc + scale * jnp.where(q < 0.5, 1, -1) * jnp.log(2 * jnp.where(q < 0.5, q, 1 - q))
     ),
@@ -224,15 +234,15 @@ class Laplace(Family):
     support=real,
     tfp="Logistic",
     log_prob=lambda x, loc, scale: (
-        log_sigmoid((x - loc) / scale) + log_sigmoid((loc - x) / scale) - jnp.log(scale)
+        log_sigmoid(ratio(x - loc, scale)) + log_sigmoid(ratio(loc - x, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(math.pi * scale) / 3,
     mode=lambda loc, scale: loc,
     entropy=lambda loc, scale: 2 + jnp.log(scale),
-    log_cdf=lambda x, loc, scale: log_sigmoid((x - loc) / scale),
-    log_survival=lambda x, loc, scale: log_sigmoid((loc - x) / scale),
+    log_cdf=lambda x, loc, scale: log_sigmoid(ratio(x - loc, scale)),
+    log_survival=lambda x, loc, scale: log_sigmoid(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * (jnp.log(q) - jnp.log1p(-q)),
 )
 class Logistic(Family):

@@ -12,7 +12,7 @@ from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
 from distributions.family import Family, family, parameter
-from distributions.special import GAUSS_LEGENDRE, LOG_SQRT_TWO_PI, clip_positive
+from distributions.special import GAUSS_LEGENDRE, LOG_SQRT_TWO_PI, clip_positive, ratio
 
 # Of `sqrt(2 pi t) I0(t) exp(-t)` in powers of `1 / t`.
 _BESSEL = np.cumprod([1] + [(2 * k - 1) ** 2 / (8 * k) for k in range(1, 16)])
@@ -43,9 +43,9 @@ def _log_density(z, b):
 
 
 def _log_prob(x, nu, scale):
-    z, b = x / scale, nu / scale
+    z, b = ratio(x, scale), ratio(nu, scale)
     rest = jnp.log(z) + _log_i0e(z, b) - jnp.log(scale)
-    return rest - 0.5 * jnp.square((x - nu) / scale)
+    return rest - 0.5 * jnp.square(ratio(x - nu, scale))
 
 
 def _log_tails(z, b):
@@ -70,7 +70,7 @@ def _log_tails(z, b):
 
 
 def _mean(nu, scale):
-    b = nu / scale
+    b = ratio(nu, scale)
     far = b > 12
     near, large = jnp.where(far, 0, b), jnp.where(far, b, 12)
     h = 0.25 * jnp.square(near)
@@ -116,11 +116,11 @@ def _sample(key, shape, dtype, nu, scale):
     log_prob=_log_prob,
     sample=_sample,
     mean=_mean,
-    variance=lambda nu, scale: jnp.square(scale) * _standard_variance(nu / scale),
-    mode=lambda nu, scale: scale * _standard_mode(nu / scale),
-    entropy=lambda nu, scale: _standard_entropy(nu / scale) + jnp.log(scale),
-    log_cdf=lambda x, nu, scale: _log_tails(x / scale, nu / scale)[0],
-    log_survival=lambda x, nu, scale: _log_tails(x / scale, nu / scale)[1],
+    variance=lambda nu, scale: jnp.square(scale) * _standard_variance(ratio(nu, scale)),
+    mode=lambda nu, scale: scale * _standard_mode(ratio(nu, scale)),
+    entropy=lambda nu, scale: _standard_entropy(ratio(nu, scale)) + jnp.log(scale),
+    log_cdf=lambda x, nu, scale: _log_tails(ratio(x, scale), ratio(nu, scale))[0],
+    log_survival=lambda x, nu, scale: _log_tails(ratio(x, scale), ratio(nu, scale))[1],
 )
 class Rice(Family):
     r"""Rice distribution: of the length of a vector of two normal variables.

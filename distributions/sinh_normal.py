@@ -10,7 +10,7 @@ from distributions._numerical import argmax, normal_expectation
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO
+from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, ratio
 
 
 def _johnson_variance(skewness, tailweight, loc, scale):
@@ -20,7 +20,7 @@ def _johnson_variance(skewness, tailweight, loc, scale):
 
 
 def _johnson_log_det(x, skewness, tailweight, loc, scale):
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     return jnp.log(tailweight) - jnp.log(scale) - jnp.log(jnp.hypot(1, z))
 
 
@@ -48,7 +48,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             loc + scale * jnp.sinh((z - skewness) / tailweight)
         ),
         inverse=lambda x, skewness, tailweight, loc, scale: (
-            skewness + tailweight * jnp.arcsinh((x - loc) / scale)
+            skewness + tailweight * jnp.arcsinh(ratio(x - loc, scale))
         ),
         log_det=_johnson_log_det,
         to_base=lambda skewness, tailweight, loc, scale: (0 * loc, jnp.ones_like(scale)),
@@ -99,16 +99,16 @@ def _sinh_arcsinh(z, skewness, tailweight):
 
 
 def _sinh_arcsinh_inverse(x, loc, scale, skewness, tailweight):
-    unit = (x - loc) / scale * (0.5 * jnp.sinh(tailweight * math.asinh(2)))
+    unit = ratio(x - loc, scale) * (0.5 * jnp.sinh(tailweight * math.asinh(2)))
     return jnp.sinh(jnp.arcsinh(unit) / tailweight - skewness)
 
 
 def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
     factor = 0.5 * jnp.sinh(tailweight * math.asinh(2))
-    unit = (x - loc) / scale * factor
+    unit = ratio(x - loc, scale) * factor
     y = jnp.arcsinh(unit) / tailweight - skewness
-    ratio = jnp.log(factor) - jnp.log(scale) - jnp.log(tailweight)
-    return _log_cosh(y) - jnp.log(jnp.hypot(1, unit)) + ratio
+    log_slope = jnp.log(factor) - jnp.log(scale) - jnp.log(tailweight)
+    return _log_cosh(y) - jnp.log(jnp.hypot(1, unit)) + log_slope
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):

@@ -9,8 +9,9 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.incomplete import log_beta_kernel, log_betainc
-from distributions.special import LOG_TWO, log_beta
+from distributions.incomplete import log_betainc
+from distributions.kernels import log_beta_kernel
+from distributions.special import LOG_TWO, log_beta, log_beta_half, ratio
 
 
 def _log_shares(z, a, b):
@@ -23,13 +24,15 @@ def _log_shares(z, a, b):
 
 
 def _log_prob(x, a, b, loc, scale):
-    log_x, log_y = _log_shares((x - loc) / scale, a, b)
+    z = ratio(x - loc, scale)
+    log_x, log_y = _log_shares(z, a, b)
+    shift = 0.5 * ((a - b) - z * ((a + b) / jnp.hypot(z, jnp.sqrt(a + b))))
     log_slope = 0.5 * (log_x + log_y - jnp.log(a + b)) + 2 * LOG_TWO - jnp.log(scale)
-    return log_beta_kernel(a, b, log_x, log_y) + log_slope
+    return log_beta_kernel(a, b, log_x, log_y, shift) + log_slope
 
 
 def _log_tails(x, a, b, loc, scale):
-    return log_betainc(a, b, *_log_shares((x - loc) / scale, a, b))
+    return log_betainc(a, b, *_log_shares(ratio(x - loc, scale), a, b))
 
 
 def _sample(key, shape, dtype, a, b, loc, scale):
@@ -40,7 +43,7 @@ def _sample(key, shape, dtype, a, b, loc, scale):
 
 def _inverse_root(a):
     """`Gamma(a - 1/2) / Gamma(a)` for `a` above 1/2."""
-    return jnp.exp(log_beta(a - 0.5, jnp.full_like(a, 0.5))) / math.sqrt(math.pi)
+    return jnp.exp(log_beta_half(a - 0.5)) / math.sqrt(math.pi)
 
 
 def _standard_mean(a, b):

@@ -17,6 +17,7 @@ from distributions.special import (
     LOG_TWO,
     log_mills,
     log_ndtr,
+    ratio,
 )
 
 
@@ -78,7 +79,7 @@ def _skew_normal_entropy(loc, scale, a):
 
 @family(
     support=real,
-    log_prob=lambda x, loc, scale, a: _log_skew((x - loc) / scale, a) - jnp.log(scale),
+    log_prob=lambda x, loc, scale, a: _log_skew(ratio(x - loc, scale), a) - jnp.log(scale),
     sample=_skew_normal_sample,
     mean=lambda loc, scale, a: loc + scale * _delta(a) * math.sqrt(2 / math.pi),
     variance=lambda loc, scale, a: jnp.square(scale) * (1 - 2 / math.pi * jnp.square(_delta(a))),
@@ -89,8 +90,8 @@ def _skew_normal_entropy(loc, scale, a):
         * argmax(lambda z: _log_skew(z, jnp.abs(a)[..., None]), jnp.zeros_like(a), jnp.ones_like(a))
     ),
     entropy=_skew_normal_entropy,
-    log_cdf=lambda x, loc, scale, a: _skew_log_tails((x - loc) / scale, a)[0],
-    log_survival=lambda x, loc, scale, a: _skew_log_tails((x - loc) / scale, a)[1],
+    log_cdf=lambda x, loc, scale, a: _skew_log_tails(ratio(x - loc, scale), a)[0],
+    log_survival=lambda x, loc, scale, a: _skew_log_tails(ratio(x - loc, scale), a)[1],
 )
 class SkewNormal(Family):
     r"""Skew-normal distribution.
@@ -148,7 +149,7 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
 @family(
     support=real,
     log_prob=lambda x, loc, scale, k: (
-        -jnp.abs(x - loc) / jnp.where(x < loc, scale * k, scale / k)
+        -ratio(jnp.abs(x - loc), scale) * jnp.where(x < loc, 1 / k, k)
         - jnp.log(scale)
         - jnp.log(k + 1 / k)
     ),
@@ -194,13 +195,13 @@ def _emg_log_share(z, h):
 
 
 def _emg_log_cdf(x, loc, scale, rate):
-    z, h = (x - loc) / scale, rate * scale
+    z, h = ratio(x - loc, scale), rate * scale
     log_normal = log_ndtr(z)
     return log_normal + log1mexp(jnp.minimum(_emg_log_share(z, h) - log_normal, 0))
 
 
 def _emg_log_survival(x, loc, scale, rate):
-    z = (x - loc) / scale
+    z = ratio(x - loc, scale)
     return jnp.logaddexp(log_ndtr(-z), _emg_log_share(z, rate * scale))
 
 
@@ -233,7 +234,7 @@ def _emg_mode(loc, scale, rate):
     support=real,
     tfp="ExponentiallyModifiedGaussian",
     log_prob=lambda x, loc, scale, rate: (
-        _emg_log_share((x - loc) / scale, rate * scale) + jnp.log(rate)
+        _emg_log_share(ratio(x - loc, scale), rate * scale) + jnp.log(rate)
     ),
     sample=_emg_sample,
     mean=lambda loc, scale, rate: loc + 1 / rate,
@@ -269,12 +270,12 @@ class ExponentiallyModifiedGaussian(Family):
 
 
 def _two_piece_log_prob(x, loc, scale, k):
-    z = (x - loc) / scale * jnp.where(x < loc, k, 1 / k)
+    z = ratio(x - loc, scale) * jnp.where(x < loc, k, 1 / k)
     return LOG_TWO - LOG_SQRT_TWO_PI - 0.5 * jnp.square(z) - jnp.log(scale) - jnp.log(k + 1 / k)
 
 
 def _two_piece_log_cdf(x, loc, scale, k):
-    z, square = (x - loc) / scale, jnp.square(k)
+    z, square = ratio(x - loc, scale), jnp.square(k)
     below = LOG_TWO + log_ndtr(jnp.minimum(z, 0) * k) - jnp.log1p(square)
     above = LOG_TWO + log_ndtr(-jnp.maximum(z, 0) / k) - jnp.log1p(1 / square)
     return jnp.where(z < 0, below, jnp.log1p(-jnp.exp(above)))

@@ -28,6 +28,17 @@ GAUSS_LEGENDRE = tuple(
 # Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
+# Coefficients of (x - 1/4)**(-2 k - 2) in log Gamma(x + 1/2) - log Gamma(x), at x >= 8 to 1e-15.
+_HALF_STEP = (
+    1 / 64,
+    -5 / 2048,
+    61 / 49152,
+    -1385 / 1048576,
+    50521 / 20971520,
+    -2702765 / 402653184,
+    199360981 / 7516192768,
+)
+
 
 def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """Uniform draws between 0 and 1, neither of which is drawn."""
@@ -38,7 +49,7 @@ def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
 def clip_positive(draw: Array) -> Array:
     """Draws that underflowed or overflowed, brought back to positive finite numbers."""
     info = jnp.finfo(draw.dtype)
-    return jnp.clip(draw, info.tiny, info.max)
+    return lax.clamp(info.tiny, draw, info.max)
 
 
 def safe_log(x: Array) -> Array:
@@ -53,16 +64,51 @@ def safe_log1m(x: Array) -> Array:
     return select(ok, jnp.log1p(-select(ok, x, 0)), -jnp.inf)
 
 
+def log_add(a: Array, b: Array) -> Array:
+    """`log(exp(a) + exp(b))`, with a gradient of zero where both are `-inf`."""
+    most, least = jnp.maximum(a, b), jnp.minimum(a, b)
+    empty = most == -jnp.inf
+    gap = select(empty, 0, least) - select(empty, 0, most)
+    return select(empty, -jnp.inf, most + jnp.log1p(jnp.exp(gap)))
+
+
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)
 
 
+def ratio(x: Any, scale: Any) -> Any:
+    """`x / scale`, whose derivative in `scale` is a number where `scale**2` is none.
+
+    That of JAX's quotient is not: its square of a denominator of 1e-30 is 0 in single precision.
+    """
+    return _ratio(x, scale) if isinstance(scale, Array) else x / scale
+
+
+@jax.custom_jvp
+def _ratio(x: Array, scale: Array) -> Array:
+    return x / scale
+
+
+@_ratio.defjvp
+def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    z = _ratio(x, scale)
+    return z, (x_dot - z * scale_dot) / scale
+
+
+def log1p_square(x: Array) -> Array:
+    """`log(1 + x^2)`, with its derivative also where the square overflows."""
+    size = jnp.abs(x)
+    far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
+    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+
+
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
     y = 1 / (x * x)
-    total = jnp.zeros_like(x)
-    for coefficient in reversed(_STIRLING):
+    total: Any = _STIRLING[-1]
+    for coefficient in _STIRLING[-2::-1]:
         total = total * y + coefficient
     return total / x
 
@@ -73,26 +119,59 @@ def log_beta(a: Array, b: Array) -> Array:
 
     Both below 8, it is the sum of log-gammas; otherwise Stirling's formula takes the place of those
     of large numbers, and its logarithms are combined. Functions of several arguments are evaluated
-    on a stack of them: less to compile.
+    on a stack of them: less to compile. Selections, other than minima and maxima, have the right
+    derivatives also where the arguments are equal, or 8.
     """
-    a, b = jnp.broadcast_arrays(a, b)
-    small, large = jnp.minimum(a, b), jnp.maximum(a, b)
-    s, r = jnp.minimum(small, 8), jnp.minimum(large, 8)
-    p, q = jnp.maximum(small, 8), jnp.maximum(large, 8)
-    gamma_s, gamma_r, gamma_sr = lax.lgamma(jnp.stack([s, r, s + r]))
-    error_p, error_q, error_pq, error_sq = stirling_error(jnp.stack([p, q, p + q, s + q]))
-    log_pq, log_sq = jnp.log1p(jnp.stack([p / q, s / q]))
-    neither = gamma_s + gamma_r - gamma_sr
-    one = gamma_s + s - s * (jnp.log(q) + log_sq) - (q - 0.5) * log_sq + error_q - error_sq
-    both = LOG_SQRT_TWO_PI - 0.5 * jnp.log(q) + (p - 0.5) * (jnp.log(p / q) - log_pq) - q * log_pq
-    both = both + error_p + error_q - error_pq
-    return jnp.where(large < 8, neither, jnp.where(small < 8, one, both))
+    a, b = (x[None] for x in jnp.broadcast_arrays(a, b))
+    small, large = select(a < b, a, b), select(a < b, b, a)
+    x = jnp.concatenate([small, large, small + large])
+    big = select(x < 8, 8, x)
+    gamma_s, gamma_l, gamma_total = lax.split(lax.lgamma(x), (1, 1, 1))
+    error_s, error_l, error_total = lax.split(stirling_error(big), (1, 1, 1))
+    s, l, total = lax.split(big, (1, 1, 1))  # noqa: E741
+    log_total = jnp.log(total)
+    rest = error_l - error_total - (l - 0.5) * jnp.log1p(small / l)
+    one = gamma_s + small - small * log_total + rest
+    both = LOG_SQRT_TWO_PI + error_s + (s - 0.5) * jnp.log(s / total) - 0.5 * log_total + rest
+    neither = gamma_s + gamma_l - gamma_total
+    return select(large < 8, neither, select(small < 8, one, both))[0]
 
 
+@jax.jit
+def log_beta_half(x: Array) -> Array:
+    """`log B(x, 1/2)` for positive `x`, with half the operations of `log_beta`.
+
+    At `x >= 8` by the series of `log Gamma(x + 1/2) - log Gamma(x)` in `1 / (x - 1/4)^2`.
+    """
+    z = select(x < 8, 8, x) - 0.25
+    y = 1 / (z * z)
+    series: Any = _HALF_STEP[-1]
+    for coefficient in _HALF_STEP[-2::-1]:
+        series = series * y + coefficient
+    gamma, gamma_half = lax.lgamma(jnp.stack([x, x + 0.5]))
+    difference = select(x < 8, gamma - gamma_half, -0.5 * jnp.log(z) - series * y)
+    return 0.5 * LOG_PI + difference
+
+
+@jax.custom_jvp
 def log_ndtr(x: Array) -> Array:
     """The logarithm of the standard normal distribution function, precise on both sides."""
     upper = jnp.log1p(-jax.scipy.special.ndtr(-jnp.maximum(x, 0)))
     return select(x > 0, upper, jax.scipy.special.log_ndtr(jnp.minimum(x, 0)))
+
+
+@log_ndtr.defjvp
+def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """Far out the squares of the density's logarithm would cancel: by an asymptotic series."""
+    (x,), (x_dot,) = primals, tangents
+    value, far = log_ndtr(x), x < (-16 if x.dtype == np.float64 else -8)
+    y = select(far, 1 / select(far, x, 1), 0)
+    total: Any = 1
+    for k in range(13, 0, -2):
+        total = 1 - k * (y * y) * total
+    near = select(far, 0, x)
+    hazard = jnp.exp(-0.5 * near * near - LOG_SQRT_TWO_PI - select(far, 0, value))
+    return value, select(far, -x / total, hazard) * x_dot
 
 
 @jax.custom_jvp

@@ -146,7 +146,7 @@ class TransformedDistribution(Wrapper):
     def _check(self) -> None:
         transform, d = as_bijector(self.transform), self.distribution
         object.__setattr__(self, "transform", transform)
-        if d.support.is_discrete:
+        if d.support.is_discrete or d.support.has_atoms:
             self._fail(f"distribution must be continuous; got {d!r}")
         missing = transform.event_ndims - len(d.event_shape)
         if missing > 0:

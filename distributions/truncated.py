@@ -14,7 +14,7 @@ from distributions._arrays import convert, float_dtype, known, promote, select, 
 from distributions._cumulative import ENDS, log1mexp
 from distributions._pytree import pytree_dataclass
 from distributions._wrapper import Wrapper, as_batch, bounds, check_bounds, check_numbers, extreme
-from distributions.constraints import Constraint, integer_interval, interval
+from distributions.constraints import Constraint, integer_interval, interval, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
 
@@ -71,6 +71,8 @@ class Truncated(Wrapper):
         for name in ("low", "high"):
             object.__setattr__(self, name, stack(getattr(self, name)))
         check_numbers(self)
+        if self.distribution.support.has_atoms:
+            self._fail(f"distribution must not have atoms; got {self.distribution!r}")
         check_bounds(self, self.low, self.high, equal=self.distribution.support.is_discrete)
 
     @property
@@ -170,8 +172,13 @@ class Censored(Wrapper):
 
     @property
     def support(self) -> Constraint:
-        """The part of the distribution's support between the bounds, which belong to it."""
-        return Truncated(self.distribution, self.low, self.high).support
+        """The part of the distribution's support between the bounds, which belong to it.
+
+        Of continuous numbers it has no map from unconstrained space: the bounds have probabilities
+        of their own.
+        """
+        support = Truncated(self.distribution, self.low, self.high).support
+        return support if support.is_discrete else with_atoms(support, self.low, self.high)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         d, discrete = self.distribution, self.distribution.support.is_discrete

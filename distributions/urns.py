@@ -25,6 +25,7 @@ from distributions.special_counts import (
     log_poisson_of_log,
     multinomial_draw,
 )
+from distributions.sums import log_tails
 
 
 def _floats(*counts):
@@ -82,6 +83,20 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
     return lax.while_loop(lambda state: ~state[2].all(), propose, state)[1]
 
 
+def _hypergeometric_ratio(k, step, n, a, b):
+    up = (a - k) * (n - k) / ((k + 1) * (jnp.maximum(b - n + k, 0) + 1))
+    down = k * (b - n + k) / ((jnp.maximum(a - k, 0) + 1) * (jnp.maximum(n - k, 0) + 1))
+    return jnp.maximum(select(step > 0, up, down), 0)
+
+
+@jax.jit
+def _hypergeometric_log_tails(x, n, a, b):
+    arguments = _floats(n, a, b)
+    score = lambda k: _hypergeometric_log_prob(k.astype(n.dtype), n, a, b)  # noqa: E731
+    is_below = x < _hypergeometric_moments(n, a, b)[0]
+    return log_tails(score, _hypergeometric_ratio, x, is_below, arguments)
+
+
 @family(
     support=_hypergeometric_support,
     log_prob=_hypergeometric_log_prob,
@@ -89,6 +104,8 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
     mean=lambda *parameters: _hypergeometric_moments(*parameters)[0],
     variance=lambda *parameters: _hypergeometric_moments(*parameters)[1],
     mode=_hypergeometric_mode,
+    log_cdf=lambda x, *parameters: _hypergeometric_log_tails(x, *parameters)[0],
+    log_survival=lambda x, *parameters: _hypergeometric_log_tails(x, *parameters)[1],
 )
 class Hypergeometric(Family):
     r"""Distribution of the number of successes among draws without replacement.
@@ -141,6 +158,21 @@ def _beta_binomial_mode(n, a, b):
     return select(excess > 0, jnp.clip(jnp.floor(inner), 0, n), select(a > b, n, 0))
 
 
+def _beta_binomial_ratio(k, step, n, a, b):
+    m = n - k
+    up = select(m > 0, (k + a) * m / ((k + 1) * (jnp.maximum(m, 1) - 1 + b)), 0)
+    down = select(k > 0, k * (m + b) / ((m + 1) * (jnp.maximum(k, 1) - 1 + a)), 0)
+    return select(step > 0, up, down)
+
+
+@jax.jit
+def _beta_binomial_log_tails(x, n, a, b):
+    score = lambda k: _beta_binomial_log_prob(k.astype(n.dtype), n, a, b)  # noqa: E731
+    size = n.astype(x.dtype)
+    is_below = x < size * (a / (a + b))
+    return log_tails(score, _beta_binomial_ratio, x, is_below, (size, a, b))
+
+
 @family(
     support=lambda total_count, concentration1, concentration0: integer_interval(0, total_count),
     log_prob=_beta_binomial_log_prob,
@@ -148,6 +180,8 @@ def _beta_binomial_mode(n, a, b):
     mean=lambda n, a, b: n.astype(a.dtype) * (a / (a + b)),
     variance=_beta_binomial_variance,
     mode=_beta_binomial_mode,
+    log_cdf=lambda x, *parameters: _beta_binomial_log_tails(x, *parameters)[0],
+    log_survival=lambda x, *parameters: _beta_binomial_log_tails(x, *parameters)[1],
 )
 class BetaBinomial(Family):
     r"""Binomial distribution whose probability of success has a beta distribution.

@@ -18,6 +18,7 @@ from distributions._wishart import (
     PARAMETERS,
     chi_factor,
     cholesky,
+    entropy,
     falling,
     log_jacobian,
     log_normaliser,
@@ -53,10 +54,8 @@ def _wishart_variance(df, scale, scale_tril):
 
 def _wishart_entropy(df, scale, scale_tril):
     tril = cholesky(scale, scale_tril)
-    n = tril.shape[-1]
-    log_dets = jnp.sum(digamma(0.5 * falling(df, n)), -1) + n * LOG_TWO
-    centred = log_normaliser(df, n) - 0.5 * (df - n - 1) * log_dets + 0.5 * df * n
-    return centred + (n + 1) * log_diagonal(tril)
+    power = df - tril.shape[-1] - 1
+    return entropy(tril, df, power)
 
 
 def _wishart_cholesky_variance(df, scale, scale_tril):

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions._arrays import promote
 from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector, Shape
+from distributions.special import ratio
 
 
 @pytree_dataclass
@@ -32,7 +33,7 @@ class Affine(Bijector):
     def inverse(self, y: ArrayLike) -> Array:
         """`(y - shift) / scale`."""
         y, shift, scale = promote(y, self.shift, self.scale)
-        return (y - shift) / scale
+        return ratio(y - shift, scale)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
         """`log |scale|`."""

@@ -22,6 +22,7 @@ from distributions.constraints.array import (
     UnitVector,
     ZeroSum,
 )
+from distributions.constraints.atoms import WithAtoms
 from distributions.constraints.base import Constraint as Constraint
 from distributions.constraints.base import Independent
 from distributions.constraints.counts import Integer, Multinomial, OneHot, Permutation
@@ -76,6 +77,7 @@ __all__ = [
     "symmetric",
     "unit_interval",
     "unit_vector",
+    "with_atoms",
     "zero_sum",
 ]
 
@@ -143,6 +145,11 @@ def multinomial(total_count: ArrayLike) -> Multinomial:
 def zero_sum(ndims: int = 1) -> ZeroSum:
     """Arrays that sum to zero along each of the last `ndims` axes."""
     return ZeroSum(ndims)
+
+
+def with_atoms(constraint: Constraint, *atoms: ArrayLike) -> WithAtoms:
+    """The numbers of `constraint`, and points that have a probability of their own."""
+    return WithAtoms(constraint, atoms)
 
 
 def independent(constraint: Constraint, ndims: int) -> Constraint:

@@ -21,6 +21,8 @@ class Constraint(abc.ABC):
     Attributes:
         event_ndims: The number of trailing axes that one value takes.
         is_discrete: Whether the set is countable.
+        has_atoms: Whether some of its points have a probability of their own and no density,
+            though it is not countable; or though it is a floating number.
         is_unrestricted: Whether every finite value belongs to it.
         description: What a value of the set is, for an error message.
         bijector: A smooth map from unconstrained space onto the set (its interior, where it is
@@ -29,6 +31,7 @@ class Constraint(abc.ABC):
 
     event_ndims: int = 0
     is_discrete: bool = False
+    has_atoms: bool = False
     is_unrestricted: bool = False
     description: str
     bijector: bijectors.Bijector
@@ -60,6 +63,11 @@ class Independent(Constraint):
         return self.base.is_discrete
 
     @property
+    def has_atoms(self) -> bool:
+        """As the constraint on the entries."""
+        return self.base.has_atoms
+
+    @property
     def is_unrestricted(self) -> bool:
         """As the constraint on the entries."""
         return self.base.is_unrestricted
@@ -81,6 +89,11 @@ class Independent(Constraint):
     def feasible(self, shape: Shape = ()) -> Any:
         """A point for every entry."""
         return self.base.feasible(shape)
+
+
+def bounds(constraint: Constraint) -> tuple[Any, Any]:
+    """The ends of a set of numbers, infinite where it has none."""
+    return getattr(constraint, "low", -np.inf), getattr(constraint, "high", np.inf)
 
 
 def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NoReturn
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions import bijectors
-from distributions._arrays import common_dtype, known, promote
+from distributions._arrays import as_float, common_dtype, known, promote, satisfies, select
 from distributions._pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
@@ -34,7 +36,7 @@ class Real(Constraint):
 
     def check(self, value: Any) -> Any:
         """Whether the value is finite."""
-        return abs(value) < np.inf
+        return lax.is_finite(as_float(value)) if isinstance(value, Array) else np.isfinite(value)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """Zero."""
@@ -79,7 +81,7 @@ class GreaterThan(Constraint):
     def check(self, value: Any) -> Any:
         """Whether the value is finite and above the bound."""
         value, low = _match(value, self.low)
-        return (value >= low if self.closed else value > low) & (value < np.inf)
+        return satisfies(value, **{"ge" if self.closed else "gt": low}, lt=np.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """A point above the bound."""
@@ -105,7 +107,7 @@ class LessThan(Constraint):
     def check(self, value: Any) -> Any:
         """Whether the value is finite and below the bound."""
         value, high = _match(value, self.high)
-        return (value < high) & (value > -np.inf)
+        return satisfies(value, lt=high, gt=-np.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """A point below the bound."""
@@ -118,6 +120,19 @@ def _above(bound: Any) -> Any:
 
 def _below(bound: Any) -> Any:
     return bound - abs(bound) - 1
+
+
+def _between(low: Any, high: Any, is_finite: Any, where: Any) -> Any:
+    is_low, is_high = is_finite(low), is_finite(high)
+    low, high = where(is_low, low, 0), where(is_high, high, 0)
+    a = where(is_low, low, _below(high))
+    b = where(is_high, high, _above(a))
+    return a / 2 + b / 2
+
+
+@functools.partial(jax.jit, inline=True)
+def _traced_between(low: Array, high: Array) -> Array:
+    return _between(low, high, lax.is_finite, select)
 
 
 @pytree_dataclass
@@ -153,19 +168,16 @@ class Interval(Constraint):
     def check(self, value: Any) -> Any:
         """Whether the value is finite and between the bounds."""
         value, low, high = _match(value, self.low, self.high)
-        inside = (value >= low) & (value <= high) if self.closed else (value > low) & (value < high)
-        return inside & (abs(value) < np.inf)
+        if self.closed:
+            return satisfies(value, ge=low, le=high) & Real().check(value)
+        return satisfies(value, gt=low, lt=high)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """The middle; some point beside the finite bound where the other one is infinite."""
-        low, high, xp = known(self.low), known(self.high), np
+        low, high = known(self.low), known(self.high)
         if low is None or high is None:
-            low, high, xp = self.low, self.high, jnp
-        is_low, is_high = xp.isfinite(low), xp.isfinite(high)
-        low, high = xp.where(is_low, low, 0), xp.where(is_high, high, 0)
-        a = xp.where(is_low, low, _below(high))
-        b = xp.where(is_high, high, _above(a))
-        return a / 2 + b / 2
+            return _traced_between(*promote(self.low, self.high))
+        return _between(low, high, np.isfinite, np.where)
 
 
 @pytree_dataclass
@@ -193,10 +205,10 @@ class IntegerInterval(Constraint):
 
     def check(self, value: Any) -> Any:
         """Whether the value is an integer between the bounds."""
-        high = value if self.high is np.inf else self.high
-        dtype = common_dtype(value, self.low, high)
-        value, low, high = _match(value, self.low, high, dtype=dtype)
-        inside = (value >= low) & (value <= high)
+        bounds = {"ge": self.low} | ({} if self.high is np.inf else {"le": self.high})
+        dtype = common_dtype(value, *bounds.values())
+        value, *matched = _match(value, *bounds.values(), dtype=dtype)
+        inside = satisfies(value, **dict(zip(bounds, matched, strict=True)))
         if jnp.issubdtype(dtype, jnp.integer):
             return inside
         floor = np.floor if isinstance(value, np.ndarray) else jnp.floor

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+import scipy.stats as st
 
 import distributions as dist
 
@@ -212,6 +213,17 @@ LIMITS = {
     ),
     "ZeroInflated, never 0": (dist.ZeroInflated(dist.Zipf(3.0), probs=0.5), [0], [np.log(0.5)]),
     "Hurdle, by the gate": (dist.Hurdle(dist.Poisson(2.0), probs=1.0), [0, 1], [0, -np.inf]),
+    "PoissonBinomial, of what is sure": (
+        dist.PoissonBinomial(probs=np.array([1.0, 0.0, 0.5])),
+        [0, 1, 2, 3],
+        [-np.inf, np.log(0.5), np.log(0.5), -np.inf],
+    ),
+    "Hurdle, never 0": (
+        dist.Hurdle(dist.Weibull(0.5, 1.0), probs=0.0),
+        [0.0, 1.0],
+        [-np.inf, np.log(0.5) - 1],
+    ),
+    "Hurdle, always 0": (dist.Hurdle(dist.Weibull(0.5, 1.0), probs=1.0), [0.0, 1.0], [0, -np.inf]),
     "Hurdle, of rare counts": (
         dist.Hurdle(dist.Poisson(1e-30), probs=0.0),
         [0, 1],
@@ -279,7 +291,7 @@ def test_gated_distributions_of_what_is_no_count():
         "ZeroInflated: distribution must be one of integers; got Normal": (
             lambda: dist.ZeroInflated(dist.Normal(0.0, 1.0), probs=0.5)
         ),
-        "Hurdle: distribution must be one of nonnegative integers; got Skellam": (
+        "Hurdle: distribution must be one of nonnegative integers or positive numbers; got Skel": (
             lambda: dist.Hurdle(dist.Skellam(1.0, 1.0), probs=0.5)
         ),
         "ZeroInflated: give exactly one of logits, probs": (
@@ -295,3 +307,51 @@ def test_gated_distributions_of_what_is_no_count():
     for message, make in mistakes.items():
         with pytest.raises(ValueError, match=message):
             make()
+
+
+SUMS = {
+    "Hypergeometric": (dist.Hypergeometric(400, 3000, 5000), st.hypergeom(8000, 3000, 400)),
+    "BetaBinomial": (dist.BetaBinomial(5000, 25.0, 40.0), st.betabinom(5000, 25.0, 40.0)),
+    "BetaBinomial of two ends": (dist.BetaBinomial(300, 0.25, 0.5), st.betabinom(300, 0.25, 0.5)),
+    "Logarithmic": (dist.Logarithmic(0.999), st.logser(0.999)),
+    "Skellam": (dist.Skellam(900.0, 400.0), st.skellam(900.0, 400.0)),
+    "Skellam below 0": (dist.Skellam(3.0, 900.0), st.skellam(3.0, 900.0)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_masses(name, x64):
+    """Quantiles are scipy's, and functions are sums of masses there, in both tails."""
+    d, oracle = SUMS[name]
+    q = np.array([1e-6, 0.03125, 0.5, 0.875, 1 - 1e-6])
+    values = np.asarray(d.quantile(q))
+    np.testing.assert_array_equal(values, oracle.ppf(q))
+    start = int(np.maximum(values[0] - 4000, getattr(d.support, "low", -np.inf)))
+    end = int(np.minimum(values[-1] + 40_000, getattr(d.support, "high", np.inf)))
+    masses = np.exp(np.asarray(d.log_prob(np.arange(start, end + 1))))
+    for value in values[:-1]:
+        below, above = masses[: value - start + 1].sum(), masses[value - start + 1 :].sum()
+        np.testing.assert_allclose(d.cdf(value), below, rtol=1e-9)
+        np.testing.assert_allclose(d.survival(value), above, rtol=1e-9)
+
+
+SLOPES = {
+    "BetaBinomial": (dist.BetaBinomial(50, 2.5, 0.75), np.array([3, 45])),
+    "Logarithmic": (dist.Logarithmic(0.75), np.array([1, 9])),
+    "Skellam": (dist.Skellam(2.5, 4.0), np.array([-9, 2])),
+    "Skellam, less": (dist.Skellam(4.0, 2.5), np.array([-9, 2])),
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_derivatives_of_sums_of_masses(name, x64):
+    """In the logarithms of all parameters at once, by differences of the function."""
+    d, values = SLOPES[name]
+    leaves, treedef = jax.tree.flatten(d)
+
+    def log_cdf(step):
+        moved = [x * jnp.exp(step) if isinstance(x, float) else x for x in leaves]
+        return jax.tree.unflatten(treedef, moved).log_cdf(values)
+
+    slopes = jax.jacrev(log_cdf)(0.0)
+    np.testing.assert_allclose(slopes, (log_cdf(1e-5) - log_cdf(-1e-5)) / 2e-5, rtol=1e-6)

@@ -337,14 +337,54 @@ def test_no_function_shares_its_name_with_a_module():
 
 
 MISUSES = {
-    r"has no attribute 'Norml'; did you mean 'Normal'\?": lambda: dist.Norml,
+    r"has no attribute 'Norml'; did you mean 'Normal'?": lambda: dist.Norml,
     "Normal: a value must be an array of numbers; got None": lambda: dist.Normal(0.0, 1.0).log_prob(
         None
     ),
     "Normal: a value must be an array of numbers; got 'a'": lambda: dist.Normal(0.0, 1.0).cdf("a"),
-    r"Normal: sample_shape must hold nonnegative integers; got \(-1,\)": lambda: dist.Normal(
+    "Normal: sample_shape must hold nonnegative integers; got -1": lambda: dist.Normal(
         0.0, 1.0
     ).sample(jax.random.key(0), -1),
+    "Normal: sample_shape must hold nonnegative integers; got 2.5": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(jax.random.key(0), 2.5),
+    "Normal: sample_shape must hold nonnegative integers; got None": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(jax.random.key(0), None),
+    "iid: sample_shape must hold nonnegative integers; got 2.5": lambda: dist.iid(
+        dist.Normal(0.0, 1.0), 2.5
+    ),
+    "Custom: parameters must be a tuple; got 2.0": lambda: dist.Custom(jnp.square, 2.0),
+    r"Normal: sample takes one random key .*; got 3\. For several": lambda: dist.Normal(
+        0.0, 1.0
+    ).sample(3),
+    "Normal: sample takes one random key .*; got None": lambda: dist.Normal(0.0, 1.0).sample(None),
+    "Masked: sample takes one random key .*; got Array": lambda: dist.Masked(
+        dist.Normal(0.0, 1.0), True
+    ).sample(jax.random.split(jax.random.key(0))),
+    "Gamma: sample takes one random key .* got .*float32": lambda: jax.jit(
+        dist.Gamma(1.0, 1.0).sample
+    )(jnp.float32(0)),
+    "Normal: no parameter is called 'sd'; did you mean 'scale'? It takes loc, scale": lambda: (
+        dist.Normal(loc=0.0, sd=1.0)  # pyright: ignore[reportCallIssue]
+    ),
+    "Normal: no parameter is called 'mean'; did you mean 'loc'?": lambda: dist.Normal(
+        mean=0.0,  # pyright: ignore[reportCallIssue]
+        scale=1.0,
+    ),
+    "Beta: no parameter is called 'alpha'; did you mean 'concentration1'?": lambda: dist.Beta(
+        alpha=1.0,  # pyright: ignore[reportCallIssue]
+        beta=1.0,
+    ),
+    "Gamma: no parameter is called 'scale'. It takes concentration, rate": lambda: dist.Gamma(
+        1.0,
+        scale=1.0,  # pyright: ignore[reportCallIssue]
+    ),
+    "Truncated: no parameter is called 'lo'; did you mean 'low'?": lambda: dist.Truncated(
+        dist.Normal(0.0, 1.0),
+        lo=1.0,  # pyright: ignore[reportCallIssue]
+    ),
+    "missing 1 required positional argument: 'scale'": lambda: dist.Normal(0.0),  # pyright: ignore[reportCallIssue]
     "Custom: support must be a constraint; got 3": lambda: dist.Custom(jnp.square, support=3),
     "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
         dist.Normal(0.0, 1.0), 3
@@ -355,5 +395,26 @@ MISUSES = {
 
 @pytest.mark.parametrize("message", MISUSES)
 def test_misuses_are_named(message):
-    with pytest.raises((AttributeError, TypeError, ValueError), match=message):
+    with pytest.raises((AttributeError, TypeError, ValueError), match=message.replace("?", r"\?")):
         MISUSES[message]()
+
+
+CLASSES = [name for name in SIGNATURES if inspect.isclass(getattr(dist, name))]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_an_unknown_keyword_is_named(name):
+    parameters = ", ".join(inspect.signature(getattr(dist, name)).parameters)
+    message = f"{name}: no parameter is called 'unknown'. It takes {parameters}"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        getattr(dist, name)(unknown=1.0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_no_shape_or_key_is_named(case):
+    d = case.build()
+    name = type(d).__name__
+    with pytest.raises(ValueError, match=f"^{name}: sample_shape must hold nonneg.* got 2.5"):
+        d.sample(jax.random.key(0), 2.5)
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: sample takes one random key"):
+        d.sample(3)

@@ -92,29 +92,38 @@ def test_entropies_are_scipys(case: Case, x64):
 
 
 @jax.jit
-def modes(d, draws):
-    """The modes, the log densities there and those of draws."""
+def modes(d, values):
+    """The modes, the log densities there, at values and around the mode."""
     mode = d.mode()
-    return mode, d.log_prob(_inside(d, mode)), d.log_prob(draws)
+    if d.support.is_discrete:
+        return mode, d.log_prob(mode), d.log_prob(values), _beside(d, mode)
+    position = jnp.clip(jnp.nan_to_num(d.bijector.inverse(mode)), -1e3, 1e3)
+    near = lambda step: d.log_prob(d.bijector.forward(position + step))  # noqa: E731
+    steps = jax.random.normal(jax.random.key(5), (200, *position.shape))
+    sizes = jnp.logspace(-3, 1, 200).reshape((200,) + (1,) * position.ndim)
+    event = tuple(range(-d.support.event_ndims, 0))
+    is_inside = jnp.expand_dims(d.support.check(mode), event)
+    # Where the mode is at an open end of the support, a point next to it.
+    inside = jnp.where(is_inside, mode, d.bijector.forward(position))
+    return mode, d.log_prob(inside), d.log_prob(values), jax.vmap(near)(sizes * steps)
+
+
+def _beside(d, mode):
+    if d.event_shape:
+        return d.log_prob(mode)
+    return jax.vmap(lambda step: d.log_prob(mode + step))(jnp.arange(-30, 31).astype(mode.dtype))
 
 
 @over(without(CASES, "mode"))
 def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
-    """Among many draws, and beside the mode."""
+    """Among the values of the case, and around the mode; of vectors of integers, among draws."""
     d = case.build(float)
-    mode, at_mode, at_draws = modes(d, draw(d, jax.random.key(5))[:200])
+    values = case.values(float)
+    if d.support.is_discrete and d.event_shape:
+        values = draw(d, jax.random.key(5))[:200]
+    mode, at_mode, *others = modes(d, values)
     assert mode.shape == d.batch_shape + d.event_shape
-    assert (np.asarray(at_draws) <= np.asarray(at_mode) + 1e-6).all()
-
-
-def _inside(d, mode):
-    """The mode, or where it is at an open end of the support, a point next to it."""
-    if d.support.is_discrete:
-        return mode
-    position = jnp.clip(jnp.nan_to_num(d.bijector.inverse(mode)), -1e3, 1e3)
-    event = tuple(range(-d.support.event_ndims, 0))
-    is_inside = jnp.expand_dims(d.support.check(mode), event)
-    return jnp.where(is_inside, mode, d.bijector.forward(position))
+    assert all((np.asarray(other) <= np.asarray(at_mode) + 1e-6).all() for other in others)
 
 
 # Quadrature in unconstrained space: where the support is the real line, in the inverse hyperbolic
@@ -165,6 +174,12 @@ def test_a_divergence_without_closed_form_says_so():
         dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Dirichlet(jnp.ones(2)))
     with pytest.raises(NotImplementedError, match="Cauchy and Normal; estimate it by"):
         dist.kl_divergence(dist.Cauchy(0.0, 1.0), dist.Normal(0.0, 1.0))
+
+
+def test_a_divergence_is_not_that_of_another_family_of_the_name():
+    other = type("Normal", (dist.Gumbel,), {})
+    with pytest.raises(NotImplementedError, match="Normal and Normal; estimate it by"):
+        dist.kl_divergence(other(0.0, 1.0), dist.Normal(0.0, 1.0))
 
 
 def test_what_a_family_lacks_is_said():

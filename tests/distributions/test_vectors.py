@@ -202,3 +202,31 @@ def test_modes_at_the_edge(x64):
         np.testing.assert_allclose((mode**2).sum(1), 1)
     np.testing.assert_array_equal(dist.Dirichlet(np.array([0.5, 1.0, 0.5])).mode(), [0, 1, 0])
     np.testing.assert_array_equal(dist.Wishart(3.0, np.eye(3)).mode(), np.zeros((3, 3)))
+
+
+def test_derivatives_where_there_is_noise_on_a_grid():
+    """Where eigenvalues are equal, too; second ones in the factors are an error."""
+
+    def score(noise, scale=1.0):
+        trils = scale * jnp.eye(2), jnp.eye(3)
+        return dist.KroneckerNormal(0.0, trils, noise).log_prob(jnp.ones(6))
+
+    by_scale = jax.grad(score, 1)
+    np.testing.assert_allclose(jax.grad(score)(1.0), -1.5, rtol=1e-5)
+    np.testing.assert_allclose(by_scale(1.0, 1.0), -1.5, rtol=1e-5)
+    np.testing.assert_allclose(jax.grad(jax.grad(score))(1.0), -1.5, rtol=1e-5)
+    with pytest.raises(NotImplementedError, match=r"KroneckerNormal: .* first derivatives only"):
+        jax.grad(by_scale, 1)(1.0, 1.0)
+    with pytest.raises(ValueError, match="KroneckerNormal: noise_scale must be positive"):
+        score(-1.0)
+
+
+def test_the_mean_of_directions_in_the_plane(x64):
+    """By modified Bessel functions (Mardia and Jupp 2000, equation 3.5.48)."""
+    size = np.array([0.0, 1e-8, 0.5, 3.0, 50.0])
+    mean = dist.ProjectedNormal(np.stack([0 * size, size], 1)).mean()
+    square = size**2 / 4
+    truth = np.sqrt(np.pi / 8) * size * (sp.ive(0, square) + sp.ive(1, square))
+    np.testing.assert_allclose(mean[:, 1], truth, rtol=1e-12)
+    slope = jax.grad(lambda x: dist.ProjectedNormal(x).mean()[1])(np.zeros(2))
+    np.testing.assert_allclose(slope, [0, np.sqrt(np.pi / 8)], rtol=1e-12)

@@ -2,12 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats as st
 from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
+import ppl
 
 tfd, tfb = tfp.distributions, tfp.bijectors
 KEY = jax.random.key(3)
@@ -58,6 +60,96 @@ def test_delta(event_ndims):
     assert (d.variance() == 0).all()
     assert dist.Delta(3).dtype == jnp.result_type(int)
     np.testing.assert_allclose(dist.Delta(0.0, -1.5).log_prob(0.0), -1.5)
+
+
+def test_a_constant_is_discrete_where_it_is_an_integer():
+    assert dist.Delta(3).support.is_discrete
+    assert not dist.Delta(3.0).support.is_discrete
+    assert dist.Delta(3.0).icdf(0.5) == 3
+    with pytest.raises(NotImplementedError, match="a constant has no density"):
+        _ = dist.Delta(3.0).bijector
+    with pytest.raises(ValueError, match="TransformedDistribution: distribution must be contin"):
+        T(dist.Delta(3.0), B.Exp())
+    with pytest.raises(ValueError, match="Truncated: distribution must not have atoms; got Delta"):
+        dist.Truncated(dist.Delta(3.0), 0.0)
+
+
+def test_an_interval_has_its_mass_in_either_tail(x64):
+    """Against mpmath far out, where differences of `cdf` are 0."""
+    d = dist.IntervalCensored(dist.Normal(np.array([0.0, 1.0]), 1.0))
+    base = st.norm(0.0, 1.0)
+    value = np.array([[-0.5, 2.0], [-np.inf, 1.0], [0.5, np.inf], [0.25, 0.25], [-np.inf, np.inf]])
+    probs = base.cdf(value[:, 1]) - base.cdf(value[:, 0])
+    probs[3] = base.pdf(0.25)
+    np.testing.assert_allclose(d.log_prob(value[:, None])[:, 0], np.log(probs), atol=1e-14)
+    with mpmath.workdps(60):
+        far = float(mpmath.log(mpmath.ncdf(-38) - mpmath.ncdf(mpmath.mpf("-38.5"))))
+    tails = d.log_prob(np.array([[[38.0, 38.5]], [[-38.5, -38.0]]]))
+    np.testing.assert_allclose(tails[:, 0], far, rtol=1e-12)
+    wrong = np.array([[2.0, 1.0], [np.inf, np.inf], [-np.inf, -np.inf], [np.nan, 1.0]])
+    assert (d.log_prob(wrong[:, None]) == -np.inf).all()
+    score = lambda value, d: d.log_prob(value[:, None]).sum()  # noqa: E731
+    for at in (value, wrong):
+        gradients = jax.tree.leaves(jax.grad(score, (0, 1))(at, d))
+        assert all(np.isfinite(g).all() for g in gradients)
+
+
+def test_an_interval_of_counts_holds_its_ends(x64):
+    d = dist.IntervalCensored(dist.Poisson(np.array([2.0, 3.0])))
+    value = np.array([[[2.0, 4.0]], [[3.0, 3.0]], [[1.5, np.inf]], [[-np.inf, 3.5]]])
+    base = st.poisson([2.0, 3.0])
+    mass = np.log([base.cdf(4) - base.cdf(1), base.pmf(3), base.sf(1), base.cdf(3)])
+    np.testing.assert_allclose(d.log_prob(value), mass, rtol=1e-12)
+    draws = np.asarray(d.sample(KEY, (50,)))
+    assert draws.shape == (50, 2, 2)
+    assert (draws[..., 0] == draws[..., 1]).all()
+    assert np.isfinite(d.log_prob(draws)).all()
+
+
+def test_integers_to_which_draws_are_rounded(x64):
+    d = dist.Quantized(dist.Exponential(0.5))
+    assert d.support.low == 1
+    np.testing.assert_allclose(d.log_prob(80), np.log(np.expm1(0.5)) - 40, rtol=1e-12)
+    assert set(np.asarray(dist.Quantized(dist.Normal(0.0, 9.0), 0, 1).sample(KEY, (50,)))) == {0, 1}
+    with pytest.raises(ValueError, match="Quantized: low must be an integer"):
+        dist.Quantized(dist.Normal(0.0, 1.0), 0.5)
+
+
+ATOMIC = {
+    "a constant": dist.Delta(1.0),
+    "censored": dist.Censored(dist.Normal(0.0, 1.0), high=1.0),
+    "hurdle": dist.Hurdle(dist.LogNormal(0.0, 1.0), probs=0.5),
+    "interval": dist.IntervalCensored(dist.Normal(0.0, 1.0)),
+    "several": dist.iid(dist.Hurdle(dist.LogNormal(0.0, 1.0), probs=0.5), 3),
+}
+
+
+@pytest.mark.parametrize("name", ATOMIC)
+def test_what_has_atoms_is_no_latent_site_but_may_be_data(name):
+    d = ATOMIC[name]
+
+    def model(key):
+        scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        ppl.sample(key, dist.Normal(scale, 1.0), name="y")
+        return ppl.sample(key, d, name="x")
+
+    with pytest.raises(ValueError, match=r"site 'x': .* has no map from unconstrained space"):
+        ppl.unconstrain(model)
+    data = {"x": jnp.ones(d.event_shape)}
+    score = ppl.unconstrain(ppl.condition(model, data)).log_density
+    assert np.isfinite(score({"scale": 0.0, "y": 0.0}))
+
+
+def test_mixtures_of_what_has_atoms_share_them():
+    censored = lambda high: dist.Censored(dist.Normal(0.0, 1.0), high=high)  # noqa: E731
+    hurdle = dist.Hurdle(dist.LogNormal(0.0, 1.0), probs=0.5)
+    mixture = dist.Mixture(HALVES, [censored(1.0), censored(1.0)])
+    np.testing.assert_allclose(mixture.log_prob(1.0), st.norm.logsf(1), rtol=1e-6)
+    normals = dist.Censored(dist.Normal(jnp.array([0.0, 1.0]), 1.0), high=jnp.ones((3, 1)))
+    assert dist.MixtureSameFamily(HALVES, normals).support.check(jnp.ones(3)).all()
+    for parts in ([censored(1.0), censored(2.0)], [hurdle, dist.LogNormal(0.0, 1.0)]):
+        with pytest.raises(ValueError, match="nor have they the same atoms"):
+            dist.Mixture(HALVES, parts)
 
 
 def test_functions_of_a_constant():
@@ -193,7 +285,7 @@ BAD = {
     "Independent: reinterpreted_batch_ndims must be an integer from 0 to 0": lambda: (
         dist.Independent(dist.Normal(0.0, 1.0), 1)
     ),
-    "IID: sample_shape must hold nonnegative integers": lambda: dist.iid(
+    "iid: sample_shape must hold nonnegative integers": lambda: dist.iid(
         dist.Normal(0.0, 1.0), (2.5,)
     ),
     "Masked: mask must hold booleans; got 1.0": lambda: dist.Masked(dist.Normal(0.0, 1.0), 1.0),

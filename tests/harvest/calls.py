@@ -12,24 +12,9 @@ from jax import lax
 from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
-from .cases import (
-    ONE,
-    PAIR,
-    STEPS,
-    TEN,
-    THIRTY,
-    THREE,
-    Case,
-    Function,
-    branch,
-    doubling,
-    once,
-    put,
-    scan,
-    twice,
-    while_below,
-)
+from .cases import ONE, PAIR, STEPS, TEN, THIRTY, THREE, Case
 from .checks import floats
+from .constructs import Function, branch, doubling, once, put, scan, twice, while_below
 
 keeping = functools.partial(jax.checkpoint, policy=jax.checkpoint_policies.everything_saveable)
 

@@ -6,18 +6,42 @@ All expectations are worked out by hand. The numbers are small integers and halv
 # ruff: noqa: E501
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import nest, sow, sow_cond
+from ppl.harvest import nest, sow
 
 from .checks import TAG, floats
-
-Function = Callable[[Any], Any]
+from .constructs import (
+    Function,
+    append_twice_in_scan,
+    branch,
+    closing_over,
+    constant,
+    doubling,
+    fori,
+    in_while,
+    jitted_without_result,
+    mixed_in_scan,
+    mixed_reversed_in_scan,
+    nested_scan,
+    once,
+    over_columns,
+    put,
+    scan,
+    scan_of_vmap,
+    scopes,
+    several,
+    switch,
+    twice,
+    two_scans,
+    unused,
+    while_below,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -62,186 +86,11 @@ class Case:
     runs_unrolled: bool = True
 
 
-def put(value: Any, mode: str = "strict", *, pred: Any = None, name: Any = "y") -> Any:
-    """Sow in any of the four modes."""
-    if mode == "cond_clobber":
-        return sow_cond(value, pred, tag=TAG, name=name)
-    return sow(value, tag=TAG, name=name, mode=mode)
-
-
-def once(mode: str, *, above: float = 0.0) -> Function:
-    return lambda x: 2 * put(x + 1, mode, pred=x > above)
-
-
-def twice(mode: str, *, above: float = 5.0) -> Function:
-    def f(x: Any) -> Any:
-        first = put(x, mode, pred=x > 0)
-        return first + put(2 * first, mode, pred=x > above)
-
-    return f
-
-
-def scan(
-    mode: str,
-    *,
-    below: float = 3.0,
-    around: Callable[[Function], Function] = lambda f: f,
-    **options: Any,
-) -> Function:
-    """Carry `c + v` for v = 1, 2, 3, sown; twice of it is scanned out."""
-
-    def step(c: Any, v: Any) -> Any:
-        c = around(lambda c: put(c, mode, pred=v < below))(c + v)
-        return c, 2 * c
-
-    return lambda x: lax.scan(step, x, jnp.array([1.0, 2.0, 3.0]), **options)
-
-
-def doubling(mode: str, length: int) -> Function:
-    def step(c: Any, _: None) -> Any:
-        return put(2 * c, mode, pred=c < 4), None
-
-    return lambda x: lax.scan(step, x, None, length=length)[0]
-
-
-def fori(mode: str, *, dynamic: bool, upper: int = 3, below: int = 2) -> Function:
-    """`c + i` for i = 0, 1, ... sown; a while loop if the bound is dynamic."""
-
-    def f(x: Any) -> Any:
-        bound = jnp.int32(upper) if dynamic else upper
-        body = lambda i, c: put(c + jnp.float32(i), mode, pred=i < below)  # noqa: E731
-        return lax.fori_loop(jnp.int32(0) if dynamic else 0, bound, body, x)
-
-    return f
-
-
-def while_below(limit: float, mode: str, *, below: float = 3.0) -> Function:
-    return lambda x: lax.while_loop(
-        lambda c: c < limit, lambda c: put(c + 1, mode, pred=c < below) * 2, x
-    )
-
-
-def branch(mode: str, *, above: float = 0.0) -> Function:
-    """`2 (x + 1)` above, `4 x` below, one summand of them sown."""
-    return lambda x: lax.cond(
-        x > above,
-        lambda x: 2 * put(x + 1, mode, pred=x > 2),
-        lambda x: 4 * put(x, mode, pred=x > 2),
-        x,
-    )
-
-
-def switch(mode: str, index: int) -> Function:
-    branches = [lambda x, i=i: put(x + i, mode, pred=x > 1) * i for i in (1.0, 2.0, 3.0)]
-    return lambda x: lax.switch(index, branches, x)
-
-
-def over_columns(mode: str) -> Function:
-    """`vmap` over axis 1 of a matrix."""
-    row = lambda column: 2 * put(column + 1, mode, pred=column.sum() > 6)  # noqa: E731
-    return jax.vmap(row, in_axes=1, out_axes=-1)
-
-
-def sums(f: Function) -> Function:
-    return lambda x: jax.tree.map(jnp.sum, f(x))
-
-
-def nested_scan(mode: str) -> Function:
-    def outer(c: Any, a: Any) -> Any:
-        return lax.scan(lambda c, b: (put(c + a * b, mode, pred=b < 3), None), c, ROW)
-
-    return lambda x: lax.scan(outer, x, jnp.array([1.0, 10.0]))[0]
-
-
-def append_twice_in_scan(x: Any) -> Any:
-    def step(c: Any, v: Any) -> Any:
-        c = put(c + v, "append")
-        return put(2 * c, "append"), None
-
-    return lax.scan(step, x, jnp.array([1.0, 2.0]))[0]
-
-
-def two_scans(mode: str) -> Function:
-    return lambda x: scan(mode)(scan(mode)(x)[0])[0]
-
-
-def mixed_in_scan(x: Any) -> Any:
-    """Two clobber modes side by side: no state of one may leak into the other."""
-
-    def step(c: Any, v: Any) -> Any:
-        c = put(c + v, "clobber", name="a")
-        c = put(c + 1, "cond_clobber", pred=v < 3, name="b")
-        return c, put(2 * c, "append", name="c")
-
-    return lax.scan(step, x, jnp.array([1.0, 2.0, 3.0]))
-
-
-def mixed_reversed_in_scan(x: Any) -> Any:
-    def step(c: Any, v: Any) -> Any:
-        c = put(c + v, "cond_clobber", pred=v < 3, name="a")
-        return put(c + 1, "clobber", name="b"), None
-
-    return lax.scan(step, x, jnp.array([1.0, 2.0, 3.0]))[0]
-
-
-def scan_of_vmap(mode: str) -> Function:
-    """x: (2,). Carries `c + v`, sown element by element."""
-
-    def step(c: Any, v: Any) -> Any:
-        return jax.vmap(lambda e: put(e + v, mode, pred=e > 1))(c), None
-
-    return lambda x: lax.scan(step, x, jnp.array([1.0, 2.0, 3.0]))[0]
-
-
-def in_while(body: Function, times: int = 2) -> Function:
-    def step(state: Any) -> Any:
-        i, c = state
-        return i + 1, body(c)
-
-    return lambda x: lax.while_loop(lambda s: s[0] < times, step, (jnp.int32(0), x))[1]
-
-
-def scopes(f: Function) -> Function:
-    return lambda x: nest(f, scope="a")(x) + nest(f, scope="b")(2 * x)
-
-
-def constant(x: Any) -> Any:
-    return x + put(10.0)
-
-
-def unused(mode: str) -> Function:
-    def f(x: Any) -> Any:
-        put(x + 1, mode, pred=x > 0)
-        return 2 * x
-
-    return f
-
-
-def several(x: Any) -> Any:
-    z = put(x + 1, name="z")
-    a = put(2 * z, name="a")
-    return a - z
-
-
-def jitted_without_result(x: Any) -> Any:
-    def sows(x: Any) -> None:
-        put(x + 1)
-
-    jax.jit(sows)(x)
-    return 2 * x
-
-
-def closing_over(x: Any) -> Any:
-    return jax.jit(lambda: 2 * put(x + 1))()
-
-
-ROW = jnp.array([1.0, 2.0, 3.0])
 THREE = jnp.float32(3.0)
 ONE = jnp.float32(1.0)
 PAIR = jnp.array([1.0, 2.0])
 MATRIX = jnp.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 TEN = {"y": 10.0}
-
 STRAIGHT = [
     Case("straight/strict", once("strict"), THREE, 8.0, {"y": 4.0}, TEN, 20.0),
     Case("straight/append", once("append"), THREE, 8.0, {"y": 4.0}, TEN, 20.0),
@@ -258,7 +107,6 @@ STRAIGHT = [
     Case("straight/constant", constant, THREE, 13.0, {"y": 10.0}, {"y": 1.0}, 4.0, shared=True),
     Case("straight/several", several, THREE, 4.0, {"z": 4.0, "a": 8.0}, {"z": 1.0, "a": 5.0}, 4.0),
 ]  # fmt: skip
-
 JIT = [
     Case("jit/strict", jax.jit(once("strict")), THREE, 8.0, {"y": 4.0}, TEN, 20.0),
     Case("jit/append-twice", jax.jit(twice("append")), THREE, 9.0, {"y": floats(3, 6)}, {"y": floats(1, 5)}, 6.0),
@@ -270,7 +118,6 @@ JIT = [
     Case("jit/closing-over", closing_over, THREE, 8.0, {"y": 4.0}, TEN, 20.0),
     Case("jit/inlined", jax.jit(once("strict"), inline=True), THREE, 8.0, {"y": 4.0}, TEN, 20.0),
 ]  # fmt: skip
-
 COND = [
     Case("cond/strict-true", branch("strict"), THREE, 8.0, {"y": 4.0}, TEN, 20.0, branches=True),
     Case("cond/strict-false", branch("strict", above=5.0), THREE, 12.0, {"y": 3.0}, TEN, 40.0, branches=True),
@@ -290,10 +137,8 @@ COND = [
     Case("switch/clobber-last", switch("clobber", 2), THREE, 18.0, {"y": 6.0}, TEN, 30.0),
     Case("switch/cond_clobber-clamped", switch("cond_clobber", 7), THREE, 18.0, {"y": 6.0}, TEN, 30.0),
 ]  # fmt: skip
-
 THIRTY = (10.0, floats(20, 20, 20))
 STEPS = (7.0, floats(4, 8, 14))
-
 SCAN = [
     Case("scan/append", scan("append"), ONE, STEPS, {"y": floats(2, 4, 7)}, {"y": floats(1, 1, 5)}, (5.0, floats(2, 2, 10))),
     Case("scan/clobber", scan("clobber"), ONE, STEPS, {"y": 7.0}, TEN, THIRTY, inverse=False),
@@ -327,7 +172,6 @@ SCAN = [
     Case("scan/in-cond-append", lambda x: lax.cond(x > 0, scan("append"), scan("append", reverse=True), x), ONE, STEPS, {"y": floats(2, 4, 7)}, {"y": floats(1, 1, 5)}, (5.0, floats(2, 2, 10)), branches=True),
     Case("scan/in-cond-clobber", lambda x: lax.cond(x > 5, scan("clobber"), scan("clobber", reverse=True), x), ONE, (7.0, floats(14, 12, 8)), {"y": 7.0}, TEN, THIRTY, inverse=False, branches=True),
 ]  # fmt: skip
-
 # Reverse mode works through a fori_loop with static bounds only.
 LOOPS = [
     Case("fori-static/append", fori("append", dynamic=False), ONE, 4.0, {"y": floats(1, 2, 4)}, {"y": floats(1, 1, 5)}, 5.0),
@@ -356,7 +200,6 @@ LOOPS = [
     Case("while/in-scan", lambda x: lax.scan(lambda c, v: (while_below(9.0, "clobber")(c) - v, None), x, PAIR)[0], ONE, 7.0, {"y": 5.0}, {"y": 8.0}, 13.0, inverse=False, reverse=False),
     Case("while/in-cond", lambda x: lax.cond(x > 0, while_below(9.0, "clobber"), once("clobber"), x), ONE, 10.0, {"y": 5.0}, TEN, 20.0, inverse=False, reverse=False, branches=True),
 ]  # fmt: skip
-
 VMAP = [
     Case("vmap/strict", jax.vmap(once("strict")), PAIR, floats(4, 6), {"y": floats(2, 3)}, {"y": floats(5, 6)}, floats(10, 12)),
     Case("vmap/append-twice", jax.vmap(twice("append")), PAIR, floats(3, 6), {"y": floats([1, 2], [2, 4])}, {"y": floats([1, 2], [3, 4])}, floats(3, 7)),
@@ -390,10 +233,8 @@ VMAP = [
     Case("vmap/of-fori-dynamic", jax.vmap(fori("clobber", dynamic=True)), PAIR, floats(4, 5), {"y": floats(4, 5)}, {"y": floats(5, 6)}, floats(5, 6), reverse=False),
     Case("vmap/in-while", in_while(jax.vmap(once("clobber"))), PAIR, floats(10, 14), {"y": floats(5, 7)}, {"y": floats(5, 6)}, floats(10, 12), inverse=False, reverse=False),
 ]  # fmt: skip
-
 SCOPED = {"a": {"y": 4.0}, "b": {"y": 7.0}}
 PLANTED = {"a": {"y": 10.0}, "b": {"y": 1.0}}
-
 NEST = [
     Case("nest/strict", scopes(once("strict")), THREE, 22.0, SCOPED, PLANTED, 22.0),
     Case("nest/append-twice", nest(twice("append"), scope="a"), THREE, 9.0, {"a": {"y": floats(3, 6)}}, {"a": {"y": floats(1, 5)}}, 6.0),
@@ -416,5 +257,4 @@ NEST = [
     Case("nest/in-vmap-of-scan", jax.vmap(nest(doubling("append", 3), scope="a")), PAIR, floats(8, 16), {"a": {"y": floats([2, 4, 8], [4, 8, 16])}}, {"a": {"y": floats([1, 2, 3], [4, 5, 6])}}, floats(3, 6)),
     Case("nest/of-vmap-of-while", nest(jax.vmap(while_below(9.0, "clobber")), scope="a"), jnp.array([1.0, 20.0, 5.0]), floats(10, 20, 12), {"a": {"y": floats(5, 0, 6)}}, {"a": {"y": floats(5, 6, 7)}}, floats(10, 20, 14), inverse=False, reverse=False),
 ]  # fmt: skip
-
 CONTROL_FLOW = [*STRAIGHT, *JIT, *COND, *SCAN, *LOOPS, *VMAP, *NEST]

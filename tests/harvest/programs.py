@@ -17,7 +17,7 @@ from jax import lax
 
 from ppl.harvest import nest
 
-from .cases import put
+from .constructs import put
 
 LIMIT = 50.0
 

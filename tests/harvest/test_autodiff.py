@@ -19,8 +19,9 @@ from jax import lax
 from ppl.harvest import harvest, plant, reap, sow, vjp_and_reap
 
 from .calls import over_shards, with_jvp, with_vjp
-from .cases import ONE, PAIR, THREE, Case, Function, branch, once, put, scan, twice
+from .cases import ONE, PAIR, THREE, Case
 from .checks import OTHER, TAG, assert_same, floats, primitives
+from .constructs import Function, branch, once, put, scan, twice
 from .table import CASES
 
 

@@ -11,8 +11,8 @@ from jax.experimental import io_callback
 
 from ppl.harvest import call_and_reap, harvest
 
-from .cases import put
 from .checks import TAG, assert_same, primitives
+from .constructs import put
 
 X = jnp.float32(1.0)
 FLOAT = jax.ShapeDtypeStruct((), jnp.float32)

@@ -12,8 +12,9 @@ from jax import lax
 from ppl.harvest import harvest, nest, vjp_and_reap
 
 from .calls import over_shards
-from .cases import Case, put
+from .cases import Case
 from .checks import TAG, assert_same, floats
+from .constructs import put
 from .table import CASES
 
 Function = Callable[[Any], Any]

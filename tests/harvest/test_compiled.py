@@ -11,8 +11,8 @@ from jax import lax
 
 from ppl.harvest import harvest, reap
 
-from .cases import put
 from .checks import TAG
+from .constructs import put
 
 X = jnp.linspace(0.1, 1.0, 8)
 VS = jnp.arange(5.0)

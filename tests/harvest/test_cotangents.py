@@ -14,8 +14,8 @@ from jax import lax
 
 from ppl.harvest import call_and_reap, plant, reap, sow, vjp_and_reap
 
-from .cases import put
 from .checks import TAG, assert_same, floats
+from .constructs import put
 
 W, X = floats([1, 2], [3, 4]), floats(5, 6)
 

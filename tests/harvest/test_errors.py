@@ -13,8 +13,8 @@ from jax import lax
 
 from ppl.harvest import effect, handle, harvest, nest, plant, reap, sow, sow_cond, vjp_and_reap
 
-from .cases import put
 from .checks import OTHER, TAG, assert_same
+from .constructs import put
 
 X = jnp.float32(1.0)
 XS = jnp.array([1.0, 2.0])

@@ -12,8 +12,8 @@ from jax.sharding import AxisType, PartitionSpec
 from ppl.harvest import harvest, reap, vjp_and_reap
 
 from .calls import over_shards, solved, with_jvp, with_vjp
-from .cases import branch, once, put, scan, while_below
 from .checks import TAG, assert_same
+from .constructs import branch, once, put, scan, while_below
 
 X = jnp.float32(3.0)
 PROGRAMS: dict[str, Callable[[Any], Any]] = {

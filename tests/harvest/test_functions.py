@@ -11,8 +11,8 @@ from jax import lax
 
 from ppl.harvest import call_and_reap, harvest, nest, plant, reap, sow
 
-from .cases import put
 from .checks import OTHER, TAG, assert_same, equations, floats, primitives
+from .constructs import put
 
 
 class Color(enum.Enum):

@@ -23,8 +23,8 @@ from ppl.harvest._sow import sow_p
 from ppl.harvest.rules import RULES
 
 from .calls import over_shards, root, solved, with_vjp
-from .cases import put
 from .checks import TAG, assert_same, equations
+from .constructs import put
 
 X = jnp.float32(1.0)
 XS = jnp.array([1.0, 2.0])

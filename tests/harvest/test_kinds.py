@@ -12,8 +12,8 @@ from jax import lax
 from ppl.harvest import harvest
 
 from .calls import over_shards
-from .cases import put
 from .checks import TAG, assert_same
+from .constructs import put
 
 Function = Callable[[Any], Any]
 X = jnp.float32(1.0)

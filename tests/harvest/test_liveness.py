@@ -12,8 +12,8 @@ from jax import lax
 
 from ppl.harvest import harvest, nest, plant, reap, sow
 
-from .cases import put
 from .checks import OTHER, TAG, assert_same, floats, primitives
+from .constructs import put
 
 X = jnp.float32(1.0)
 XS = jnp.array([1.0, 2.0])

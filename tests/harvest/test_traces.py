@@ -13,8 +13,8 @@ from ppl.harvest._interpreter import Interpreter
 from ppl.harvest._liveness import Liveness
 from ppl.harvest._survey import Survey
 
-from .cases import put
 from .checks import TAG, assert_same, equations
+from .constructs import put
 
 X = jnp.float32(1.0)
 Wrap = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]

@@ -12,8 +12,8 @@ from jax import lax
 
 from ppl.harvest import call_and_reap, harvest, plant, reap, sow_cond
 
-from .cases import put
 from .checks import TAG, assert_same, stack
+from .constructs import put
 
 
 class Point(NamedTuple):

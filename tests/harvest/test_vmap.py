@@ -11,8 +11,8 @@ from jax import lax
 
 from ppl.harvest import call_and_reap, harvest, reap, sow
 
-from .cases import put
 from .checks import OTHER, TAG, assert_same, floats
+from .constructs import put
 
 
 @pytest.mark.parametrize("in_axes", [0, 1, 2, -1, -2, -3])

@@ -15,18 +15,8 @@ from jax.random import split
 import distributions as dist
 import ppl
 
-from .cases import (
-    EFFECTS,
-    by_group,
-    cond_on,
-    eight_schools,
-    jitted,
-    nested,
-    random_walk,
-    real,
-    shared_in_vmap,
-    walkers,
-)
+from .loops import by_group, random_walk, shared_in_vmap, walkers
+from .programs import EFFECTS, cond_on, eight_schools, jitted, nested, real
 
 
 def draw(key: Any, loc: Any, name: str) -> Any:

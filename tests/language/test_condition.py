@@ -17,19 +17,9 @@ from jax.scipy import stats
 import distributions as dist
 import ppl
 
-from .cases import (
-    EFFECTS,
-    SCHOOLS,
-    SIGMA,
-    by_group,
-    cond_on,
-    eight_schools,
-    nested,
-    random_walk,
-    real,
-    submodel,
-)
 from .checks import assert_close, assert_equal, counting
+from .loops import by_group, random_walk
+from .programs import EFFECTS, SCHOOLS, SIGMA, cond_on, eight_schools, nested, real, submodel
 
 KEY = key(3)
 NESTED = {

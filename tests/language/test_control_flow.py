@@ -17,8 +17,8 @@ import distributions as dist
 import ppl
 
 from .by_hand import Row, cauchy, check_density_gradient_and_draws, laplace, log_normal, normal
-from .cases import positive, real
 from .checks import assert_close
+from .programs import positive, real
 
 # A carry that is a pytree, of which the sites move one part each.
 

@@ -12,8 +12,9 @@ from jax.scipy import stats
 import distributions as dist
 import ppl
 
-from .cases import CASES, Case, eight_schools
+from .cases import CASES, Case
 from .checks import assert_close, shapes
+from .programs import eight_schools
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 

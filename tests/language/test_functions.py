@@ -16,7 +16,7 @@ import distributions as dist
 import ppl
 
 from .by_hand import Row, check_density_gradient_and_draws, laplace, normal
-from .cases import positive, real
+from .programs import positive, real
 
 # Calls: static arguments, checkpoint, derivatives of one's own.
 

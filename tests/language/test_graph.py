@@ -14,8 +14,9 @@ from jax.random import key, split
 import distributions as dist
 import ppl
 
-from .cases import CASES, eight_schools
+from .cases import CASES
 from .graphs import ROWS, chain, custom_jvp, custom_vjp, draw, through_carry
+from .programs import eight_schools
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)

@@ -17,8 +17,8 @@ import distributions as dist
 import ppl
 from examples.bayesian_network import Joint
 
-from .cases import real
 from .checks import assert_close
+from .programs import real
 
 # A library: its parameters as a pytree, how they are applied, and them by layer as (kernel, bias).
 

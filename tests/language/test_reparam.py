@@ -16,8 +16,8 @@ from tensorflow_probability.substrates import jax as tfp
 import distributions as dist
 import ppl
 
-from .cases import EFFECTS, SIGMA, eight_schools
 from .checks import assert_close, check_determinant
+from .programs import EFFECTS, SIGMA, eight_schools
 
 tfd = tfp.distributions
 KEY = key(5)

@@ -11,8 +11,9 @@ from tensorflow_probability.substrates import jax as tfp
 import distributions as dist
 import ppl
 
-from .cases import by_group, nested, random_walk
 from .checks import Calls, Counted, assert_close, assert_equal
+from .loops import by_group, random_walk
+from .programs import nested
 
 KEY = key(7)
 SALTS = {"mu": 0xB2AADB84, "theta": 0xB45B129C}

@@ -18,8 +18,8 @@ from jax.random import key, split
 import distributions as dist
 import ppl
 
-from .cases import real
 from .checks import assert_close
+from .programs import real
 
 NUM_STEPS = 4
 LOG_TWO_PI = math.log(2 * math.pi)

@@ -19,8 +19,8 @@ import distributions as dist
 import ppl
 from distributions import constraints
 
-from .cases import EFFECTS, SCHOOLS, SIGMA, eight_schools
 from .checks import assert_close
+from .programs import EFFECTS, SCHOOLS, SIGMA, eight_schools
 
 tfd = tfp.distributions
 

@@ -11,8 +11,9 @@ from jax.random import key, split
 import distributions as dist
 import ppl
 
-from .cases import by_group, cond_on, nested, random_walk, real, scan_vmap_scan, vmap_scan_vmap
 from .checks import assert_close, assert_equal, shapes
+from .loops import by_group, random_walk, scan_vmap_scan, vmap_scan_vmap
+from .programs import cond_on, nested, real
 
 KEY = key(5)
 is_site = lambda x: isinstance(x, ppl.SiteTrace)  # noqa: E731

@@ -21,8 +21,9 @@ import distributions as dist
 import ppl
 from distributions import constraints
 
-from .cases import EFFECTS, SIGMA, by_group, eight_schools, nested, random_walk, real
 from .checks import Calls, Counted, assert_close, check_determinant, counting, shapes
+from .loops import by_group, random_walk
+from .programs import EFFECTS, SIGMA, eight_schools, nested, real
 
 tfd = tfp.distributions
 KEY = key(11)

@@ -1,12 +1,20 @@
 """Families of angles."""
 
+import math
+
 import numpy as np
+import scipy.special as sp
 import scipy.stats as st
 
 import distributions as dist
 from tests.distributions.cases.base import INFINITE, PAIRS, Case
+from tests.distributions.cases.vector_oracles import Batch, Tabulated
 
-SIGNATURES = {"VonMises": "loc, concentration"}
+SIGNATURES = {
+    "VonMises": "loc, concentration",
+    "SineBivariateVonMises": "phi_loc, psi_loc, phi_concentration, psi_concentration, "
+    "correlation=None, weighted_correlation=None",
+}
 
 
 class OnTheInterval:
@@ -20,7 +28,57 @@ class OnTheInterval:
         return self.base.cdf(np.clip(x, -np.pi, np.pi)) - self.base.cdf(-np.pi)
 
 
+class Sine:
+    """Normalised by the series of Singh, Hnizdo and Demchuk; sums of angles by quadrature."""
+
+    def __init__(self, phi_loc, psi_loc, k, m, r):
+        self.loc, self.k, self.m, self.r = np.array([phi_loc, psi_loc]), k, m, r
+        terms = [
+            math.comb(2 * i, i) * (r * r / 4 / k / m) ** i * sp.iv(i, k) * sp.iv(i, m)
+            for i in range(60)
+        ]
+        self.log_total = np.log(4 * np.pi**2 * sum(terms))
+
+    def logpdf(self, values):
+        a, b = np.moveaxis(values - self.loc, -1, 0)
+        kernel = self.k * np.cos(a) + self.m * np.cos(b) + self.r * np.sin(a) * np.sin(b)
+        return kernel - self.log_total
+
+    def marginals(self, draws):
+        a, b = np.moveaxis(np.angle(np.exp(1j * (draws - self.loc))), -1, 0)
+        grid = np.linspace(-np.pi, np.pi, 400, endpoint=False)
+
+        def density(way):
+            pairs = [lambda t: (t, grid), lambda t: (grid, t), lambda t: (grid, t - grid)]
+            at = lambda t: np.stack(np.broadcast_arrays(*pairs[way](t)), -1) + self.loc  # noqa: E731
+            return lambda x: np.array([np.exp(self.logpdf(at(t))).mean() for t in x])
+
+        both = np.angle(np.exp(1j * (a + b)))
+        return ((x, Tabulated(density(i), -np.pi, np.pi)) for i, x in enumerate((a, b, both)))
+
+
+ANGLES = PAIRS[:, ::-1] / 4 + [-1, 0.25]
 CASES = [
+    Case(
+        "SineBivariateVonMises",
+        dist.SineBivariateVonMises,
+        {
+            "phi_loc": 0.75,
+            "psi_loc": -0.5,
+            "phi_concentration": np.array([2.0, 8.0]),
+            "psi_concentration": np.array([1.5, 4.0]),
+            "correlation": np.array([-1.25, 9.0]),
+        },
+        lambda phi_loc, psi_loc, phi_concentration, psi_concentration, correlation: Batch(
+            *(
+                Sine(phi_loc, psi_loc, *each)
+                for each in zip(phi_concentration, psi_concentration, correlation, strict=True)
+            )
+        ),
+        np.stack([ANGLES, ANGLES[::-1]], 1),
+        ([-4.0, 0.0], [0.0, 4.0], [np.nan, 0.0]),
+        moments=False,
+    ),
     Case(
         "VonMises",
         dist.VonMises,

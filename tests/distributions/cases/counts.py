@@ -1,143 +1,25 @@
 """Families of counts."""
 
-import functools
-from typing import Any
-
-import mpmath
 import numpy as np
 import scipy.special as sp
 import scipy.stats as st
 
 import distributions as dist
 from tests.distributions.cases.base import COUNTS, INFINITE, Case
+from tests.distributions.cases.count_oracles import (
+    DiscreteWeibull,
+    Inflated,
+    PoissonBinomial,
+    Skellam,
+    Urn,
+    Zipf,
+    negative_binomial,
+)
 
 NO_SUM = {"cdf": "no closed form", "quantile": "as of the cdf", "entropy": "no closed form"}
 NO_ENTROPY = {"entropy": "no closed form"}
 NO_MODE = {"mode": "no closed form"}
 OFF = (-1, 1.5, *INFINITE)
-
-
-class Inflated:
-    """scipy's counts with other zeros: by a gate of probability `g`, and by a count or not."""
-
-    def __init__(self, counts: Any, g: np.ndarray, hurdle: bool):
-        self.counts = counts
-        # The probability of a 0, and the factor of the mass of all other counts.
-        rest = (1 - g) / counts.sf(0) if hurdle else 1 - g
-        self.zero, self.rest = (g if hurdle else g + (1 - g) * counts.pmf(0)), rest
-
-    def logpmf(self, k: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.where(k == 0, np.log(self.zero), np.log(self.rest) + self.counts.logpmf(k))
-
-    def sf(self, k: np.ndarray) -> np.ndarray:
-        return np.where(k < 0, 1, self.rest * self.counts.sf(np.maximum(k, 0)))
-
-    def cdf(self, k: np.ndarray) -> np.ndarray:
-        return 1 - self.sf(k)
-
-    def mean(self) -> Any:
-        return self.rest * self.counts.mean()
-
-    def var(self) -> Any:
-        second = self.counts.var() + self.counts.mean() ** 2
-        return self.rest * second - self.mean() ** 2
-
-
-class Urn:
-    """scipy's distribution of vectors of counts, with the law of each entry."""
-
-    def __init__(self, joint: Any, entry: Any):
-        self.joint, self.entry = joint, entry
-
-    def logpmf(self, values: np.ndarray) -> np.ndarray:
-        return self.joint.logpmf(values)
-
-    def mean(self) -> Any:
-        return self.entry.mean()
-
-    def var(self) -> Any:
-        return self.entry.var()
-
-    def marginals(self, draws: np.ndarray) -> Any:
-        for i in range(draws.shape[-1]):
-            law = type("Law", (), {"logpmf": lambda _, k, i=i: self.entry.logpmf(k[:, None])[:, i]})
-            yield draws[:, i], law()
-
-
-@functools.cache
-def _skellam(k: int, rate1: float, rate2: float) -> float:
-    """By the series over the smaller one of the two variables (scipy's has 1e-9 of precision)."""
-    with mpmath.workdps(40):
-        term = lambda j: mpmath.exp(  # noqa: E731
-            (j + k) * mpmath.log(rate1)
-            - mpmath.loggamma(j + k + 1)
-            + j * mpmath.log(rate2)
-            - mpmath.loggamma(j + 1)
-        )
-        start = max(0, -k)
-        total = mpmath.fsum(term(mpmath.mpf(j)) for j in range(start, start + 400))
-        return float(mpmath.log(total) - rate1 - rate2)
-
-
-class Skellam:
-    def __init__(self, rate1: np.ndarray, rate2: np.ndarray):
-        self.rate1, self.rate2 = rate1, rate2
-
-    def logpmf(self, k: np.ndarray) -> np.ndarray:
-        return np.vectorize(_skellam)(k.astype(int), self.rate1, self.rate2)
-
-    def mean(self) -> Any:
-        return self.rate1 - self.rate2
-
-    def var(self) -> Any:
-        return self.rate1 + self.rate2
-
-
-class Zipf:
-    """scipy's, with other functions by mpmath: scipy sums or lacks them."""
-
-    def __init__(self, power: np.ndarray):
-        self.power, self.law = power, st.zipf(power)
-        self.logpmf, self.mean, self.var = self.law.logpmf, self.law.mean, self.law.var
-
-    def sf(self, k: np.ndarray) -> np.ndarray:
-        above = sp.zeta(self.power, np.maximum(k, 0) + 1) / sp.zeta(self.power, 1)
-        return np.where(np.isinf(k), k < 0, above)
-
-    def cdf(self, k: np.ndarray) -> np.ndarray:
-        return 1 - self.sf(k)
-
-    def entropy(self) -> Any:
-        slope = [float(mpmath.diff(mpmath.zeta, s)) for s in np.ravel(self.power)]
-        zeta = sp.zeta(self.power, 1)
-        return np.log(zeta) - self.power * np.reshape(slope, np.shape(self.power)) / zeta
-
-
-class DiscreteWeibull:
-    """The integer part of scipy's Weibull variable."""
-
-    def __init__(self, q: np.ndarray, beta: np.ndarray):
-        self.law = st.weibull_min(beta, scale=(-np.log(q)) ** (-1 / beta))
-
-    def logpmf(self, k: np.ndarray) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.law.sf(k) - self.law.sf(k + 1))
-
-    def sf(self, k: np.ndarray) -> np.ndarray:
-        return self.law.sf(np.floor(k) + 1)
-
-    def cdf(self, k: np.ndarray) -> np.ndarray:
-        return self.law.cdf(np.floor(k) + 1)
-
-    def ppf(self, q: np.ndarray) -> np.ndarray:
-        return np.ceil(self.law.ppf(q)) - 1
-
-
-def negative_binomial(r: Any, p: Any) -> Any:
-    return st.nbinom(r, 1 - p)
-
-
 SIGNATURES = {
     "Binomial": "total_count, logits=None, probs=None",
     "Poisson": "rate=None, log_rate=None",
@@ -147,6 +29,7 @@ SIGNATURES = {
     ),
     "GammaPoisson": "concentration, rate=1.0",
     "BetaNegativeBinomial": "total_count, concentration1, concentration0",
+    "PoissonBinomial": "logits=None, probs=None",
     "Hypergeometric": "total_count, num_successes, num_failures",
     "BetaBinomial": "total_count, concentration1, concentration0",
     "Multinomial": "total_count, logits=None, probs=None",
@@ -159,11 +42,9 @@ SIGNATURES = {
     "ZeroInflated": "distribution, logits=None, probs=None",
     "Hurdle": "distribution, logits=None, probs=None",
 }
-
 TWO = np.stack([COUNTS, 30 + COUNTS], 1)
 TRIPLES = np.array([[0, 3, 2], [1, 1, 3], [5, 0, 0], [2, 2, 1], [0, 5, 0]])
 OFF_TRIPLES = ([1, 1, 1], [6, -1, 0], [2.5, 2.5, 0], *INFINITE)
-
 CASES = [
     Case(
         "Binomial, logits",
@@ -271,7 +152,7 @@ CASES = [
         ),
         np.array([[6, 0], [7, 2], [8, 3], [9, 9], [7, 4]]),
         (-1, 10, 6.5, *INFINITE),
-        excluded=NO_SUM,
+        excluded=NO_ENTROPY,
     ),
     Case(
         "BetaBinomial",
@@ -282,7 +163,7 @@ CASES = [
         ),
         np.stack([COUNTS, 45 + COUNTS], 1),
         (-1, 51, 1.5, *INFINITE),
-        excluded=NO_SUM,
+        excluded=NO_ENTROPY,
     ),
     Case(
         "Multinomial, logits",
@@ -344,7 +225,7 @@ CASES = [
         lambda probs: st.logser(probs),
         TWO + 1,
         (0, 1.5, *INFINITE),
-        excluded=NO_SUM,
+        excluded=NO_ENTROPY,
     ),
     Case(
         "Skellam",
@@ -353,7 +234,9 @@ CASES = [
         Skellam,
         np.stack([COUNTS - 2, 25 + COUNTS], 1),
         (0.5, *INFINITE),
-        excluded=NO_SUM | NO_MODE | {"integral": "no least value"},
+        excluded=NO_ENTROPY
+        | NO_MODE
+        | {"integral": "no least value", "quantile": "no integer says that there is none"},
     ),
     Case(
         "Zipf",
@@ -362,6 +245,22 @@ CASES = [
         Zipf,
         COUNTS[:, None] + np.array([1, 30]),
         (0, 1.5, *INFINITE),
+    ),
+    Case(
+        "PoissonBinomial, probs",
+        lambda probs: dist.PoissonBinomial(probs=probs),
+        {"probs": np.stack([np.linspace(0.125, 0.875, 6), np.full(6, 0.25)])},
+        PoissonBinomial,
+        np.stack([COUNTS, np.array([1, 2, 3, 4, 5])], 1),
+        (-1, 7, 1.5, *INFINITE),
+    ),
+    Case(
+        "PoissonBinomial, logits",
+        dist.PoissonBinomial,
+        {"logits": np.array([[-2.0, 0.5, 3.0, -0.25, 0.0], [1.0, 1.0, -1.0, 0.5, 0.75]])},
+        lambda logits: PoissonBinomial(sp.expit(logits)),
+        np.stack([COUNTS, COUNTS[::-1]], 1),
+        (-1, 6, 1.5, *INFINITE),
     ),
     Case(
         "ZeroInflated, probs",
@@ -406,7 +305,6 @@ CASES = [
         excluded=NO_ENTROPY | NO_MODE,
     ),
 ]
-
 KL = {
     "Binomial": (
         dist.Binomial(np.array([7, 20]), probs=0.25),

@@ -149,7 +149,7 @@ SIGNATURES = {
     "InverseWishart": "df, scale=None, scale_tril=None",
     "InverseWishartCholesky": "df, scale=None, scale_tril=None",
     "MatrixNormal": "loc, scale_tril_row, scale_tril_column",
-    "KroneckerNormal": "loc, scale_trils",
+    "KroneckerNormal": "loc, scale_trils, noise_scale=None",
     "LKJ": "dimension, concentration",
     "LKJCholesky": "dimension, concentration",
 }
@@ -213,6 +213,19 @@ CASES = [
         },
         lambda loc, rows, columns: Batch(
             *(Gaussian(loc, np.kron(rows @ rows.T, tril @ tril.T)) for tril in columns)
+        ),
+        SQUARES[:, None, :2].repeat(2, 1).reshape(5, 2, 6),
+        (),
+    ),
+    Case(
+        "KroneckerNormal, with noise",
+        lambda rows, columns, noise: dist.KroneckerNormal(0.0, (rows, columns), noise),
+        {"rows": np.eye(2), "columns": TRIL, "noise": np.array([0.5, 2.0])},
+        lambda rows, columns, noise: Batch(
+            *(
+                Gaussian(0.0, np.kron(rows @ rows.T, columns @ columns.T) + s**2 * np.eye(6))
+                for s in noise
+            )
         ),
         SQUARES[:, None, :2].repeat(2, 1).reshape(5, 2, 6),
         (),

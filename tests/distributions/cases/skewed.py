@@ -12,6 +12,7 @@ SIGNATURES = {
     "AsymmetricLaplace": "loc, scale, asymmetry",
     "ExponentiallyModifiedGaussian": "loc, scale, rate",
     "TwoPieceNormal": "loc, scale, skewness",
+    "TwoPieceStudentT": "df, loc, scale, skewness",
     "SkewStudentT": "a, b, loc, scale",
     "NormalInverseGaussian": "loc, scale, tailweight, skewness",
 }
@@ -24,6 +25,15 @@ def two_piece(loc, scale, skewness):
         return pdf + np.log(2 * skewness / (1 + skewness**2) / scale)
 
     return Density(logpdf, -np.inf, np.inf, loc)
+
+
+def two_piece_student_t(df, loc, scale, skewness):
+    def logpdf(x):
+        z = (np.asarray(x) - loc) / scale
+        pdf = st.t.logpdf(np.where(z < 0, z * skewness, z / skewness), df)
+        return pdf + np.log(2 * skewness / (1 + skewness**2) / scale)
+
+    return Density(logpdf, -np.inf, np.inf, loc - 20, loc, loc + 20)
 
 
 def normal_inverse_gaussian(loc, scale, tailweight, skewness):
@@ -63,6 +73,14 @@ CASES = [
         dist.TwoPieceNormal,
         {"loc": 0.75, "scale": 2.0, "skewness": 1.5},
         two_piece,
+        SCALAR - 1.25,
+        (),
+    ),
+    Case(
+        "TwoPieceStudentT",
+        dist.TwoPieceStudentT,
+        {"df": 6.5, "loc": 0.75, "scale": 2.0, "skewness": 1.5},
+        two_piece_student_t,
         SCALAR - 1.25,
         (),
     ),

@@ -1,5 +1,9 @@
 """More families on an interval."""
 
+import functools
+import math
+from fractions import Fraction
+
 import numpy as np
 import scipy.stats as st
 
@@ -7,7 +11,42 @@ import distributions as dist
 from tests.distributions.cases.base import INFINITE, UNIT, Case
 from tests.distributions.cases.oracles import Density, Transformed
 
+
+class Bates:
+    """By the alternating sum, in rational numbers."""
+
+    def __init__(self, n, low, high):
+        self.n, self.low, self.width = n, low, high - low
+
+    def _sum(self, x, power):
+        def one(x, low, width):
+            z = self.n * (Fraction(float(x)) - Fraction(float(low))) / Fraction(float(width))
+            z = min(max(z, 0), self.n)
+            sign = lambda k: (-1) ** k * math.comb(self.n, k)  # noqa: E731
+            terms = (sign(k) * (z - k) ** power for k in range(math.floor(z) + 1))
+            return float(sum(terms, Fraction(0)) / math.factorial(power))
+
+        return np.vectorize(one)(np.nan_to_num(x), self.low, self.width)
+
+    def logpdf(self, x):
+        with np.errstate(divide="ignore"):
+            return np.log(self._sum(x, self.n - 1) * self.n / self.width)
+
+    def cdf(self, x):
+        return self._sum(x, self.n)
+
+    def sf(self, x):
+        return self.cdf(2 * self.low + self.width - x)
+
+    def mean(self):
+        return self.low + self.width / 2
+
+    def var(self):
+        return self.width**2 / 12 / self.n
+
+
 SIGNATURES = {
+    "Bates": "total_count, low=0.0, high=1.0",
     "Kumaraswamy": "concentration1, concentration0",
     "LogitNormal": "loc, scale",
     "BetaProportion": "loc, concentration",
@@ -54,6 +93,15 @@ def power_law(alpha, low, high):
 
 
 CASES = [
+    Case(
+        "Bates",
+        functools.partial(dist.Bates, 5),
+        {"low": np.array([-1.0, 0.0]), "high": 2.0},
+        functools.partial(Bates, 5),
+        np.stack([3 * UNIT - 1, 2 * UNIT], 1),
+        (-1.5, 2.5, *INFINITE),
+        excluded={"entropy": "no closed form"},
+    ),
     Case(
         "Kumaraswamy",
         dist.Kumaraswamy,

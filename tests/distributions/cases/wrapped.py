@@ -82,6 +82,61 @@ class Product:
         return np.sum(self.each.entropy(), -1)
 
 
+class Gate:
+    """0 with a probability, and otherwise a positive law of scipy's."""
+
+    def __init__(self, zero, base):
+        self.zero, self.base = zero, base
+
+    def logpdf(self, x):
+        with np.errstate(divide="ignore"):
+            positive = np.log1p(-self.zero) + self.base.logpdf(x)
+            return np.where(x == 0, np.log(self.zero), positive)
+
+    def cdf(self, x):
+        return np.where(x < 0, 0, self.zero + (1 - self.zero) * self.base.cdf(x))
+
+    def sf(self, x):
+        return np.where(x < 0, 1, (1 - self.zero) * self.base.sf(x))
+
+    def ppf(self, q):
+        return self.base.ppf((q - self.zero) / (1 - self.zero))
+
+    def mean(self):
+        return (1 - self.zero) * self.base.mean()
+
+    def var(self):
+        return (1 - self.zero) * (self.base.var() + self.zero * self.base.mean() ** 2)
+
+    def entropy(self):
+        return st.bernoulli(self.zero).entropy() + (1 - self.zero) * self.base.entropy()
+
+    def marginals(self, draws):
+        for i in range(len(self.zero)):
+            yield (draws[:, i] == 0).astype(int), st.bernoulli(self.zero[i])
+            yield draws[draws[:, i] > 0, i], st.gamma(self.base.args[0][i], scale=0.5)
+
+
+class Rounded:
+    """A law of scipy's, rounded up, with all beyond `low` and `high` there."""
+
+    def __init__(self, base, low, high):
+        self.base, self.low, self.high = base, low, high
+
+    def logpmf(self, k):
+        with np.errstate(divide="ignore"):
+            return np.log(self.cdf(k) - self.cdf(k - 1))
+
+    def cdf(self, x):
+        return np.where(x < self.low, 0, np.where(x < self.high, self.base.cdf(np.floor(x)), 1))
+
+    def sf(self, x):
+        return 1 - self.cdf(x)
+
+    def ppf(self, q):
+        return np.clip(np.ceil(self.base.ppf(q)), self.low, self.high)
+
+
 class Either:
     """A mixture of two laws of scipy's."""
 
@@ -136,7 +191,9 @@ SIGNATURES = {
     "Custom": "log_density, parameters=(), support=Real(), event_shape=(), sampler=None",
     "Delta": "loc, log_density=0.0, event_ndims=0",
     "Independent": "distribution, reinterpreted_batch_ndims",
+    "IntervalCensored": "distribution",
     "Masked": "distribution, mask",
+    "Quantized": "distribution, low=-inf, high=inf",
     "iid": "distribution, sample_shape",
     "Mixture": "mixture_distribution, components",
     "TransformedDistribution": "distribution, transform",
@@ -217,6 +274,25 @@ CASES = [
         lambda weight, loc, df: Either(weight, st.norm(loc, 1.0), st.t(df, 0.0, 2.0)),
         PAIRS - 1,
         (),
+        excluded=POINTLESS,
+    ),
+    Case(
+        "Hurdle, of positive numbers",
+        lambda probs, concentration: dist.Hurdle(dist.Gamma(concentration, 2.0), probs=probs),
+        {"probs": np.array([1 / 64, 1 / 40]), "concentration": np.array([0.75, 6.0])},
+        lambda probs, concentration: Gate(probs, st.gamma(concentration, scale=0.5)),
+        np.stack([np.append(0, SCALAR[1:]), SCALAR], 1),
+        (-1.0, *INFINITE),
+        excluded={"mode": "a probability and densities", "integral": "no map onto the support"},
+    ),
+    Case(
+        "Quantized",
+        lambda loc, scale: dist.Quantized(dist.Normal(loc, scale), -4, 6),
+        {"loc": 1.5, "scale": np.array([1.5, 4.0])},
+        lambda loc, scale: Rounded(st.norm(loc, scale), -4, 6),
+        np.stack([COUNTS, 2 * COUNTS - 4], 1),
+        (-5, 7, 1.5, *INFINITE),
+        moments=False,
         excluded=POINTLESS,
     ),
     Case(

@@ -1,0 +1,238 @@
+"""Numbers at extremes: large concentrations, where textbook formulas cancel, against mpmath."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import distributions as dist
+from tests.distributions.cases import CORE
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+MANY = 2.0**33
+NEAR = 1 / np.sqrt(MANY)
+
+
+def over(names):
+    """Parametrizes a test over names that begin with a family; those not much used are slow."""
+    slow = {name: (pytest.mark.slow,) * (name.split()[0] not in CORE) for name in names}
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=slow[n]) for n in names])
+
+
+def log_beta(a, b):
+    return mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+
+
+def gamma(x, a, rate):
+    return a * mpmath.log(rate * x) - mpmath.log(x) - rate * x - mpmath.loggamma(a)
+
+
+def inverse_gamma(x, a, scale):
+    return gamma(1 / x, a, scale) - 2 * mpmath.log(x)
+
+
+def chi(x, df):
+    return gamma(x * x, df / 2, 0.5) + mpmath.log(2 * x)
+
+
+def exp_gamma(y, a, rate):
+    return gamma(mpmath.exp(y), a, rate) + y
+
+
+def beta(x, a, b):
+    return (a - 1) * mpmath.log(x) + (b - 1) * mpmath.log1p(-x) - log_beta(a, b)
+
+
+def gamma_gamma(x, a, b, scale):
+    z = x / scale
+    return beta(z / (1 + z), a, b) - 2 * mpmath.log1p(z) - mpmath.log(scale)
+
+
+def student_t(x, df, loc, scale):
+    z = (x - loc) / scale
+    constant = mpmath.log(scale) + mpmath.log(df) / 2 + log_beta(df / 2, mpmath.mpf(0.5))
+    return -(df + 1) / 2 * mpmath.log1p(z * z / df) - constant
+
+
+def skew_student_t(x, a, b, loc, scale):
+    z = (x - loc) / scale
+    t = z / mpmath.sqrt(a + b + z * z)
+    slope = (1 - t * t) / 2 * mpmath.sqrt((1 - t * t) / (a + b)) / scale
+    return beta((1 + t) / 2, a, b) + mpmath.log(slope)
+
+
+# The family, its density, the parameters, and values around the middle and far from it.
+LARGE = {
+    "Gamma": (dist.Gamma, gamma, (MANY, 2.0), MANY / 2 * (1 + NEAR * np.array([-2, 0.5, 3e4]))),
+    "Chi2": (
+        dist.Chi2,
+        lambda x, df: gamma(x, df / 2, 0.5),
+        (MANY,),
+        MANY * (1 + NEAR * np.array([-2, 0.5, 1e5])),
+    ),
+    "Beta": (dist.Beta, beta, (MANY, MANY), 0.5 + 2.0**-18 * np.array([-1, 0, 2])),
+    "StudentT": (dist.StudentT, student_t, (1e10, 0.5, 2.0), np.array([0.5, -3.0, 9.0])),
+    "SkewStudentT": (
+        dist.SkewStudentT,
+        skew_student_t,
+        (1e10, 1e10, 0.5, 2.0),
+        np.array([0.5, -3.0, 9.0]),
+    ),
+    "Beta of unequal concentrations": (
+        dist.Beta,
+        beta,
+        (1e10, 3e9),
+        10 / 13 + 4e-6 * np.array([-3.0, 0.0, 1.0]),
+    ),
+    "Beta of one large concentration": (
+        dist.Beta,
+        beta,
+        (2.5, 1e10),
+        1e-10 * np.array([0.1, 1.0, 5.0]),
+    ),
+    "InverseGamma": (
+        dist.InverseGamma,
+        inverse_gamma,
+        (1e10, 2e10),
+        2 + 2e-5 * np.array([-3.0, 0.0, 1.0]),
+    ),
+    "Chi": (dist.Chi, chi, (1e10,), 1e5 + np.array([-2.0, 0.0, 1.0])),
+    "ExpGamma": (
+        dist.ExpGamma,
+        exp_gamma,
+        (1e8, 1.0),
+        np.log(1e8) + 1e-4 * np.array([-2.0, 0.0, 1.0]),
+    ),
+    "GammaGamma": (
+        dist.GammaGamma,
+        gamma_gamma,
+        (2e10, 1e10, 3.0),
+        6 + 1e-4 * np.array([-2.0, 0.0, 1.0]),
+    ),
+}
+
+
+@jax.jit
+def score_and_gradients(d, x):
+    gradients = jax.vmap(jax.grad(lambda d, x: d.log_prob(x), (0, 1)), (None, 0))(d, x)
+    return d.log_prob(x), jax.tree.leaves(gradients)
+
+
+def slopes(formula, at):
+    """Derivatives in the logarithms of all arguments, or in those that are 0."""
+    sizes = [abs(x) or mpmath.mpf(1) for x in at]
+
+    def moved(i, step):
+        return formula(*(x + step * sizes[i] * (i == j) for j, x in enumerate(at)))
+
+    with mpmath.workdps(80):
+        h = mpmath.mpf(10) ** -20
+        return np.array([float((moved(i, h) - moved(i, -h)) / (2 * h)) for i in range(len(at))])
+
+
+def check(row, float_dtype, tolerance):
+    make, formula, parameters, values = row
+    given = [jnp.asarray(p, float_dtype) for p in (*parameters, values)]
+    found, gradients = score_and_gradients(make(*given[:-1]), given[-1])
+    for i in range(len(values)):
+        at = [float(p) for p in (given[-1][i], *given[:-1])]
+        exact = [mpmath.mpf(x) for x in at]
+        with mpmath.workdps(60):
+            truth = float(formula(*exact))
+        np.testing.assert_allclose(found[i], truth, tolerance, tolerance)
+        *of_parameters, of_value = (float(g[i]) for g in gradients)
+        ours = np.array([of_value, *of_parameters]) * [abs(x) or 1 for x in at]
+        expected = slopes(formula, exact)
+        rounding = 8 * np.finfo(float_dtype).eps * np.abs(at).max()
+        np.testing.assert_allclose(ours, expected, tolerance, tolerance + rounding)
+
+
+@over(LARGE)
+def test_large_concentrations(name, x64):
+    check(LARGE[name], np.float64, 1e-10)
+
+
+@over(["Gamma", "Chi2", "Beta", "StudentT", "SkewStudentT"])
+def test_large_concentrations_in_single_precision(name):
+    """Where what is given to the kernels is not rounded."""
+    check(LARGE[name], np.float32, 1e-5)
+
+
+# Parameters of families with a scale, beside it.
+SCALED = {
+    "AsymmetricLaplace": {"loc": 0.0, "asymmetry": 2.0},
+    "Cauchy": {"loc": 0.0},
+    "Dagum": {"concentration": 1.5, "sharpness": 2.0},
+    "DoublesidedMaxwell": {"loc": 0.0},
+    "Frechet": {"concentration": 1.5},
+    "GeneralizedNormal": {"loc": 0.0, "power": 3.0},
+    "GeneralizedPareto": {"loc": 0.0, "concentration": 0.25},
+    "Gumbel": {"loc": 0.0},
+    "HalfCauchy": {"loc": 0.0},
+    "HalfNormal": {},
+    "HalfStudentT": {"df": 3.0, "loc": 0.0},
+    "Horseshoe": {},
+    "InverseGamma": {"concentration": 1.5},
+    "JohnsonSU": {"skewness": 1.0, "tailweight": 2.0, "loc": 0.0},
+    "Laplace": {"loc": 0.0},
+    "Levy": {"loc": 0.0},
+    "Logistic": {"loc": 0.0},
+    "Lomax": {"concentration": 1.5},
+    "Moyal": {"loc": 0.0},
+    "Normal": {"loc": 0.0},
+    "Rayleigh": {},
+    "SinhArcsinh": {"loc": 0.0},
+    "SkewNormal": {"loc": 0.0, "skewness": 2.0},
+    "SkewStudentT": {"a": 1.5, "b": 2.0, "loc": 0.0},
+    "SoftLaplace": {"loc": 0.0},
+    "StudentT": {"df": 3.0, "loc": 0.0},
+    "TruncatedNormal": {"loc": 0.0, "low": 0.0, "high": np.inf},
+    "TwoPieceNormal": {"loc": 0.0, "skewness": 2.0},
+    "TwoPieceStudentT": {"df": 3.0, "loc": 0.0, "skewness": 2.0},
+    "Weibull": {"concentration": 1.5},
+}
+
+
+@over(SCALED)
+def test_tiny_and_huge_scales(name):
+    """In units of the scale, log densities and their derivatives are what they are at scale 1."""
+    make, others = getattr(dist, name), SCALED[name]
+    score = lambda z, log_scale, scale: make(  # noqa: E731
+        scale=jnp.exp(log_scale) * scale, **others
+    ).log_prob(z * scale)
+    found = {}
+    for scale in (1e-30, 1.0, 1e30):
+        both = jax.value_and_grad(score, (0, 1))
+        scores, slopes = jax.vmap(both, (0, None, None))(
+            jnp.array([0.25, 3.0], np.float32), jnp.float32(0), jnp.float32(scale)
+        )
+        found[scale] = [scores + np.log(scale).astype(np.float32), *slopes]
+    for scale in (1e-30, 1e30):
+        np.testing.assert_allclose(found[scale], found[1.0], rtol=1e-4, atol=2e-5)
+
+
+@over([name for name in SCALED if "loc" in SCALED[name] and name != "Levy"])
+def test_derivatives_at_the_location_are_numbers(name):
+    """For a scale whose square is 0 in single precision."""
+    make = lambda p: getattr(dist, name)(**p)  # noqa: E731
+    parameters = {k: jnp.float32(v) for k, v in (SCALED[name] | {"scale": 1e-30}).items()}
+    gradients = jax.grad(lambda p: make(p).log_prob(0.0))(parameters)
+    assert not any(np.isnan(g) for g in gradients.values())
+
+
+FAR = ["Cauchy", "HalfCauchy", "HalfStudentT", "Normal", "SkewNormal", "StudentT"]
+
+
+@over([*FAR, "TwoPieceNormal", "TwoPieceStudentT"])
+@pytest.mark.parametrize("x", [1e25, -1e25, 3e38])
+def test_values_whose_squares_overflow(name, x):
+    """Densities are not 0 where they are none in double precision; derivatives are numbers."""
+    score = lambda p, x: getattr(dist, name)(**p).log_prob(x)  # noqa: E731
+    parameters = {k: jnp.float32(v) for k, v in (SCALED[name] | {"scale": 1.0}).items()}
+    found, gradients = jax.value_and_grad(score, (0, 1))(parameters, jnp.float32(x))
+    assert not any(np.isnan(g) for g in jax.tree.leaves(gradients))
+    with jax.enable_x64(True):
+        truth = score({k: jnp.float64(v) for k, v in parameters.items()}, jnp.float64(x))
+    is_huge = np.abs(truth) > np.finfo(np.float32).max
+    np.testing.assert_allclose(found, -np.inf if is_huge else truth, rtol=1e-5)

@@ -1,0 +1,115 @@
+"""Special functions, with their derivatives, and moments made of them, against mpmath."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import distributions as dist
+from distributions.special import log1p_square, log_beta, log_beta_half, log_ndtr
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+
+# On both sides of 8, where Stirling's formula begins, and at it.
+POINTS = (1e-5, 0.3, 1.0, 2.0, 7.9, 8.0, 8.1, 30.0, 1e4, 1e8)
+
+
+def _polygamma(n, x):
+    return mpmath.psi(n, mpmath.mpf(x))
+
+
+@pytest.mark.parametrize("a", POINTS)
+def test_log_beta(a, x64):
+    """Equal arguments and 8 are where a minimum or a maximum has half a derivative."""
+    b = jnp.asarray(POINTS)
+    values = [jax.vmap(f, (None, 0))(a, b) for f in (log_beta, jax.grad(log_beta))]
+    second = jax.vmap(jax.hessian(log_beta, (0, 1)), (None, 0))(a, b)[0]
+    with mpmath.workdps(40):
+        truths = [
+            [mpmath.log(mpmath.beta(a, y)) for y in POINTS],
+            [_polygamma(0, a) - _polygamma(0, mpmath.mpf(a) + y) for y in POINTS],
+            [_polygamma(1, a) - _polygamma(1, mpmath.mpf(a) + y) for y in POINTS],
+            [-_polygamma(1, mpmath.mpf(a) + y) for y in POINTS],
+        ]
+    for found, truth in zip([*values, *second], truths, strict=True):
+        np.testing.assert_allclose(found, np.array(truth, float), rtol=1e-9, atol=1e-14)
+
+
+def test_log_beta_half(x64):
+    x = jnp.asarray(POINTS)
+    found = [jax.vmap(f)(x) for f in (log_beta_half, jax.grad(log_beta_half))]
+    second = jax.vmap(jax.grad(jax.grad(log_beta_half)))(x)
+    with mpmath.workdps(40):
+        half = mpmath.mpf(0.5)
+        truths = [
+            [mpmath.log(mpmath.beta(y, half)) for y in POINTS],
+            [_polygamma(0, y) - _polygamma(0, y + half) for y in POINTS],
+            [_polygamma(1, y) - _polygamma(1, y + half) for y in POINTS],
+        ]
+    for value, truth in zip([*found, second], truths, strict=True):
+        np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
+
+
+# On both sides of -16 and -8, where the series of the derivative begins in either precision.
+LOWER = (-1e4, -300.0, -20.0, -16.1, -15.9, -8.1, -7.9, -1.0, 0.0, 2.0, 12.0)
+
+
+def _hazard(x):
+    return mpmath.npdf(x) / mpmath.ncdf(x)
+
+
+def test_derivatives_of_log_ndtr(float_dtype):
+    """In single precision the logarithms of density and probability would cancel."""
+    x = jnp.asarray(LOWER, float_dtype)
+    first, second = jax.vmap(jax.grad(log_ndtr))(x), jax.vmap(jax.grad(jax.grad(log_ndtr)))(x)
+    with mpmath.workdps(60):
+        hazards = [_hazard(mpmath.mpf(float(y))) for y in x]
+        bends = [-h * (h + mpmath.mpf(float(y))) for h, y in zip(hazards, x, strict=True)]
+    tolerance = 1e-5 if float_dtype == np.float32 else 1e-11
+    np.testing.assert_allclose(first, np.array(hazards, float), rtol=tolerance)
+    if float_dtype == np.float64:
+        np.testing.assert_allclose(second, np.array(bends, float), rtol=1e-9)
+
+
+def test_log1p_square(float_dtype):
+    """On both sides of where the square is the whole of it, up to where it overflows."""
+    largest = float(jnp.finfo(float_dtype).max)
+    x = jnp.asarray([0.0, 1e-8, 0.5, 2800.0, 3000.0, -6e7, 7e7, 0.9 * largest, -largest])
+    x = x.astype(float_dtype)
+    slopes = jax.vmap(jax.grad(log1p_square))(x)
+    at = [mpmath.mpf(float(y)) for y in x]
+    tolerance = 4 * jnp.finfo(float_dtype).eps
+    with mpmath.workdps(60):
+        values = [float(mpmath.log1p(y * y)) for y in at]
+        truths = [float(2 * y / (1 + y * y)) for y in at]
+    np.testing.assert_allclose(log1p_square(x), values, rtol=tolerance)
+    np.testing.assert_allclose(slopes, truths, rtol=tolerance, atol=jnp.finfo(float_dtype).tiny)
+
+
+def _mean_chi(df, power=1):
+    half = mpmath.mpf(df) / 2
+    log_mean = mpmath.loggamma(half + power / 2) - mpmath.loggamma(half)
+    return mpmath.exp(log_mean + power * mpmath.log(2) / 2)
+
+
+# In float32: what is computed, and the truth, of numbers whose log-gammas or squares cancel.
+LARGE = {
+    "WishartCholesky": (
+        lambda df: dist.WishartCholesky(df, scale=jnp.eye(2)).mean()[0, 0],
+        _mean_chi,
+    ),
+    "InverseWishartCholesky": (
+        lambda df: dist.InverseWishartCholesky(df, scale=jnp.eye(2)).mean()[1, 1],
+        lambda df: _mean_chi(df, -1),
+    ),
+    "Chi": (lambda df: dist.Chi(df).variance(), lambda df: df - _mean_chi(df) ** 2),
+}
+
+
+@pytest.mark.parametrize("df", [20.0, 900.0, 1e6, 1e8])
+@pytest.mark.parametrize("name", LARGE)
+def test_moments_do_not_cancel(name, df):
+    computed, truth = LARGE[name]
+    with mpmath.workdps(40):
+        np.testing.assert_allclose(computed(df), float(truth(df)), rtol=1e-5)
