@@ -19,7 +19,7 @@ from inference.flat import Layout
 from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
 from inference.randomness import threefry
-from inference.starting import Search, next_position, search_step
+from inference.search import Search, next_position, search_step
 from inference.target import Target
 
 

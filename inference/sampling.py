@@ -16,23 +16,26 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
 
-from inference._jax import small_loops_in_one_kernel, trace_context
 from inference.adaptation import schedule
-from inference.chain import Chain, Plan, advance, empty_chain, stats_of
+from inference.chain import Chain, Plan, stats_of
 from inference.flat import Layout
-from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
-from inference.names import named_leaves
-from inference.randomness import seed_of, threefry
-from inference.starting import MOST_ATTEMPTS
+from inference.hamiltonian import Point
+from inference.kernel import HamiltonianKernel
+from inference.programs import advance_chains, program, values
+from inference.starting import (
+    MOST_ATTEMPTS,
+    placed,
+    start_failure,
+    starting_points,
+    unplaced_chain,
+)
 from inference.target import Target
 
 _AXIS = "chain"
@@ -40,7 +43,6 @@ _AXIS = "chain"
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _MOST_GROUPS = 64
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
-_START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
 
 
 class Samples(NamedTuple):
@@ -75,10 +77,10 @@ def sample(
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if is_mapped else None)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
-    chain = _unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
+    chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
 
     def start(attempts: np.ndarray) -> Chain:
-        return _placed(chain, *jax.device_get(_start(key, attempts, target, layout)))
+        return placed(chain, *jax.device_get(starting_points(key, attempts, target, layout)))
 
     run = _Run(kernel, target, layout, plan)
     run.begin(start, num_chains)
@@ -97,48 +99,6 @@ def sample(
     return run.samples()
 
 
-def _unplaced_chain(kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tune: bool) -> Chain:
-    """A chain that stands nowhere yet, with the kernel's step size and mass matrix."""
-    metric = np.ones(layout.size)
-    if kernel.inverse_mass_matrix is not None:
-        metric = np.asarray(check_mass_matrix(kernel.inverse_mass_matrix, layout))
-    if metric.ndim == 2 and not is_dense:
-        raise ValueError(
-            "the kernel's inverse_mass_matrix is a matrix, but mass_matrix='diagonal'; pass "
-            "mass_matrix='dense', or a vector"
-        )
-    metric = (np.diag(metric) if is_dense and metric.ndim == 1 else metric).astype(layout.dtype)
-    chain = empty_chain(kernel, layout, metric)
-    progress = chain.progress
-    step_size = np.asarray(check_step_size(kernel.step_size, layout))
-    search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
-    adaptation = progress.adaptation._replace(inverse_mass_matrix=metric)
-    return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
-
-
-@jax.jit
-def _start(
-    key: jax.Array, attempts: jax.Array, target: Target, layout: Layout
-) -> tuple[jax.Array, jax.Array]:
-    """Seeds of chains, and starting points: for each its attempt of that number."""
-    seeds = jnp.stack(threefry(seed_of(key), jnp.arange(len(attempts))), axis=-1)
-
-    def position(seed_and_attempt: tuple[jax.Array, jax.Array]) -> jax.Array:
-        seed, attempt = seed_and_attempt
-        words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
-        return layout.ravel(target.initial(random.wrap_key_data(words, impl="threefry2x32")))
-
-    # No `vmap`: JAX's generator compiles slowly for a batch of keys.
-    return seeds, lax.map(position, (seeds, attempts))
-
-
-def _placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
-    """As many of `chain`, stacked, as there are seeds and positions to give them."""
-    chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
-    trajectory = chains.trajectory._replace(position=positions)
-    return chains._replace(seed=seeds, trajectory=trajectory)
-
-
 class _Group:
     """Some chains that are moved by one call, stacked: where they stand and what they drew.
 
@@ -154,6 +114,10 @@ class _Group:
         self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
         self.first = np.full(len(chains.progress.iteration), num_warmup, np.int32)
         self.parts: list[list[tuple[Any, Any]]] = [[] for _ in self.first]
+
+    def start(self, chain: int) -> Point:
+        """Where one of the chains starts."""
+        return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
 
     @property
     def is_stuck(self) -> np.ndarray:
@@ -193,7 +157,10 @@ class _Run:
                 return
             attempts += is_stuck
             if attempts.max() == MOST_ATTEMPTS:
-                raise ValueError(self._start_failure(is_stuck))
+                chain = int(np.argmax(is_stuck))
+                group = self.groups[chain // len(self.groups[0].first)]
+                point = group.start(chain % len(group.first))
+                raise ValueError(start_failure(self.target, self.layout, chain, point))
             for old, new in zip(self.groups, self._split(start(attempts), size), strict=True):
                 replace = functools.partial(_replace, old.is_stuck)
                 old.chains = jax.tree.map(replace, old.chains, new.chains)
@@ -250,8 +217,8 @@ class _Run:
         self.no_rows = np.zeros(shape, self.layout.dtype)
         constant = self.target, self.kernel, self.plan, self.layout
         arguments = group.chains, self.no_rows, group.first, self.budget, *constant
-        self.advance = _compiled(_advance, *_signature(arguments))
-        self.values = _compiled(_values, *_signature((self.target, self.layout, self.no_rows)))
+        self.advance = program(advance_chains, *arguments)
+        self.values = program(values, self.target, self.layout, self.no_rows)
 
     def _move(self, group: _Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
@@ -309,84 +276,6 @@ class _Run:
         metrics = [group.chains.progress.adaptation.inverse_mass_matrix for group in self.groups]
         return Samples(draws, stats, np.concatenate(metrics))
 
-    def _start_failure(self, is_stuck: np.ndarray) -> str:
-        """What to tell a user whose model is finite nowhere; names the sites to look at."""
-        chain = int(np.argmax(is_stuck))
-        group = self.groups[chain // len(self.groups[0].first)]
-        start = jax.tree.map(
-            lambda x: x[chain % len(group.first)], group.chains.progress.search.start
-        )
-        position, gradient = map(self.layout.unravel, (start.position, start.gradient))
-        culprits = (
-            _not_finite("site '{}' has log probability {}", self.target.log_probs(position))
-            or _not_finite("the gradient of the log density with respect to '{}' is {}", gradient)
-            or [f"the log density is {start.log_density}, for the map from unconstrained space"]
-        )
-        return (
-            f"chain {chain} found no starting point where the log density and its gradient are "
-            f"finite, in {MOST_ATTEMPTS} attempts. At the last one, {'; '.join(culprits)}. Check "
-            "that observed values lie in the support of their distribution and hold no NaN, and "
-            "that parameters stay in their domain for every value of the latent sites."
-        )
-
-
-def _advance(
-    chains: Chain,
-    rows: jax.Array,
-    first: jax.Array,
-    budget: jax.Array,
-    target: Target,
-    kernel: HamiltonianKernel,
-    plan: Plan,
-    layout: Layout,
-) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains moved, their rows, and the gradients that the one that spent most has spent."""
-
-    def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
-        return advance(kernel, target, layout, plan, *state, budget)
-
-    state = chains, rows, first
-    if kernel.axis_name is not None:
-        moved = jax.vmap(one, axis_name=kernel.axis_name)(state)
-    elif len(first) == 1:
-        moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))
-    else:
-        moved = lax.map(one, state)
-    chains, rows, num_spent = moved
-    return chains, rows, jnp.max(num_spent)
-
-
-def _values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """The values of sites that rows ``(chain, row, number)`` hold, without the last row."""
-    constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
-    return jax.vmap(jax.vmap(constrain))(rows[:, :-1])
-
-
-def _signature(arguments: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...], Any]:
-    """What a compiled function depends on: structure, shapes and dtypes, and JAX's settings."""
-    leaves, structure = jax.tree.flatten(arguments)
-    kinds = tuple(
-        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
-        for kind in map(jax.typeof, leaves)
-    )
-    return structure, kinds, trace_context()
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(
-    function: Callable[..., Any],
-    structure: Any,
-    kinds: Iterable[jax.ShapeDtypeStruct],
-    _: Any,
-) -> Any:
-    """`function` compiled ahead of time: threads may call it whatever JAX's settings are there."""
-    donated = ("chains", "rows") if function is _advance else ()
-    with small_loops_in_one_kernel():
-        lowered = jax.jit(function, donate_argnames=donated).lower(
-            *jax.tree.unflatten(structure, kinds)
-        )
-        return lowered.compile()
-
 
 def _replace(which: np.ndarray, old: Any, new: Any) -> np.ndarray:
     """`new` for the chains that are `which`, else `old`."""
@@ -404,15 +293,3 @@ def _num_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _not_finite(message: str, tree: Any) -> list[str]:
-    """`message`, filled in with name and first such value, of each leaf that is not finite."""
-    found = []
-    for name, leaf in named_leaves(tree):
-        flat = np.ravel(np.asarray(leaf))
-        bad = flat[~np.isfinite(flat)]
-        if bad.size:
-            where = "" if np.ndim(leaf) == 0 else f" at {bad.size} of {flat.size} elements"
-            found.append(message.format(name, f"{bad[0]}{where}"))
-    return found

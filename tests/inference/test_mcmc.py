@@ -12,6 +12,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import HMC, NUTS, _mcmc, mcmc, sampling
+from inference.programs import compiled
+from inference.starting import starting_points
 from tests.inference.targets import FakeTarget
 
 DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
@@ -135,9 +137,9 @@ def test_a_density_is_traced_once_and_never_again():
 
 def test_new_data_compile_nothing():
     mcmc(jax.random.key(0), posterior(), design(), **QUICK)
-    sizes = sampling._start._cache_size(), sampling._compiled.cache_info().misses
+    sizes = starting_points._cache_size(), compiled.cache_info().misses
     mcmc(jax.random.key(1), posterior(Y + 1), design() + 1, **QUICK | {"num_draws": 20})
-    assert (sampling._start._cache_size(), sampling._compiled.cache_info().misses) == sizes
+    assert (starting_points._cache_size(), compiled.cache_info().misses) == sizes
 
 
 def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):

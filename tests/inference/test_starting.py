@@ -12,8 +12,8 @@ from inference.adaptation import schedule
 from inference.chain import Plan, advance
 from inference.flat import Layout
 from inference.hamiltonian import energy_change, flat_value_and_grad
-from inference.sampling import _unplaced_chain, sample
-from inference.starting import MOST_ATTEMPTS
+from inference.sampling import sample
+from inference.starting import MOST_ATTEMPTS, unplaced_chain
 from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 
 SETTINGS = {
@@ -32,7 +32,7 @@ def normal(x, scale):
 def search_of(target, step_size=0.1, tune=True):
     """The search of a chain that makes no transition, from a random point."""
     kernel, layout = NUTS(step_size=step_size), Layout.of(target.initial(jax.random.key(0)))
-    chain = _unplaced_chain(kernel, layout, False, tune)
+    chain = unplaced_chain(kernel, layout, False, tune)
     position = layout.ravel(target.initial(jax.random.key(0)))
     chain = chain._replace(trajectory=chain.trajectory._replace(position=position))
     plan = Plan(schedule(0), jnp.float32(0.8), jnp.int32(0))

@@ -1,0 +1,81 @@
+"""The compiled functions of a run."""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from inference._jax import small_loops_in_one_kernel, trace_context
+from inference.chain import Chain, Plan, advance
+from inference.flat import Layout
+from inference.kernel import HamiltonianKernel
+from inference.target import Target
+
+
+def program(function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function` compiled for such arguments, once for all of the same shapes.
+
+    Ahead of time, so that threads may call it whatever JAX's settings are there.
+    """
+    return compiled(function, *_signature(arguments))
+
+
+def advance_chains(
+    chains: Chain,
+    rows: jax.Array,
+    first: jax.Array,
+    budget: jax.Array,
+    target: Target,
+    kernel: HamiltonianKernel,
+    plan: Plan,
+    layout: Layout,
+) -> tuple[Chain, jax.Array, jax.Array]:
+    """Chains moved, their rows, and the gradients that the one that spent most has spent."""
+
+    def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
+        return advance(kernel, target, layout, plan, *state, budget)
+
+    state = chains, rows, first
+    if kernel.axis_name is not None:
+        moved = jax.vmap(one, axis_name=kernel.axis_name)(state)
+    elif len(first) == 1:
+        moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))
+    else:
+        moved = lax.map(one, state)
+    chains, rows, num_spent = moved
+    return chains, rows, jnp.max(num_spent)
+
+
+def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+    """The values of sites that rows ``(chain, row, number)`` hold, without the last row."""
+    constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
+    return jax.vmap(jax.vmap(constrain))(rows[:, :-1])
+
+
+def _signature(arguments: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...], Any]:
+    """What a compiled function depends on: structure, shapes and dtypes, and JAX's settings."""
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple(
+        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
+        for kind in map(jax.typeof, leaves)
+    )
+    return structure, kinds, trace_context()
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(
+    function: Callable[..., Any],
+    structure: Any,
+    kinds: Iterable[jax.ShapeDtypeStruct],
+    _: Any,
+) -> Any:
+    """`function` compiled ahead of time: threads may call it whatever JAX's settings are there."""
+    donated = ("chains", "rows") if function is advance_chains else ()
+    with small_loops_in_one_kernel():
+        lowered = jax.jit(function, donate_argnames=donated).lower(
+            *jax.tree.unflatten(structure, kinds)
+        )
+        return lowered.compile()
