@@ -1,0 +1,106 @@
+"""Chains do the same however they are run: mapped over or alone, in groups, on one core or many."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inference import HMC, NUTS, sampling
+from inference.adaptation import schedule
+from inference.chain import Plan, stats_of
+from inference.flat import Layout
+from inference.programs import advance_chains, program
+from inference.sampling import sample
+from inference.starting import placed, starting_points, unplaced_chain
+from tests.inference.targets import FakeTarget
+
+SETTINGS = {
+    "num_warmup": 60,
+    "num_draws": 40,
+    "num_chains": 6,
+    "is_dense": False,
+    "target_acceptance_rate": 0.8,
+}
+KERNELS = {"NUTS": NUTS(), "HMC": HMC(num_steps=5)}
+
+
+def density(x, data):
+    return -0.5 * jnp.sum((x / data) ** 2) - 0.1 * jnp.sum(x[0] ** 4)
+
+
+def target():
+    return FakeTarget(density, (3,), jnp.array([1.0, 0.2, 5.0]))
+
+
+def draw(kernel=NUTS(), **changes):
+    return sample(jax.random.key(0), target(), kernel, **SETTINGS | changes)
+
+
+def mapped(kernel, num_chains, plan, num_rows):
+    """The chains of :func:`draw`, all moved together, and the gradients that this took."""
+    layout = Layout.of(target().initial(jax.random.key(0)))
+    kernel = dataclasses.replace(kernel, axis_name="chain")
+    chain = unplaced_chain(kernel, layout, False, True)
+    attempts = jnp.zeros(num_chains, jnp.int32)
+    points = starting_points(jax.random.key(0), attempts, target(), layout)
+    chains = placed(chain, *jax.device_get(points))
+    size = layout.size + len(stats_of(kernel, chain))
+    rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
+    first = np.full(num_chains, plan.schedule.num_warmup, np.int32)
+    budget = np.int32(1 << 30)
+    arguments = chains, rows, first, budget, target(), kernel, plan, layout
+    return program(advance_chains, *arguments)(*arguments)
+
+
+def plan(num_warmup, num_draws, dtype):
+    total = np.int32(num_warmup + num_draws)
+    return Plan(schedule(num_warmup), np.asarray(0.8, dtype), total)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_chains_mapped_over_draw_what_they_draw_alone(x64, name):
+    alone = draw(KERNELS[name], num_warmup=5).draws["x"]
+    _, rows, _ = mapped(KERNELS[name], 6, plan(5, 40, jnp.float64), 40)
+    # Other vector instructions round otherwise, and chaos makes that grow.
+    np.testing.assert_allclose(rows[:, :10, :3], alone[:, :10], rtol=1e-6, atol=1e-9)
+
+
+def test_chains_mapped_over_do_not_wait_for_each_other():
+    """In lock step, 64 chains take more than twice the gradients that they use."""
+    chains, _, num_spent = mapped(NUTS(), 64, plan(100, 400, jnp.float32), 400)
+    assert np.all(chains.progress.iteration >= 500)
+    executed = 64 * num_spent / np.sum(chains.num_gradients)
+    assert 1 <= executed < 1.3
+
+
+def test_the_number_of_cores_changes_nothing(monkeypatch):
+    whole = draw()
+    monkeypatch.setattr(sampling, "_num_cores", lambda: 1)
+    jax.tree.map(np.testing.assert_array_equal, draw(), whole)
+
+
+def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
+    alone = draw(num_warmup=5)
+    monkeypatch.setattr(sampling, "_MOST_GROUPS", 3)
+    grouped = draw(num_warmup=5)
+    np.testing.assert_allclose(
+        grouped.draws["x"][:, :10], alone.draws["x"][:, :10], rtol=1e-6, atol=1e-9
+    )
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="what it is about is the CPU's compiler")
+def test_all_of_a_small_chain_is_one_kernel():
+    """XLA has understood the option; where it does not, all of this is many times slower."""
+    layout = Layout.of(target().initial(jax.random.key(0)))
+    kernel, rows = NUTS(), np.zeros((1, 11, 11), np.float32)
+    chain = placed(
+        unplaced_chain(kernel, layout, False, True), np.zeros((1, 2), np.uint32), rows[:, 0, :3]
+    )
+    first, budget = np.zeros(1, np.int32), np.int32(8)
+    arguments = chain, rows, first, budget, target(), kernel, plan(5, 5, jnp.float32), layout
+    text = program(advance_chains, *arguments).as_text()
+    entry = text[text.index("\nENTRY") :]
+    assert "xla_cpu_small_call" in entry
+    assert " while(" not in entry

@@ -1,0 +1,101 @@
+"""What goes wrong on purpose ends in words, and never in a hang or in NaN."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+from inference import NUTS, mcmc
+
+SHORT = {"num_warmup": 100, "num_draws": 100}
+
+
+def run(model, **settings):
+    return mcmc(jax.random.key(0), model, **SHORT | settings)
+
+
+def with_factor(f):
+    def model(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+        ppl.factor(f(x), name="f")
+
+    return model
+
+
+def flat(key):
+    ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="x")
+
+
+def flat_direction(key):
+    x = ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="x")
+    ppl.factor(-0.5 * (x[0] + x[1]) ** 2, name="f")
+
+
+# Models that sampling cannot do justice to, and what the summary says of the draws.
+DOUBTFUL = {
+    "NaN in a corner": (
+        with_factor(lambda x: jnp.where(jnp.all(x > 0.5), jnp.nan, 0.0)),
+        "transitions diverged",
+    ),
+    "a wall": (
+        with_factor(lambda x: jnp.where(x[0] > 0.3, -jnp.inf, 0.0)),
+        "transitions diverged",
+    ),
+    "infinite gradients": (
+        with_factor(lambda x: -jnp.sum(jnp.sqrt(jnp.abs(x[0] - 0.2))) * 50),
+        "R-hat",
+    ),
+    "a constant density": (flat, "cut short by max_depth"),
+    "a flat direction": (flat_direction, "cut short by max_depth"),
+}
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_draws_that_cannot_be_trusted_come_with_a_warning(name):
+    model, words = DOUBTFUL[name]
+    result = run(model, kernel=NUTS(max_depth=7))
+    assert np.all(np.isfinite(result.draws["x"]))
+    assert any(words in problem for problem in result.summary().problems), result.summary().problems
+
+
+def no_latent(key):
+    ppl.sample(key, dist.Normal(0.0, 1.0), name="y")
+
+
+def discrete(key):
+    rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")
+    ppl.sample(key, dist.Poisson(rate), name="count")
+
+
+# Models that cannot be sampled at all, and the error.
+IMPOSSIBLE = {
+    "no latent site": (ppl.condition(no_latent, {"y": 1.0}), ValueError, "no latent site|no site"),
+    "a discrete latent": (discrete, (TypeError, ValueError), "count"),
+    "nowhere finite": (with_factor(lambda x: jnp.sum(x) * jnp.nan), ValueError, "'f'"),
+}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_models_that_cannot_be_sampled_are_errors(name):
+    model, error, words = IMPOSSIBLE[name]
+    with pytest.raises(error, match=words):
+        run(model)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({"num_draws": 1}, (4, 1, 2)),
+        ({"num_chains": 1}, (1, 100, 2)),
+        ({"num_warmup": 0, "kernel": NUTS(step_size=0.5)}, (4, 100, 2)),
+        ({"num_warmup": 1}, (4, 100, 2)),
+        ({"num_chains": 1, "num_draws": 1, "num_warmup": 0}, (1, 1, 2)),
+    ],
+)
+def test_the_smallest_runs_have_a_summary(settings, shape):
+    result = run(with_factor(lambda x: 0.0), **settings)
+    assert result.draws["x"].shape == shape
+    assert np.all(np.isfinite(result.draws["x"]))
+    assert "x[0]" in str(result.summary())
