@@ -1,6 +1,6 @@
 """How long does a newcomer wait for the first posterior, and for what?
 
-A fresh process imports the tool, samples eight schools (non-centred, 4 chains of 1000 + 1000,
+A fresh process imports the tool, samples eight schools (non-centred, 4 chains of 1000 draws,
 float32) and makes the summary; the same with NumPyro. Processes take turns. The time splits into
 import, trace (to a jaxpr and to MLIR), compile (XLA) and run (the rest), by the events that JAX
 reports. The posterior means stand beside the times: both tools must agree with the reference (mu
