@@ -26,7 +26,7 @@ from inference.welford import Welford, welford_covariance, welford_init, welford
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 75, 50, 25
-_EARLY, _LEARNING = 0.3, 0.85  # parts of the warm-up in which a diagonal forgets soon, and learns
+_APPROACH, _EARLY, _LEARNING = 0.1, 0.3, 0.85  # parts of the warm-up after which a diagonal changes
 _EARLY_MEMORY, _MEMORY = 10, 80
 
 
@@ -35,6 +35,8 @@ class Schedule(NamedTuple):
 
     Attributes:
         num_warmup: Iterations of warm-up; the step size adapts in all of them.
+        learning_start: Up to here a diagonal stays as it is: of a chain that is far from where it
+            will be, the spread would only tell the way there.
         early_stop: Up to here a diagonal is learnt from 10 to 20 iterations, then from 80 to 160.
         learning_stop: From here on a diagonal stays, and the step size is averaged.
         slow_start, slow_stop: A matrix is learnt from iterations in ``[slow_start, slow_stop)``.
@@ -43,6 +45,7 @@ class Schedule(NamedTuple):
     """
 
     num_warmup: np.int32
+    learning_start: np.int32
     early_stop: np.int32
     learning_stop: np.int32
     slow_start: np.int32
@@ -75,9 +78,8 @@ def schedule(num_warmup: int) -> Schedule:
         window *= 2
     padded = np.zeros(_MOST_WINDOWS, np.int32)
     padded[: len(ends)] = ends
-    early_stop, learning_stop = (round(part * num_warmup) for part in (_EARLY, _LEARNING))
-    numbers = num_warmup, early_stop, learning_stop, initial, stop
-    return Schedule(*map(np.int32, numbers), window_ends=padded)
+    parts = [round(part * num_warmup) for part in (_APPROACH, _EARLY, _LEARNING)]
+    return Schedule(*map(np.int32, (num_warmup, *parts, initial, stop)), window_ends=padded)
 
 
 class Spread(NamedTuple):
@@ -165,7 +167,8 @@ def _learn_diagonal(
             inverse_mass_matrix=diagonal, inverse_mass_factor=factorize(diagonal), memory=memory
         )
 
-    return lax.cond(iteration < plan.learning_stop, learn, lambda state: state, state)
+    learns = (iteration >= plan.learning_start) & (iteration < plan.learning_stop)
+    return lax.cond(learns, learn, lambda state: state, state)
 
 
 def _remember(

@@ -5,6 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
+import ppl
+from inference import mcmc
 from inference.adaptation import Spread, adapt, adaptation_init, fisher_diagonal, schedule
 from inference.dual_averaging import dual_averaging_init, dual_averaging_update
 from inference.welford import welford_covariance, welford_init, welford_update
@@ -114,12 +117,12 @@ def test_a_diagonal_is_learnt_from_what_is_remembered():
     draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
     rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
     plan = schedule(num_warmup)
-    assert (plan.early_stop, plan.learning_stop) == (120, 340)
+    assert (plan.learning_start, plan.early_stop, plan.learning_stop) == (40, 120, 340)
     states = run(plan, jnp.ones(2), jnp.asarray(draws), jnp.asarray(gradients), rates)
     diagonals = np.asarray(states.inverse_mass_matrix)
-    np.testing.assert_array_equal(diagonals[:9], 1.0)
+    np.testing.assert_array_equal(diagonals[:49], 1.0)
     # (iteration, what its diagonal remembers): 10 to 20 iterations, and from 120 on 80 to 160.
-    for last, first in ((9, 0), (18, 0), (19, 10), (24, 10), (119, 110), (198, 110), (279, 200)):
+    for last, first in ((49, 40), (58, 40), (59, 50), (64, 50), (119, 110), (198, 110), (279, 200)):
         remembered = slice(first, last + 1)
         ratio = np.std(draws[remembered], axis=0) / np.std(gradients[remembered], axis=0)
         np.testing.assert_allclose(diagonals[last], ratio, rtol=1e-9)
@@ -131,6 +134,22 @@ def test_a_diagonal_is_learnt_from_what_is_remembered():
     for rate in rates[340:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
+
+
+def test_chains_from_far_away_arrive():
+    """Starts are hundreds of standard deviations away, in a direction that the data know well."""
+
+    def model(key):
+        sd = ppl.sample(key, dist.HalfNormal(200.0), name="sd")
+        level = ppl.sample(key, dist.Normal(1000.0, 500.0), name="level")
+        step = ppl.sample(key, dist.Normal(jnp.zeros(30), 1.0), name="step")
+        ppl.sample(key, dist.Normal(level + 5.0 * jnp.cumsum(step), sd), name="y")
+
+    y = 1000 + 20 * np.random.default_rng(4).normal(size=30)
+    result = mcmc(jax.random.key(0), ppl.condition(model, {"y": jnp.asarray(y)}), num_chains=8)
+    means = np.mean(result.draws["level"], axis=1)
+    np.testing.assert_allclose(means, 1000, atol=60)
+    assert result.summary()["sd"].rhat < 1.05
 
 
 def test_the_diagonal_of_a_normal_density_is_its_variance():
