@@ -1,8 +1,8 @@
 """How many effective draws a second does NUTS make, beside NumPyro's and BlackJAX's?
 
 Every tool is given the same log density of unconstrained parameters, as `ppl` derives it, and runs
-4 chains in float32 with its own defaults for warm-up: 1000 iterations for the peers, ours for ours;
-1000 draws, target acceptance rate 0.8. The same number of chains can be given on the command line.
+4 chains in float32 with 1000 iterations of warm-up and 1000 draws, target acceptance rate 0.8.
+Another number of chains can be given on the command line.
 
 "first" is the first call, with tracing and compiling; "again" the median of three more calls, with
 other keys, of all that a user waits for; ESS the smallest bulk ESS over all values of all sites;
@@ -102,7 +102,12 @@ PROBLEMS: dict[str, Callable[[], Model]] = {
 def with_ours(target: Any, model: Model, num_chains: int) -> Callable[[int], Any]:
     def run(seed: int) -> Any:
         result = inference.mcmc(
-            jax.random.key(seed), model[0], *model[1], num_chains=num_chains, num_draws=NUM_DRAWS
+            jax.random.key(seed),
+            model[0],
+            *model[1],
+            num_chains=num_chains,
+            num_warmup=NUM_WARMUP,
+            num_draws=NUM_DRAWS,
         )
         return result.draws, int(np.sum(result.stats["num_steps"]))
 

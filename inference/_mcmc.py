@@ -20,7 +20,7 @@ def mcmc(
     model: Callable[..., Any],
     *args: Any,
     kernel: HamiltonianKernel = NUTS(),
-    num_warmup: int = 400,
+    num_warmup: int = 1000,
     num_draws: int = 1000,
     num_chains: int = 4,
     mass_matrix: Literal["diagonal", "dense"] = "diagonal",

@@ -140,7 +140,7 @@ def test_a_diagonal_is_learnt_from_what_is_remembered():
 def test_chains_from_far_away_arrive():
     """The level of the Nile starts a thousand away from where the flows have it."""
     posterior = ppl.condition(flow_of_the_nile.local_level, {"flow": flow_of_the_nile.flow})
-    settings = {"num_draws": 100, "target_acceptance_rate": 0.95}
+    settings = {"num_warmup": 400, "num_draws": 100, "target_acceptance_rate": 0.95}
     with jax.enable_x64(False):
         result = mcmc(jax.random.key(2), posterior, len(flow_of_the_nile.flow), **settings)
     means = np.mean(result.draws["noise_sd"], axis=1)
