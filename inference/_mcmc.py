@@ -1,7 +1,7 @@
 """Markov chain Monte Carlo on models: where the language and the kernels meet."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -25,17 +25,18 @@ def mcmc(
     num_chains: int = 4,
     mass_matrix: Literal["diagonal", "dense"] = "diagonal",
     target_acceptance_rate: float = 0.8,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> MCMCResult:
     """Draws from the posterior of `model` by Markov chain Monte Carlo.
 
-    Chains start at random points, uniform on (-2, 2) in unconstrained space, where the density and
-    its gradient are finite. Warm-up adapts the step size by dual averaging and the mass matrix to
-    the spread of draws and gradients, each chain on its own. On the CPU, chains use all cores; on
-    an accelerator they advance side by side. A chain's draws depend on the key and its number
-    alone. New data of the same shapes, another key, and other numbers of iterations compile
-    nothing. An interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+    Chains start where the density and its gradient are finite. Warm-up adapts the step size by
+    dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own.
+    On the CPU, chains use all cores; on an accelerator they advance side by side. A chain's draws
+    depend on the key and its number alone. New data of the same shapes, another key, and other
+    numbers of iterations compile nothing. An interrupt (Ctrl-C) after warm-up returns what has
+    been drawn, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.
@@ -49,6 +50,12 @@ def mcmc(
         mass_matrix: ``"diagonal"``, from draws and gradients, or ``"dense"``, the covariance of
             draws in Stan's windows, to learn correlations too; that needs a longer warm-up.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
+        init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
+            ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,
+            for densities that are narrow or far away, which takes time to compile; or a dict of
+            values by site, for all chains or with an axis over chains in front, as draws have when
+            a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
+            are uniform.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
 
@@ -98,6 +105,7 @@ def mcmc(
             num_chains=num_chains,
             is_dense=mass_matrix == "dense",
             target_acceptance_rate=float(target_acceptance_rate),
+            init=init,
             on_progress=on_progress,
         )
     return MCMCResult(*samples)

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
@@ -29,10 +29,11 @@ from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.kernel import HamiltonianKernel
 from inference.programs import advance_chains, program, values
+from inference.start_failure import start_failure
 from inference.starting import (
     MOST_ATTEMPTS,
+    init_of,
     placed,
-    start_failure,
     starting_points,
     unplaced_chain,
 )
@@ -63,6 +64,7 @@ def sample(
     num_chains: int,
     is_dense: bool,
     target_acceptance_rate: float,
+    init: str | Mapping[str, Any] = "uniform",
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
     """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
@@ -79,8 +81,11 @@ def sample(
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
 
+    starts = init_of(init, target, num_chains)
+
     def start(attempts: np.ndarray) -> Chain:
-        return placed(chain, *jax.device_get(starting_points(key, attempts, target, layout)))
+        points = starting_points(key, attempts, starts, target, layout)
+        return placed(chain, *jax.device_get(points))
 
     run = _Run(kernel, target, layout, plan)
     run.begin(start, num_chains)
@@ -156,12 +161,15 @@ class _Run:
             if not is_stuck.any():
                 return
             attempts += is_stuck
-            if attempts.max() == MOST_ATTEMPTS:
-                chain = int(np.argmax(is_stuck))
-                group = self.groups[chain // len(self.groups[0].first)]
-                point = group.start(chain % len(group.first))
-                raise ValueError(start_failure(self.target, self.layout, chain, point))
-            for old, new in zip(self.groups, self._split(start(attempts), size), strict=True):
+            chain, num_attempts = int(np.argmax(is_stuck)), int(attempts.max())
+            group = self.groups[chain // len(self.groups[0].first)]
+            point = group.start(chain % len(group.first))
+            chains = start(attempts)
+            is_same = np.array_equal(point.position, chains.trajectory.position[chain])
+            if is_same or num_attempts == MOST_ATTEMPTS:
+                message = start_failure(self.target, self.layout, chain, point, num_attempts)
+                raise ValueError(message)
+            for old, new in zip(self.groups, self._split(chains, size), strict=True):
                 replace = functools.partial(_replace, old.is_stuck)
                 old.chains = jax.tree.map(replace, old.chains, new.chains)
 

@@ -1,5 +1,8 @@
-"""Where chains start: points to try, and what to say where none of them will do."""
+"""Where chains start: how points to try are drawn, and the chains that stand there."""
 
+import dataclasses
+import functools
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -8,10 +11,9 @@ import numpy as np
 from jax import lax, random
 
 from inference.chain import Chain, empty_chain
+from inference.climbing import climb
 from inference.flat import Layout
-from inference.hamiltonian import Point
 from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
-from inference.names import named_leaves
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -38,20 +40,101 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tu
     return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
 
 
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Init:
+    """How chains are to start.
+
+    Attributes:
+        strategy: `"uniform"`, `"prior"` or `"optimum"`.
+        values: Values of some sites, with the chains in front; the other sites are uniform.
+    """
+
+    strategy: str = dataclasses.field(default="uniform", metadata={"static": True})
+    values: Mapping[str, Any] | None = None
+
+    def position(self, target: Target, layout: Layout, key: jax.Array, values: Any) -> jax.Array:
+        """A flat position to try."""
+        if self.strategy == "prior":
+            return layout.ravel(target.prior(key))
+        position = layout.ravel(target.initial(key, values))
+        if self.strategy == "optimum":
+            return climb(lambda flat: target.log_density(layout.unravel(flat)), position)
+        return position
+
+
+STRATEGIES = ("uniform", "prior", "optimum")
+
+
+def init_of(init: str | Mapping[str, Any], target: Target, num_chains: int) -> Init:
+    """How chains are to start, as a user says it.
+
+    Raises:
+        TypeError: if `init` is neither a name nor a mapping.
+        ValueError: if it is no known name, or its values do not fit the sites.
+    """
+    if isinstance(init, str) and init in STRATEGIES:
+        return Init(init)
+    if not isinstance(init, Mapping):
+        error = ValueError if isinstance(init, str) else TypeError
+        raise error(
+            f"init must be one of {', '.join(map(repr, STRATEGIES))}, or a dict of values by site, "
+            f"got {init!r}"
+        )
+    key = jax.eval_shape(lambda: random.key(0))
+    sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
+    return Init(values=_by_chain(init, sites, num_chains))
+
+
+def _by_chain(
+    values: Mapping[str, Any], sites: Mapping[str, Any], num_chains: int, scope: str = ""
+) -> dict[str, Any]:
+    """Values with the chains in front, which may be there already."""
+    out = {}
+    for name, value in values.items():
+        path = f"{scope}{name}"
+        if name not in sites:
+            raise ValueError(f"init: there is no latent site {path!r}; there are {list(sites)}")
+        if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
+            out[name] = _by_chain(value, sites[name], num_chains, f"{path}.")
+            continue
+        if jax.tree.structure(value) != jax.tree.structure(sites[name]):
+            raise ValueError(
+                f"init: site {path!r} expects {jax.tree.structure(sites[name])}, got {value!r}"
+            )
+        spread = functools.partial(_spread, path, num_chains)
+        out[name] = jax.tree.map(spread, value, sites[name])
+    return out
+
+
+def _spread(path: str, num_chains: int, value: Any, site: jax.ShapeDtypeStruct) -> np.ndarray:
+    value = np.asarray(value)
+    if value.shape not in (site.shape, (num_chains, *site.shape)):
+        raise ValueError(
+            f"init: site {path!r} has the shape {site.shape}, or {(num_chains, *site.shape)} with "
+            f"a value for each chain, got {value.shape}"
+        )
+    if not np.all(np.isfinite(value)):
+        raise ValueError(f"init: site {path!r} is given a value that is not finite: {value}")
+    return np.broadcast_to(value, (num_chains, *site.shape)).astype(site.dtype)
+
+
 @jax.jit
 def starting_points(
-    key: jax.Array, attempts: jax.Array, target: Target, layout: Layout
+    key: jax.Array, attempts: jax.Array, init: Init, target: Target, layout: Layout
 ) -> tuple[jax.Array, jax.Array]:
     """Seeds of chains, and starting points: for each its attempt of that number."""
     seeds = jnp.stack(threefry(seed_of(key), jnp.arange(len(attempts))), axis=-1)
 
-    def position(seed_and_attempt: tuple[jax.Array, jax.Array]) -> jax.Array:
-        seed, attempt = seed_and_attempt
+    def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
+        seed, attempt, values = chain
         words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
-        return layout.ravel(target.initial(random.wrap_key_data(words, impl="threefry2x32")))
+        return init.position(
+            target, layout, random.wrap_key_data(words, impl="threefry2x32"), values
+        )
 
     # No `vmap`: JAX's generator compiles slowly for a batch of keys.
-    return seeds, lax.map(position, (seeds, attempts))
+    return seeds, lax.map(position, (seeds, attempts, init.values))
 
 
 def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
@@ -59,31 +142,3 @@ def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
     chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
     trajectory = chains.trajectory._replace(position=positions)
     return chains._replace(seed=seeds, trajectory=trajectory)
-
-
-def start_failure(target: Target, layout: Layout, chain: int, start: Point) -> str:
-    """What to tell a user whose model is finite nowhere; names the sites to look at."""
-    position, gradient = map(layout.unravel, (start.position, start.gradient))
-    culprits = (
-        _not_finite("site '{}' has log probability {}", target.log_probs(position))
-        or _not_finite("the gradient of the log density with respect to '{}' is {}", gradient)
-        or [f"the log density is {start.log_density}, for the map from unconstrained space"]
-    )
-    return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {MOST_ATTEMPTS} attempts. At the last one, {'; '.join(culprits)}. Check that observed "
-        "values lie in the support of their distribution and hold no NaN, and that parameters "
-        "stay in their domain for every value of the latent sites."
-    )
-
-
-def _not_finite(message: str, tree: Any) -> list[str]:
-    """`message`, filled in with name and first such value, of each leaf that is not finite."""
-    found = []
-    for name, leaf in named_leaves(tree):
-        flat = np.ravel(np.asarray(leaf))
-        bad = flat[~np.isfinite(flat)]
-        if bad.size:
-            where = "" if np.ndim(leaf) == 0 else f" at {bad.size} of {flat.size} elements"
-            found.append(message.format(name, f"{bad[0]}{where}"))
-    return found

@@ -12,14 +12,18 @@ class Target(Protocol):
         """The unnormalised log density of `position`, a scalar."""
         ...
 
-    def initial(self, key: jax.Array) -> Any:
-        """A random position to start from."""
+    def initial(self, key: jax.Array, values: Any = None) -> Any:
+        """A random position to start from, where some sites may have values."""
+        ...
+
+    def prior(self, key: jax.Array) -> Any:
+        """A position drawn from the prior."""
         ...
 
     def constrain(self, position: Any) -> dict[str, Any]:
         """The values that `position` stands for."""
         ...
 
-    def log_probs(self, position: Any) -> dict[str, Any]:
-        """The log probabilities by site, for messages."""
+    def sites(self, position: Any) -> dict[str, Any]:
+        """For messages: by site, what has its `value`, `distribution` and `log_prob`."""
         ...

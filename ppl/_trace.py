@@ -17,6 +17,7 @@ from ppl._table import table
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
+from ppl.harvest._program import Program
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, show
 
@@ -109,17 +110,21 @@ class Inspect(SiteAction):
 
     conditional: frozenset[Path] = frozenset()
 
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        return True, False, True
-
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        values, kind = operands.values, kind_of(site)
+        values, kind = operands.values if plant is None else plant, kind_of(site)
         d = None
         if site.tag == RANDOM and site.path not in self.conditional:
             d = at_site(site, operands, values, lambda _, d: d)
         value = jax.tree.unflatten(site.tree, values)
         scored = None if kind == DETERMINISTIC else log_prob(site, operands, values)
         return values, SiteTrace(value, d, scored, kind)
+
+
+def inspection(model: Model, program: Program) -> Run:
+    """A model's run that records all that there is to know of its sites."""
+    sites = Run(model, program, Inspect()).sites
+    conditional = frozenset(path for path, found in sites.items() if found.conditional)
+    return Run(model, program, Inspect(conditional))
 
 
 def trace(model: Model) -> Callable[..., Trace]:
@@ -149,10 +154,9 @@ def trace(model: Model) -> Callable[..., Trace]:
     def traced(key: jax.Array, *args: Any, **kwargs: Any) -> Trace:
         check_key("trace", key)
         program = trace_model(model, key, args, kwargs)
-        run = Run(model, program, Inspect())
+        run = inspection(model, program)
         run.check()
-        conditional = frozenset(path for path, found in run.sites.items() if found.conditional)
-        outs, records = Run(model, program, Inspect(conditional)).run({})
+        outs, records = run.run({})
         return Trace(program.unflatten(outs), nested(records))
 
     return traced

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -11,11 +11,14 @@ import numpy as np
 
 from ppl import distribution
 from ppl._arguments import Arguments
-from ppl._density import log_probs, total
+from ppl._condition import condition
+from ppl._density import total
 from ppl._kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl._missing import Imputed, Mask
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
+from ppl._simulate import simulate
+from ppl._trace import inspection
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
@@ -115,9 +118,15 @@ class Unconstrained:
         records = run.records(run.fit(values, "unconstrain", complete=True))
         return nested(records | {path: mask.pick(records[path]) for path, mask in self.masks})
 
-    def initial(self, key: jax.Array) -> dict[str, Any]:
-        """A position with every coordinate uniform on (-2, 2), as Stan starts its chains."""
+    def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A position to start from: uniform on (-2, 2), as Stan's, but where `values` are given.
+
+        Raises:
+            ValueError: If values are given for a site that is not latent, or in another shape.
+        """
         check_key("initial", key)
+        if values:
+            return self._completed(key, values)
         leaves, tree = jax.tree.flatten(nested(dict(self.shapes)))
         ends = list(itertools.accumulate(x.size for x in leaves))
         # One call for all sites: every call of a sampler costs its compilation.
@@ -126,10 +135,27 @@ class Unconstrained:
         draws = [p.reshape(x.shape).astype(x.dtype) for p, x in zip(parts, leaves, strict=True)]
         return jax.tree.unflatten(tree, draws)
 
-    def log_probs(self, position: Mapping[str, Any]) -> dict[str, Any]:
-        """The log probability of every site, observed ones too, at the values of a position."""
+    def prior(self, key: jax.Array) -> dict[str, Any]:
+        """A position drawn from the prior."""
         args, kwargs = self.arguments.join(self.data)
-        return log_probs(self.model)(self.constrain(position), *args, **kwargs)
+        values = simulate(self.model)(key, *args, **kwargs)
+        return self.unconstrain(nested(_entries(values, self.shapes)))
+
+    def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """Value, distribution and log probability of every site at a position, by name."""
+        args, kwargs = self.arguments.join(self.data)
+        run = inspection(self.model, trace_model(self.model, None, args, kwargs))
+        values = _entries(self.constrain(position), self.shapes)
+        return nested(run.records(run.fitted(values, "sites")))
+
+    def _completed(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A position where some sites have values, and those that are left are uniform."""
+        given = self._run(Positions()).entries(values, "initial")
+        if given.keys() < dict(self.shapes).keys():
+            args, kwargs = self.arguments.join(self.data)
+            rest = unconstrain(condition(self.model, nested(given)), *args, **kwargs)
+            given |= _entries(rest.constrain(rest.initial(key)), rest.shapes)
+        return self.unconstrain(nested(given))
 
     def _run(self, action: SiteAction) -> Run:
         args, kwargs = self.arguments.join(self.data)
@@ -144,6 +170,12 @@ class Unconstrained:
                 raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
         return {**plants, **{path: [mask.spread(*plants[path])] for path, mask in self.masks}}
+
+
+def _entries(values: Mapping[str, Any], shapes: Iterable[tuple[Path, Any]]) -> dict[Path, Any]:
+    """The values of the latent sites, which `shapes` tells, by path."""
+    latent = dict(shapes)
+    return {path: x for path, x in paths_in(values, latent) if path in latent}
 
 
 def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
@@ -173,7 +205,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
     Returns:
         An object with `log_density(position)`, `constrain(position)`, `unconstrain(values)`,
-        `initial(key)` and `log_probs(position)`.
+        `initial(key)`, `prior(key)` and `sites(position)`.
 
     Raises:
         ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or

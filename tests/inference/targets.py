@@ -10,6 +10,8 @@ import numpy as np
 import scipy.stats as st
 from jax import random
 
+import distributions as dist
+import ppl
 from inference.hamiltonian import drift, kick
 
 
@@ -72,14 +74,17 @@ class FakeTarget:
     def log_density(self, position):
         return self.density(position["x"], self.data)
 
-    def initial(self, key):
-        return {"x": random.uniform(key, self.shape, minval=-2.0, maxval=2.0)}
+    def initial(self, key, values=None):
+        return {"x": random.uniform(key, self.shape, minval=-2.0, maxval=2.0)} | (values or {})
+
+    def prior(self, key):
+        return {"x": random.normal(key, self.shape)}
 
     def constrain(self, position):
         return {"x": position["x"], "scope": {"doubled": 2 * position["x"]}}
 
-    def log_probs(self, position):
-        return {
-            "prior": jnp.sum(-(position["x"] ** 2)),
-            "scope": {"y": self.density(position["x"], self.data)},
-        }
+    def sites(self, position):
+        x = position["x"]
+        prior = ppl.SiteTrace(x, dist.Normal(0.0, 1.0), -(x**2), "latent")
+        y = ppl.SiteTrace(self.data, None, self.density(x, self.data), "observed")
+        return {"x": prior, "scope": {"y": y}}

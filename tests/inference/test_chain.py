@@ -13,7 +13,7 @@ from inference.chain import Plan, stats_of
 from inference.flat import Layout
 from inference.programs import advance_chains, program
 from inference.sampling import sample
-from inference.starting import placed, starting_points, unplaced_chain
+from inference.starting import Init, placed, starting_points, unplaced_chain
 from tests.inference.targets import FakeTarget
 
 SETTINGS = {
@@ -44,7 +44,7 @@ def mapped(kernel, num_chains, plan, num_rows):
     kernel = dataclasses.replace(kernel, axis_name="chain")
     chain = unplaced_chain(kernel, layout, False, True)
     attempts = jnp.zeros(num_chains, jnp.int32)
-    points = starting_points(jax.random.key(0), attempts, target(), layout)
+    points = starting_points(jax.random.key(0), attempts, Init(), target(), layout)
     chains = placed(chain, *jax.device_get(points))
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)

@@ -6,14 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats as st
 
-from inference import NUTS
+import distributions as dist
+import ppl
+from inference import NUTS, mcmc
 from inference.adaptation import schedule
 from inference.chain import Plan, advance
+from inference.climbing import climb
 from inference.flat import Layout
 from inference.hamiltonian import energy_change, flat_value_and_grad
 from inference.sampling import sample
-from inference.starting import MOST_ATTEMPTS, unplaced_chain
+from inference.starting import MOST_ATTEMPTS, Init, starting_points, unplaced_chain
 from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 
 SETTINGS = {
@@ -108,8 +112,14 @@ def test_a_gradient_that_is_not_finite_is_no_start():
 @pytest.mark.parametrize(
     ("density", "message"),
     [
-        (lambda x, _: jnp.sum(x) * jnp.nan, "site 'scope.y' has log probability nan"),
-        (lambda x, _: jnp.sum(x) - jnp.inf, "site 'scope.y' has log probability -inf"),
+        (
+            lambda x, _: jnp.sum(x) * jnp.nan,
+            "site 'scope.y' has log probability nan: its value is 0.0.",
+        ),
+        (
+            lambda x, _: jnp.sum(x) - jnp.inf,
+            "site 'scope.y' has log probability -inf: its value is 0.0.",
+        ),
         (
             lambda x, _: jnp.sum(jnp.sqrt(0.0 * x)),
             "the gradient of the log density with respect to 'x' is nan at 2 of 2 elements",
@@ -121,3 +131,113 @@ def test_a_model_that_is_finite_nowhere_is_an_error_that_names_the_site(density,
         sample(jax.random.key(0), FakeTarget(density, (2,)), NUTS(), **SETTINGS)
     assert f"in {MOST_ATTEMPTS} attempts" in str(raised.value)
     assert "'prior'" not in str(raised.value)
+
+
+def pairs(key, scale):
+    """Groups in a vmap, each with a pair of observations."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+
+    def group(key, scale):
+        x = ppl.sample(key, dist.Normal(mu, 1.0), name="x")
+        return ppl.sample(key, dist.Normal(x * jnp.ones(2), scale), name="y")
+
+    return ppl.nest(jax.vmap(group), scope="groups")(jax.random.split(key, 3), scale)
+
+
+def start(model, *args, init, num_chains=2):
+    """Where chains of the model start, nearly."""
+    kernel, posterior = (
+        NUTS(step_size=1e-6),
+        ppl.condition(model, {"groups": {"y": np.ones((3, 2))}}),
+    )
+    settings = {"num_warmup": 0, "num_draws": 1, "num_chains": num_chains}
+    key = jax.random.key(0)
+    draws = mcmc(key, posterior, *args, kernel=kernel, init=init, **settings).draws
+    return jax.tree.map(lambda x: x[:, 0], draws)
+
+
+def test_a_failure_names_the_element_and_its_distribution():
+    scale = jnp.array([1.0, -1.0, 2.0])
+    message = (
+        "in one attempt. At the last one, site 'groups.y' has log probability nan at 2 of 6 "
+        "elements: at [1, 0] its value is 1.0, under Normal(loc=0.5, scale=-1.0)."
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        start(pairs, scale, init={"mu": 0.0, "groups": {"x": np.full(3, 0.5)}})
+
+
+def test_chains_start_at_the_values_of_the_user():
+    init = {"mu": np.array([1.0, 2.0]), "groups": {"x": np.array([5.0, 6.0, 7.0])}}
+    draws = start(pairs, jnp.ones(3), init=init)
+    np.testing.assert_allclose(draws["mu"], [1.0, 2.0], atol=2e-3)
+    np.testing.assert_allclose(draws["groups"]["x"], [[5.0, 6.0, 7.0]] * 2, atol=2e-3)
+
+
+def test_chains_start_at_values_given_for_some_sites():
+    draws = start(pairs, jnp.ones(3), init={"groups": {"x": np.zeros(3)}})
+    np.testing.assert_allclose(draws["groups"]["x"], np.zeros((2, 3)), atol=2e-3)
+    assert len(np.unique(draws["mu"])) == 2
+
+
+def test_chains_go_on_from_the_draws_of_others():
+    first = start(pairs, jnp.ones(3), init="uniform")
+    again = start(pairs, jnp.ones(3), init=first)
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-3), first, again)
+
+
+def test_chains_start_at_draws_from_the_prior():
+    draws = start(pairs, jnp.ones(3), init="prior", num_chains=300)
+    groups = draws["groups"]["x"] - draws["mu"][:, None]
+    for values in (draws["mu"], groups.ravel()):  # each fails by chance once in a million
+        assert st.kstest(values, st.norm.cdf).pvalue > 1e-6
+
+
+def test_a_climb_comes_near_to_where_uniform_starts_are_far():
+    scales = np.geomspace(0.1, 10.0, 5).astype(np.float32)
+
+    def narrow(x, _):
+        return -0.5 * jnp.sum(((x - 100.0) / scales) ** 2)
+
+    target = FakeTarget(narrow, (5,))
+    layout, attempts = Layout.of(target.initial(jax.random.key(0))), np.zeros(4, np.int32)
+    key = jax.random.key(0)
+    uniform, optimum = (
+        jax.vmap(narrow, (0, None))(
+            starting_points(key, attempts, Init(name), target, layout)[1], 0
+        )
+        for name in ("uniform", "optimum")
+    )
+    assert np.all(uniform < -1e5)
+    assert np.all(optimum > -50.0)
+
+
+def test_a_climb_stays_where_the_density_is_finite():
+    climbed = climb(lambda x: jnp.sum(jnp.log(x)) - jnp.sum(x), jnp.array([1e-3, 30.0]))
+    assert np.all(climbed > 0)
+    np.testing.assert_array_equal(climb(lambda x: jnp.sum(x) * jnp.nan, jnp.ones(2)), np.ones(2))
+
+
+MISTAKES = {
+    "name": ("best", ValueError, "init must be one of 'uniform', 'prior', 'optimum', or a dict"),
+    "type": (3, TypeError, "or a dict of values by site, got 3"),
+    "no site": (
+        {"tau": 1.0},
+        ValueError,
+        "init: there is no latent site 'tau'; there are ['groups', 'mu']",
+    ),
+    "in no scope": ({"groups": {"z": 1.0}}, ValueError, "there is no latent site 'groups.z'"),
+    "observed": ({"groups": {"y": np.ones((3, 2))}}, ValueError, "no latent site 'groups.y'"),
+    "shape": (
+        {"groups": {"x": np.zeros(2)}},
+        ValueError,
+        "init: site 'groups.x' has the shape (3,), or (2, 3) with a value for each chain, got (2,)",
+    ),
+    "not finite": ({"mu": np.inf}, ValueError, "init: site 'mu' is given a value that is not"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_a_start_is_explained(name):
+    init, error, message = MISTAKES[name]
+    with pytest.raises(error, match=re.escape(message)):
+        start(pairs, jnp.ones(3), init=init)

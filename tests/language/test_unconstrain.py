@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats as st
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jax.random import key, split
@@ -173,15 +174,63 @@ def test_names_nest_and_observed_sites_are_left_out():
     position = target.initial(KEY)
     assert shapes(position) == shapes(target.constrain(position)) == expected
     assert_close(target.unconstrain(target.constrain(position)), position, "float32")
-    assert shapes(target.log_probs(position))["c"] == {"d": {"x": (3,), "y": (3,)}}
+    sites = target.sites(position)["c"]["d"]
+    assert {name: site.kind for name, site in sites.items()} == {"x": "observed", "y": "latent"}
+    assert all(site.log_prob.shape == (3,) for site in sites.values())
 
 
-def test_log_probs_at_a_position():
+def test_sites_at_a_position():
     target = ppl.unconstrain(ppl.condition(eight_schools, {"y": EFFECTS}), SIGMA)
     position = target.initial(KEY)
-    values = target.constrain(position)
+    sites, values = target.sites(position), target.constrain(position)
     expected = ppl.log_probs(eight_schools)({**values, "y": EFFECTS}, SIGMA)
-    assert_close(target.log_probs(position), expected, "float32")
+    assert_close({name: sites[name].log_prob for name in expected}, expected, "float32")
+    assert_close({name: sites[name].value for name in values}, values, "float32")
+    assert sites["y"].distribution.loc.shape == EFFECTS.shape
+
+
+def bounded(key):
+    """The support of `b` is told by `top`; `total` follows from both."""
+    top = ppl.sample(key, dist.HalfNormal(2.0), name="top")
+    b = ppl.sample(key, dist.Uniform(0.0, top), name="b")
+    ppl.deterministic(top + b, name="total")
+    return ppl.sample(key, dist.Normal(b * jnp.ones(2), 1.0), name="y")
+
+
+BOUNDED = ppl.condition(bounded, {"y": np.array([0.3, 0.2])})
+
+
+@pytest.mark.parametrize(
+    "given", [{"b": 0.05}, {"top": 3.0}, {"b": 0.05, "top": 3.0, "total": 9.0}]
+)
+def test_a_start_with_values_of_some_sites(given):
+    target = ppl.unconstrain(BOUNDED)
+    starts = jax.vmap(target.initial, (0, None))(jax.random.split(KEY, 50), given)
+    values = jax.vmap(target.constrain)(starts)
+    assert shapes(starts) == {"b": (50,), "top": (50,)}
+    for name in ("b", "top"):
+        if name in given:
+            assert_close(values[name], np.full(50, given[name]), "float32")
+        else:
+            assert len(np.unique(values[name])) == 50
+    assert np.all(values["b"] < values["top"])
+    assert np.all(np.isfinite(jax.vmap(target.log_density)(starts)))
+
+
+def test_values_of_other_sites_are_no_start():
+    target = ppl.unconstrain(BOUNDED)
+    with pytest.raises(ValueError, match="site 'y' of model 'bounded' is observed already"):
+        target.initial(KEY, {"y": np.zeros(2)})
+    with pytest.raises(ValueError, match="has no site 'c'"):
+        target.initial(KEY, {"c": 0.0})
+
+
+def test_a_start_from_the_prior():
+    target = ppl.unconstrain(BOUNDED)
+    values = jax.vmap(lambda key: target.constrain(target.prior(key)))(jax.random.split(KEY, 2000))
+    uniforms = [st.halfnorm.cdf(values["top"] / 2), values["b"] / values["top"]]
+    for u in uniforms:  # each fails by chance once in a million
+        assert st.kstest(u, "uniform").pvalue > 1e-6
 
 
 def test_new_data_are_not_traced_again():

@@ -1,0 +1,63 @@
+"""A short climb towards a mode of a log density."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+_MOST_ITERATIONS, _LEAST_GAIN = 100, 1.0
+
+
+class _Climb(NamedTuple):
+    position: jax.Array
+    log_density: jax.Array
+    optimizer: Any
+    iteration: jax.Array
+    gain: jax.Array
+
+
+def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> jax.Array:
+    """Where L-BFGS from `position` comes to, before an iteration gains less than 1 in log density.
+
+    That is among the bulk of the draws rather than at the mode, which may be far from them.
+
+    Args:
+        log_density: Function of a flat position.
+        position: Where to begin, ``(size,)``.
+
+    Returns:
+        The highest point found, ``(size,)``.
+
+    References:
+        Liu and Nocedal (1989), On the limited memory BFGS method for large scale optimization.
+    """
+    import optax
+
+    search = optax.scale_by_backtracking_linesearch(max_backtracking_steps=15, store_grad=True)
+    optimizer = optax.lbfgs(linesearch=search)
+    loss = lambda position: -log_density(position)  # noqa: E731
+    loss_and_grad = optax.value_and_grad_from_state(loss)
+
+    def may_climb(old: _Climb) -> jax.Array:
+        return (old.iteration < _MOST_ITERATIONS) & (old.gain >= _LEAST_GAIN)
+
+    def step(old: _Climb) -> _Climb:
+        value, grad = loss_and_grad(old.position, state=old.optimizer)
+        updates, optimizer_state = optimizer.update(
+            grad, old.optimizer, old.position, value=value, grad=grad, value_fn=loss
+        )
+        higher = -jnp.asarray(optax.tree.get(optimizer_state, "value"))
+        is_higher = higher > -value
+        return _Climb(
+            jnp.where(is_higher, old.position + updates, old.position),
+            jnp.where(is_higher, higher, -value),
+            optimizer_state,
+            old.iteration + 1,
+            jnp.where(is_higher, higher + value, 0.0),
+        )
+
+    infinite = jnp.full((), jnp.inf, position.dtype)
+    start = _Climb(position, -infinite, optimizer.init(position), jnp.int32(0), infinite)
+    return lax.while_loop(may_climb, step, start).position
