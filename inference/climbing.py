@@ -12,7 +12,6 @@ _MOST_ITERATIONS, _LEAST_GAIN = 100, 1.0
 
 class _Climb(NamedTuple):
     position: jax.Array
-    log_density: jax.Array
     optimizer: Any
     iteration: jax.Array
     gain: jax.Array
@@ -48,16 +47,11 @@ def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) ->
         updates, optimizer_state = optimizer.update(
             grad, old.optimizer, old.position, value=value, grad=grad, value_fn=loss
         )
-        higher = -jnp.asarray(optax.tree.get(optimizer_state, "value"))
-        is_higher = higher > -value
-        return _Climb(
-            jnp.where(is_higher, old.position + updates, old.position),
-            jnp.where(is_higher, higher, -value),
-            optimizer_state,
-            old.iteration + 1,
-            jnp.where(is_higher, higher + value, 0.0),
-        )
+        gain = jnp.asarray(value) - jnp.asarray(optax.tree.get(optimizer_state, "value"))
+        higher = optax.apply_updates(old.position, updates)
+        position = jnp.where(gain > 0, jnp.asarray(higher), old.position)
+        return _Climb(position, optimizer_state, old.iteration + 1, gain)
 
     infinite = jnp.full((), jnp.inf, position.dtype)
-    start = _Climb(position, -infinite, optimizer.init(position), jnp.int32(0), infinite)
+    start = _Climb(position, optimizer.init(position), jnp.int32(0), infinite)
     return lax.while_loop(may_climb, step, start).position

@@ -11,6 +11,7 @@ from inference.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 from inference.names import element_names, named_leaves
 
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
+LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2
 _MOST_ROWS, _WIDTH = 60, 88
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
@@ -125,11 +126,11 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
         num_chains=num_chains,
         num_draws=num_draws,
     )
-    problems = (*_sampler_problems(stats), *_mixing_problems(summary))
+    problems = (*_transition_problems(stats), *_chain_problems(stats), *_mixing_problems(summary))
     return dataclasses.replace(summary, problems=problems)
 
 
-def _sampler_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
+def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
     num_divergent = int(np.sum(stats["is_divergent"]))
     if num_divergent:
         yield (
@@ -145,6 +146,25 @@ def _sampler_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
             f"{num_truncated} of {stats['is_truncated'].size} trajectories were cut short by "
             "max_depth: slow, not wrong. Try mass_matrix='dense', bring parameters to similar "
             "scales, or allow NUTS(max_depth=12)."
+        )
+
+
+def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
+    stuck = np.flatnonzero(np.mean(stats["acceptance_rate"], 1) < LOW_ACCEPTANCE)
+    if stuck.size:
+        yield (
+            f"{_listed('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of proposals "
+            "were accepted. Raise num_warmup, or start elsewhere: init='prior', 'optimum' or "
+            "values that you know."
+        )
+    step_size = np.median(stats["step_size"], 1)
+    slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
+    if slow.size:
+        yield (
+            f"{_listed('chain', slow)} took steps {np.median(step_size) / step_size.min():.0f} "
+            "times smaller than the others, as in a narrow place, or one crossed late in warm-up. "
+            "Raise num_warmup, start elsewhere (init='prior', 'optimum' or values that you know), "
+            "or look for several modes."
         )
     low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI)
     if low.size:

@@ -18,6 +18,8 @@ STATS = {
     "is_divergent": np.zeros((4, 1000), bool),
     "is_truncated": np.zeros((4, 1000), bool),
     "energy": RNG.normal(size=(4, 1000)),
+    "acceptance_rate": np.full((4, 1000), 0.8),
+    "step_size": np.full((4, 1000), 0.3),
     "num_steps": np.full((4, 1000), 7),
     "depth": np.full((4, 1000), 3),
     "log_density": RNG.normal(size=(4, 1000)),
@@ -62,7 +64,7 @@ def test_table_text():
         "scope": {"tau": np.abs(0.02 * rng.normal(size=(4, 500)))},
         "n": np.full((4, 500), 12345),
     }
-    stats = {"is_divergent": np.zeros((4, 500), bool), "energy": rng.normal(size=(4, 500))}
+    stats = {name: x[:, :500] for name, x in STATS.items()} | {"energy": rng.normal(size=(4, 500))}
     assert str(MCMCResult(draws, stats, None).summary()) == TABLE
 
 
@@ -98,6 +100,14 @@ def walk(scale):
         (
             problems(energy=np.where(np.arange(4)[:, None] == 2, walk(1.0), STATS["energy"])),
             r"E-BFMI is below 0.3 in chain 2: .*Reparameterise",
+        ),
+        (
+            problems(acceptance_rate=np.where(np.arange(4)[:, None] % 2, 0.8, 0.03)),
+            r"chains 0, 2 hardly moved: fewer than 10% of proposals.*init='prior'",
+        ),
+        (
+            problems(step_size=np.where(np.arange(4)[:, None] == 1, 0.02, STATS["step_size"])),
+            r"chain 1 took steps 15 times smaller than the others.*init='prior', 'optimum'",
         ),
         (
             problems({"mu": DRAWS["mu"] + 3 * np.arange(4)[:, None]}),
