@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 import ppl
 from inference.kernel import HamiltonianKernel
@@ -26,6 +27,7 @@ def mcmc(
     mass_matrix: Literal["diagonal", "dense"] = "diagonal",
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    mesh: Mesh | None = None,
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> MCMCResult:
@@ -56,6 +58,9 @@ def mcmc(
             values by site, for all chains or with an axis over chains in front, as draws have when
             a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
             are uniform.
+        mesh: Devices over which chains are spread evenly, also of several processes that have
+            called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
+            draws. By default all accelerators of this process, or all cores of the CPU.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
 
@@ -106,6 +111,7 @@ def mcmc(
             is_dense=mass_matrix == "dense",
             target_acceptance_rate=float(target_acceptance_rate),
             init=init,
+            mesh=mesh,
             on_progress=on_progress,
         )
     return MCMCResult(*samples)

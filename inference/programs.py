@@ -1,26 +1,31 @@
 """The compiled functions of a run."""
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 from inference._jax import small_loops_in_one_kernel, trace_context
 from inference.chain import Chain, Plan, advance
+from inference.devices import DEVICE
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
 from inference.target import Target
 
+_BY_CHAIN = ("chains", "rows", "first")
 
-def program(function: Callable[..., Any], *arguments: Any) -> Any:
+
+def program(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = None) -> Any:
     """`function` compiled for such arguments, once for all of the same shapes.
 
-    Ahead of time, so that threads may call it whatever JAX's settings are there.
+    Ahead of time, so that threads may call it whatever JAX's settings are there. Each device of
+    `mesh` has its share of the arguments `chains`, `rows` and `first`, and of the results.
     """
-    return compiled(function, *_signature(arguments))
+    return compiled(function, mesh, *_signature(arguments))
 
 
 def advance_chains(
@@ -33,7 +38,7 @@ def advance_chains(
     plan: Plan,
     layout: Layout,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains moved, their rows, and the gradients that the one that spent most has spent."""
+    """Chains moved, their rows, and the gradients that each has spent."""
 
     def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
         return advance(kernel, target, layout, plan, *state, budget)
@@ -45,8 +50,7 @@ def advance_chains(
         moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))
     else:
         moved = lax.map(one, state)
-    chains, rows, num_spent = moved
-    return chains, rows, jnp.max(num_spent)
+    return moved
 
 
 def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
@@ -68,14 +72,20 @@ def _signature(arguments: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...], A
 @functools.lru_cache(maxsize=64)
 def compiled(
     function: Callable[..., Any],
+    mesh: Mesh | None,
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
 ) -> Any:
-    """`function` compiled ahead of time: threads may call it whatever JAX's settings are there."""
-    donated = ("chains", "rows") if function is advance_chains else ()
-    with small_loops_in_one_kernel():
-        lowered = jax.jit(function, donate_argnames=donated).lower(
-            *jax.tree.unflatten(structure, kinds)
+    """`function` compiled for a structure of arguments of some kinds."""
+    names = list(inspect.signature(function).parameters)
+    donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
+    if mesh is not None:
+        specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
+        # Loops mix what differs between devices with what does not.
+        function = jax.shard_map(
+            function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
-        return lowered.compile()
+    with small_loops_in_one_kernel():
+        jitted = jax.jit(function, donate_argnums=donated)
+        return jitted.lower(*jax.tree.unflatten(structure, kinds)).compile()

@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from inference.adaptation import schedule
 from inference.chain import Chain, Plan, stats_of
+from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.kernel import HamiltonianKernel
@@ -65,6 +67,7 @@ def sample(
     is_dense: bool,
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] = "uniform",
+    mesh: Mesh | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
     """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
@@ -74,9 +77,8 @@ def sample(
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    layout = Layout.of(jax.eval_shape(target.initial, key))
-    is_mapped = jax.default_backend() != "cpu"
-    kernel = dataclasses.replace(kernel, axis_name=_AXIS if is_mapped else None)
+    layout, share = Layout.of(jax.eval_shape(target.initial, key)), share_of(num_chains, mesh)
+    kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
@@ -84,24 +86,24 @@ def sample(
     starts = init_of(init, target, num_chains)
 
     def start(attempts: np.ndarray) -> Chain:
-        points = starting_points(key, attempts, starts, target, layout)
+        points = starting_points(key, share.chains, attempts, starts, target, layout)
         return placed(chain, *jax.device_get(points))
 
-    run = _Run(kernel, target, layout, plan)
-    run.begin(start, num_chains)
+    run = _Run(kernel, target, layout, plan, share)
+    with share.together():
+        run.begin(start)
     try:
         run.go_on(on_progress)
     except KeyboardInterrupt:
-        num_drawn = run.num_drawn
-        if not num_drawn:
+        if not run.num_drawn:
             raise
         warnings.warn(
-            f"interrupted: the result holds the {num_drawn} draws per chain of {num_draws} that "
-            "were finished",
+            f"interrupted: the result holds the {run.num_drawn} draws per chain of {num_draws} "
+            "that were finished",
             RuntimeWarning,
             stacklevel=3,
         )
-    return run.samples()
+    return share.gather(run.samples(share.least(run.num_drawn)))
 
 
 class _Group:
@@ -135,23 +137,31 @@ class _Run:
     """All chains of a run, and the compiled functions that move them."""
 
     def __init__(
-        self, kernel: HamiltonianKernel, target: Target, layout: Layout, plan: Plan
+        self,
+        kernel: HamiltonianKernel,
+        target: Target,
+        layout: Layout,
+        plan: Plan,
+        share: Share,
     ) -> None:
         # As arrays: in other threads, JAX might take numbers to have other dtypes.
-        self.kernel, self.target, self.plan = jax.device_put((kernel, target, plan))
-        self.layout = layout
+        constant = kernel, target, plan
+        self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
+        self.layout, self.share = layout, share
         self.groups: list[_Group] = []
         self.is_stopping = threading.Event()
         self.budget = np.int32(_FIRST_BUDGET)
 
-    def begin(self, start: Callable[[np.ndarray], Chain], num_chains: int) -> None:
+    def begin(self, start: Callable[[np.ndarray], Chain]) -> None:
         """Makes the chains, and evaluates the density where they are to start until it is finite.
 
         Raises:
             ValueError: if a chain finds no such point.
         """
-        attempts = np.zeros(num_chains, np.int32)
-        size = num_chains if self.kernel.axis_name else _group_size(num_chains)
+        num_chains = len(self.share.chains)
+        attempts, size = np.zeros(num_chains, np.int32), num_chains
+        if self.share.mesh is None and not self.share.is_mapped:
+            size = _group_size(num_chains)
         self.groups = self._split(start(attempts), size)
         self._compile(self.groups[0])
         while True:
@@ -167,7 +177,8 @@ class _Run:
             chains = start(attempts)
             is_same = np.array_equal(point.position, chains.trajectory.position[chain])
             if is_same or num_attempts == MOST_ATTEMPTS:
-                message = start_failure(self.target, self.layout, chain, point, num_attempts)
+                number = int(self.share.chains[chain])
+                message = start_failure(self.target, self.layout, number, point, num_attempts)
                 raise ValueError(message)
             for old, new in zip(self.groups, self._split(chains, size), strict=True):
                 replace = functools.partial(_replace, old.is_stuck)
@@ -225,8 +236,9 @@ class _Run:
         self.no_rows = np.zeros(shape, self.layout.dtype)
         constant = self.target, self.kernel, self.plan, self.layout
         arguments = group.chains, self.no_rows, group.first, self.budget, *constant
-        self.advance = program(advance_chains, *arguments)
-        self.values = program(values, self.target, self.layout, self.no_rows)
+        self.advance = program(advance_chains, *arguments, mesh=self.share.mesh)
+        arguments = self.target, self.layout, self.no_rows
+        self.values = program(values, *arguments, mesh=self.share.mesh)
 
     def _move(self, group: _Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
@@ -239,7 +251,7 @@ class _Run:
         is_complete = group.iteration >= self.plan.num_iterations
         if np.any(group.iteration - group.first >= rows.shape[1] - 1) or np.all(is_complete):
             self._take(group)
-        return int(num_spent)
+        return int(np.max(num_spent))
 
     def _take(self, group: _Group) -> None:
         """Takes from the rows what they hold."""
@@ -268,13 +280,14 @@ class _Run:
     def num_drawn(self) -> int:
         """Draws that every chain has made."""
         fewest = min(int(np.min(group.iteration)) for group in self.groups)
-        return max(0, fewest - int(self.plan.schedule.num_warmup))
+        return max(
+            0, min(fewest, int(self.plan.num_iterations)) - int(self.plan.schedule.num_warmup)
+        )
 
-    def samples(self) -> Samples:
-        """What the chains have drawn, each as much as all of them have."""
+    def samples(self, num_drawn: int) -> Samples:
+        """The first `num_drawn` draws of each chain."""
         for group in self.groups:
             self._take(group)
-        num_drawn = min(self.num_drawn, int(self.plan.num_iterations))
         chains = [
             jax.tree.map(lambda *x: np.concatenate(x)[:num_drawn], *parts)
             for group in self.groups

@@ -121,10 +121,15 @@ def _spread(path: str, num_chains: int, value: Any, site: jax.ShapeDtypeStruct) 
 
 @jax.jit
 def starting_points(
-    key: jax.Array, attempts: jax.Array, init: Init, target: Target, layout: Layout
+    key: jax.Array,
+    chains: jax.Array,
+    attempts: jax.Array,
+    init: Init,
+    target: Target,
+    layout: Layout,
 ) -> tuple[jax.Array, jax.Array]:
-    """Seeds of chains, and starting points: for each its attempt of that number."""
-    seeds = jnp.stack(threefry(seed_of(key), jnp.arange(len(attempts))), axis=-1)
+    """Seeds of the chains of these numbers, and for each the starting point of its attempt."""
+    seeds = jnp.stack(threefry(seed_of(key), chains), axis=-1)
 
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
         seed, attempt, values = chain
@@ -133,8 +138,9 @@ def starting_points(
             target, layout, random.wrap_key_data(words, impl="threefry2x32"), values
         )
 
+    values = jax.tree.map(lambda x: x[chains], init.values)
     # No `vmap`: JAX's generator compiles slowly for a batch of keys.
-    return seeds, lax.map(position, (seeds, attempts, init.values))
+    return seeds, lax.map(position, (seeds, attempts, values))
 
 
 def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:

@@ -44,7 +44,9 @@ def mapped(kernel, num_chains, plan, num_rows):
     kernel = dataclasses.replace(kernel, axis_name="chain")
     chain = unplaced_chain(kernel, layout, False, True)
     attempts = jnp.zeros(num_chains, jnp.int32)
-    points = starting_points(jax.random.key(0), attempts, Init(), target(), layout)
+    points = starting_points(
+        jax.random.key(0), np.arange(num_chains), attempts, Init(), target(), layout
+    )
     chains = placed(chain, *jax.device_get(points))
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
@@ -71,7 +73,7 @@ def test_chains_mapped_over_do_not_wait_for_each_other():
     """In lock step, 64 chains take more than twice the gradients that they use."""
     chains, _, num_spent = mapped(NUTS(), 64, plan(100, 400, jnp.float32), 400)
     assert np.all(chains.progress.iteration >= 500)
-    executed = 64 * num_spent / np.sum(chains.num_gradients)
+    executed = 64 * np.max(num_spent) / np.sum(chains.num_gradients)
     assert 1 <= executed < 1.3
 
 

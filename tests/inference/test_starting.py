@@ -203,7 +203,7 @@ def test_a_climb_comes_near_to_where_uniform_starts_are_far():
     key = jax.random.key(0)
     uniform, optimum = (
         jax.vmap(narrow, (0, None))(
-            starting_points(key, attempts, Init(name), target, layout)[1], 0
+            starting_points(key, np.arange(4), attempts, Init(name), target, layout)[1], 0
         )
         for name in ("uniform", "optimum")
     )

@@ -5,11 +5,14 @@ The densities are loops of Python over numbers with formulas of their own.
 
 # ruff: noqa: E501
 
+import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+import scipy.stats as st
 from jax import lax
 from jax.random import split
 
@@ -214,3 +217,22 @@ def test_switch_on_a_discrete_latent(i, family, x64):
     actual = jax.jit(jax.value_and_grad(ppl.log_density(switched), 1))({"i": i, "x": 0.3}, 0.5)
     by_hand = lambda loc: jnp.log(jnp.array([0.2, 0.3, 0.5])[i]) + family(0.3, loc, 2.0)  # noqa: E731
     assert_close(actual, jax.value_and_grad(by_hand)(jnp.array(0.5)))
+
+
+def test_a_long_scan_adds_up_without_drift():
+    """Plain addition in float32 is wrong by more than 1 here; the sum itself is rounded by 0.02."""
+    num_steps = 200_000
+    y = np.random.default_rng(0).normal(size=num_steps).astype(np.float32)
+
+    def model(key):
+        def step(scale, key):
+            y = ppl.sample(key, dist.Normal(0.0, scale), name="y")
+            return 0.5 + 0.3 * jnp.tanh(scale) + 0.2 * jnp.abs(y), None
+
+        lax.scan(step, 1.0, split(key, num_steps))
+
+    scales = [1.0]
+    for size in np.abs(y[:-1].astype(float)).tolist():
+        scales.append(0.5 + 0.3 * math.tanh(scales[-1]) + 0.2 * size)
+    expected = st.norm.logpdf(y.astype(float), 0.0, scales).sum()
+    assert abs(jax.jit(ppl.log_density(model))({"y": y}) - expected) < 0.05

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
@@ -62,28 +63,37 @@ class Kept:
 
 
 class Sum:
-    """The sum of what all iterations record, in the carry, for an action that only `adds`."""
+    """The sum of what all iterations record, in the carry, for an action that only `adds`.
+
+    It is compensated (Kahan 1965): the error of a million additions is that of one. The carry is
+    the sum and what it has too much.
+    """
 
     def __init__(self, on: Interpreter):
         self._on = on
         self._sown: list[tuple[Site, Any]] = []
 
-    def start(self) -> jax.Array | None:
+    def start(self) -> tuple[jax.Array, jax.Array] | None:
         """The carry at first, of the default dtype: that of the records is not known yet."""
-        return _jax.as_varying(jnp.zeros(())) if self._on.action.adds else None
+        return _jax.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
 
-    def update(self, total: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
+    def update(self, carry: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
         """The carry after an iteration, and the records that are not in it."""
         if not self._on.action.adds:
-            return total, reaps
+            return carry, reaps
+        old, excess = carry
         sown = self._on.condense(reaps)
-        total = sum((r.record.astype(total.dtype) for r in sown), total)
         self._sown = [(r.site, r.record.dtype) for r in sown]
-        return _jax.as_varying(total), []
+        if sown:
+            term = sum(r.record.astype(old.dtype) for r in sown) - excess
+            new = old + term
+            excess = jnp.where(jnp.isfinite(new), (new - old) - term, 0.0)
+            carry = new, lax.stop_gradient(excess)
+        return _jax.as_varying(carry), []
 
-    def finish(self, total: Any) -> list[Reaped]:
+    def finish(self, carry: Any) -> list[Reaped]:
         """What is reaped from the loop."""
-        return [Reaped(total.astype(dtype), None, site) for site, dtype in self._sown]
+        return [Reaped(carry[0].astype(dtype), None, site) for site, dtype in self._sown]
 
 
 def _zeros(found: Found) -> tuple[jax.Array, ...]:

@@ -1,0 +1,127 @@
+"""Chains on several devices and in several processes draw what they draw on one.
+
+Each layout needs processes of its own, which run this file: `XLA_FLAGS` and `jax.distributed` count
+from when JAX starts.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import distributions as dist
+import ppl
+from inference import mcmc, sampling
+from inference.devices import share_of
+
+NUM_CHAINS = 8
+SETTINGS = {"num_warmup": 10, "num_draws": 15, "num_chains": NUM_CHAINS}
+
+
+def model(key, scale):
+    mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(3), scale), name="y")
+
+
+def draws(mesh=None, y=(0.5, 1.0, 2.0)):
+    posterior = ppl.condition(model, {"y": jnp.array(y)})
+    return mcmc(jax.random.key(0), posterior, 2.0, mesh=mesh, **SETTINGS)
+
+
+def report(mesh):
+    """What a process has drawn, and what it says of a model without a start."""
+    result = draws(mesh)
+    found = {"mu": result.draws["mu"].tolist(), "steps": result.stats["num_steps"].tolist()}
+    if jax.process_count() > 1:
+        try:
+            draws(mesh, y=(np.inf if jax.process_index() else 0.0, 1.0, 2.0))
+        except (ValueError, RuntimeError) as error:
+            found["error"] = f"{type(error).__name__}: {error}"
+    print(json.dumps(found))
+
+
+def start(*arguments, num_devices=1):
+    flags = f"--xla_force_host_platform_device_count={num_devices}"
+    environment = os.environ | {"XLA_FLAGS": flags, "JAX_ENABLE_X64": "1", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-m", "tests.inference.test_devices", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def output(process):
+    text, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, text
+    return json.loads(text.splitlines()[-1])
+
+
+def check(found, whole):
+    np.testing.assert_allclose(found["mu"], whole.draws["mu"], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(found["steps"], whole.stats["num_steps"])
+
+
+@pytest.mark.slow
+def test_eight_devices_draw_what_one_draws(x64):
+    check(output(start(num_devices=8)), draws())
+
+
+@pytest.mark.slow
+def test_two_processes_draw_what_one_draws_and_fail_together(x64):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    processes = [start(port, i, num_devices=2) for i in range(2)]
+    found = [output(process) for process in processes]
+    whole = draws()
+    for one in found:
+        check(one, whole)
+    assert (
+        found[0]["error"] == "RuntimeError: chains of another process failed; its message says why"
+    )
+    assert re.search("ValueError: chain 4 found no starting point", found[1]["error"])
+
+
+def mesh(*shape):
+    return Mesh(np.array(jax.devices()[: np.prod(shape)]).reshape(shape), tuple("ab"[: len(shape)]))
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (2, 2)])
+def test_a_mesh_changes_no_draw(x64, shape):
+    result = draws(mesh(*shape))
+    check({"mu": result.draws["mu"], "steps": result.stats["num_steps"]}, draws())
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, num_devices):
+    share = dataclasses.replace(share_of(NUM_CHAINS, mesh(num_devices)), is_mapped=True)
+    whole = draws()
+    monkeypatch.setattr(sampling, "share_of", lambda *_: share)
+    # Other vector instructions round otherwise, and chaos makes that grow.
+    mu = draws().draws["mu"][:, :5]
+    np.testing.assert_allclose(mu, whole.draws["mu"][:, :5], rtol=1e-6, atol=1e-9)
+
+
+def test_chains_that_cannot_be_shared_are_explained():
+    with pytest.raises(ValueError, match="multiple of the 3 devices of the mesh, got 8"):
+        share_of(8, mesh(3))
+    with pytest.raises(TypeError, match="mesh must be a mesh of devices"):
+        share_of(8, jax.devices())
+
+
+def test_a_failure_names_the_chain_on_a_mesh():
+    with pytest.raises(ValueError, match="chain 0 found no starting point"):
+        draws(mesh(4), y=(np.inf, 1.0, 2.0))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        port, index = sys.argv[1:]
+        jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=int(index))
+    report(Mesh(np.array(jax.devices()), ("device",)))
