@@ -1,6 +1,7 @@
 """Markov chain Monte Carlo on models: where the language and the kernels meet."""
 
 import operator
+import os
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 import ppl
+from inference.compilation_cache import compilation_cache
 from inference.kernel import HamiltonianKernel
 from inference.nuts import NUTS
 from inference.result import MCMCResult
@@ -28,6 +30,7 @@ def mcmc(
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> MCMCResult:
@@ -61,6 +64,8 @@ def mcmc(
         mesh: Devices over which chains are spread evenly, also of several processes that have
             called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU.
+        cache_dir: A directory to keep compiled programs in, so that the next process need not
+            compile for the same model and shapes of data.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
 
@@ -100,7 +105,8 @@ def mcmc(
         raise ValueError(
             f"target_acceptance_rate must lie between 0 and 1, got {target_acceptance_rate!r}"
         )
-    with _progress(progress_bar, num_warmup, num_draws) as on_progress:
+    progress = _progress(progress_bar, num_warmup, num_draws)
+    with compilation_cache(cache_dir), progress as on_progress:
         samples = sample(
             key,
             ppl.unconstrain(model, *args, **kwargs),

@@ -1,10 +1,10 @@
-"""Simulation-based calibration of the kernels on whole models (Talts et al. 2018).
+"""Simulation-based calibration of the kernels, and of the sampler, on whole models (Talts 2018).
 
 If parameters are drawn from the prior and data from the model, the rank of each parameter among
 draws from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a
 chi-square test for each of the 4 parameters and 2 kernels fails for a correct sampler with a
 chance of 1e-5 each. A model that is conditioned with another likelihood than the one simulated
-must be rejected.
+must be rejected, as must a sampler whose momenta are too large.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from scipy import stats
 import distributions as dist
 import inference
 import ppl
+from inference import chain, programs
 
 REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 400, 99, 8, 100, 10
 FAILURE_RATE = 1e-5
@@ -94,3 +95,49 @@ def test_ranks_are_uniform(model, kernel):
 def test_another_likelihood_is_rejected(model):
     wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=0.3)
     assert min(wrong.values()) < FAILURE_RATE, wrong
+
+
+def shares(key):
+    """A parameter between bounds, near to one of them."""
+    share = ppl.sample(key, dist.Beta(0.8, 3.0), name="share")
+    return ppl.sample(key, dist.Binomial(jnp.full(3, 5), probs=share), name="y")
+
+
+SAMPLED = {"waiting times": waiting_times, "shares": shares, "groups": groups}
+
+
+def sampled_p_values(model):
+    """As :func:`p_values`, of `mcmc` with its starts and its warm-up."""
+    counts = {}
+    for i in range(REPLICATIONS):
+        simulation_key, key = jax.random.split(jax.random.fold_in(jax.random.key(8), i))
+        truth = ppl.simulate(model)(simulation_key)
+        posterior = ppl.condition(model, {"y": truth.pop("y")})
+        settings = {"num_warmup": 200, "num_draws": THIN * RANKS, "num_chains": 1}
+        draws = inference.mcmc(key, posterior, **settings).draws
+        for site, true in truth.items():
+            rank = np.sum(draws[site][0, ::THIN] < true, 0).ravel()[0]
+            counts.setdefault(site, np.zeros(BINS))[rank * BINS // (RANKS + 1)] += 1
+    return {site: stats.chisquare(count).pvalue for site, count in counts.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", SAMPLED)
+def test_ranks_of_the_sampler_are_uniform(model):
+    for site, p in sampled_p_values(SAMPLED[model]).items():
+        assert p > FAILURE_RATE, (site, p)
+
+
+@pytest.mark.slow
+def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
+    def with_momentum(factor, seed, *state):
+        point = original(factor, seed, *state)
+        return point._replace(momentum=1.5 * point.momentum)
+
+    original = chain.with_momentum
+    monkeypatch.setattr(chain, "with_momentum", with_momentum)
+    programs.compiled.cache_clear()
+    try:
+        assert min(sampled_p_values(waiting_times).values()) < FAILURE_RATE
+    finally:
+        programs.compiled.cache_clear()

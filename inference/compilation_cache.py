@@ -1,0 +1,36 @@
+"""Compiled programs kept on disk, for the next process."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+
+@contextmanager
+def compilation_cache(directory: str | os.PathLike[str] | None) -> Iterator[None]:
+    """A context in which JAX reads what it compiles from `directory`, or writes it there.
+
+    Afterwards JAX's own settings hold again. Nothing changes where `directory` is `None`.
+    """
+    if directory is None:
+        yield
+        return
+    settings = {
+        "jax_compilation_cache_dir": os.fspath(directory),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    _set(settings)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(settings: dict[str, object]) -> None:
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    reset_cache()  # JAX looks at the settings when it first compiles, and not again
