@@ -16,8 +16,14 @@ COLUMNS = [
     "first s",
     "again s",
     "exec s",
-    "gradients, warm-up + draws",
-] + ["executed / useful", "min ESS", "R-hat", "ESS/s exec", "ESS/s again", "z"]
+    "warm-up + draw gradients",
+    "executed / useful",
+    "min ESS",
+    "R-hat",
+    "ESS/s exec",
+    "ESS/s again",
+    "z",
+]
 
 
 def write(path: pathlib.Path, head: dict[str, Any], entries: Sequence[Entry]) -> None:

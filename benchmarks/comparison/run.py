@@ -15,16 +15,12 @@ import tempfile
 from typing import Any
 
 from benchmarks.comparison.report import write
-from benchmarks.comparison.tools import installed
+from benchmarks.comparison.tools import installed, num_cores
 from benchmarks.comparison.worker import Task, distance
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ["jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie"] + [
-    "pymc",
-    "pytensor",
-    "numba",
-]
+PACKAGES = "jax jaxlib numpy numpyro blackjax nutpie pymc pytensor numba".split()
 
 
 def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentParser:
@@ -122,18 +118,17 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
         "command": " ".join(["python", *map(relative, sys.argv)]),
         "platform": platform.platform(),
         "python": platform.python_version(),
-        "cores": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cores": num_cores(),
         "versions": versions,
         "seeds": {"first call": 0, "repeated calls": [1, options.repeats]},
     }
 
 
 def relative(argument: str) -> str:
-    path = pathlib.Path(argument)
-    return (
-        str(path.resolve().relative_to(ROOT)) if path.resolve().is_relative_to(ROOT) else argument
+    """A file of the repository as one writes it there."""
+    path = pathlib.Path(argument).resolve()
+    is_file = path.is_file() and path.is_relative_to(ROOT)
+    return str(path.relative_to(ROOT)) if is_file else argument
     )
 
 

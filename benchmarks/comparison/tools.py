@@ -6,7 +6,9 @@ PyMC instead, where there are some and PyMC is installed.
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -25,10 +27,12 @@ TARGET_ACCEPTANCE_RATE = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
+    """How much is drawn, and how."""
+
     num_chains: int
     num_warmup: int
     num_draws: int
-    is_mapped: bool = False  # ours: chains move together, as on an accelerator
+    is_mapped: bool = False  # our chains move together, as on an accelerator
 
 
 class Output(NamedTuple):
@@ -83,14 +87,14 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
         return Output(result.draws, run.num_useful - steps.sum(), steps, run.num_executed)
 
     def mapped(seed: int) -> Output:
-        with mock.patch.object(jax, "default_backend", lambda: "an accelerator"):
+        with mock.patch.object(jax, "default_backend", return_value="an accelerator"):
             return call(seed)
 
     return Tool(mapped if settings.is_mapped else call)
 
 
 class _Shared:
-    """What peers are given: the density, where chains start, and the way back to values of sites."""
+    """What peers are given: the density, where chains start, and the way back to values."""
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         target = ppl.unconstrain(problem.model, *problem.args)
@@ -142,12 +146,9 @@ def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
             state = kernel.sample(state, (), {})
             return state, (state.z if is_kept else None, state.num_steps)
 
-        state, (_, warmup) = jax.lax.scan(
-            lambda *x: step(False, *x), state, length=settings.num_warmup
-        )
-        _, (draws, steps) = jax.lax.scan(
-            lambda *x: step(True, *x), state, length=settings.num_draws
-        )
+        warm_up, draw = partial(step, False), partial(step, True)
+        state, (_, warmup) = jax.lax.scan(warm_up, state, length=settings.num_warmup)
+        _, (draws, steps) = jax.lax.scan(draw, state, length=settings.num_draws)
         return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (draws, warmup, steps))
 
     def execute(seed: int) -> Output:
@@ -207,3 +208,10 @@ TOOLS: dict[str, tuple[str, bool, Callable[[str, Problem, Settings], Tool]]] = {
 
 def installed() -> list[str]:
     return [name for name, (module, _, _) in TOOLS.items() if importlib.util.find_spec(module)]
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,7 +1,6 @@
 """nutpie, on a model in PyMC compiled by Numba where there is one, else on our density by JAX."""
 
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 import ppl
 from benchmarks.comparison.problems import Problem
 from benchmarks.comparison.pymc_models import PYMC_MODELS
-from benchmarks.comparison.tools import TARGET_ACCEPTANCE_RATE, Output, Settings, Tool
+from benchmarks.comparison.tools import TARGET_ACCEPTANCE_RATE, Output, Settings, Tool, num_cores
 
 
 def nutpie(name: str, problem: Problem, settings: Settings) -> Tool:
@@ -38,7 +37,7 @@ def _caller(make: Callable[[], Any], settings: Settings) -> Callable[[int], Outp
             draws=settings.num_draws,
             tune=settings.num_warmup,
             chains=settings.num_chains,
-            cores=min(settings.num_chains, len(os.sched_getaffinity(0))),
+            cores=min(settings.num_chains, num_cores()),
             seed=seed,
             target_accept=TARGET_ACCEPTANCE_RATE,
             progress_bar=False,
