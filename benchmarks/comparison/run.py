@@ -6,7 +6,6 @@ import datetime
 import importlib.metadata
 import importlib.util
 import json
-import os
 import pathlib
 import platform
 import subprocess
@@ -20,7 +19,7 @@ from benchmarks.comparison.worker import Task, distance
 
 ROOT = pathlib.Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = "jax jaxlib numpy numpyro blackjax nutpie pymc pytensor numba".split()
+PACKAGES = ["jax", "jaxlib", "numpy", "numpyro", "blackjax", "nutpie", "pymc", "pytensor", "numba"]
 
 
 def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentParser:
@@ -129,7 +128,6 @@ def relative(argument: str) -> str:
     path = pathlib.Path(argument).resolve()
     is_file = path.is_file() and path.is_relative_to(ROOT)
     return str(path.relative_to(ROOT)) if is_file else argument
-    )
 
 
 def line(entry: dict[str, Any]) -> str:
