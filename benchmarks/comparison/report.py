@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import pathlib
 import statistics
 from collections.abc import Sequence
@@ -96,7 +97,7 @@ def cells(entry: Entry) -> list[str]:
         f"{thousands(entry['warmup_gradients'])} + {thousands(entry['draw_gradients'])}",
         f"{entry['executed_over_useful']:.2f}",
         f"{statistics.median(entry['min_ess']):,.0f}",
-        f"{entry['max_rhat']:.3f}",
+        "" if math.isnan(entry["max_rhat"]) else f"{entry['max_rhat']:.3f}",
         f"{rate(entry, 'exec_s'):,.0f}",
         f"{rate(entry, 'again_s'):,.0f}",
         "" if z is None else f"{z:.1f}" + "*" * (entry["z_to"] == "ppl"),
@@ -110,7 +111,10 @@ def thousands(number: float) -> str:
 def ratios(entries: Sequence[Entry]) -> str:
     """Our effective draws a second over those of the best peer: geometric means over models."""
     lines = []
-    for times, words in {"exec_s": "execution", "again_s": "a repeated call"}.items():
+    kinds = {"exec_s": "execution", "again_s": "a repeated call"}
+    if not any(entry.get("is_compiled_again") for entry in entries):
+        del kinds["again_s"]
+    for times, words in kinds.items():
         found = {}
         for model in dict.fromkeys(entry["problem"] for entry in entries):
             rates = {
@@ -129,7 +133,10 @@ def ratios(entries: Sequence[Entry]) -> str:
 
 
 def rounded(value: Any) -> Any:
+    """For JSON: five digits, and null for what is not a number."""
     if isinstance(value, float):
+        if math.isnan(value):
+            return None
         return float(f"{value:.5g}")
     if isinstance(value, dict):
         return {name: rounded(x) for name, x in value.items()}
