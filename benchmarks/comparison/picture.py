@@ -75,7 +75,7 @@ def by_chains(entries: Sequence[dict[str, Any]]) -> Figure:
         axes.grid(alpha=0.3)
         axes.set_title(model, loc="left")
         axes.set_xlabel("chains")
-    panels[0].set_ylabel("smallest ESS per second, warm-up included")
+    panels[0].set_ylabel("smallest ESS per second")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper", frameon=False)
     return figure

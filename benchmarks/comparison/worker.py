@@ -10,7 +10,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -107,7 +107,7 @@ def executed(tool: Tool, output: Output) -> float:
     return float(len(steps) * steps.max(0).sum() / steps.sum())
 
 
-def worth(draws: list[Mapping[str, Any]], problem: Problem) -> dict[str, Any]:
+def worth(draws: Sequence[Mapping[str, Any]], problem: Problem) -> dict[str, Any]:
     """The smallest ESS and largest R-hat of each run, and the means of all runs together."""
     names = scalar_names(draws[0])
     flat = [flattened(x) for x in draws]
