@@ -31,6 +31,45 @@ def nes(pm: Any, data: Data) -> None:
     pm.Normal("y", design @ beta, sigma, observed=data["y"])
 
 
+def normal_mixture(pm: Any, data: Data) -> None:
+    ordered = pm.distributions.transforms.ordered
+    mu = pm.Normal("mu", 0.0, 2.0, shape=2, transform=ordered, initval=np.array([-1.0, 1.0]))
+    sigma = pm.HalfNormal("sigma", 2.0, shape=2)
+    theta = pm.Beta("theta", 5.0, 5.0)
+    weights = pm.math.stack([theta, 1.0 - theta])
+    pm.NormalMixture("y", weights, mu, sigma, observed=data["y"])
+
+
+def gaussian_process(pm: Any, data: Data) -> None:
+    (x,) = data["args"]
+    rho = pm.Gamma("rho", 25.0, 4.0)
+    alpha = pm.HalfNormal("alpha", 2.0)
+    sigma = pm.HalfNormal("sigma", 1.0)
+    squared = (x[:, None] - x) ** 2
+    covariance = alpha**2 * pm.math.exp(-squared / (2 * rho**2)) + sigma * np.eye(len(x))
+    pm.MvNormal("y", np.zeros(len(x)), cov=covariance, observed=data["y"])
+
+
+def garch(pm: Any, data: Data) -> None:
+    from pytensor import scan
+    from pytensor.tensor import as_tensor
+
+    y, first_scale = data["args"]
+    mu = pm.Flat("mu")
+    alpha0 = pm.HalfFlat("alpha0")
+    alpha1 = pm.Uniform("alpha1", 0.0, 1.0)
+    beta1 = pm.Uniform("beta1", 0.0, 1.0 - alpha1)
+    pm.Potential("flat", pm.math.log(1.0 - alpha1))
+
+    def step(y: Any, variance: Any, *_: Any) -> Any:
+        return alpha0 + alpha1 * (y - mu) ** 2 + beta1 * variance
+
+    first = as_tensor(first_scale**2)
+    later = scan(step, [y[:-1]], [first], [mu, alpha0, alpha1, beta1], return_updates=False)
+    variance = pm.math.concatenate([first[None], later])
+    pm.Normal("y", mu, pm.math.sqrt(variance), observed=y)
+
+
 def logistic(pm: Any, data: Data) -> None:
     intercept = pm.Normal("intercept", 0.0, 1.0)
     weight = pm.Normal("weight", 0.0, 1.0, shape=25)
@@ -88,6 +127,9 @@ PYMC_MODELS = {
     "eight schools": _made(eight_schools),
     "autoregression": _made(autoregression),
     "nes": _made(nes),
+    "normal mixture": _made(normal_mixture),
+    "Gaussian process": _made(gaussian_process),
+    "garch": _made(garch),
     "logistic": _made(logistic),
     "logistic, 1,000 rows": _made(logistic),
     "radon": _made(radon),
