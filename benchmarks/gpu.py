@@ -36,7 +36,7 @@ def main() -> None:
     there = {*default_names(), *MORE}
     models = [name for name in MODELS if name in there]
     numbers = {"warmup": 300, "draws": 100, "repeats": 2, "chains": CHAINS}
-    parser = arguments(__doc__, models=models, **numbers, name=None)
+    parser = arguments(__doc__, models=models, **numbers, name=None, execution_only=True)
     parser.set_defaults(tools=[tool for tool in installed() if tool != "nutpie"])
     parser.add_argument("--cpu", action="store_true", help="map over our chains on the CPU")
     options = parser.parse_args()
@@ -46,7 +46,7 @@ def main() -> None:
         return
     options.name = options.name or "-".join(["gpu", *kind.lower().replace(",", "").split()])
     print(kind, flush=True)
-    compare(options, is_execution_only=True, is_mapped=options.cpu)
+    compare(options, is_mapped=options.cpu)
     print((options.out / f"{options.name}.md").read_text())
 
 

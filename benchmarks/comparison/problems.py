@@ -14,11 +14,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 import distributions as dist
 import ppl
 from distributions import constraints
-from examples.catalogue import MODELS
 from tests.models.posteriors import POSTERIORS
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -114,15 +114,29 @@ def gaussian(is_rotated: bool) -> Problem:
 
 
 def stochastic_volatility(num_steps: int) -> Problem:
-    """The catalogue's model; the log variance is AR(1), centred, with data drawn from it."""
+    """The log variance is AR(1), non-centred, with data drawn from the model."""
     rng = np.random.default_rng(3)
     mu, phi, sigma = -1.0, 0.95, 0.25
-    deviation = rng.normal(0.0, sigma / (1 - phi**2) ** 0.5)
-    y = np.empty(num_steps)
+    y, deviation = np.empty(num_steps), rng.normal(0.0, sigma / (1 - phi**2) ** 0.5)
     for i in range(num_steps):
-        deviation = phi * deviation + sigma * rng.normal()
         y[i] = np.exp((mu + deviation) / 2) * rng.normal()
-    model = partial(MODELS["stochastic_volatility"].model, num_steps=num_steps)
+        deviation = phi * deviation + sigma * rng.normal()
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(-1.0, 2.0), name="mu")
+        phi = ppl.sample(key, dist.Beta(20.0, 1.5), name="phi")
+        sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(num_steps), 1.0), name="z")
+
+        def step(deviation, z):
+            deviation = phi * deviation + z
+            return deviation, deviation
+
+        start = z[0] / jnp.sqrt(1 - phi**2)
+        _, later = lax.scan(step, start, z[1:])
+        deviation = sigma * jnp.concatenate([start[None], later])
+        ppl.sample(key, dist.Normal(0.0, jnp.exp(0.5 * (mu + deviation))), name="y")
+
     return Problem(ppl.condition(model, {"y": jnp.asarray(y, float)}), (), {"y": y})
 
 

@@ -92,16 +92,16 @@ def gaussian(pm: Any, data: Data) -> None:
 
 
 def stochastic_volatility(pm: Any, data: Data) -> None:
-    size = len(data["y"])
+    from pytensor import scan
+
     mu = pm.Normal("mu", -1.0, 2.0)
     phi = pm.Beta("phi", 20.0, 1.5)
     sigma = pm.HalfNormal("sigma", 0.5)
-    start = pm.Flat("start")
-    deviation = pm.Flat("deviation", shape=size)
-    before = pm.math.concatenate([start[None], deviation[:-1]])
-    first = pm.logp(pm.Normal.dist(0.0, sigma / pm.math.sqrt(1.0 - phi**2)), start)
-    walk = pm.logp(pm.Normal.dist(phi * before, sigma), deviation)
-    pm.Potential("walk", first + walk.sum())
+    z = pm.Normal("z", 0.0, 1.0, shape=len(data["y"]))
+    start = z[0] / pm.math.sqrt(1.0 - phi**2)
+    step = lambda z, deviation, phi: phi * deviation + z  # noqa: E731
+    later = scan(step, [z[1:]], [start], [phi], return_updates=False)
+    deviation = sigma * pm.math.concatenate([start[None], later])
     pm.Normal("y", 0.0, pm.math.exp(0.5 * (mu + deviation)), observed=data["y"])
 
 

@@ -31,13 +31,19 @@ def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentPars
     parser.add_argument("--warmup", type=int, default=defaults["warmup"])
     parser.add_argument("--draws", type=int, default=defaults["draws"])
     parser.add_argument("--repeats", type=int, default=defaults["repeats"])
-    parser.add_argument("--timeout", type=float, default=1200, help="seconds for a tool on a model")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds for a tool on a model")
+    parser.add_argument(
+        "--execution-only",
+        action="store_true",
+        default=defaults["execution_only"],
+        help="leave out calls that compile again each time",
+    )
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--name", default=defaults["name"], help="of the files in --out")
     return parser
 
 
-def compare(options: argparse.Namespace, **more: bool) -> list[dict[str, Any]]:
+def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[str, Any]]:
     """Measures all tools on all models; tables and files grow as results come in."""
     missing = set(options.tools) - set(installed())
     if missing:
@@ -46,15 +52,9 @@ def compare(options: argparse.Namespace, **more: bool) -> list[dict[str, Any]]:
     head = provenance(options)
     for problem in options.models:
         for tool in options.tools:
-            task = Task(
-                tool,
-                problem,
-                options.chains,
-                options.warmup,
-                options.draws,
-                options.repeats,
-                **more,
-            )
+            numbers = options.warmup, options.draws, options.repeats
+            kinds = options.execution_only, is_mapped
+            task = Task(tool, problem, options.chains, *numbers, *kinds)
             found = results_of(task, options.timeout)
             entries += found
             for entry in found:
