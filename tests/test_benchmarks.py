@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparison.report import markdown, ratios
-from benchmarks.comparison.run import with_distances
+from benchmarks.comparison.run import reason, with_distances
 from benchmarks.comparison.tools import Output, Tool
 from benchmarks.comparison.worker import distance, executed
 
@@ -93,6 +93,12 @@ def test_peers_are_compared_with_our_means_where_nothing_is_published():
 
 def test_the_ratio_is_to_the_best_peer():
     assert "best peer: 2.00 (radon 2.00)" in ratios(ENTRIES)
+
+
+def test_the_reason_of_a_failure_is_the_error_itself():
+    stderr = "Traceback\n  line\nValueError: no start: x\n---\nFor simplicity, JAX has removed"
+    assert reason(stderr) == "ValueError: no start: x"
+    assert reason("Killed\n") == "Killed"
 
 
 def test_a_failure_stands_in_the_table():

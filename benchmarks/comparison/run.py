@@ -76,8 +76,7 @@ def results_of(task: Task, timeout: float) -> list[dict[str, Any]]:
                 command, cwd=ROOT, timeout=timeout, capture_output=True, text=True
             )
             if done.returncode:
-                lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
-                error = lines[-1][:200]
+                error = reason(done.stderr) or f"ended with {done.returncode}"
         except subprocess.TimeoutExpired:
             error = f"not finished after {timeout:.0f} s"
         entries = [json.loads(text) for text in path.read_text().splitlines()]
@@ -86,6 +85,13 @@ def results_of(task: Task, timeout: float) -> list[dict[str, Any]]:
         for number in task.chains[len(entries) :]
     ]
     return entries + failed
+
+
+def reason(stderr: str) -> str:
+    """The line of a traceback that names the error; JAX may have written more below it."""
+    lines = [x.strip() for x in stderr.splitlines() if x.strip()]
+    named = [x for x in lines if x.split(":")[0].endswith(("Error", "Exception", "Exit"))]
+    return (named or lines or [""])[-1][:200]
 
 
 def with_distances(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
