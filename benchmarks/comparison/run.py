@@ -8,6 +8,7 @@ import importlib.util
 import json
 import pathlib
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -120,7 +121,7 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
     }
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(["python", *map(relative, sys.argv)]),
+        "command": shlex.join(["python", *map(relative, sys.argv)]),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "cores": num_cores(),
