@@ -32,9 +32,10 @@ def by_model(entries: Sequence[dict[str, Any]]) -> Figure:
     models = list(dict.fromkeys(entry["problem"] for entry in entries))
     figure = Figure(figsize=(7.5, 1.4 + 0.42 * len(models)))
     axes = figure.subplots()
-    for tool, (color, marker) in STYLES.items():
+    for depth, (tool, (color, marker)) in enumerate(STYLES.items()):
         chosen = [entry for entry in entries if entry["tool"] == tool]
         style = {"color": color, "marker": marker, "linestyle": "none", "markersize": 8}
+        style["zorder"] = 9 - depth  # the first one lies on top
         places = [models.index(entry["problem"]) for entry in chosen]
         if chosen:
             rates = [report.rate(entry, "exec_s") for entry in chosen]
