@@ -34,7 +34,12 @@ def by_model(entries: Sequence[dict[str, Any]]) -> Figure:
     axes = figure.subplots()
     for depth, (tool, (color, marker)) in enumerate(STYLES.items()):
         chosen = [entry for entry in entries if entry["tool"] == tool]
-        style = {"color": color, "marker": marker, "linestyle": "none", "markersize": 8}
+        style: dict[str, Any] = {
+            "color": color,
+            "marker": marker,
+            "linestyle": "none",
+            "markersize": 8,
+        }
         style["zorder"] = 9 - depth  # the first one lies on top
         places = [models.index(entry["problem"]) for entry in chosen]
         if chosen:
