@@ -1,0 +1,42 @@
+"""Our runs, with the gradients counted that their compiled loops evaluate."""
+
+import threading
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inference import sampling
+
+
+class CountingRun(sampling._Run):
+    """A run that knows what it has executed.
+
+    Attributes:
+        last: The run that was made last.
+    """
+
+    last: ClassVar[Any] = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        CountingRun.last = self
+        self._num_executed, self._lock = 0, threading.Lock()
+
+    def _move(self, group: Any, budget: np.int32) -> int:
+        num_spent = super()._move(group, budget)
+        with self._lock:
+            self._num_executed += num_spent * len(group.first)
+        return num_spent
+
+    @property
+    def num_executed(self) -> int:
+        """Gradients that the compiled loops have evaluated.
+
+        Where chains are mapped over, each step evaluates one for every chain, needed or not.
+        """
+        return self._num_executed if self.kernel.axis_name else self.num_useful
+
+    @property
+    def num_useful(self) -> int:
+        """Gradients of what was asked for: starts, warm-up and draws."""
+        return int(sum(np.sum(group.chains.num_gradients) for group in self.groups))

@@ -1,0 +1,167 @@
+"""The posteriors that the tools are compared on, each a model with its data.
+
+Six are of posteriordb, with published draws to agree with; they are read from the folder that
+`PPL_POSTERIORDB` names, else from `../shared/posteriordb`, and left out where there is none.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import distributions as dist
+import ppl
+from distributions import constraints
+from tests.models.posteriors import POSTERIORS
+
+ROOT = pathlib.Path(__file__).parents[2]
+POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
+NUM_REFERENCE_DRAWS = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A posterior, and what is known of it.
+
+    Attributes:
+        model: The model, conditioned on what is observed.
+        args: Its arguments.
+        data: What it was made of, for a tool that has a language of its own.
+        means: By parameter, `mu` or `theta[1]`, the true mean and its standard error.
+        derived: Adds to the draws what `means` has besides our sites.
+    """
+
+    model: Callable[..., Any]
+    args: tuple[Any, ...]
+    data: Mapping[str, Any]
+    means: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    derived: Callable[[dict[str, Any]], dict[str, Any]] = lambda draws: draws
+
+
+def posteriordb(name: str) -> Problem:
+    posterior = next(p for p in POSTERIORS if p.name == name)
+    published = json.loads((POSTERIORDB / f"{name}.json").read_text())
+    means = {
+        parameter: (value["mean"], value["sd"] / NUM_REFERENCE_DRAWS**0.5)
+        for parameter, value in published["reference"].items()
+    }
+    model, args = posterior.condition(published["data"])
+    observed = posterior.observed(published["data"])
+    data = {"args": list(map(np.asarray, args)), "y": np.asarray(observed["y"])}
+    return Problem(model, args, data, means, posterior.derived)
+
+
+def logistic(num_rows: int) -> Problem:
+    """A logistic regression on 25 standard normal predictors."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(num_rows, 25))
+    y = rng.uniform(size=num_rows) < 1 / (1 + np.exp(-x @ rng.normal(size=25) / 5))
+
+    def model(key, x):
+        intercept = ppl.sample(key, dist.Normal(0.0, 1.0), name="intercept")
+        weight = ppl.sample(key, dist.Normal(jnp.zeros(25), 1.0), name="weight")
+        ppl.sample(key, dist.Bernoulli(logits=intercept + x @ weight), name="y")
+
+    observed = {"y": jnp.asarray(y, int)}
+    return Problem(ppl.condition(model, observed), (jnp.asarray(x, float),), {"x": x, "y": y})
+
+
+def radon() -> Problem:
+    """A hierarchy of 85 counties, 919 houses and 89 parameters, non-centred."""
+    rng = np.random.default_rng(1)
+    county, floor = rng.integers(0, 85, 919), rng.uniform(size=919) < 0.2
+    level = rng.normal(1.5, 0.35, 85)
+    y = level[county] - 0.7 * floor + rng.normal(0, 0.75, 919)
+
+    def model(key, county, floor):
+        mu = ppl.sample(key, dist.Normal(0.0, 10.0), name="mu")
+        tau = ppl.sample(key, dist.HalfNormal(1.0), name="tau")
+        slope = ppl.sample(key, dist.Normal(0.0, 10.0), name="slope")
+        sigma = ppl.sample(key, dist.HalfNormal(1.0), name="sigma")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(85), 1.0), name="z")
+        ppl.sample(key, dist.Normal((mu + tau * z)[county] + slope * floor, sigma), name="y")
+
+    args = jnp.asarray(county), jnp.asarray(floor, float)
+    data = {"county": county, "floor": floor.astype(float), "y": y}
+    return Problem(ppl.condition(model, {"y": jnp.asarray(y, float)}), args, data)
+
+
+def gaussian(is_rotated: bool) -> Problem:
+    """100 dimensions, standard deviations from 0.1 to 10, along the axes or not."""
+    rng = np.random.default_rng(2)
+    scale = np.logspace(-1, 1, 100)
+    axes = np.linalg.qr(rng.normal(size=(100, 100)))[0] if is_rotated else np.eye(100)
+    precision = axes / scale**2 @ axes.T
+    means = {f"x[{i + 1}]": (0.0, 0.0) for i in range(100)}
+
+    def rotated(key, precision):
+        x = ppl.sample(key, dist.Flat(constraints.real, (100,)), name="x")
+        ppl.factor(-0.5 * x @ precision @ x, name="density")
+
+    def aligned(key, scale):
+        ppl.sample(key, dist.Normal(jnp.zeros(100), scale), name="x")
+
+    model, argument = (rotated, precision) if is_rotated else (aligned, scale)
+    data = {"precision": precision}
+    return Problem(model, (jnp.asarray(argument, float),), data, means)
+
+
+def stochastic_volatility(num_steps: int) -> Problem:
+    """The log variance is AR(1), non-centred, with data drawn from the model."""
+    rng = np.random.default_rng(3)
+    mu, phi, sigma = -1.0, 0.95, 0.25
+    y, deviation = np.empty(num_steps), rng.normal(0.0, sigma / (1 - phi**2) ** 0.5)
+    for i in range(num_steps):
+        y[i] = np.exp((mu + deviation) / 2) * rng.normal()
+        deviation = phi * deviation + sigma * rng.normal()
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(-1.0, 2.0), name="mu")
+        phi = ppl.sample(key, dist.Beta(20.0, 1.5), name="phi")
+        sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(num_steps), 1.0), name="z")
+
+        def step(deviation, z):
+            deviation = phi * deviation + z
+            return deviation, deviation
+
+        start = z[0] / jnp.sqrt(1 - phi**2)
+        _, later = lax.scan(step, start, z[1:])
+        deviation = sigma * jnp.concatenate([start[None], later])
+        ppl.sample(key, dist.Normal(0.0, jnp.exp(0.5 * (mu + deviation))), name="y")
+
+    return Problem(ppl.condition(model, {"y": jnp.asarray(y, float)}), (), {"y": y})
+
+
+PUBLISHED: dict[str, Callable[[], Problem]] = {
+    "eight schools": partial(posteriordb, "eight_schools-eight_schools_noncentered"),
+    "autoregression": partial(posteriordb, "arK-arK"),
+    "garch": partial(posteriordb, "garch-garch11"),
+    "nes": partial(posteriordb, "nes1980-nes"),
+    "normal mixture": partial(posteriordb, "low_dim_gauss_mix-low_dim_gauss_mix"),
+    "Gaussian process": partial(posteriordb, "gp_pois_regr-gp_regr"),
+}
+MADE: dict[str, Callable[[], Problem]] = {
+    "logistic": partial(logistic, 10_000),
+    "radon": radon,
+    "Gaussian": partial(gaussian, True),
+    "stochastic volatility": partial(stochastic_volatility, 500),
+}
+# By name only.
+MORE: dict[str, Callable[[], Problem]] = {
+    "logistic, 1,000 rows": partial(logistic, 1_000),
+    "Gaussian along the axes": partial(gaussian, False),
+}
+PROBLEMS = PUBLISHED | MADE | MORE
+
+
+def default_names() -> list[str]:
+    """The ten problems, or those that need no published data."""
+    return [*(PUBLISHED if POSTERIORDB.is_dir() else ()), *MADE]

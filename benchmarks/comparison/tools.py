@@ -1,0 +1,217 @@
+"""The tools: each is set up for a problem, and then run with one seed after the other.
+
+All get the same log density of unconstrained parameters, as `ppl` derives it; nutpie gets models in
+PyMC instead, where there are some and PyMC is installed.
+"""
+
+import dataclasses
+import importlib.util
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import inference
+import ppl
+from benchmarks.comparison.counting import CountingRun
+from benchmarks.comparison.problems import Problem
+from inference import sampling
+
+TARGET_ACCEPTANCE_RATE = 0.8
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How much is drawn, and how."""
+
+    num_chains: int
+    num_warmup: int
+    num_draws: int
+    is_mapped: bool = False  # our chains move together, as on an accelerator
+
+
+class Output(NamedTuple):
+    """What one call has given, and took.
+
+    Attributes:
+        draws: By site, ``(chain, draw, *shape)``, or as the tool has them; see `Tool.finish`.
+        warmup: Gradients of warm-up: their number, or by iteration, ``(chain, iteration)``.
+        sampling: Gradients of the draws, ``(chain, draw)``.
+        executed: Gradients that were evaluated for these, if the tool's loop has counted them.
+    """
+
+    draws: Mapping[str, Any]
+    warmup: Any
+    sampling: Any
+    executed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Tool:
+    """A tool that is set up.
+
+    Attributes:
+        call: What its user calls, by seed: what is timed as first and repeated calls.
+        execute: The same work where nothing is compiled again; `call` if that does so.
+        finish: Makes values of sites of its draws, outside of what is timed.
+        is_lockstep: Whether in each iteration all chains wait for the longest trajectory.
+        note: What is to be said of it.
+    """
+
+    call: Callable[[int], Output]
+    execute: Callable[[int], Output] | None = None
+    finish: Callable[[Any], Mapping[str, Any]] = dict
+    is_lockstep: bool = False
+    note: str = ""
+
+
+def ours(name: str, problem: Problem, settings: Settings) -> Tool:
+    def call(seed: int) -> Output:
+        with mock.patch.object(sampling, "_Run", CountingRun):
+            result = inference.mcmc(
+                jax.random.key(seed),
+                problem.model,
+                *problem.args,
+                num_chains=settings.num_chains,
+                num_warmup=settings.num_warmup,
+                num_draws=settings.num_draws,
+                target_acceptance_rate=TARGET_ACCEPTANCE_RATE,
+            )
+        steps = np.asarray(result.stats["num_steps"])
+        run = CountingRun.last
+        return Output(result.draws, run.num_useful - steps.sum(), steps, run.num_executed)
+
+    def mapped(seed: int) -> Output:
+        with mock.patch.object(jax, "default_backend", return_value="an accelerator"):
+            return call(seed)
+
+    return Tool(mapped if settings.is_mapped else call)
+
+
+class _Shared:
+    """What peers are given: the density, where chains start, and the way back to values."""
+
+    def __init__(self, problem: Problem, settings: Settings) -> None:
+        target = ppl.unconstrain(problem.model, *problem.args)
+        self.log_density = target.log_density
+        self.starts = lambda keys: jax.vmap(target.initial)(keys)
+        self.num_chains = settings.num_chains
+        self._constrain = jax.jit(jax.vmap(jax.vmap(target.constrain)))
+
+    def finish(self, draws: Any) -> Any:
+        return jax.device_get(self._constrain(draws))
+
+    def keys(self, seed: int) -> jax.Array:
+        return jax.random.split(jax.random.key(seed), self.num_chains)
+
+
+def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
+    """Its interface compiles in every call, so the work of its kernel is timed by itself too."""
+    from numpyro.infer import MCMC, NUTS
+
+    shared = _Shared(problem, settings)
+    make_kernel = lambda: NUTS(  # noqa: E731
+        potential_fn=lambda position: -shared.log_density(position),
+        target_accept_prob=TARGET_ACCEPTANCE_RATE,
+    )
+    mcmc = MCMC(
+        make_kernel(),
+        num_warmup=settings.num_warmup,
+        num_samples=settings.num_draws,
+        num_chains=settings.num_chains,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    starts = jax.jit(shared.starts)
+
+    def call(seed: int) -> Output:
+        init = starts(shared.keys(seed))
+        if settings.num_chains == 1:
+            init = jax.tree.map(lambda x: x[0], init)
+        mcmc.run(jax.random.PRNGKey(seed), init_params=init, extra_fields=("num_steps",))
+        draws = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
+        return Output(draws, 0, mcmc.get_extra_fields(group_by_chain=True)["num_steps"])
+
+    @jax.jit
+    def chains(keys: jax.Array) -> Any:
+        kernel, init = make_kernel(), shared.starts(keys)
+        state = kernel.init(jax.vmap(jax.random.key_data)(keys), settings.num_warmup, init)
+
+        def step(is_kept: bool, state: Any, _: Any) -> Any:
+            state = kernel.sample(state, (), {})
+            return state, (state.z if is_kept else None, state.num_steps)
+
+        warm_up, draw = partial(step, False), partial(step, True)
+        state, (_, warmup) = jax.lax.scan(warm_up, state, length=settings.num_warmup)
+        _, (draws, steps) = jax.lax.scan(draw, state, length=settings.num_draws)
+        return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), (draws, warmup, steps))
+
+    def execute(seed: int) -> Output:
+        return Output(*jax.block_until_ready(chains(shared.keys(seed))))
+
+    return Tool(call, execute, shared.finish, is_lockstep=True, note="exec: its kernel in one jit")
+
+
+def blackjax(name: str, problem: Problem, settings: Settings) -> Tool:
+    import blackjax
+    from blackjax.adaptation.base import get_filter_adapt_info_fn
+
+    shared = _Shared(problem, settings)
+    kept = get_filter_adapt_info_fn(info_keys={"num_integration_steps"})
+
+    def chain(key: jax.Array, position: Any) -> Any:
+        adaptation_key, key = jax.random.split(key)
+        adaptation = blackjax.window_adaptation(
+            blackjax.nuts,
+            shared.log_density,
+            target_acceptance_rate=TARGET_ACCEPTANCE_RATE,
+            adaptation_info_fn=kept,
+        )
+        result, info = adaptation.run(adaptation_key, position, settings.num_warmup)
+        kernel = blackjax.nuts(shared.log_density, **result.parameters)
+
+        def step(state: Any, key: jax.Array) -> Any:
+            state, info = kernel.step(key, state)
+            return state, (state.position, info.num_integration_steps)
+
+        keys = jax.random.split(key, settings.num_draws)
+        draws, steps = jax.lax.scan(step, result.state, keys)[1]
+        return draws, info.info.num_integration_steps, steps
+
+    chains = jax.jit(lambda keys: jax.vmap(chain)(keys, shared.starts(keys)))
+
+    def call(seed: int) -> Output:
+        return Output(*jax.block_until_ready(chains(shared.keys(seed))))
+
+    return Tool(call, finish=shared.finish, is_lockstep=True)
+
+
+def _nutpie(name: str, problem: Problem, settings: Settings) -> Tool:
+    from benchmarks.comparison.with_nutpie import nutpie
+
+    return nutpie(name, problem, settings)
+
+
+# The module that it needs, whether it is of float64, and its set-up.
+TOOLS: dict[str, tuple[str, bool, Callable[[str, Problem, Settings], Tool]]] = {
+    "ppl": ("inference", False, ours),
+    "NumPyro": ("numpyro", False, numpyro),
+    "BlackJAX": ("blackjax", False, blackjax),
+    "nutpie": ("nutpie", True, _nutpie),
+}
+
+
+def installed() -> list[str]:
+    return [name for name, (module, _, _) in TOOLS.items() if importlib.util.find_spec(module)]
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

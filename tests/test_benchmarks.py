@@ -1,0 +1,109 @@
+"""The comparison of NUTS runs, counts gradients as it should, and writes what it found."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks.comparison.report import markdown, ratios
+from benchmarks.comparison.run import reason, with_distances
+from benchmarks.comparison.tools import Output, Tool
+from benchmarks.comparison.worker import distance, executed
+
+BENCHMARKS = pathlib.Path(__file__).parents[1] / "benchmarks"
+MODEL = "Gaussian along the axes"
+TINY = ["--models", MODEL, "--tools", "ppl", "--warmup", "20", "--draws", "20", "--repeats", "1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "chains"),
+    [
+        pytest.param(["nuts.py", "--chains", "4"], [4], id="nuts"),
+        pytest.param(["gpu.py", "--cpu", "--chains", "1", "3"], [1, 3], id="mapped"),
+    ],
+)
+def test_a_tiny_comparison_runs(tmp_path, arguments, chains):
+    name, *more = arguments
+    out = ["--out", str(tmp_path), "--name", "tiny"]
+    command = [sys.executable, str(BENCHMARKS / name), *TINY, *out, *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    entries = json.loads((tmp_path / "tiny.json").read_text())["entries"]
+    assert [entry["chains"] for entry in entries] == chains
+    for entry in entries:
+        assert "error" not in entry, entry
+        assert entry["executed_over_useful"] >= 1
+    assert MODEL in (tmp_path / "tiny.md").read_text()
+
+
+def test_in_lock_step_every_chain_waits_for_the_longest_trajectory():
+    output = Output({}, np.array([[1, 3], [1, 1]]), np.array([[7], [7]]))
+    assert executed(Tool(print, is_lockstep=True), output) == 2 * (1 + 3 + 7) / 20
+    assert executed(Tool(print), output) == 1.0
+    assert executed(Tool(print), output._replace(executed=40)) == 2.0
+
+
+def test_the_distance_is_in_standard_errors_of_both():
+    ours = {"mu": (1.0, 3.0), "x": (0.0, 1.0)}
+    assert distance(ours, {"mu": (11.0, 4.0)}) == 2.0
+    assert distance(ours, {"mu": (11.0, 4.0), "x": (3.0, 0.0)}) == 3.0
+
+
+def entry(tool, seconds, **more):
+    return {
+        "tool": tool,
+        "problem": "radon",
+        "chains": 4,
+        "num_warmup": 10,
+        "num_draws": 10,
+        "float": 32,
+        "device": "cpu",
+        "note": "",
+        "first_s": 1.0,
+        "again_s": [seconds],
+        "exec_s": [seconds],
+        "is_compiled_again": False,
+        "warmup_gradients": 100,
+        "draw_gradients": 100,
+        "executed_over_useful": 1.0,
+        "min_ess": [40.0],
+        "max_rhat": 1.0,
+        "means": {"mu": (0.0 if tool == "ppl" else 1.0, 0.1)},
+    } | more
+
+
+ENTRIES = [
+    entry("ppl", 1.0),
+    entry("NumPyro", 4.0),
+    entry("BlackJAX", 2.0),
+    {"tool": "nutpie", "problem": "radon", "chains": 4, "error": "not finished after 3 s"},
+]
+
+
+def test_peers_are_compared_with_our_means_where_nothing_is_published():
+    ours, numpyro, *_ = with_distances(ENTRIES)
+    assert "z" not in ours
+    assert numpyro["z"] == pytest.approx(1 / 0.02**0.5)
+    assert "means" not in numpyro
+
+
+def test_the_ratio_is_to_the_best_peer():
+    assert "best peer: 2.00 (radon 2.00)" in ratios(ENTRIES)
+
+
+def test_the_reason_of_a_failure_is_the_error_itself():
+    stderr = "Traceback\n  line\nValueError: no start: x\n---\nFor simplicity, JAX has removed"
+    assert reason(stderr) == "ValueError: no start: x"
+    assert reason("Killed\n") == "Killed"
+
+
+def test_a_failure_stands_in_the_table():
+    head = {"command": "c", "date": "2026-01-01T", "python": "3", "versions": {}} | {
+        "platform": "p",
+        "cores": 2,
+    }
+    assert "| nutpie | not finished after 3 s |" in markdown(head, ENTRIES)
