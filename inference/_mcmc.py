@@ -52,8 +52,8 @@ def mcmc(
         num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Chains.
-        mass_matrix: ``"diagonal"``, from draws and gradients, or ``"dense"``, the covariance of
-            draws in Stan's windows, to learn correlations too; that needs a longer warm-up.
+        mass_matrix: ``"diagonal"``, or ``"dense"`` to learn correlations too: worth its cost with
+            correlated parameters, up to some hundred of them.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
         init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
             ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,

@@ -1,7 +1,7 @@
 r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
 
-A diagonal is learnt from the spread of draws and of gradients, anew after every iteration. A matrix
-is the covariance of the draws of a window, in Stan's windows, which double.
+A diagonal is learnt from the spread of draws and of gradients, anew after every iteration, and a
+matrix at the end of each of Stan's windows, which double.
 
 Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
 another number of warm-up iterations compiles nothing.
@@ -18,16 +18,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import solve_triangular
 
 from inference.control import select
 from inference.dual_averaging import DualAveraging, dual_averaging_init, dual_averaging_update
 from inference.hamiltonian import factorize
-from inference.welford import Welford, welford_covariance, welford_init, welford_update
+from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 75, 50, 25
 _APPROACH, _EARLY, _LEARNING = 0.1, 0.3, 0.85  # parts of the warm-up after which a diagonal changes
 _EARLY_MEMORY, _MEMORY = 10, 80
+_RIDGE = 0.01  # of the variances, in a window of one draw
 
 
 class Schedule(NamedTuple):
@@ -83,7 +85,7 @@ def schedule(num_warmup: int) -> Schedule:
 
 
 class Spread(NamedTuple):
-    """The spread of positions and of gradients along each coordinate."""
+    """The spread of positions and of gradients, along each coordinate or in all directions."""
 
     positions: Welford
     gradients: Welford
@@ -97,7 +99,7 @@ class Adaptation(NamedTuple):
         inverse_mass_matrix: Vector (a diagonal) or matrix.
         inverse_mass_factor: Its factor, see :func:`inference.hamiltonian.factorize`.
         dual_averaging: State of the step size.
-        memory: What the mass matrix is learnt from: for a matrix the positions of the window; for a
+        memory: What the mass matrix is learnt from: for a matrix the spread in the window; for a
             diagonal a spread, and a younger one that will replace it.
     """
 
@@ -118,7 +120,7 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Ada
         inverse_mass_matrix,
         factorize(inverse_mass_matrix),
         dual_averaging_init(step_size),
-        (spread, spread) if inverse_mass_matrix.ndim == 1 else empty,
+        (spread, spread) if inverse_mass_matrix.ndim == 1 else spread,
     )
 
 
@@ -140,7 +142,7 @@ def adapt(
     if state.inverse_mass_matrix.ndim == 1:
         state = _learn_diagonal(plan, iteration, state, position, gradient)
     else:
-        state = _learn_matrix(plan, iteration, state, position)
+        state = _learn_matrix(plan, iteration, state, position, gradient)
     is_last = iteration + 1 == plan.num_warmup
     final = jnp.exp(state.dual_averaging.log_average)
     return state._replace(step_size=jnp.where(is_last, final, state.step_size))
@@ -171,6 +173,12 @@ def _learn_diagonal(
     return lax.cond(learns, learn, lambda state: state, state)
 
 
+def _observe(spread: Spread, position: jax.Array, gradient: jax.Array) -> Spread:
+    return Spread(
+        welford_update(spread.positions, position), welford_update(spread.gradients, gradient)
+    )
+
+
 def _remember(
     plan: Schedule,
     iteration: jax.Array,
@@ -179,10 +187,7 @@ def _remember(
     gradient: jax.Array,
 ) -> tuple[Spread, Spread]:
     """Both spreads with one observation more; the younger one replaces an older one in time."""
-    old, young = (
-        Spread(welford_update(one.positions, position), welford_update(one.gradients, gradient))
-        for one in memory
-    )
+    old, young = (_observe(one, position, gradient) for one in memory)
     size = jnp.where(iteration < plan.early_stop, _EARLY_MEMORY, _MEMORY)
     forgets = young.positions.count >= size
     empty = jax.tree.map(jnp.zeros_like, young)
@@ -207,16 +212,54 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
     return jnp.where(is_known, ratio, default)
 
 
+def fisher_matrix(spread: Spread, default: jax.Array) -> jax.Array:
+    r"""The inverse mass matrix that brings draws and gradients to the same covariance.
+
+    .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
+
+    It minimises the Fisher divergence between the density and a normal one of this covariance;
+    where the density is normal, it is the covariance itself as soon as there are more draws than
+    dimensions. Both covariances have a little of their diagonals added, so that directions which no
+    draw has taken keep the scales of :func:`fisher_diagonal`. A coordinate that has not moved keeps
+    that of `default`, a diagonal.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        minimizing Fisher divergence, section 3.
+    """
+    count = spread.positions.count
+    draws, gradients = (w.deviations / jnp.maximum(count - 1, 1) for w in spread)
+    ratio = jnp.sqrt(jnp.diag(draws) / jnp.diag(gradients))
+    is_known = (ratio > 0) & jnp.isfinite(ratio)
+    scale = jnp.sqrt(jnp.where(is_known, ratio, default))
+    added = _RIDGE / count * jnp.where(is_known, jnp.diag(draws) / scale**2, 1.0)
+    draws = draws / jnp.outer(scale, scale) + jnp.diag(added)
+    gradients = gradients * jnp.outer(scale, scale) + jnp.diag(added)
+
+    lower = jnp.linalg.cholesky(gradients)
+    values, vectors = jnp.linalg.eigh(lower.T @ draws @ lower)
+    roots = jnp.sqrt(jnp.sqrt(jnp.maximum(values, 0.0)))
+    half = scale[:, None] * solve_triangular(lower, vectors * roots[None], trans="T", lower=True)
+    return half @ half.T
+
+
 def _learn_matrix(
-    plan: Schedule, iteration: jax.Array, state: Adaptation, position: jax.Array
+    plan: Schedule,
+    iteration: jax.Array,
+    state: Adaptation,
+    position: jax.Array,
+    gradient: jax.Array,
 ) -> Adaptation:
-    """The matrix as it is, or at the end of a window its covariance, and all starts anew."""
+    """The matrix as it is, or at the end of a window its own, and all starts anew."""
     learns = (iteration >= plan.slow_start) & (iteration < plan.slow_stop)
-    memory = lax.cond(learns, lambda: welford_update(state.memory, position), lambda: state.memory)
+    observe = lambda spread: _observe(spread, position, gradient)  # noqa: E731
+    memory = lax.cond(learns, observe, lambda spread: spread, state.memory)
 
     def renew(state: Adaptation) -> Adaptation:
         step_size = jnp.exp(state.dual_averaging.log_average)
-        return adaptation_init(step_size, welford_covariance(state.memory))
+        matrix = fisher_matrix(state.memory, jnp.diag(state.inverse_mass_matrix))
+        is_finite = jnp.all(jnp.isfinite(matrix))
+        return adaptation_init(step_size, jnp.where(is_finite, matrix, state.inverse_mass_matrix))
 
     is_end = jnp.any(iteration + 1 == plan.window_ends)
     return lax.cond(is_end, renew, lambda state: state, state._replace(memory=memory))

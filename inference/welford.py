@@ -33,17 +33,3 @@ def welford_update(state: Welford, value: jax.Array) -> Welford:
     is_diagonal = state.deviations.ndim == 1
     product = before * after if is_diagonal else jnp.outer(after, before)
     return Welford(count, mean, state.deviations + product)
-
-
-def welford_covariance(state: Welford, *, regularize: bool = True) -> jax.Array:
-    r"""The sample covariance :math:`S`, or its diagonal.
-
-    Regularised as Stan does: :math:`\frac{n}{n + 5} S + 10^{-3} \frac{5}{n + 5} I`.
-    """
-    n, deviations = state.count, state.deviations
-    covariance = deviations / jnp.maximum(n - 1, 1)
-    if not regularize:
-        return covariance
-    ones = jnp.ones(len(deviations), deviations.dtype)
-    unit = ones if deviations.ndim == 1 else jnp.diag(ones)
-    return (n * covariance + 5e-3 * unit) / (n + 5)

@@ -8,9 +8,16 @@ import pytest
 import ppl
 from examples import flow_of_the_nile
 from inference import mcmc
-from inference.adaptation import Spread, adapt, adaptation_init, fisher_diagonal, schedule
+from inference.adaptation import (
+    Spread,
+    adapt,
+    adaptation_init,
+    fisher_diagonal,
+    fisher_matrix,
+    schedule,
+)
 from inference.dual_averaging import dual_averaging_init, dual_averaging_update
-from inference.welford import welford_covariance, welford_init, welford_update
+from inference.welford import welford_init, welford_update
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -69,16 +76,8 @@ def test_welford_is_the_sample_covariance(is_dense):
     for draw in draws:
         state = welford_update(state, jnp.asarray(draw))
     np.testing.assert_allclose(state.mean, draws.mean(0), rtol=1e-12)
-    plain = welford_covariance(state, regularize=False)
-    np.testing.assert_allclose(plain, expected, rtol=1e-10)
-    unit = np.eye(3) if is_dense else np.ones(3)
-    regular = 50 / 55 * expected + 1e-3 * 5 / 55 * unit
-    np.testing.assert_allclose(welford_covariance(state), regular, rtol=1e-10)
-
-
-def test_a_covariance_of_nothing_is_the_regulariser():
-    state = welford_init(jnp.zeros(2), jnp.zeros(2))
-    np.testing.assert_allclose(welford_covariance(state), 1e-3)
+    np.testing.assert_allclose(state.deviations / 49, expected, rtol=1e-10)
+    assert state.count == 50
 
 
 def run(plan, metric, draws, gradients, rates):
@@ -95,13 +94,14 @@ def run(plan, metric, draws, gradients, rates):
 
 def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     num_warmup, rng = 150, np.random.default_rng(1)
-    draws = jnp.asarray(rng.normal(size=(num_warmup, 2)) * [1.0, 5.0])
+    draws, gradients = jnp.asarray(rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0])
     rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
-    states = run(schedule(num_warmup), jnp.eye(2), draws, draws, rates)
+    states = run(schedule(num_warmup), jnp.eye(2), draws, gradients, rates)
     matrices = np.asarray(states.inverse_mass_matrix)
-    covariance = np.cov(np.asarray(draws[75:100]).T)
     np.testing.assert_array_equal(matrices[98], np.eye(2))
-    np.testing.assert_allclose(matrices[99], (25 * covariance + 5e-3 * np.eye(2)) / 30, rtol=1e-10)
+    solved = matrices[99] @ np.cov(gradients[75:100].T) @ matrices[99]
+    np.testing.assert_allclose(solved, np.cov(draws[75:100].T), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(matrices[99], matrices[99].T, rtol=1e-12)
     np.testing.assert_array_equal(matrices[-1], matrices[99])
     factor = np.asarray(states.inverse_mass_factor[-1])
     np.testing.assert_allclose(factor @ factor.T, matrices[-1], rtol=1e-10)
@@ -147,15 +147,54 @@ def test_chains_from_far_away_arrive():
     assert np.all((means > 80) & (means < 180)), means
 
 
+def spread_of(draws, gradients, zeros):
+    one = welford_init(jnp.zeros(draws.shape[1]), zeros)
+    spread = Spread(one, one)
+    for x, gradient in zip(jnp.asarray(draws), jnp.asarray(gradients), strict=True):
+        positions = welford_update(spread.positions, x)
+        spread = Spread(positions, welford_update(spread.gradients, gradient))
+    return spread
+
+
 def test_the_diagonal_of_a_normal_density_is_its_variance():
     sd = np.array([1e-3, 1.0, 40.0])
     draws = np.random.default_rng(3).normal(size=(20, 3)) * sd
-    one = welford_init(jnp.zeros(3), jnp.zeros(3))
-    spread = Spread(one, one)
-    for x in draws:
-        positions = welford_update(spread.positions, jnp.asarray(x))
-        spread = Spread(positions, welford_update(spread.gradients, jnp.asarray(-x / sd**2)))
+    spread = spread_of(draws, -draws / sd**2, jnp.zeros(3))
     np.testing.assert_allclose(fisher_diagonal(spread, jnp.ones(3)), sd**2, rtol=1e-9)
+
+
+CORRELATED = np.array([[1e-4, 0.9e-2, 0.0], [0.9e-2, 1.0, 3.0], [0.0, 3.0, 100.0]])
+
+
+@pytest.mark.parametrize("num_draws", [12, 200])
+def test_the_matrix_of_a_normal_density_is_its_covariance(num_draws):
+    """With any draws, if there are more than dimensions; the covariance of draws is far from it."""
+    rng = np.random.default_rng(4)
+    draws = rng.normal(size=(num_draws, 3)) @ np.linalg.cholesky(CORRELATED).T
+    gradients = -draws @ np.linalg.inv(CORRELATED)
+    matrix = fisher_matrix(spread_of(draws, gradients, jnp.zeros((3, 3))), jnp.ones(3))
+    sd = np.sqrt(np.diag(CORRELATED))
+    error = np.max(np.abs(matrix - CORRELATED) / np.outer(sd, sd))
+    assert error < 0.05
+    assert np.max(np.abs(np.cov(draws.T) - CORRELATED) / np.outer(sd, sd)) > 2 * error
+
+
+def test_directions_that_no_draw_has_taken_keep_the_scale_of_the_diagonal():
+    draws = np.random.default_rng(5).normal(size=(4, 6)) * np.geomspace(0.1, 10.0, 6)
+    gradients = -draws / np.geomspace(0.1, 10.0, 6) ** 2
+    spread = spread_of(draws, gradients, jnp.zeros((6, 6)))
+    scaled = fisher_matrix(spread, jnp.ones(6)) / np.outer(*[np.geomspace(0.1, 10.0, 6)] * 2)
+    assert np.all(np.linalg.eigvalsh(scaled) > 0.3)
+    assert np.all(np.linalg.eigvalsh(scaled) < 3.0)
+
+
+@pytest.mark.parametrize("draw", [0.0, 1.0, np.nan])
+def test_draws_that_do_not_move_keep_the_scales_of_before(draw):
+    num_warmup, before = 150, np.array([[2.0, 0.0], [0.0, 3.0]])
+    draws, rates = jnp.full((num_warmup, 2), draw), jnp.full(num_warmup, 0.8)
+    states = run(schedule(num_warmup), jnp.asarray(before), draws, draws, rates)
+    np.testing.assert_allclose(states.inverse_mass_matrix[-1], before, rtol=1e-9)
+    np.testing.assert_allclose(states.inverse_mass_factor[-1], np.sqrt(before), rtol=1e-9)
 
 
 def test_a_coordinate_that_says_nothing_keeps_its_scale():
