@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, Sites, error
@@ -27,7 +27,9 @@ class Kept:
     def start(self, *, certain: bool) -> list[Any]:
         """The carry at first; `certain` if there is sure to be an iteration."""
         return [
-            _jax.as_varying((_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool)))
+            _values.as_varying(
+                (_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool))
+            )
             for f in self._sites.values()
         ]
 
@@ -50,7 +52,7 @@ class Kept:
                 took_place = ran if new.pred is None else ran & new.pred
                 new = Reaped(new.record, took_place, new.site)
             new = new.after(old)
-            carry.append(_jax.as_varying((new.record, new.pred)))
+            carry.append(_values.as_varying((new.record, new.pred)))
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
@@ -70,7 +72,7 @@ class Sum:
 
     def start(self) -> jax.Array | None:
         """The carry at first, of the default dtype: that of the records is not known yet."""
-        return _jax.as_varying(jnp.zeros(())) if self._on.action.adds else None
+        return _values.as_varying(jnp.zeros(())) if self._on.action.adds else None
 
     def update(self, total: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
         """The carry after an iteration, and the records that are not in it."""
@@ -79,7 +81,7 @@ class Sum:
         sown = self._on.condense(reaps)
         total = sum((r.record.astype(total.dtype) for r in sown), total)
         self._sown = [(r.site, r.record.dtype) for r in sown]
-        return _jax.as_varying(total), []
+        return _values.as_varying(total), []
 
     def finish(self, total: Any) -> list[Reaped]:
         """What is reaped from the loop."""
