@@ -38,18 +38,19 @@ _DOUBLE = (
 )
 
 
-def _is_single(x: Any) -> bool:
+def is_single(x: Any) -> bool:
+    """Whether its precision is single, or less."""
     return np.dtype(x.dtype).itemsize < 8
 
 
 def _large(x: Any) -> int:
     """From where on the rest of `_stirling_error` is below the precision of the dtype of `x`."""
-    return 16 if _is_single(x) else 64
+    return 16 if is_single(x) else 64
 
 
 def _stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for large `x`."""
-    return (1 / 12) / x if _is_single(x) else 1 / (12 * x + 0.4 / x)
+    return (1 / 12) / x if is_single(x) else 1 / (12 * x + 0.4 / x)
 
 
 def _deviation(a: Array, d: Array) -> tuple[Array, Array]:
@@ -60,10 +61,22 @@ def _deviation(a: Array, d: Array) -> tuple[Array, Array]:
     """
     r = d / (2 * a + d)
     w = r * r
-    *coefficients, total = _SINGLE if _is_single(r) else _DOUBLE
+    return r * (a * (w * _series(w)) - d), w < 1 / 9
+
+
+def _series(w: Array) -> Array:
+    """`2 (atanh(r) / r - 1) / r^2` for `w = r^2`."""
+    *coefficients, total = _SINGLE if is_single(w) else _DOUBLE
     for coefficient in reversed(coefficients):
         total = coefficient + w * total
-    return r * (a * (w * total) - d), w < 1 / 9
+    return jnp.asarray(total)
+
+
+def curvature(a: Array, d: Array) -> Array:
+    """`2 (d - a log(1 + d / a)) / d**2`, about `1 / a`, for `d` small beside `a`."""
+    twice = 2 * a + d
+    r = d / twice
+    return 2 / twice * (1 - a / twice * (r * _series(r * r)))
 
 
 def is_small(*parameters: Any) -> bool:
