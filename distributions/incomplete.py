@@ -182,21 +182,26 @@ def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 @jax.jit
-def log_gammainc(a: Array, x: Array) -> tuple[Array, Array]:
-    """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`."""
+def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array, Array]:
+    """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
+
+    `shift` is `a - x`, where there is a more precise way to it than their difference.
+    """
     a, x = jnp.broadcast_arrays(a, x)
     info = jnp.finfo(x.dtype)
     x = jnp.clip(x, info.tiny, info.max)
-    central = is_central(a, None, a - x)
-    inner = log_normal_tails(jnp.where(central, a, 1e9), None, jnp.where(central, a - x, 0))
-    outer = _log_gamma_tails(*(jnp.where(central, 1, p) for p in (a, x)))
+    shift = a - x if shift is None else shift
+    central = is_central(a, None, shift)
+    inner = log_normal_tails(jnp.where(central, a, 1e9), None, jnp.where(central, shift, 0))
+    ones = zip((1, 1, 0), (a, x, shift), strict=True)
+    outer = _log_gamma_tails(*(jnp.where(central, one, p) for one, p in ones))
     below, above = (jnp.where(central, *tails) for tails in zip(inner, outer, strict=True))
     return below, above
 
 
-def _log_gamma_tails(a: Array, x: Array) -> tuple[Array, Array]:
+def _log_gamma_tails(a: Array, x: Array, shift: Array) -> tuple[Array, Array]:
     above = _is_above(a, x)
-    tail = log_gamma_kernel(a, x, jnp.log(x)) + _gamma_fraction(a, x)
+    tail = log_gamma_kernel(a, x, jnp.log(x), -shift) + _gamma_fraction(a, x)
     tail = jnp.minimum(tail, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)

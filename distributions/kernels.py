@@ -90,21 +90,22 @@ def log_gamma(a: Any) -> Any:
 
 
 @jax.jit
-def _log_gamma_kernel(a: Array, x: Array, log_x: Array) -> Array:
+def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> Array:
     a = lax.convert_element_type(a, x.dtype)  # Not weakly typed: that costs a conversion each.
     p = lax.max(a, jnp.full_like(a, _large(a)))
-    most = jnp.full_like(x, jnp.finfo(x.dtype).max / 8)
-    excess, is_near = _deviation(p, lax.min(x, most) - p)
+    if shift is None:
+        shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - p
+    excess, is_near = _deviation(p, shift)
     scale = 0.5 * jnp.log(p) - LOG_SQRT_TWO_PI - _stirling_error(p)
     plain = a * log_x - x - lax.lgamma(a)
     return select(is_near & (p == a), excess + scale, plain)
 
 
-def log_gamma_kernel(a: Any, x: Any, log_x: Any) -> Array:
-    """`a log x - x - log Gamma(a)`."""
+def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> Array:
+    """`a log x - x - log Gamma(a)`; `shift` is `x - a`, where there is a more precise way to it."""
     if is_small(a):
         return a * log_x - x - log_gamma(a)
-    return _log_gamma_kernel(a, x, log_x)
+    return _log_gamma_kernel(a, x, log_x, shift)
 
 
 @jax.jit

@@ -104,3 +104,27 @@ def test_beta_variables_that_are_nearly_gamma(least, most, float_dtype):
     np.testing.assert_allclose(jnp.log(survival(dist.Beta(least, most), x)), truth, rtol=rtol)
     mirrored = log_betainc(most, least, jnp.log1p(-x), jnp.log(x))
     np.testing.assert_allclose(mirrored[0], truth, rtol=rtol)
+
+
+def noncentral_log_density(x, df, noncentrality):
+    """By Hankel's expansion of the Bessel function for large arguments."""
+    s, mu = mpmath.sqrt(noncentrality * x), (df - 2) ** 2
+    series = 1 - (mu - 1) / (8 * s) + (mu - 1) * (mu - 9) / (128 * s * s)
+    bessel = s - mpmath.log(2 * mpmath.pi * s) / 2 + mpmath.log(series)
+    power = (df / 4 - mpmath.mpf(0.5)) * mpmath.log(x / noncentrality)
+    return bessel - mpmath.log(2) - (x + noncentrality) / 2 + power
+
+
+@pytest.mark.parametrize("noncentrality", [1e8, 1e10, 1e12, 1e14])
+def test_far_normal_vectors(noncentrality, float_dtype):
+    noncentrality = float_dtype.type(noncentrality)
+    d, most = dist.NoncentralChi2(float_dtype.type(3), noncentrality), tolerance(float_dtype)
+    for deviation in (-1.0, 0.0):
+        x = (noncentrality + 2 * deviation * np.sqrt(noncentrality)).astype(float_dtype)
+        with mpmath.workdps(50):
+            m, y = mpmath.mpf(float(noncentrality)), mpmath.mpf(float(x))
+            log_density = lambda t, m=m: noncentral_log_density(t, 3, m)  # noqa: E731
+            truth, _ = integrals(log_density, lambda t: 1, y, 2 * mpmath.sqrt(m))
+            log_truth = float(log_density(y))
+        np.testing.assert_allclose(d.log_prob(x), log_truth, rtol=most)
+        np.testing.assert_allclose(d.cdf(x), float(truth), atol=10 * most)
