@@ -97,11 +97,29 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def bounded_ratio(x: Array, scale: Array) -> Array:
+    """`x / scale`, and the largest number, without derivatives, where that overflows."""
+    most = jnp.finfo(x.dtype).max
+    far = jnp.abs(x) > most * jnp.minimum(scale, 1)
+    return jnp.where(far, jnp.sign(x) * most, ratio(jnp.where(far, 0, x), scale))
+
+
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
     size = jnp.abs(x)
     far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
     return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+
+
+@jax.custom_jvp
+def arcsinh(x: Array) -> Array:
+    """`arcsinh(x)`, with its derivative also where the square of `x` overflows."""
+    return jnp.arcsinh(x)
+
+
+@arcsinh.defjvp
+def _arcsinh_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    return arcsinh(*primals), tangents[0] / jnp.hypot(1, primals[0])
 
 
 def stirling_error(x: Array) -> Array:
