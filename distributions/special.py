@@ -192,31 +192,6 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return value, select(far, -x / total, hazard) * x_dot
 
 
-@jax.custom_jvp
-def betainc(a: Array, b: Array, x: Array) -> Array:
-    """The regularised incomplete beta function, differentiable in all arguments.
-
-    JAX's has no derivatives in `a` and `b`.
-    """
-    return lax.betainc(*jnp.broadcast_arrays(a, b, x))
-
-
-@betainc.defjvp
-def _betainc_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    from distributions.incomplete import log_betainc
-
-    def lower(a, b, x):
-        inside = (x > 0) & (x < 1)
-        z = jnp.where(inside, x, 0.5)
-        log_lower, log_upper = log_betainc(a, b, jnp.log(z), jnp.log1p(-z))
-        # From the tail that is the smaller one, whose derivative is the more precise.
-        value = jnp.where(log_lower < -0.7, jnp.exp(log_lower), -jnp.expm1(log_upper))
-        return jnp.where(inside, value, x)
-
-    _, dot = jax.jvp(lower, tuple(jnp.broadcast_arrays(*primals)), tangents)
-    return betainc(*primals), dot
-
-
 def _tail(a: Array, b: Array) -> Array:
     """`integral_a^b exp((a^2 - t^2) / 2) dt` for `0 <= a < b`, `b` finite or not.
 

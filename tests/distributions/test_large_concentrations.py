@@ -128,3 +128,19 @@ def test_far_normal_vectors(noncentrality, float_dtype):
             log_truth = float(log_density(y))
         np.testing.assert_allclose(d.log_prob(x), log_truth, rtol=most)
         np.testing.assert_allclose(d.cdf(x), float(truth), atol=10 * most)
+
+
+@pytest.mark.parametrize("mean", [1e4, 1e6])
+def test_counts_of_large_mean(mean, float_dtype):
+    """Incomplete functions of which JAX's are wrong."""
+    mean = float_dtype.type(mean)
+    below, _ = gamma_truth(mean, mean)
+    with mpmath.workdps(60):
+        at = mpmath.mpf(float(mean))
+        mass = mpmath.exp(at * mpmath.log(at) - at - mpmath.loggamma(at + 1))
+    poisson = float(1 - below + mass)  # `Q(m + 1, m)` is `Q(m, m)` and the mass at `m`.
+    most = tolerance(float_dtype)
+    np.testing.assert_allclose(dist.Poisson(mean).cdf(mean), poisson, atol=most)
+    half = dist.Binomial(2 * mean, probs=float_dtype.type(0.5))
+    log_mass = half.log_prob(mean)  # By symmetry half of the rest is below.
+    np.testing.assert_allclose(half.cdf(mean), 0.5 + np.exp(log_mass) / 2, atol=10 * most)
