@@ -133,7 +133,6 @@ if typing.TYPE_CHECKING:
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
     from distributions.skewed import SkewNormal as SkewNormal
-    from distributions.skewed import TwoPieceNormal as TwoPieceNormal
     from distributions.spatial import CAR as CAR
     from distributions.spatial import ICAR as ICAR
     from distributions.tilted import ContinuousBernoulli as ContinuousBernoulli
@@ -142,6 +141,7 @@ if typing.TYPE_CHECKING:
     from distributions.transformed import TransformedDistribution as TransformedDistribution
     from distributions.truncated import Censored as Censored
     from distributions.truncated import Truncated as Truncated
+    from distributions.two_piece import TwoPieceNormal as TwoPieceNormal
     from distributions.two_piece import TwoPieceStudentT as TwoPieceStudentT
     from distributions.unit_interval import PERT as PERT
     from distributions.unit_interval import BetaProportion as BetaProportion
@@ -204,18 +204,13 @@ _HOMES = {
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
     "skew_student_t": ("SkewStudentT",),
-    "skewed": (
-        "AsymmetricLaplace",
-        "ExponentiallyModifiedGaussian",
-        "SkewNormal",
-        "TwoPieceNormal",
-    ),
+    "skewed": ("AsymmetricLaplace", "ExponentiallyModifiedGaussian", "SkewNormal"),
     "spatial": ("CAR", "ICAR"),
     "sine_bivariate_von_mises": ("SineBivariateVonMises",),
     "tilted": ("ContinuousBernoulli", "DoublyTruncatedPowerLaw", "LogUniform"),
     "transformed": ("TransformedDistribution",),
     "truncated": ("Censored", "Truncated"),
-    "two_piece": ("TwoPieceStudentT",),
+    "two_piece": ("TwoPieceNormal", "TwoPieceStudentT"),
     "unit_interval": ("BetaProportion", "Kumaraswamy", "LogitNormal", "PERT", "Triangular"),
     "urns": ("BetaBinomial", "DirichletMultinomial", "Hypergeometric", "Multinomial"),
     "von_mises_fisher": ("VonMisesFisher",),

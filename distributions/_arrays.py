@@ -109,8 +109,9 @@ def known(x: Any) -> np.ndarray | None:
     """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
     if not isinstance(x, Array):
         return np.asarray(x)
-    # To ask a tracer for its value is an error whose message walks all that was traced before.
-    is_traced = isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+    # To ask a tracer for its value is an error whose message walks all that was traced before, so
+    # its class is asked for the method that only an array with values has.
+    is_traced = not hasattr(type(x), "copy_to_host_async")
     return None if is_traced or not x.is_fully_addressable else np.asarray(x)
 
 

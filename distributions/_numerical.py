@@ -1,4 +1,4 @@
-"""Expectations by the trapezoidal rule, and maxima by grids: where there are no closed forms."""
+"""Integrals by trapezoidal rules, and maxima by grids: where there are no closed forms."""
 
 from typing import Any
 
@@ -45,3 +45,18 @@ def exponential_expectation(f: Any, parameter: Array) -> Array:
     w = jnp.asarray(_LOG_NODES, parameter.dtype).reshape((1,) * parameter.ndim + (-1,))
     values = f(jnp.exp(w), parameter[..., None]) * jnp.exp(w - jnp.exp(w))
     return jnp.sum(values, axis=-1) * (_LOG_NODES[1] - _LOG_NODES[0]).item()
+
+
+# Of the tanh-sinh rule: shares of the interval, from the nearer end, and weights.
+_STEP = 0.04
+_SHIFTS = np.pi * np.sinh(_STEP * np.arange(-130, 131))
+_SHARES = 1 / (1 + np.exp(-_SHIFTS))
+_WEIGHTS = _STEP * np.hypot(_SHIFTS, np.pi) * _SHARES / (1 + np.exp(_SHIFTS))
+
+
+def integral(f: Any, low: Array, high: Array) -> Array:
+    """Of an analytic function that may have singular values or derivatives at either end."""
+    low, high = (x[..., None] for x in jnp.broadcast_arrays(low, high))
+    shape = (1,) * (low.ndim - 1) + (-1,)
+    shares, weights = (jnp.asarray(x, low.dtype).reshape(shape) for x in (_SHARES, _WEIGHTS))
+    return jnp.sum(f(low + (high - low) * shares) * weights, axis=-1) * (high - low)[..., 0]

@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
-from distributions._arrays import known, promote
+from distributions._arrays import known, promote, stack
 from distributions.constraints import Constraint
 from distributions.constraints.base import bounds as bounds
 from distributions.distribution import Distribution, Shape
@@ -60,10 +61,43 @@ class Wrapper(Distribution):
 
 
 def check_numbers(wrapper: Wrapper) -> None:
-    """Raises ValueError unless the wrapped distribution is one of numbers."""
-    if wrapper.distribution.event_shape:
-        shape = wrapper.distribution.event_shape
-        wrapper._fail(f"distribution must be of numbers; got draws of shape {shape}")
+    """Raises ValueError unless the wrapped distribution is one of numbers without atoms."""
+    d = wrapper.distribution
+    if d.event_shape:
+        wrapper._fail(f"distribution must be of numbers; got draws of shape {d.event_shape}")
+    if d.support.has_atoms:
+        wrapper._fail(f"distribution must not have atoms; got {d!r}")
+
+
+class Bounded(Wrapper):
+    """A distribution of numbers, and two bounds at which something happens to it."""
+
+    low: ArrayLike
+    high: ArrayLike
+
+    def _check(self) -> None:
+        for name in ("low", "high"):
+            object.__setattr__(self, name, stack(getattr(self, name)))
+        check_numbers(self)
+        check_bounds(self, self.low, self.high, equal=self._may_be_equal)
+
+    @property
+    def _may_be_equal(self) -> bool:
+        """Whether the bounds may be one number."""
+        return self.distribution.support.is_discrete
+
+    def _check_whole(self) -> None:
+        """Raises ValueError unless the bounds are integers or infinite."""
+        for name in ("low", "high"):
+            bound = known(getattr(self, name))
+            if bound is not None and not np.all(np.isinf(bound) | (bound == np.round(bound))):
+                self._fail(f"{name} must be an integer, as the draws are; got {bound}")
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of independent distributions, those of the bounds broadcast."""
+        shapes = np.shape(self.low), np.shape(self.high)
+        return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
 
 
 def check_bounds(wrapper: Wrapper, low: Any, high: Any, *, equal: bool) -> None:

@@ -1,10 +1,12 @@
 """Means of uniform variables: Bates."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
+from distributions._numerical import integral
 from distributions._pytree import static
 from distributions._sphere import log_sum
 from distributions.constraints import interval, real
@@ -57,6 +59,20 @@ def _sample(key, shape, dtype, n, low, high):
     return low + (high - low) * jnp.mean(random.uniform(key, (*shape, n), dtype), axis=-1)
 
 
+def _entropy(n, low, high):
+    """That of the sum: over the pieces of its lower half, each analytic."""
+    width = jnp.asarray(high - low)
+    ends = np.minimum(np.arange((n + 1) // 2 + 1), n / 2)
+    pieces = [jnp.asarray(part, width.dtype) for part in (ends[:-1], ends[1:])]
+
+    def integrand(z):
+        log_p = _log_splines(z, n)[..., 0]
+        is_empty = log_p == -jnp.inf
+        return -jnp.exp(log_p) * select(is_empty, 0, log_p)
+
+    return 2 * jnp.sum(integral(integrand, *pieces)) + jnp.log(width / n)
+
+
 def _at_least_one(n, low, high):
     if isinstance(n, int) and n > 0:
         return None
@@ -72,6 +88,7 @@ def _at_least_one(n, low, high):
     mean=lambda n, low, high: 0.5 * (low + high),
     variance=lambda n, low, high: jnp.square(high - low) / (12 * n),
     mode=lambda n, low, high: 0.5 * (low + high),
+    entropy=_entropy,
     log_cdf=lambda x, *p: _log_tails(x, *p)[0],
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
 )

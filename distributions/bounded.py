@@ -79,9 +79,13 @@ def beta_entropy(a: Array, b: Array) -> Array:
     return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
 
 
+def _beta_arguments(x, a, b):
+    return a, b, jnp.log(x), jnp.log1p(-x), a * (1 - x) - b * x
+
+
 def _beta_log_prob(x, a, b):
-    log_x, log_y = jnp.log(x), jnp.log1p(-x)
-    return log_beta_kernel(a, b, log_x, log_y, a * (1 - x) - b * x) - log_x - log_y
+    _, _, log_x, log_y, _ = arguments = _beta_arguments(x, a, b)
+    return log_beta_kernel(*arguments) - log_x - log_y
 
 
 @family(
@@ -93,8 +97,8 @@ def _beta_log_prob(x, a, b):
     variance=beta_variance,
     mode=beta_mode,
     entropy=beta_entropy,
-    log_cdf=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[0],
-    log_survival=lambda x, a, b: log_betainc(a, b, jnp.log(x), jnp.log1p(-x))[1],
+    log_cdf=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[0],
+    log_survival=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[1],
 )
 class Beta(Family):
     r"""Beta distribution with mean `a / (a + b)`.

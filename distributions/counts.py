@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax, random
-from jax.scipy.special import gammainc, gammaincc
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
@@ -17,7 +16,8 @@ from distributions.constraints import (
     unit_interval,
 )
 from distributions.family import Family, family, parameter
-from distributions.special import betainc, safe_log, safe_log1m, times_log
+from distributions.incomplete import betainc, gammaincs
+from distributions.special import safe_log, safe_log1m, times_log
 from distributions.special_counts import (
     column,
     entropy_of_counts,
@@ -143,8 +143,8 @@ def _poisson_entropy(rate, log_rate):
     variance=_poisson_mean,
     mode=lambda *parameters: jnp.floor(_poisson_mean(*parameters)),
     entropy=_poisson_entropy,
-    cdf=lambda x, *parameters: gammaincc(x + 1, _poisson_mean(*parameters)),
-    survival=lambda x, *parameters: gammainc(x + 1, _poisson_mean(*parameters)),
+    cdf=lambda x, *parameters: gammaincs(x + 1, _poisson_mean(*parameters))[1],
+    survival=lambda x, *parameters: gammaincs(x + 1, _poisson_mean(*parameters))[0],
 )
 class Poisson(Family):
     r"""Poisson distribution with mean `rate`.

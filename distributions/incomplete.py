@@ -14,7 +14,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from distributions._cumulative import log1mexp
-from distributions.kernels import log_beta_kernel, log_gamma_kernel
+from distributions._normal_limit import is_central, large, log_normal_tails
+from distributions.kernels import is_single, log_beta_kernel, log_gamma_kernel
+from distributions.special import LOG_TWO
 
 Term = Callable[..., Array]
 _MOST_STEPS = 10_000
@@ -99,17 +101,48 @@ def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 @jax.jit
-def log_betainc(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, Array]:
+def log_betainc(
+    a: Array, b: Array, log_x: Array, log_y: Array, shift: Array | None = None
+) -> tuple[Array, Array]:
     """The logarithms of the regularised incomplete beta function `I_x(a, b)` and of `1 - I`.
 
-    `x` and `y = 1 - x` come as logarithms, so that either may be tiny.
+    `x` and `y = 1 - x` come as logarithms, so that either may be tiny; `shift` is `a y - b x`,
+    where there is a more precise way to it than by the logarithms.
     """
     a, b, log_x, log_y = jnp.broadcast_arrays(a, b, log_x, log_y)
+    far_a, a, log_x, log_y = _less_unequal(a, b, log_x, log_y)
+    far_b, b, log_y, log_x = _less_unequal(b, a, log_y, log_x)
+    plain = a * jnp.exp(log_y) - b * jnp.exp(log_x)
+    shift = plain if shift is None else jnp.where(far_a | far_b, plain, shift)
+    central = is_central(a, b, shift)
+    p, q, near = (jnp.where(central, *pair) for pair in ((a, 1e9), (b, 1e9), (shift, 0)))
+    inner = log_normal_tails(p, q, near)
+    halves = zip((1, 1, -LOG_TWO, -LOG_TWO, 0), (a, b, log_x, log_y, shift), strict=True)
+    outer = _log_beta_tails(*(jnp.where(central, half, p) for half, p in halves))
+    below, above = (jnp.where(central, *tails) for tails in zip(inner, outer, strict=True))
+    return below, above
+
+
+def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, ...]:
+    """Whether `a` is far greater than `b`, and then a smaller one, for which `I` is the same.
+
+    `I_x(a, b)` is then a function of `b` and of `(a + (b - 1) / 2) log x` (DLMF 8.18(ii)).
+    """
+    most = (b + 1) * (1e5 if is_single(a) else 1e9)
+    far = (a > most) & (b < large(b))
+    less, half = jnp.where(far, most, a), 0.5 * (b - 1)
+    log_x = jnp.where(far, (a + half) / (less + half), 1) * log_x
+    return far, less, log_x, jnp.where(far, log1mexp(jnp.where(far, log_x, -1)), log_y)
+
+
+def _log_beta_tails(
+    a: Array, b: Array, log_x: Array, log_y: Array, shift: Array
+) -> tuple[Array, Array]:
     x, y = jnp.exp(log_x), jnp.exp(log_y)
     above = x > (a + 0.5) / (a + b + 1)
     p, q = jnp.where(above, b, a), jnp.where(above, a, b)
     fraction = beta_fraction(p, q, jnp.where(above, y, x), jnp.where(above, x, y))
-    kernel = log_beta_kernel(a, b, log_x, log_y, a * y - b * x)
+    kernel = log_beta_kernel(a, b, log_x, log_y, shift)
     tail = jnp.minimum(kernel + fraction, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
@@ -149,13 +182,52 @@ def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 @jax.jit
-def log_gammainc(a: Array, x: Array) -> tuple[Array, Array]:
-    """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`."""
+def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array, Array]:
+    """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
+
+    `shift` is `a - x`, where there is a more precise way to it than their difference.
+    """
     a, x = jnp.broadcast_arrays(a, x)
     info = jnp.finfo(x.dtype)
     x = jnp.clip(x, info.tiny, info.max)
+    shift = a - x if shift is None else shift
+    central = is_central(a, None, shift)
+    inner = log_normal_tails(jnp.where(central, a, 1e9), None, jnp.where(central, shift, 0))
+    ones = zip((1, 1, 0), (a, x, shift), strict=True)
+    outer = _log_gamma_tails(*(jnp.where(central, one, p) for one, p in ones))
+    below, above = (jnp.where(central, *tails) for tails in zip(inner, outer, strict=True))
+    return below, above
+
+
+def _log_gamma_tails(a: Array, x: Array, shift: Array) -> tuple[Array, Array]:
     above = _is_above(a, x)
-    tail = log_gamma_kernel(a, x, jnp.log(x)) + _gamma_fraction(a, x)
+    tail = log_gamma_kernel(a, x, jnp.log(x), -shift) + _gamma_fraction(a, x)
     tail = jnp.minimum(tail, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
+
+
+def _probabilities(log_below: Array, log_above: Array) -> tuple[Array, Array]:
+    """Each from the lesser one, whose derivative is the more precise."""
+    is_less = log_below < -LOG_TWO
+    below = jnp.where(is_less, jnp.exp(log_below), -jnp.expm1(log_above))
+    return below, jnp.where(is_less, -jnp.expm1(log_below), jnp.exp(log_above))
+
+
+def betainc(a: Array, b: Array, x: Array) -> Array:
+    """The regularised incomplete beta function `I_x(a, b)`.
+
+    JAX's has no derivatives in `a` and `b`, and is wrong where they are large.
+    """
+    inside = (x > 0) & (x < 1)
+    z = jnp.where(inside, x, 0.5)
+    below, _ = _probabilities(*log_betainc(a, b, jnp.log(z), jnp.log1p(-z)))
+    return jnp.where(inside, below, x)
+
+
+def gammaincs(a: Array, x: Array) -> tuple[Array, Array]:
+    """The regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
+
+    JAX's are wrong where `a` is large.
+    """
+    return _probabilities(*log_gammainc(a, x))

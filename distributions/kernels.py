@@ -38,18 +38,19 @@ _DOUBLE = (
 )
 
 
-def _is_single(x: Any) -> bool:
+def is_single(x: Any) -> bool:
+    """Whether its precision is single, or less."""
     return np.dtype(x.dtype).itemsize < 8
 
 
 def _large(x: Any) -> int:
     """From where on the rest of `_stirling_error` is below the precision of the dtype of `x`."""
-    return 16 if _is_single(x) else 64
+    return 16 if is_single(x) else 64
 
 
 def _stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for large `x`."""
-    return (1 / 12) / x if _is_single(x) else 1 / (12 * x + 0.4 / x)
+    return (1 / 12) / x if is_single(x) else 1 / (12 * x + 0.4 / x)
 
 
 def _deviation(a: Array, d: Array) -> tuple[Array, Array]:
@@ -60,10 +61,22 @@ def _deviation(a: Array, d: Array) -> tuple[Array, Array]:
     """
     r = d / (2 * a + d)
     w = r * r
-    *coefficients, total = _SINGLE if _is_single(r) else _DOUBLE
+    return r * (a * (w * _series(w)) - d), w < 1 / 9
+
+
+def _series(w: Array) -> Array:
+    """`2 (atanh(r) / r - 1) / r^2` for `w = r^2`."""
+    *coefficients, total = _SINGLE if is_single(w) else _DOUBLE
     for coefficient in reversed(coefficients):
         total = coefficient + w * total
-    return r * (a * (w * total) - d), w < 1 / 9
+    return jnp.asarray(total)
+
+
+def curvature(a: Array, d: Array) -> Array:
+    """`2 (d - a log(1 + d / a)) / d**2`, about `1 / a`, for `d` small beside `a`."""
+    twice = 2 * a + d
+    r = d / twice
+    return 2 / twice * (1 - a / twice * (r * _series(r * r)))
 
 
 def is_small(*parameters: Any) -> bool:
@@ -77,21 +90,22 @@ def log_gamma(a: Any) -> Any:
 
 
 @jax.jit
-def _log_gamma_kernel(a: Array, x: Array, log_x: Array) -> Array:
+def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> Array:
     a = lax.convert_element_type(a, x.dtype)  # Not weakly typed: that costs a conversion each.
     p = lax.max(a, jnp.full_like(a, _large(a)))
-    most = jnp.full_like(x, jnp.finfo(x.dtype).max / 8)
-    excess, is_near = _deviation(p, lax.min(x, most) - p)
+    if shift is None:
+        shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - p
+    excess, is_near = _deviation(p, shift)
     scale = 0.5 * jnp.log(p) - LOG_SQRT_TWO_PI - _stirling_error(p)
     plain = a * log_x - x - lax.lgamma(a)
     return select(is_near & (p == a), excess + scale, plain)
 
 
-def log_gamma_kernel(a: Any, x: Any, log_x: Any) -> Array:
-    """`a log x - x - log Gamma(a)`."""
+def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> Array:
+    """`a log x - x - log Gamma(a)`; `shift` is `x - a`, where there is a more precise way to it."""
     if is_small(a):
         return a * log_x - x - log_gamma(a)
-    return _log_gamma_kernel(a, x, log_x)
+    return _log_gamma_kernel(a, x, log_x, shift)
 
 
 @jax.jit

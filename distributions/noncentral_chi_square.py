@@ -6,7 +6,7 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._derive import implicit
-from distributions._numerical import argmax
+from distributions._numerical import argmax, integral
 from distributions._sphere import log_sum
 from distributions.constraints import nonnegative, positive
 from distributions.family import Family, family, parameter
@@ -19,31 +19,33 @@ _TERMS = 200
 
 
 def _peak(a, m, y):
-    """The index of the greatest term of the density's sum."""
+    """The index of the greatest term of the density's sum; `m` if it is that but for rounding."""
     b = a - 1
     root = jnp.hypot(b, 2 * jnp.sqrt(m) * jnp.sqrt(y))
-    return jnp.where(b > 0, 2 * m * (y / (jnp.abs(b) + root)), 0.5 * (root - b))
+    peak = jnp.where(b > 0, 2 * m * (y / (jnp.abs(b) + root)), 0.5 * (root - b))
+    return jnp.where(jnp.abs(peak - m) <= 4 * jnp.finfo(m.dtype).eps * m, m, peak)
 
 
-def poisson_terms(centre: Array) -> tuple[Array, Array]:
-    """Indices around a centre, along a new last axis, and the logarithm of their distance.
+def poisson_terms(centre: Array) -> tuple[Array, Array, Array]:
+    """A centre, the distances of indices around it, and the logarithm of the step between them.
 
-    All from 0 on, or so far apart as a sum of a smooth function is still its integral.
+    All of these integers from 0 on, or so far apart as a sum of a smooth function is still its
+    integral: along a new last axis. Large ones are no numbers of their dtype; their distances are.
     """
     centre = lax.stop_gradient(centre)
     reach = 11 * jnp.sqrt(centre + 1)
     step = jnp.maximum(2 * reach / _TERMS, 1)
-    first = jnp.maximum(jnp.floor(centre - reach), 0)
+    first = jnp.where(centre < 1e4, jnp.maximum(jnp.floor(centre - reach), 0) - centre, -reach)
     n = jnp.arange(_TERMS, dtype=centre.dtype).reshape((1,) * centre.ndim + (-1,))
-    return first[..., None] + step[..., None] * n, jnp.log(step)
+    return centre[..., None], first[..., None] + step[..., None] * n, jnp.log(step)
 
 
-def log_poisson_mass(j: Array, m: Array) -> Array:
-    """The logarithm of the mass of a Poisson variable of mean `m`, continued in `j`."""
-    m = m + 1e3 * np.finfo(m.dtype).tiny  # At 0 the derivative is that of the second term, too.
-    few, many = jnp.minimum(j, 8), jnp.maximum(j, 8)
+def log_poisson_mass(centre: Array, offset: Array, m: Array) -> Array:
+    """The logarithm of the mass of a Poisson variable of mean `m` at `centre + offset`."""
+    m, j = m + 1e3 * np.finfo(m.dtype).tiny, centre + offset  # So that 0 has the right derivative.
+    few, many, shift = jnp.minimum(j, 8), jnp.maximum(j, 8), (m - centre) - offset
     small = few * jnp.log(m) - m - lax.lgamma(few + 1)
-    return jnp.where(j < 8, small, log_gamma_kernel(many, m, jnp.log(m)) - jnp.log(many))
+    return jnp.where(j < 8, small, log_gamma_kernel(many, m, jnp.log(m), shift) - jnp.log(many))
 
 
 def _halves(x, df, noncentrality):
@@ -54,18 +56,20 @@ def _halves(x, df, noncentrality):
 def _log_prob(x, df, noncentrality):
     """The sum over a Poisson variable `j` of densities with `df + 2 j` degrees of freedom."""
     y, a, m = _halves(x, df, noncentrality)
-    j, log_step = poisson_terms(_peak(a, m, y))
-    y, m = y[..., None], m[..., None]
-    log_terms = log_poisson_mass(j, m) + log_gamma_kernel(a[..., None] + j, y, jnp.log(y))
-    return log_sum(log_terms) + log_step - jnp.log(x)
+    centre, offset, log_step = poisson_terms(_peak(a, m, y))
+    y, a, m = y[..., None], a[..., None], m[..., None]
+    kernel = log_gamma_kernel(a + (centre + offset), y, jnp.log(y), (y - centre - a) - offset)
+    return log_sum(log_poisson_mass(centre, offset, m) + kernel) + log_step - jnp.log(x)
 
 
 def _log_tail(x, df, noncentrality, upper):
     y, a, m = _halves(x, df, noncentrality)
     peak = _peak(a, m, y)
-    j, log_step = poisson_terms(jnp.maximum(peak, m) if upper else jnp.minimum(peak, m))
-    tails = log_gammainc(a[..., None] + j, jnp.broadcast_to(y[..., None], j.shape))
-    total = log_sum(log_poisson_mass(j, m[..., None]) + tails[upper]) + log_step
+    middle = jnp.maximum(peak, m) if upper else jnp.minimum(peak, m)
+    centre, offset, log_step = poisson_terms(middle)
+    y, a, m = y[..., None], a[..., None], m[..., None]
+    tails = log_gammainc(a + (centre + offset), y, offset - (y - centre - a))
+    total = log_sum(log_poisson_mass(centre, offset, m) + tails[upper]) + log_step
     return jnp.minimum(total, 0)
 
 
@@ -84,6 +88,19 @@ def _mode(df, noncentrality):
     return jnp.where((df < 2) | (mode < 1e-9 * high), 0, mode)
 
 
+def _entropy(df, noncentrality):
+    """Over the square root, whose standard deviation is at most 1."""
+    df, noncentrality = jnp.broadcast_arrays(df, noncentrality)
+    middle = jnp.sqrt(df + noncentrality)
+
+    def integrand(root):
+        x = jnp.maximum(jnp.square(root), np.finfo(root.dtype).tiny)
+        log_p = _log_prob(x, df[..., None], noncentrality[..., None])
+        return -2 * root * jnp.exp(log_p) * log_p
+
+    return integral(integrand, jnp.maximum(middle - 14, 0), middle + 14)
+
+
 def _cdf(x, df, noncentrality):
     return jnp.exp(_log_tail(x, df, noncentrality, False))
 
@@ -96,6 +113,7 @@ def _cdf(x, df, noncentrality):
     mean=lambda df, noncentrality: df + noncentrality,
     variance=lambda df, noncentrality: 2 * (df + 2 * noncentrality),
     mode=_mode,
+    entropy=_entropy,
     log_cdf=lambda x, df, noncentrality: _log_tail(x, df, noncentrality, False),
     log_survival=lambda x, df, noncentrality: _log_tail(x, df, noncentrality, True),
 )
@@ -103,8 +121,8 @@ class NoncentralChi2(Family):
     r"""Noncentral chi-square distribution: of the squared length of a vector of normal variables.
 
     `p(x) = sum_j exp(-m) m^j / j! f(x; df + 2 j)` for `x > 0`, with `m = noncentrality / 2` and
-    `f(x; k)` the density of `Chi2(k)`. The sum is over the terms around the greatest one: in
-    double precision it is precise for parameters up to 1e12.
+    `f(x; k)` the density of `Chi2(k)`. The sum is over the terms around the greatest one: it
+    is precise as long as the standard deviation is more than the distance of neighbouring numbers.
 
     Args:
         df: Degrees of freedom, positive: the number of variables, of variance 1.

@@ -8,7 +8,8 @@ from distributions._arrays import select
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import chances
 from distributions.family import Family, family, parameter
-from distributions.special import betainc, safe_log1m
+from distributions.incomplete import betainc
+from distributions.special import safe_log1m
 from distributions.special_counts import log_negative_binomial, poisson_draw
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import convert, float_dtype, known, promote, select, stack
+from distributions._arrays import convert, float_dtype, known, promote, select
 from distributions._cumulative import ENDS
 from distributions._pytree import pytree_dataclass
-from distributions._wrapper import Wrapper, as_batch, bounds, check_bounds, check_numbers, extreme
+from distributions._wrapper import Bounded, Wrapper, as_batch, bounds, check_numbers, extreme
 from distributions.constraints import Constraint, integer_interval
 from distributions.distribution import Distribution, Shape
 from distributions.truncated import log_mass
@@ -69,8 +69,6 @@ class IntervalCensored(Wrapper):
 
     def _check(self) -> None:
         check_numbers(self)
-        if self.distribution.support.has_atoms:
-            self._fail(f"distribution must not have atoms; got {self.distribution!r}")
 
     @property
     def support(self) -> Constraint:
@@ -118,7 +116,7 @@ def _whole(function: str, bound: Any) -> Any:
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Quantized(Wrapper):
+class Quantized(Bounded):
     r"""A distribution of numbers whose draws are rounded up to an integer.
 
     A draw is `min(max(ceil(x), low), high)` with `x` from `distribution`, so that
@@ -127,7 +125,7 @@ class Quantized(Wrapper):
     the nearest integer.
 
     Args:
-        distribution: Any distribution of numbers that has a `cdf`.
+        distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
         low: The least integer, or `-inf`.
         high: The greatest integer, or `inf`.
 
@@ -146,13 +144,12 @@ class Quantized(Wrapper):
     high: ArrayLike = np.inf
 
     def _check(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, stack(getattr(self, name)))
-            bound = known(getattr(self, name))
-            if bound is not None and not np.all(np.isinf(bound) | (bound == np.round(bound))):
-                self._fail(f"{name} must be an integer, as the draws are; got {bound}")
-        check_numbers(self)
-        check_bounds(self, self.low, self.high, equal=False)
+        super()._check()
+        self._check_whole()
+
+    @property
+    def _may_be_equal(self) -> bool:
+        return False
 
     @property
     def support(self) -> Constraint:
@@ -163,12 +160,6 @@ class Quantized(Wrapper):
         least = extreme("minimum", extreme("maximum", least, self.low), self.high)
         most = extreme("minimum", _whole("ceil", high), self.high)
         return integer_interval(least, extreme("maximum", most, self.low))
-
-    @property
-    def batch_shape(self) -> Shape:
-        """The shape of independent distributions, those of the bounds broadcast."""
-        shapes = np.shape(self.low), np.shape(self.high)
-        return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
 
     @property
     def dtype(self) -> np.dtype:

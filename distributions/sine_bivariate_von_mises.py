@@ -69,6 +69,18 @@ def _entropy(loc1, loc2, c1, c2, correlation, weighted):
     return value - slope
 
 
+def _mean(loc1, loc2, *_):
+    return jnp.stack(jnp.broadcast_arrays(wrap(loc1), wrap(loc2)), -1)
+
+
+def _variance(loc1, loc2, c1, c2, correlation, weighted):
+    """1 less the mean cosines: the derivatives of the normaliser in the concentrations."""
+    natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
+    ones, zeros = jnp.ones_like(natural[0]), jnp.zeros_like(natural[0])
+    slope = lambda *unit: jax.jvp(_log_normaliser, tuple(natural), unit)[1]  # noqa: E731
+    return -jnp.stack([slope(ones, zeros, zeros), slope(zeros, ones, zeros)], -1)
+
+
 def _angles_at_mode(c1, c2, r):
     """One of the two modes where the correlation is large, or else 0."""
     size = jnp.maximum(jnp.square(r), c1 * c2)
@@ -133,6 +145,8 @@ def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
     one_of=("correlation", "weighted_correlation"),
     log_prob=_log_prob,
     sample=_sample,
+    mean=_mean,
+    variance=_variance,
     mode=_mode,
     entropy=_entropy,
     is_reparameterized=False,
@@ -142,7 +156,8 @@ class SineBivariateVonMises(Family):
 
     `p(x, y)` is proportional to `exp(k cos a + m cos b + r sin a sin b)` with `a = x - phi_loc`,
     `b = y - psi_loc`, `k = phi_concentration`, `m = psi_concentration` and `r = correlation`. It
-    has one mode up to `r^2 = k m`, and two beyond.
+    has one mode up to `r^2 = k m`, and two beyond. Its mean and variance are circular, of each
+    angle: the direction of the mean of `(cos x, sin x)`, and 1 less the length of that mean.
 
     Args:
         phi_loc: The centre of the first angle.

@@ -10,7 +10,7 @@ from distributions._numerical import argmax, normal_expectation
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, ratio
+from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, arcsinh, bounded_ratio
 
 
 def _johnson_variance(skewness, tailweight, loc, scale):
@@ -20,7 +20,7 @@ def _johnson_variance(skewness, tailweight, loc, scale):
 
 
 def _johnson_log_det(x, skewness, tailweight, loc, scale):
-    z = ratio(x - loc, scale)
+    z = bounded_ratio(x - loc, scale)
     return jnp.log(tailweight) - jnp.log(scale) - jnp.log(jnp.hypot(1, z))
 
 
@@ -48,7 +48,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             loc + scale * jnp.sinh((z - skewness) / tailweight)
         ),
         inverse=lambda x, skewness, tailweight, loc, scale: (
-            skewness + tailweight * jnp.arcsinh(ratio(x - loc, scale))
+            skewness + tailweight * arcsinh(bounded_ratio(x - loc, scale))
         ),
         log_det=_johnson_log_det,
         to_base=lambda skewness, tailweight, loc, scale: (0 * loc, jnp.ones_like(scale)),
@@ -98,17 +98,27 @@ def _sinh_arcsinh(z, skewness, tailweight):
     return 2 * jnp.sinh(y) / jnp.sinh(tailweight * math.asinh(2))
 
 
-def _sinh_arcsinh_inverse(x, loc, scale, skewness, tailweight):
-    unit = ratio(x - loc, scale) * (0.5 * jnp.sinh(tailweight * math.asinh(2)))
-    return jnp.sinh(jnp.arcsinh(unit) / tailweight - skewness)
+def _factor(tailweight):
+    return 0.5 * jnp.sinh(tailweight * math.asinh(2))
+
+
+def _unskewed(x, loc, scale, skewness, tailweight):
+    """`asinh` of the normal variable, and the largest one whose hyperbolic sine has a square."""
+    unit = bounded_ratio(bounded_ratio(x - loc, scale), 1 / _factor(tailweight))
+    most = 0.5 * math.log(jnp.finfo(unit.dtype).max) + 0.69
+    return unit, arcsinh(unit) / tailweight - skewness, most
+
+
+def _sinh_arcsinh_inverse(*arguments):
+    _, y, most = _unskewed(*arguments)
+    return jnp.sinh(jnp.clip(y, -most, most))
 
 
 def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
-    factor = 0.5 * jnp.sinh(tailweight * math.asinh(2))
-    unit = ratio(x - loc, scale) * factor
-    y = jnp.arcsinh(unit) / tailweight - skewness
-    log_slope = jnp.log(factor) - jnp.log(scale) - jnp.log(tailweight)
-    return _log_cosh(y) - jnp.log(jnp.hypot(1, unit)) + log_slope
+    unit, y, most = _unskewed(x, loc, scale, skewness, tailweight)
+    log_slope = jnp.log(_factor(tailweight)) - jnp.log(scale) - jnp.log(tailweight)
+    log_det = _log_cosh(y) - jnp.log(jnp.hypot(1, unit)) + log_slope
+    return jnp.where(jnp.abs(y) > most, -jnp.inf, log_det)
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):

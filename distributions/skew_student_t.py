@@ -11,28 +11,33 @@ from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
-from distributions.special import LOG_TWO, log_beta, log_beta_half, ratio
+from distributions.special import LOG_TWO, bounded_ratio, log_beta, log_beta_half, ratio
 
 
-def _log_shares(z, a, b):
-    """The logarithms of the beta variable `(1 + z / sqrt(a + b + z^2)) / 2` and of 1 less it."""
-    size = jnp.where(z < 0, -z, z)
-    length = jnp.hypot(size, jnp.sqrt(a + b))
-    log_small = jnp.log((a + b) / length) - jnp.log(length + size) - LOG_TWO
+def _reduced(x, a, b, loc, scale):
+    """`z / sqrt(a + b)`."""
+    return bounded_ratio(bounded_ratio(x - loc, scale), jnp.sqrt(a + b))
+
+
+def _log_shares(w):
+    """The logarithms of the beta variable `(1 + w / sqrt(1 + w^2)) / 2` and of 1 less it."""
+    size = jnp.where(w < 0, -w, w)
+    length = jnp.hypot(size, 1)
+    log_small = -2 * jnp.log(length) - jnp.log1p(ratio(size, length)) - LOG_TWO
     log_large = jnp.log1p(-jnp.exp(log_small))
-    return jnp.where(z < 0, log_small, log_large), jnp.where(z < 0, log_large, log_small)
+    return jnp.where(w < 0, log_small, log_large), jnp.where(w < 0, log_large, log_small)
 
 
 def _log_prob(x, a, b, loc, scale):
-    z = ratio(x - loc, scale)
-    log_x, log_y = _log_shares(z, a, b)
-    shift = 0.5 * ((a - b) - z * ((a + b) / jnp.hypot(z, jnp.sqrt(a + b))))
+    w = _reduced(x, a, b, loc, scale)
+    log_x, log_y = _log_shares(w)
+    shift = 0.5 * ((a - b) - (a + b) * ratio(w, jnp.hypot(w, 1)))
     log_slope = 0.5 * (log_x + log_y - jnp.log(a + b)) + 2 * LOG_TWO - jnp.log(scale)
     return log_beta_kernel(a, b, log_x, log_y, shift) + log_slope
 
 
 def _log_tails(x, a, b, loc, scale):
-    return log_betainc(a, b, *_log_shares(ratio(x - loc, scale), a, b))
+    return log_betainc(a, b, *_log_shares(_reduced(x, a, b, loc, scale)))
 
 
 def _sample(key, shape, dtype, a, b, loc, scale):

@@ -97,11 +97,29 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def bounded_ratio(x: Array, scale: Array) -> Array:
+    """`x / scale`, and the largest number, without derivatives, where that overflows."""
+    most = jnp.finfo(x.dtype).max
+    far = jnp.abs(x) > most * jnp.minimum(scale, 1)
+    return jnp.where(far, jnp.sign(x) * most, ratio(jnp.where(far, 0, x), scale))
+
+
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
     size = jnp.abs(x)
     far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
     return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+
+
+@jax.custom_jvp
+def arcsinh(x: Array) -> Array:
+    """`arcsinh(x)`, with its derivative also where the square of `x` overflows."""
+    return jnp.arcsinh(x)
+
+
+@arcsinh.defjvp
+def _arcsinh_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    return arcsinh(*primals), tangents[0] / jnp.hypot(1, primals[0])
 
 
 def stirling_error(x: Array) -> Array:
@@ -172,31 +190,6 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     near = select(far, 0, x)
     hazard = jnp.exp(-0.5 * near * near - LOG_SQRT_TWO_PI - select(far, 0, value))
     return value, select(far, -x / total, hazard) * x_dot
-
-
-@jax.custom_jvp
-def betainc(a: Array, b: Array, x: Array) -> Array:
-    """The regularised incomplete beta function, differentiable in all arguments.
-
-    JAX's has no derivatives in `a` and `b`.
-    """
-    return lax.betainc(*jnp.broadcast_arrays(a, b, x))
-
-
-@betainc.defjvp
-def _betainc_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    from distributions.incomplete import log_betainc
-
-    def lower(a, b, x):
-        inside = (x > 0) & (x < 1)
-        z = jnp.where(inside, x, 0.5)
-        log_lower, log_upper = log_betainc(a, b, jnp.log(z), jnp.log1p(-z))
-        # From the tail that is the smaller one, whose derivative is the more precise.
-        value = jnp.where(log_lower < -0.7, jnp.exp(log_lower), -jnp.expm1(log_upper))
-        return jnp.where(inside, value, x)
-
-    _, dot = jax.jvp(lower, tuple(jnp.broadcast_arrays(*primals)), tangents)
-    return betainc(*primals), dot
 
 
 def _tail(a: Array, b: Array) -> Array:

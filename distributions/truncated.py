@@ -10,10 +10,10 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import convert, float_dtype, known, promote, select, stack
+from distributions._arrays import convert, float_dtype, known, promote, select
 from distributions._cumulative import ENDS, log1mexp
 from distributions._pytree import pytree_dataclass
-from distributions._wrapper import Wrapper, as_batch, bounds, check_bounds, check_numbers, extreme
+from distributions._wrapper import Bounded, as_batch, bounds, extreme
 from distributions.constraints import Constraint, integer_interval, interval, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
@@ -39,7 +39,7 @@ def _ceil(bound: Any) -> Any:
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Truncated(Wrapper):
+class Truncated(Bounded):
     r"""A distribution of numbers, given that they lie between two bounds.
 
     `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` is `distribution`. The
@@ -67,14 +67,6 @@ class Truncated(Wrapper):
     low: ArrayLike = -np.inf
     high: ArrayLike = np.inf
 
-    def _check(self) -> None:
-        for name in ("low", "high"):
-            object.__setattr__(self, name, stack(getattr(self, name)))
-        check_numbers(self)
-        if self.distribution.support.has_atoms:
-            self._fail(f"distribution must not have atoms; got {self.distribution!r}")
-        check_bounds(self, self.low, self.high, equal=self.distribution.support.is_discrete)
-
     @property
     def support(self) -> Constraint:
         """The part of the distribution's support between the bounds."""
@@ -83,12 +75,6 @@ class Truncated(Wrapper):
         if self.distribution.support.is_discrete:
             return integer_interval(_ceil(low), high)
         return interval(low, high)
-
-    @property
-    def batch_shape(self) -> Shape:
-        """The shape of independent distributions, those of the bounds broadcast."""
-        shapes = np.shape(self.low), np.shape(self.high)
-        return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
 
     def _log_mass(self, low: Any, high: Any) -> Array:
         """`log P(low <= X <= high)` of the distribution that is not truncated."""
@@ -134,7 +120,7 @@ class Truncated(Wrapper):
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Censored(Wrapper):
+class Censored(Bounded):
     r"""A distribution of numbers whose draws beyond a bound are recorded as the bound.
 
     A draw is `min(max(x, low), high)` with `x` from `distribution`: the bounds have the
@@ -160,15 +146,9 @@ class Censored(Wrapper):
     high: ArrayLike = np.inf
 
     def _check(self) -> None:
-        Truncated._check(self)  # pyright: ignore[reportArgumentType]
-        if not self.distribution.support.is_discrete:
-            return
-        for name in ("low", "high"):
-            bound = known(getattr(self, name))
-            if bound is not None and not np.all(np.isinf(bound) | (bound == np.round(bound))):
-                self._fail(f"{name} must be an integer, as the draws are; got {bound}")
-
-    batch_shape = Truncated.batch_shape
+        super()._check()
+        if self.distribution.support.is_discrete:
+            self._check_whole()
 
     @property
     def support(self) -> Constraint:

@@ -1,7 +1,10 @@
-"""Student's t distribution with a scale on either side: TwoPieceStudentT."""
+"""Families with a scale on either side of the mode: TwoPieceNormal, TwoPieceStudentT."""
+
+import math
 
 import jax.numpy as jnp
 from jax import random
+from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
@@ -15,38 +18,101 @@ from distributions.real_line import (
     student_t_tails,
     student_t_variance,
 )
-from distributions.special import LOG_TWO, ratio
+from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, log_ndtr, ratio
 
 
-def _log_prob(x, df, loc, scale, k):
-    z = ratio(x - loc, scale) * jnp.where(x < loc, k, 1 / k)
-    return standard_t_log_prob(z, df) + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+def _reduced(x, loc, scale, k):
+    """Distances from the mode, in the scale of their side."""
+    return ratio(x - loc, scale) * jnp.where(x < loc, k, 1 / k)
 
 
-def _log_cdf(x, df, loc, scale, k):
+def _normal_log_prob(x, loc, scale, k):
+    density = -LOG_SQRT_TWO_PI - 0.5 * jnp.square(_reduced(x, loc, scale, k))
+    return density + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+
+
+def _normal_log_cdf(x, loc, scale, k):
+    z, square = ratio(x - loc, scale), jnp.square(k)
+    below = LOG_TWO + log_ndtr(jnp.minimum(z, 0) * k) - jnp.log1p(square)
+    above = LOG_TWO + log_ndtr(-jnp.maximum(z, 0) / k) - jnp.log1p(1 / square)
+    return jnp.where(z < 0, below, jnp.log1p(-jnp.exp(above)))
+
+
+def _normal_quantile(q, loc, scale, k):
+    square = jnp.square(k)
+    below = loc + scale / k * ndtri(jnp.minimum(0.5 * q * (1 + square), 0.5))
+    above = loc - scale * k * ndtri(jnp.minimum(0.5 * (1 - q) * (1 + 1 / square), 0.5))
+    return jnp.where(q * (1 + square) < 1, below, above)
+
+
+@family(
+    support=real,
+    tfp="TwoPieceNormal",
+    log_prob=_normal_log_prob,
+    mean=lambda loc, scale, k: loc + scale * math.sqrt(2 / math.pi) * (k - 1 / k),
+    variance=lambda loc, scale, k: (
+        jnp.square(scale) * ((1 - 2 / math.pi) * jnp.square(k - 1 / k) + 1)
+    ),
+    mode=lambda loc, scale, k: loc,
+    entropy=lambda loc, scale, k: (
+        0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale) + jnp.log(k + 1 / k)
+    ),
+    log_cdf=_normal_log_cdf,
+    log_survival=lambda x, loc, scale, k: _normal_log_cdf(-x, -loc, scale, 1 / k),
+    quantile=_normal_quantile,
+)
+class TwoPieceNormal(Family):
+    r"""Normal distribution with a scale on either side.
+
+    `p(x) = 2 exp(-(x - loc)^2 / (2 s^2)) / (scale (k + 1 / k) sqrt(2 pi))` for real `x`, with
+    `k = skewness` and `s` equal to `scale / k` on the left of `loc` and to `scale k` on its right.
+
+    Args:
+        loc: The mode.
+        scale: The geometric mean of the two scales, positive.
+        skewness: The square root of the right scale over the left one, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.TwoPieceNormal(0.0, 1.0, 1.0).log_prob(0.0)), 4)
+    -0.9189
+
+    References:
+        Fernandez and Steel, "On Bayesian modeling of fat tails and skewness", Journal of the
+        American Statistical Association 93 (1998), 359-371.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
+    skewness: ArrayLike = parameter(positive)
+
+
+def _t_log_prob(x, df, loc, scale, k):
+    density = standard_t_log_prob(_reduced(x, loc, scale, k), df)
+    return density + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+
+
+def _t_log_cdf(x, df, loc, scale, k):
     """From the mass that is farther from the mode, of the half in which the value lies."""
-    left = x < loc
-    z = ratio(x - loc, scale) * jnp.where(left, k, 1 / k)
-    outer = student_t_tails(z, df)[1]
+    left, outer = x < loc, student_t_tails(_reduced(x, loc, scale, k), df)[1]
     below = outer - jnp.log1p(jnp.square(k))
     above = outer - jnp.log1p(1 / jnp.square(k))
     return jnp.where(left, below, log1mexp(jnp.where(left, -1, above)))
 
 
-def _draw(key, shape, dtype, df, loc, scale, k):
+def _t_draw(key, shape, dtype, df, loc, scale, k):
     key, side_key = random.split(key)
     size = jnp.abs(random.t(key, df, shape, dtype))
     right = random.uniform(side_key, shape, dtype) * (1 + 1 / jnp.square(k)) < 1
     return loc + scale * jnp.where(right, k * size, -size / k)
 
 
-def _mean(df, loc, scale, k):
+def _t_mean(df, loc, scale, k):
     finite = df > 1
     distance = mean_distance(jnp.where(finite, df, 2))
     return jnp.where(finite, loc + scale * (k - 1 / k) * distance, jnp.nan)
 
 
-def _variance(df, loc, scale, k):
+def _t_variance(df, loc, scale, k):
     finite = df > 2
     inner = jnp.where(finite, df, 3)
     square = jnp.square(k - 1 / k)
@@ -58,16 +124,16 @@ def _variance(df, loc, scale, k):
 @family(
     support=real,
     tfp="TwoPieceStudentT",
-    log_prob=_log_prob,
-    sample=implicit(_draw, lambda x, *p: jnp.exp(_log_cdf(x, *p)), _log_prob),
-    mean=_mean,
-    variance=_variance,
+    log_prob=_t_log_prob,
+    sample=implicit(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),
+    mean=_t_mean,
+    variance=_t_variance,
     mode=lambda df, loc, scale, k: loc,
     entropy=lambda df, loc, scale, k: (
         student_t_entropy(df) + jnp.log(scale) + jnp.log(k + 1 / k) - LOG_TWO
     ),
-    log_cdf=_log_cdf,
-    log_survival=lambda x, df, loc, scale, k: _log_cdf(-x, df, -loc, scale, 1 / k),
+    log_cdf=_t_log_cdf,
+    log_survival=lambda x, df, loc, scale, k: _t_log_cdf(-x, df, -loc, scale, 1 / k),
 )
 class TwoPieceStudentT(Family):
     r"""Student's t distribution with a scale on either side.

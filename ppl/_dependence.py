@@ -14,7 +14,7 @@ from jax.extend import core as jex
 from ppl import distribution
 from ppl._kinds import LATENT, RANDOM, TAGS, kind_of
 from ppl._lift import lift
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, struct_of
 
@@ -131,7 +131,7 @@ class Dependence:
         return self._memo[id(jaxpr)][1]
 
     def _read(self, jaxpr: Any) -> Summary:
-        inner, _ = _jax.raw(jaxpr)
+        inner, _ = _jaxprs.raw(jaxpr)
         flows = {v: Flow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
         sites: dict[Path, Sown] = {}
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ppl import distribution
 from ppl._lift import lift
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._sow import Axis, batch_operands
 
 
@@ -35,7 +35,7 @@ def draw(key: jax.Array, d: Any, *, name: str) -> Any:
     leaves, distribution_tree = jax.tree.flatten(d)
     avals, tree = jax.tree.flatten(distribution.abstract_draw(d, key))
     static = Draw(name, distribution_tree, tree, tuple(avals))
-    operands = _jax.vary_alike([key, *map(jnp.asarray, leaves)])
+    operands = _values.vary_alike([key, *map(jnp.asarray, leaves)])
     return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
 
 

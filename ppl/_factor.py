@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from ppl._kinds import FACTOR
 from ppl._sample import check_name
-from ppl.harvest import _jax
+from ppl.harvest import _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
 
@@ -35,7 +35,7 @@ def factor(log_weight: Any, *, name: str) -> None:
     """
     check_name("factor", name)
     try:
-        array = _jax.as_array(log_weight)
+        array = _values.as_array(log_weight)
     except TypeError as error:
         raise TypeError(f"factor {name!r}: expected an array, got {log_weight!r}.") from error
     if not jnp.issubdtype(array.dtype, jnp.floating):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ppl._dependence import Dependence, Sown
 from ppl._kinds import DETERMINISTIC
 from ppl._missing import Ignored
-from ppl.harvest import _jax
+from ppl.harvest import _values
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, Sites
@@ -39,7 +39,7 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
 
 
 def _is_ignored(site: Site) -> bool:
-    return any(kind is Ignored for kind, _ in _jax.nodes(site.extra_tree))
+    return any(kind is Ignored for kind, _ in _values.nodes(site.extra_tree))
 
 
 def _children(path: Path, sown: Mapping[Path, Sown]) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from ppl import distribution
 from ppl._draw import Draw
 from ppl._symbolic import Drawn, Place, Symbolic
 from ppl._terms import Term
-from ppl.harvest import _jax
+from ppl.harvest import _values
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, Survey
@@ -118,7 +118,7 @@ class Keys:
 
     def _visit(self, site: Site, drawn: Drawn | None, place: Place) -> None:
         self._sites.add(site.path)
-        for kind, metadata in _jax.nodes(site.extra_tree):
+        for kind, metadata in _values.nodes(site.extra_tree):
             if kind is Shares:
                 path, conflicts = metadata
                 scope = site.path[: len(site.path) - len(path)]

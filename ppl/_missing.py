@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,9 +189,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
 
 def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     try:
-        data = _jax.as_array(data)
+        data = _values.as_array(data)
         missing = jnp.isnan(data) if missing is None else missing
-        missing = missing if isinstance(missing, np.ndarray) else _jax.as_array(missing)
+        missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
     if missing.dtype != bool:

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 from ppl import distribution
 from ppl._kinds import FACTOR, RANDOM
 from ppl._model import SiteAction, as_pytree, with_distribution
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._program import Harvester, trace
@@ -98,7 +98,7 @@ def _times(log_prob: jax.Array, factor: Any) -> jax.Array:
 
 def _checked(factor: Any) -> jax.Array:
     try:
-        factor = _jax.as_array(factor)
+        factor = _values.as_array(factor)
     except TypeError as error:
         raise TypeError(f"scale: expected a number as factor, got {factor!r}.") from error
     if factor.ndim:

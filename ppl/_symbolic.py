@@ -11,7 +11,7 @@ from ppl._draw import Draw, draw_p
 from ppl._elements import ELEMENTS
 from ppl._kinds import LATENT, RANDOM, kind_of
 from ppl._terms import Term, Terms
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, sow_p
@@ -101,7 +101,7 @@ class Symbolic:
         self, jaxpr: Any, args: Sequence[Any], live_outs: Sequence[bool], place: Place
     ) -> list[Any]:
         """The results of a jaxpr; what is not needed is None, among `args` and results."""
-        inner, consts = _jax.raw(jaxpr)
+        inner, consts = _jaxprs.raw(jaxpr)
         given = [*(self.terms.of("constant", id(c)) for c in consts), *args]
         env = dict(zip([*inner.constvars, *inner.invars], given, strict=True))
 

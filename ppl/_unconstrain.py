@@ -19,7 +19,7 @@ from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, tra
 from ppl._sample import check_key
 from ppl._simulate import simulate
 from ppl._trace import inspection
-from ppl.harvest import _jax
+from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
 from ppl.harvest._sow import Site, describe
@@ -183,7 +183,7 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
     if jax.tree.structure(position) != jax.tree.structure(shape):
         raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
     try:
-        leaves = [_jax.as_array(x) for x in jax.tree.leaves(position)]
+        leaves = [_values.as_array(x) for x in jax.tree.leaves(position)]
     except TypeError as error:
         raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
     if [x.shape for x in leaves] != [x.shape for x in expected]:
@@ -248,5 +248,5 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
 def _mask(site: Site) -> Mask | None:
     """Which entries of a latent site are missing, if the others are data."""
-    masks = (metadata for kind, metadata in _jax.nodes(site.extra_tree) if kind is Imputed)
+    masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
     return next((mask for (mask,) in masks), None)

@@ -6,9 +6,8 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import batching
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._names import fit
 from ppl.harvest._sow import check_hashable, describe, sow_p
 from ppl.harvest._survey import struct_of
@@ -50,7 +49,7 @@ class Effect:
 
     def _as_array(self, what: str, leaf: Any) -> jax.Array:
         try:
-            return _jax.as_array(leaf)
+            return _values.as_array(leaf)
         except TypeError as error:
             raise TypeError(
                 f"{self}: expected a pytree of arrays as its {what}, got a leaf of type "
@@ -168,7 +167,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> NoRe
 
 
 def _batch(size: int, args: Sequence[Any], dims: Sequence[Any], *, call: Call) -> Any:
-    args = [batching.bdim_at_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
+    args = [_jax.batched_in_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
     call = dataclasses.replace(call, batch_shape=(size, *call.batch_shape))
     return perform_p.bind(*args, call=call), [0] * len(call.avals)
 

@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._effect import Effect, Performed, Sown, key_of, performed
 from ppl.harvest._names import fit
 from ppl.harvest._program import trace
@@ -121,7 +121,7 @@ def _start(state: Any) -> Any:
 
     def strong(leaf: Any) -> jax.Array:
         try:
-            array = _jax.as_array(leaf)
+            array = _values.as_array(leaf)
         except TypeError as error:
             raise TypeError(f"handle: state must be a pytree of arrays, got {leaf!r}.") from error
         return _jax.as_aval(array, jax.ShapeDtypeStruct(array.shape, array.dtype))

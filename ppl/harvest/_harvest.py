@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import check_plants, nested
 from ppl.harvest._program import Harvester, trace
@@ -225,11 +225,11 @@ def _in_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
             )
         if eqn.primitive not in (sow_p, tangent_p):
             inside = lambda jaxpr: _in_scope(jaxpr, scope, memo)  # noqa: E731
-            return eqn.replace(params=_jax.map_jaxprs(eqn.params, inside))
+            return eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, inside))
         site = eqn.params["site"]
         site = dataclasses.replace(site, scope=(scope, *site.scope))
         return eqn.replace(params={"site": site})
 
     if id(jaxpr) not in memo:
-        memo[id(jaxpr)] = _jax.map_equations(jaxpr, move)
+        memo[id(jaxpr)] = _jaxprs.map_equations(jaxpr, move)
     return memo[id(jaxpr)]

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, sow_p, tangent_p
@@ -178,7 +178,7 @@ class Interpreter:
         live_outs: Sequence[bool],
     ) -> tuple[list[Any], list[Reaped]]:
         """Results and records of a jaxpr. What is not needed is None, among `args` and results."""
-        inner, consts = _jax.raw(jaxpr)
+        inner, consts = _jaxprs.raw(jaxpr)
         env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
         queue, reaps = Plants(plants), []
         for eqn, needs in zip(inner.eqns, self.liveness.equations(jaxpr, live_outs), strict=True):
@@ -267,7 +267,7 @@ class Interpreter:
                     self._is_planted(e.params["site"])
                     if e.primitive is tangent_p
                     else self._stops(e)
-                    for e in _jax.raw(jaxpr)[0].eqns
+                    for e in _jaxprs.raw(jaxpr)[0].eqns
                 ),
             )
         return self._stopping[id(jaxpr)][1]
@@ -334,7 +334,7 @@ def _operands(eqn: Any, args: list[Any]) -> Operands:
         isinstance(v, jex.Literal) and x is not None for v, x in zip(eqn.invars, args, strict=True)
     ]
     cast = [_jax.as_aval] * site.num_mapped_always
-    cast += [_jax.host_scalar] * (len(args) - len(cast))
+    cast += [_values.host_scalar] * (len(args) - len(cast))
     columns = zip(args, eqn.invars, literal, cast, strict=True)
     return Operands(*site.split([c(x, v.aval) if known else x for x, v, known, c in columns]))
 

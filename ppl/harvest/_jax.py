@@ -6,18 +6,17 @@ registration tables.
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.extend import core as jex
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
+from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, map_equations, raw
 
 
 def _debug_effect() -> type:
@@ -106,6 +105,11 @@ def abstract_array(
     return make(shape, dtype, weak_type)
 
 
+batched_in_front = (
+    batching.bdim_at_front
+)  # (array, axis or None, size): the axis becomes the first.
+
+
 def is_zero_tangent(tangent: Any) -> bool:
     """Whether a jvp rule got a symbolic zero."""
     return isinstance(tangent, ad.Zero)
@@ -123,20 +127,6 @@ def evaluate(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return jax.core.eval_jaxpr(*raw(jaxpr), *args)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def as_array(leaf: Any) -> jax.Array:
-    """`leaf` as an array; an error for every leaf that is none, a string too.
-
-    JAX takes a string for the name of a dtype, and what it then raises, or warns of, hangs on
-    which strings NumPy knows.
-    """
-    if isinstance(leaf, str | bytes):
-        raise TypeError(f"{leaf!r} is not an array.")
-    try:
-        return jnp.asarray(leaf)
-    except (ValueError, OverflowError) as error:
-        raise TypeError(str(error)) from error
-
-
 def as_aval(value: Any, aval: Any) -> jax.Array:
     """`value` with exactly the dtype and weak type of `aval` (no public cast gives a weak type)."""
     value = value if isinstance(value, jax.Array) else jnp.asarray(value, aval.dtype)
@@ -147,23 +137,6 @@ def as_aval(value: Any, aval: Any) -> jax.Array:
     return lax.convert_element_type_p.bind(
         value, new_dtype=aval.dtype, weak_type=weak, sharding=None
     )
-
-
-def host_scalar(value: Any, aval: Any) -> Any:
-    """A literal as a NumPy scalar, or as a Python number if its type is weak."""
-    value = np.asarray(value, aval.dtype)[()]
-    return value.item() if aval.weak_type else value
-
-
-def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
-    """The equations' holder and the constants, of an open or a closed jaxpr."""
-    return getattr(jaxpr, "jaxpr", jaxpr), list(getattr(jaxpr, "consts", ()))
-
-
-def without_consts(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
-    """A jaxpr with its constants as the first inputs, and these constants."""
-    inner, consts = raw(jaxpr)
-    return inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]), consts
 
 
 def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
@@ -193,10 +166,6 @@ def hides_sow(eqn: jex.JaxprEqn) -> bool:
     return "jaxpr" in eqn.params and not eqn.effects and has_sow(eqn.params["jaxpr"])
 
 
-def _is_jaxpr(value: Any) -> bool:
-    return isinstance(value, jex.Jaxpr | jex.ClosedJaxpr)
-
-
 def is_opaque(eqn: jex.JaxprEqn) -> bool:
     """Whether JAX expands the equation before it compiles, and shows no jaxpr until then."""
     return "_prim" in eqn.params
@@ -206,31 +175,7 @@ def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     """The jaxprs among the parameters of an equation, one level down, with their constants."""
     if is_opaque(eqn):
         return [_expanded(eqn)] if has_sow(eqn) else []
-    return [jaxpr for value in eqn.params.values() for jaxpr in _jaxprs_in(value)]
-
-
-def _jaxprs_in(value: Any) -> list[Jaxpr]:
-    return [
-        item for item in (value if isinstance(value, tuple | list) else (value,)) if _is_jaxpr(item)
-    ]
-
-
-def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
-    """`jaxpr` with `fn` applied to each of its own equations."""
-    if raw(jaxpr)[0] is not jaxpr:
-        return jaxpr.replace(jaxpr=map_equations(jaxpr.jaxpr, fn))
-    return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
-
-
-def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
-    """The parameters of an equation with `fn` applied to each jaxpr among them."""
-
-    def mapped(value: Any) -> Any:
-        if isinstance(value, tuple) and any(map(_is_jaxpr, value)):  # perhaps with None beside them
-            return jax.tree.map(mapped, value, is_leaf=lambda item: item is not value)
-        return fn(value) if _is_jaxpr(value) else value
-
-    return {k: mapped(v) for k, v in params.items()}
+    return [jaxpr for value in eqn.params.values() for jaxpr in jaxprs_in(value)]
 
 
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
@@ -378,27 +323,6 @@ def varying_axes(aval: Any) -> frozenset[Any]:
     return aval.manual_axis_type.varying if hasattr(aval, "manual_axis_type") else frozenset()
 
 
-def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
-    have = varying_axes(jax.typeof(x))
-    missing = tuple(axis for axis in axes if axis not in have)
-    return lax.pcast(x, missing, to="varying") if missing else x
-
-
-def vary_alike(arrays: Sequence[Any]) -> list[Any]:
-    """Arrays that all differ between those shards between which one of them does."""
-    axes = frozenset().union(*(varying_axes(jax.typeof(x)) for x in arrays))
-    return [_vary(x, axes) for x in arrays]
-
-
-def as_varying(value: Any) -> Any:
-    """A pytree whose arrays differ between all shards, as far as JAX knows.
-
-    Inside of a shard_map the types of what a loop carries must not change from step to step.
-    """
-    axes = jax.sharding.get_abstract_mesh().manual_axes
-    return jax.tree.map(lambda x: _vary(x, axes), value) if axes else value
-
-
 def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
     """The code of a function with derivatives of its own, and which operands it takes."""
     everything = range(len(eqn.invars))
@@ -427,14 +351,6 @@ def _expanded(eqn: jex.JaxprEqn) -> Jaxpr:
     return _expansions[primitive]
 
 
-def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
-    """The nodes of a tree of the structure `tree`, as (type, metadata); leaves are no nodes."""
-    if data := tree.node_data():
-        yield data
-    for child in tree.children():
-        yield from nodes(child)
-
-
 def is_traced(x: Any) -> bool:
     """Whether the value of `x` is not known yet."""
     return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
@@ -443,22 +359,6 @@ def is_traced(x: Any) -> bool:
 def is_ref(aval: Any) -> bool:
     """Whether it is a mutable array, whose class has no public name."""
     return hasattr(aval, "inner_aval")
-
-
-def is_float0(value: Any) -> bool:
-    """Whether it is a tangent or cotangent of an integer."""
-    return getattr(value, "dtype", None) == jax.dtypes.float0
-
-
-def add_tangents(a: Any, b: Any) -> Any:
-    """Their sum; those of integers have no numbers."""
-    return a if is_float0(a) else a + b
-
-
-def zero_cotangent(aval: Any) -> Any:
-    """A zero as a pullback takes it: of an integer it has no numbers."""
-    make = np.zeros if is_float0(aval) else jnp.zeros
-    return make(aval.shape, aval.dtype)
 
 
 def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]) -> None:
@@ -472,7 +372,7 @@ def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence]
     batch_as_before = table[primitive]
 
     def batch(axis_data: Any, args: Any, dims: Any, **params: Any) -> Any:
-        if any(has_sow(jaxpr) for value in params.values() for jaxpr in _jaxprs_in(value)):
+        if any(has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value)):
             params = rewrite(params, dims)
         return batch_as_before(axis_data, args, dims, **params)
 
@@ -489,7 +389,7 @@ def before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         outs, outs_dot = jvp_as_before(primals, tangents, **rewrite(params))
-        if any(has_sow(jaxpr) for value in params.values() for jaxpr in _jaxprs_in(value)):
+        if any(has_sow(jaxpr) for value in params.values() for jaxpr in jaxprs_in(value)):
             outs = primitive.bind(*primals, **params)
         return outs, outs_dot
 

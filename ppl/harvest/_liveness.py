@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
@@ -57,7 +57,7 @@ class Liveness:
     def _analyse(self, jaxpr: Any, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
         if key not in self._memo:
-            inner, _ = _jax.raw(jaxpr)
+            inner, _ = _jaxprs.raw(jaxpr)
             live = {
                 v
                 for v, needed in zip(inner.outvars, live_outs, strict=True)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Found, Path, Sites, show
 
@@ -127,7 +127,7 @@ def fit(
 def _is_rows(value: Any) -> bool:
     """Whether lists or tuples are what an array can be made of."""
     try:
-        return isinstance(value, list | tuple) and _jax.as_array(value) is not None
+        return isinstance(value, list | tuple) and _values.as_array(value) is not None
     except TypeError:
         return False
 
@@ -180,7 +180,7 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
             raise ValueError(f"{where}: expected {show([aval])}, got {leaf}{at}, out of its range.")
         return jnp.asarray(leaf, aval.dtype)
     try:
-        return _jax.as_array(leaf)
+        return _values.as_array(leaf)
     except TypeError as error:
         raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}{at}.") from error
 

@@ -9,9 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import primitives
-from jax.interpreters import batching
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs, _values
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
 MODES = ("strict", "append", "clobber", "cond_clobber")
@@ -118,7 +117,7 @@ def bind_site(
 
 def _as_array(leaf: Any, name: Hashable, where: str = "sow") -> jax.Array:
     try:
-        return _jax.as_array(leaf)
+        return _values.as_array(leaf)
     except TypeError as error:
         raise TypeError(
             f"{where} {name!r}: expected a pytree of arrays, got a leaf of type "
@@ -232,7 +231,7 @@ def sow_cond(
 
 def _as_predicate(pred: Any, name: Hashable) -> jax.Array:
     try:
-        return _jax.as_array(pred).astype(bool)
+        return _values.as_array(pred).astype(bool)
     except TypeError as error:
         raise TypeError(
             f"sow_cond {name!r}: pred must be a boolean scalar, got {pred!r}. Compare to get one."
@@ -245,7 +244,7 @@ def _tie(value: Any, key: Any, name: Hashable) -> Any:
         return value
     value = jax.tree.map(lambda leaf: _as_array(leaf, name), value)
     try:
-        key = jax.tree.map(_jax.as_array, key)
+        key = jax.tree.map(_values.as_array, key)
     except TypeError as error:
         raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
     leaves, tree = jax.tree.flatten(value)
@@ -309,7 +308,7 @@ def batch_operands(
     """Move batch axes to the front; the first `num_mapped_always` operands all get one."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     moved = [
-        batching.bdim_at_front(arg, dim, size) if dim is not None or i < num_mapped_always else arg
+        _jax.batched_in_front(arg, dim, size) if dim is not None or i < num_mapped_always else arg
         for i, (arg, dim) in enumerate(zip(args, dims, strict=True))
     ]
     return size, moved, tuple(dim is not None for dim in dims[num_mapped_always:])
@@ -342,7 +341,7 @@ def names_sites(jaxpr: Any, memo: dict[int, bool]) -> bool:
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
             eqn.primitive is tangent_p or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
-            for eqn in _jax.raw(jaxpr)[0].eqns
+            for eqn in _jaxprs.raw(jaxpr)[0].eqns
         )
     return memo[id(jaxpr)]
 
@@ -353,14 +352,14 @@ _LOOPS = (primitives.scan_p, primitives.while_p)
 
 def _mark_loop(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
     """Tell the sows in a loop that the next `vmap` axis lies outside of it."""
-    return _jax.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
+    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
 
 
 def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
     """Tell the sows in a cond that `vmap` takes it apart, if it maps the predicate."""
     if dims[0] is None:
         return params
-    return _jax.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
+    return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
 
 
 def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
@@ -376,13 +375,13 @@ def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
             return eqn.replace(params={"site": dataclasses.replace(site, **marks)})
         inner = depth + (eqn.primitive in _LOOPS and depth > 0)
         return eqn.replace(
-            params=_jax.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
+            params=_jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
         )
 
     # Memoised, so that one loop that is batched twice stays one for the caches of JAX.
     memo = _rewritten.setdefault(jaxpr, {})
     if (depth, selected) not in memo:
-        memo[depth, selected] = _jax.map_equations(jaxpr, mark_equation)
+        memo[depth, selected] = _jaxprs.map_equations(jaxpr, mark_equation)
     return memo[depth, selected]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import jax
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._sow import Site, describe, sow_p
 
 Path = tuple[Hashable, ...]
@@ -162,7 +162,7 @@ class Survey:
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
             if _jax.has_sow(jaxpr):
-                for eqn in _jax.raw(jaxpr)[0].eqns:
+                for eqn in _jaxprs.raw(jaxpr)[0].eqns:
                     for path, new in self.of_equation(eqn).items():
                         found[path] = self.join(path, found[path], new) if path in found else new
             self._found[id(jaxpr)] = (jaxpr, found)
@@ -198,7 +198,7 @@ class Survey:
     def staying(self, jaxpr: Any) -> list[Path]:
         """The sows anywhere in a jaxpr that neither match nor are stripped."""
         if id(jaxpr) not in self._staying:
-            eqns = _jax.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
             paths = [path for eqn in eqns for path in self._staying_in(eqn)]
             self._staying[id(jaxpr)] = jaxpr, list(dict.fromkeys(paths))
         return self._staying[id(jaxpr)][1]
@@ -228,7 +228,7 @@ class Survey:
 
     def _has_stripped(self, jaxpr: Any) -> bool:
         if id(jaxpr) not in self._strippable:
-            eqns = _jax.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
+            eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
             self._strippable[id(jaxpr)] = jaxpr, any(map(self._strips_in, eqns))
         return self._strippable[id(jaxpr)][1]
 

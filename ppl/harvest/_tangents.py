@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.extend.core import primitives
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter, Operands
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Survey
@@ -40,5 +40,5 @@ def without_sows(jaxpr: Any) -> Any:
 
 
 _jax.before_tangents(
-    primitives.linear_solve_p, lambda params: _jax.map_jaxprs(params, without_sows)
+    primitives.linear_solve_p, lambda params: _jaxprs.map_jaxprs(params, without_sows)
 )

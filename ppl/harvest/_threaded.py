@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._effect import Performed, key_of, performed, where_of
 
 Handlers = Mapping[Any, Callable[..., Any]]
@@ -36,7 +36,7 @@ class Finder:
 
     def _inside(self, jaxpr: Any) -> tuple[str, ...]:
         if id(jaxpr) not in self._memo:
-            eqns = _jax.raw(jaxpr)[0].eqns
+            eqns = _jaxprs.raw(jaxpr)[0].eqns
             wheres = _distinct(where for eqn in eqns for where in self._in_equation(eqn))
             self._memo[id(jaxpr)] = jaxpr, wheres
         return self._memo[id(jaxpr)][1]
@@ -162,7 +162,7 @@ def _check_unchanged(where: str, new: Any, old: Any) -> None:
 
 def begin(jaxpr: Any, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
     """The holder of a jaxpr's equations, and the values that an evaluation starts from."""
-    inner, consts = _jax.raw(jaxpr)
+    inner, consts = _jaxprs.raw(jaxpr)
     return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.harvest import _jax
+from ppl.harvest import _values
 from ppl.harvest._harvest import Harvest, selection
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
@@ -36,7 +36,7 @@ class Perturb(Harvest):
 
 def _as_argument(leaf: Any) -> jax.Array:
     try:
-        return _jax.as_array(leaf)
+        return _values.as_array(leaf)
     except TypeError as error:
         raise TypeError(
             f"vjp_and_reap: expected arguments that are pytrees of arrays, got the leaf {leaf!r}. "

@@ -8,8 +8,7 @@ import pytest
 import scipy.stats as st
 
 import distributions as dist
-from distributions.incomplete import log_betainc, log_gammainc
-from distributions.special import betainc
+from distributions.incomplete import betainc, log_betainc, log_gammainc
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 BETAS = [

@@ -80,7 +80,7 @@ def test_draws_have_their_law(case: Case):
     assert np.asarray(d.support.check(jnp.asarray(draws))).all()
     for entry, law in marginals(case, draws):
         assert p_value(entry, law) > FAILURE_RATE
-    if d.event_shape:
+    if d.event_shape and "moments of draws" not in case.excluded:
         assert_moments(d, draws.astype(float))
 
 

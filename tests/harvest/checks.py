@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 
 TAG = "t"
 OTHER = "other"
@@ -48,7 +48,7 @@ def _walk(jaxpr: Any) -> Iterator[jex.JaxprEqn]:
     for eqn in jaxpr.eqns:
         yield eqn
         for inner in _jax.subjaxprs(eqn):
-            yield from _walk(_jax.raw(inner)[0])
+            yield from _walk(_jaxprs.raw(inner)[0])
 
 
 def primitives(f: Callable[..., Any], *args: Any) -> list[str]:

@@ -18,7 +18,7 @@ from jax.extend import core as jex
 from jax.interpreters import ad, batching
 from jax.sharding import PartitionSpec
 
-from ppl.harvest import _jax, reap
+from ppl.harvest import _jax, _jaxprs, _values, reap
 from ppl.harvest._sow import sow_p
 from ppl.harvest.rules import RULES
 
@@ -118,7 +118,7 @@ def test_the_parameters_of_a_batched_while() -> None:
 def test_the_parameters_of_cond() -> None:
     """The branch for False comes first, and the index is the first operand."""
     eqn = the("cond", lambda x: lax.cond(x > 0, jnp.sin, jnp.cos, x), X)
-    names = [[e.primitive.name for e in _jax.raw(b)[0].eqns] for b in eqn.params["branches"]]
+    names = [[e.primitive.name for e in _jaxprs.raw(b)[0].eqns] for b in eqn.params["branches"]]
     assert names == [["cos"], ["sin"]]
     assert eqn.invars[0].aval.dtype == jnp.int32
 
@@ -152,7 +152,7 @@ def test_the_names_of_the_primitives(primitive: str) -> None:
     eqn = the(primitive, f, x)
     assert primitive in RULES
     assert _jax.has_sow(eqn)
-    assert "sow" in [e.primitive.name for j in _jax.subjaxprs(eqn) for e in _jax.raw(j)[0].eqns]
+    assert "sow" in [e.primitive.name for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns]
 
 
 def test_every_rule_has_a_test_of_its_primitive() -> None:
@@ -237,10 +237,10 @@ def test_a_changed_jaxpr_is_run() -> None:
     jaxpr = jax.make_jaxpr(lambda x: jax.jit(lambda x: x + x)(3 * x))(X)
 
     def inside(eqn: Any) -> Any:
-        params = _jax.map_jaxprs(eqn.params, lambda j: _jax.map_equations(j, add_to_mul))
+        params = _jaxprs.map_jaxprs(eqn.params, lambda j: _jaxprs.map_equations(j, add_to_mul))
         return eqn.replace(params=params)
 
-    changed = _jax.map_equations(jaxpr, inside)
+    changed = _jaxprs.map_equations(jaxpr, inside)
     assert_same(jax.core.eval_jaxpr(changed.jaxpr, changed.consts, X), [9.0])
     assert_same(jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, X), [6.0])
 
@@ -269,7 +269,7 @@ def test_nodes_of_a_structure_are_known_without_its_leaves():
         x: Any
         name: Any = dataclasses.field(metadata={"static": True})
 
-    nodes = list(_jax.nodes(jax.tree.structure({"a": Pair(1.0, "b"), "c": 2.0})))
+    nodes = list(_values.nodes(jax.tree.structure({"a": Pair(1.0, "b"), "c": 2.0})))
     assert nodes == [(dict, ["a", "c"]), (Pair, ("b",))]
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, Sites, error
@@ -28,7 +28,9 @@ class Kept:
     def start(self, *, certain: bool) -> list[Any]:
         """The carry at first; `certain` if there is sure to be an iteration."""
         return [
-            _jax.as_varying((_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool)))
+            _values.as_varying(
+                (_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool))
+            )
             for f in self._sites.values()
         ]
 
@@ -51,7 +53,7 @@ class Kept:
                 took_place = ran if new.pred is None else ran & new.pred
                 new = Reaped(new.record, took_place, new.site)
             new = new.after(old)
-            carry.append(_jax.as_varying((new.record, new.pred)))
+            carry.append(_values.as_varying((new.record, new.pred)))
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
@@ -75,7 +77,7 @@ class Sum:
 
     def start(self) -> tuple[jax.Array, jax.Array] | None:
         """The carry at first, of the default dtype: that of the records is not known yet."""
-        return _jax.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
+        return _values.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
 
     def update(self, carry: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
         """The carry after an iteration, and the records that are not in it."""
@@ -89,7 +91,7 @@ class Sum:
             new = old + term
             excess = jnp.where(jnp.isfinite(new), (new - old) - term, 0.0)
             carry = new, lax.stop_gradient(excess)
-        return _jax.as_varying(carry), []
+        return _values.as_varying(carry), []
 
     def finish(self, carry: Any) -> list[Reaped]:
         """What is reaped from the loop."""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _jaxprs
 
 # Under `vmap` a branch that is not taken is evaluated too, a loop waits for the longest one,
 # checkpoints exist to save memory, foreign code may refuse, and this generator draws other numbers.
@@ -60,7 +60,7 @@ class Steps:
 
     def at_once(self, carry: Any, inputs: Any, *, reverse: bool) -> tuple[Any, Any] | None:
         """The last carry and the stacked outputs; None if the steps must wait for one another."""
-        inner, _ = _jax.raw(self._jaxpr)
+        inner, _ = _jaxprs.raw(self._jaxpr)
         ranks = self._ranks()
         start, rows = jax.tree.leaves(carry), jax.tree.leaves(inputs)
         if ranks is None or not rows or len(rows[0]) * _size(inner) > _MAX_ELEMENTS:
@@ -77,7 +77,7 @@ class Steps:
         return jax.tree.unflatten(self._tree, outs)
 
     def _ranks(self) -> list[list[int]] | None:
-        inner, _ = _jax.raw(self._jaxpr)
+        inner, _ = _jaxprs.raw(self._jaxpr)
         if any(map(_waits, inner.eqns)):
             return None
         carried = range(self._num_carry)
@@ -97,14 +97,14 @@ def _first(rows: jax.Array) -> jax.Array:
 
 def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
     """Some results of a jaxpr, from those arguments that they depend on."""
-    inner, consts = _jax.raw(jaxpr)
+    inner, consts = _jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
     env |= {inner.invars[i]: x for i, x in args.items()}
     read = lambda v: v.val if isinstance(v, jex.Literal) else env[v]  # noqa: E731
     for eqn, outs in _needed(inner, wanted)[0]:
         if _is_jit(eqn):
             body = eqn.params["jaxpr"]
-            operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jax.raw(body)[0], outs)}
+            operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jaxprs.raw(body)[0], outs)}
             results = _evaluate(body, outs, operands)
         else:
             outs, results = range(len(eqn.outvars)), _jax.bind(eqn, list(map(read, eqn.invars)))
@@ -125,7 +125,7 @@ def _needed(jaxpr: Any, wanted: Iterable[int]) -> tuple[list[tuple[Any, list[int
             equations.append((eqn, outs))
             operands = range(len(eqn.invars))
             if _is_jit(eqn):
-                operands = _inputs_of(_jax.raw(eqn.params["jaxpr"])[0], outs)
+                operands = _inputs_of(_jaxprs.raw(eqn.params["jaxpr"])[0], outs)
             read = (eqn.invars[i] for i in operands)
             variables.update(v for v in read if not isinstance(v, jex.Literal))
     return equations[::-1], variables
@@ -144,12 +144,12 @@ def _is_jit(eqn: jex.JaxprEqn) -> bool:
 def _waits(eqn: jex.JaxprEqn) -> bool:
     if eqn.primitive.name in _STEP_BY_STEP or eqn.effects or _jax.draws_by_batch(eqn):
         return True
-    return any(_waits(e) for j in _jax.subjaxprs(eqn) for e in _jax.raw(j)[0].eqns)
+    return any(_waits(e) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
 
 
 def _size(jaxpr: Any) -> int:
     """The number of elements that all equations of a jaxpr give, with those inside of them."""
-    inner, _ = _jax.raw(jaxpr)
+    inner, _ = _jaxprs.raw(jaxpr)
     given = sum(math.prod(v.aval.shape) for eqn in inner.eqns for v in eqn.outvars)
     return given + sum(
         eqn.params.get("length", 1) * _size(body)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
@@ -52,7 +52,7 @@ class Cond:
                 reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
                 records = [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
-                return outs, _jax.as_varying(records)
+                return outs, _values.as_varying(records)
 
             return call
 

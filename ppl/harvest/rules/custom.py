@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from jax.tree_util import Partial
 
-from ppl.harvest import _jax
+from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped, Within
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
@@ -173,7 +173,7 @@ def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, An
 def _without_sows(transform: Function, eqn: Any, on: Interpreter, args: Sequence[Any]) -> Any:
     """A derivative of an equation, without the sows in it, which are those of its code again."""
     leaves, tree = jax.tree.flatten(args)
-    traced = tuple(not _jax.is_float0(leaf) for leaf in leaves)
+    traced = tuple(not _values.is_float0(leaf) for leaf in leaves)
 
     def flat(*arrays: Any) -> Any:
         rest = iter(arrays)
@@ -190,7 +190,7 @@ def _without_sows(transform: Function, eqn: Any, on: Interpreter, args: Sequence
 
 
 def _add(a: Any, b: Any) -> Any:
-    return jax.tree.map(_jax.add_tangents, a, b)
+    return jax.tree.map(_values.add_tangents, a, b)
 
 
 def _all_zero(cotangents: Any) -> bool:
@@ -206,4 +206,4 @@ def _is_primal(leaf: Any) -> bool:
 
 
 def _instantiate(leaf: Any) -> Any:
-    return _jax.zero_cotangent(leaf.aval) if _is_zero(leaf) else leaf
+    return _values.zero_cotangent(leaf.aval) if _is_zero(leaf) else leaf

@@ -1,0 +1,49 @@
+"""Jaxprs as data: their parts, the jaxprs inside of them, the same with something changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend import core as jex
+
+Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
+
+
+def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
+    """The equations' holder and the constants, of an open or a closed jaxpr."""
+    return getattr(jaxpr, "jaxpr", jaxpr), list(getattr(jaxpr, "consts", ()))
+
+
+def without_consts(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
+    """A jaxpr with its constants as the first inputs, and these constants."""
+    inner, consts = raw(jaxpr)
+    return inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]), consts
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether it is a jaxpr, open or closed."""
+    return isinstance(value, jex.Jaxpr | jex.ClosedJaxpr)
+
+
+def jaxprs_in(value: Any) -> list[Jaxpr]:
+    """The jaxprs in one parameter of an equation: itself, or what it lists."""
+    items = value if isinstance(value, tuple | list) else (value,)
+    return [item for item in items if is_jaxpr(item)]
+
+
+def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
+    """`jaxpr` with `fn` applied to each of its own equations."""
+    if raw(jaxpr)[0] is not jaxpr:
+        return jaxpr.replace(jaxpr=map_equations(jaxpr.jaxpr, fn))
+    return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
+
+
+def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
+    """The parameters of an equation with `fn` applied to each jaxpr among them."""
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, tuple) and any(map(is_jaxpr, value)):  # perhaps with None beside them
+            return jax.tree.map(mapped, value, is_leaf=lambda item: item is not value)
+        return fn(value) if is_jaxpr(value) else value
+
+    return {k: mapped(v) for k, v in params.items()}

@@ -1,0 +1,76 @@
+"""What arguments, results and tangents are made of, and how they become arrays."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl.harvest import _jax
+
+
+def as_array(leaf: Any) -> jax.Array:
+    """`leaf` as an array; an error for every leaf that is none, a string too.
+
+    JAX takes a string for the name of a dtype, and what it then raises, or warns of, hangs on
+    which strings NumPy knows.
+    """
+    if isinstance(leaf, str | bytes):
+        raise TypeError(f"{leaf!r} is not an array.")
+    try:
+        return jnp.asarray(leaf)
+    except (ValueError, OverflowError) as error:
+        raise TypeError(str(error)) from error
+
+
+def host_scalar(value: Any, aval: Any) -> Any:
+    """A literal as a NumPy scalar, or as a Python number if its type is weak."""
+    value = np.asarray(value, aval.dtype)[()]
+    return value.item() if aval.weak_type else value
+
+
+def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
+    """The nodes of a tree of the structure `tree`, as (type, metadata); leaves are no nodes."""
+    if data := tree.node_data():
+        yield data
+    for child in tree.children():
+        yield from nodes(child)
+
+
+def is_float0(value: Any) -> bool:
+    """Whether it is a tangent or cotangent of an integer."""
+    return getattr(value, "dtype", None) == jax.dtypes.float0
+
+
+def add_tangents(a: Any, b: Any) -> Any:
+    """Their sum; those of integers have no numbers."""
+    return a if is_float0(a) else a + b
+
+
+def zero_cotangent(aval: Any) -> Any:
+    """A zero as a pullback takes it: of an integer it has no numbers."""
+    make = np.zeros if is_float0(aval) else jnp.zeros
+    return make(aval.shape, aval.dtype)
+
+
+def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
+    have = _jax.varying_axes(jax.typeof(x))
+    missing = tuple(axis for axis in axes if axis not in have)
+    return lax.pcast(x, missing, to="varying") if missing else x
+
+
+def vary_alike(arrays: Sequence[Any]) -> list[Any]:
+    """Arrays that all differ between those shards between which one of them does."""
+    axes = frozenset().union(*(_jax.varying_axes(jax.typeof(x)) for x in arrays))
+    return [_vary(x, axes) for x in arrays]
+
+
+def as_varying(value: Any) -> Any:
+    """A pytree whose arrays differ between all shards, as far as JAX knows.
+
+    Inside of a shard_map the types of what a loop carries must not change from step to step.
+    """
+    axes = jax.sharding.get_abstract_mesh().manual_axes
+    return jax.tree.map(lambda x: _vary(x, axes), value) if axes else value

@@ -1,0 +1,146 @@
+"""Gamma and beta variables of concentrations up to 1e30, with derivatives, against mpmath."""
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+
+import distributions as dist
+from distributions.incomplete import log_betainc
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+CONCENTRATIONS = (2e4, 1e6, 1e8, 1e10, 1e12, 1e20, 1e30)
+PAIRS = [(2e4, 6e4), (9e6, 3e7), (1e9, 1e9), (1e12, 3e12), (1e30, 1e30), (1e8, 1e16)]
+
+
+def tolerance(dtype):
+    return 1e-6 if dtype == np.float32 else 1e-12
+
+
+def integrals(log_density, score, x, width):
+    """Of a density below `x`, and of its product with its derivative in the concentration."""
+    ends = [x + width * k for k in (-12, -6, -3, -1.5, -0.5, 0)]
+    density = lambda t: mpmath.exp(log_density(t))  # noqa: E731
+    return [mpmath.quad(f, ends) for f in (density, lambda t: density(t) * score(t))]
+
+
+def gamma_truth(a, x):
+    with mpmath.workdps(90):
+        a, x = mpmath.mpf(float(a)), mpmath.mpf(float(x))
+        log_gamma, mean = mpmath.loggamma(a), mpmath.psi(0, a)
+        return integrals(
+            lambda t: (a - 1) * mpmath.log(t) - t - log_gamma,
+            lambda t: mpmath.log(t) - mean,
+            x,
+            mpmath.sqrt(a),
+        )
+
+
+def beta_truth(a, b, x):
+    """And what a step to the next floating number adds."""
+    with mpmath.workdps(90):
+        p, q, y, step = (mpmath.mpf(float(z)) for z in (a, b, x, np.spacing(x)))
+        log_beta = mpmath.loggamma(p) + mpmath.loggamma(q) - mpmath.loggamma(p + q)
+        mean = mpmath.psi(0, p) - mpmath.psi(0, p + q)
+        log_density = lambda t: (p - 1) * mpmath.log(t) + (q - 1) * mpmath.log(1 - t) - log_beta  # noqa: E731
+        width = mpmath.sqrt(p * q / (p + q)) / (p + q)
+        found = integrals(log_density, lambda t: mpmath.log(t) - mean, y, width)
+        return *found, float(mpmath.exp(log_density(y)) * step)
+
+
+@jax.jit
+def below_gamma(a, x):
+    return jax.value_and_grad(lambda a: dist.Gamma(a, 1.0).cdf(x))(a)
+
+
+@jax.jit
+def below_beta(a, b, x):
+    return jax.value_and_grad(lambda a: dist.Beta(a, b).cdf(x))(a)
+
+
+quantile, survival = jax.jit(lambda d, q: d.quantile(q)), jax.jit(lambda d, x: d.survival(x))
+
+
+@pytest.mark.parametrize("a", CONCENTRATIONS)
+def test_gamma_variables(a, float_dtype):
+    a, most = float_dtype.type(a), tolerance(float_dtype)
+    d = dist.Gamma(a, float_dtype.type(1))
+    for deviation in (-2.0, -0.5, 0.0):
+        x = (a + deviation * np.sqrt(a)).astype(float_dtype)
+        truth, slope = gamma_truth(a, x)
+        found, found_slope = below_gamma(a, x)
+        np.testing.assert_allclose(found, float(truth), atol=most)
+        np.testing.assert_allclose(found_slope, float(slope), rtol=100 * most)
+        np.testing.assert_allclose(survival(d, x), float(1 - truth), atol=most)
+        np.testing.assert_allclose(quantile(d, found), x, atol=np.spacing(x) + 10 * most * a**0.5)
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_beta_variables(a, b, float_dtype):
+    """As precise as the value is."""
+    a, b = float_dtype.type(a), float_dtype.type(b)
+    x = (a / (a + b) - 0.5 * np.sqrt(a / (a + b)) * np.sqrt(b / (a + b)) / np.sqrt(a + b)).astype(
+        float_dtype
+    )
+    truth, slope, step = beta_truth(a, b, x)
+    found, found_slope = below_beta(a, b, x)
+    most = tolerance(float_dtype)
+    np.testing.assert_allclose(found, float(truth), atol=most + step)
+    np.testing.assert_allclose(survival(dist.Beta(a, b), x), float(1 - truth), atol=most + step)
+    np.testing.assert_allclose(found_slope, float(slope), rtol=100 * most + 3 * step)
+
+
+@pytest.mark.parametrize("least", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("most", [1e12, 1e20, 1e30])
+def test_beta_variables_that_are_nearly_gamma(least, most, float_dtype):
+    least, most = float_dtype.type(least), float_dtype.type(most)
+    x = (2 * least / most).astype(float_dtype)
+    with mpmath.workdps(60):
+        n = mpmath.mpf(float(most)) + (mpmath.mpf(float(least)) - 1) / 2
+        w = -n * mpmath.log1p(-mpmath.mpf(float(x)))
+        truth = float(mpmath.log(mpmath.gammainc(float(least), w, regularized=True)))
+    rtol = 20 * tolerance(float_dtype)
+    np.testing.assert_allclose(jnp.log(survival(dist.Beta(least, most), x)), truth, rtol=rtol)
+    mirrored = log_betainc(most, least, jnp.log1p(-x), jnp.log(x))
+    np.testing.assert_allclose(mirrored[0], truth, rtol=rtol)
+
+
+def noncentral_log_density(x, df, noncentrality):
+    """By Hankel's expansion of the Bessel function for large arguments."""
+    s, mu = mpmath.sqrt(noncentrality * x), (df - 2) ** 2
+    series = 1 - (mu - 1) / (8 * s) + (mu - 1) * (mu - 9) / (128 * s * s)
+    bessel = s - mpmath.log(2 * mpmath.pi * s) / 2 + mpmath.log(series)
+    power = (df / 4 - mpmath.mpf(0.5)) * mpmath.log(x / noncentrality)
+    return bessel - mpmath.log(2) - (x + noncentrality) / 2 + power
+
+
+@pytest.mark.parametrize("noncentrality", [1e8, 1e10, 1e12, 1e14])
+def test_far_normal_vectors(noncentrality, float_dtype):
+    noncentrality = float_dtype.type(noncentrality)
+    d, most = dist.NoncentralChi2(float_dtype.type(3), noncentrality), tolerance(float_dtype)
+    for deviation in (-1.0, 0.0):
+        x = (noncentrality + 2 * deviation * np.sqrt(noncentrality)).astype(float_dtype)
+        with mpmath.workdps(50):
+            m, y = mpmath.mpf(float(noncentrality)), mpmath.mpf(float(x))
+            log_density = lambda t, m=m: noncentral_log_density(t, 3, m)  # noqa: E731
+            truth, _ = integrals(log_density, lambda t: 1, y, 2 * mpmath.sqrt(m))
+            log_truth = float(log_density(y))
+        np.testing.assert_allclose(d.log_prob(x), log_truth, rtol=most)
+        np.testing.assert_allclose(d.cdf(x), float(truth), atol=10 * most)
+
+
+@pytest.mark.parametrize("mean", [1e4, 1e6])
+def test_counts_of_large_mean(mean, float_dtype):
+    """Incomplete functions of which JAX's are wrong."""
+    mean = float_dtype.type(mean)
+    below, _ = gamma_truth(mean, mean)
+    with mpmath.workdps(60):
+        at = mpmath.mpf(float(mean))
+        mass = mpmath.exp(at * mpmath.log(at) - at - mpmath.loggamma(at + 1))
+    poisson = float(1 - below + mass)  # `Q(m + 1, m)` is `Q(m, m)` and the mass at `m`.
+    most = tolerance(float_dtype)
+    np.testing.assert_allclose(dist.Poisson(mean).cdf(mean), poisson, atol=most)
+    half = dist.Binomial(2 * mean, probs=float_dtype.type(0.5))
+    log_mass = half.log_prob(mean)  # By symmetry half of the rest is below.
+    np.testing.assert_allclose(half.cdf(mean), 0.5 + np.exp(log_mass) / 2, atol=10 * most)

@@ -1,0 +1,36 @@
+"""Truncation: derivatives of draws, bounds between integers, bounds far out."""
+
+import jax
+import numpy as np
+import scipy.stats as st
+
+import distributions as dist
+
+KEY = jax.random.key(3)
+
+
+def test_truncated_draws_have_derivatives(x64):
+    def draw(loc):
+        return dist.Truncated(dist.Normal(loc, 1.0), 0.5, 2.0).sample(KEY, (3,))
+
+    slope = jax.jvp(draw, (0.0,), (1.0,))[1]
+    np.testing.assert_allclose(slope, (draw(1e-5) - draw(-1e-5)) / 2e-5, rtol=1e-6)
+
+
+def test_integers_between_bounds_that_are_none(x64):
+    d = dist.Truncated(dist.Poisson(2.0), 0.5, 3.5)
+    base = st.poisson(2.0)
+    mass = base.cdf(3) - base.cdf(0)
+    np.testing.assert_allclose(d.log_prob([1, 3]), np.log(base.pmf([1, 3]) / mass), rtol=1e-12)
+    assert (d.log_prob([0, 4]) == -np.inf).all()
+    draws = np.asarray(d.sample(KEY, (200,)))
+    assert set(draws) == {1, 2, 3}
+
+
+def test_truncation_far_out(x64):
+    d = dist.Truncated(dist.Normal(0.0, 1.0), 40.0)
+    np.testing.assert_allclose(d.log_prob(40.0), 3.68950348054912, rtol=1e-11)  # by mpmath
+    draws = d.sample(KEY, (2000,))
+    assert d.support.check(draws).all()
+    mean = 40.02496884720726  # by mpmath; the standard deviation is about 1 / 40
+    assert abs(draws.mean() - mean) < 5 * 0.025 / np.sqrt(2000)
