@@ -151,10 +151,10 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     if support is None or support.is_unrestricted:
         return value
     event_ndims = support.event_ndims
-    outside = jnp.expand_dims(log_prob == -jnp.inf, tuple(range(-event_ndims, 0)))
+    inside = jnp.expand_dims(support.check(value), tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])
     point = jnp.broadcast_to(jnp.asarray(point, value.dtype), value.shape)
-    return lax.select(jnp.broadcast_to(outside, value.shape), point, value)
+    return lax.select(jnp.broadcast_to(inside, value.shape), value, point)
 
 
 def num_event_axes(d: Any) -> int:
