@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,10 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import float_dtype, known, promote, select, stack
+from distributions._arrays import align, as_array, float_dtype, known, promote, select, stack
 from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
-from distributions.categories import Bernoulli
+from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
@@ -83,8 +83,14 @@ class _Gated(Distribution):
 
     def _aligned(self, *arrays: ArrayLike) -> tuple[Array, ...]:
         """The log probabilities of 0 by the gate and of a count, and arrays of the same rank."""
-        gate, dtype = self._gate, float_dtype(*jax.tree.leaves(self))
-        return promote(gate.log_survival(0), gate.log_cdf(0), *arrays, dtype=dtype)
+        dtype = float_dtype(*jax.tree.leaves(self))
+        log_count, log_gate = bernoulli_log_probs(*self._odds(dtype))
+        return promote(log_gate, log_count, *arrays, dtype=dtype)
+
+    def _odds(self, dtype: Any) -> tuple[Array | None, Array | None]:
+        """The parameters of the gate as arrays."""
+        given = self.logits, self.probs
+        return tuple(None if x is None else as_array(x, dtype) for x in given)  # pyright: ignore
 
     def _moments(self) -> tuple[Array, ...]:
         """The log probability of a count, and the mean and the variance of counts."""
@@ -122,12 +128,12 @@ class ZeroInflated(_Gated):
 
     def _mixed(self, log_part: Array, is_zero: Array) -> Array:
         """The log probability of an event, given that by the counts and whether 0 belongs to it."""
-        log_gate, log_count, log_part = self._aligned(log_part)
+        probability = bernoulli_probability(*self._odds(log_part.dtype))
+        log_gate, log_count, log_part, gate = self._aligned(log_part, probability)
         by_count = select(log_part == -jnp.inf, -jnp.inf, log_count + log_part)
         # The gate's probability may be 0, and has a derivative there; its logarithm has none.
         near = log_part > -30
         inner = select(near, log_part, -1)
-        gate = self._aligned(self._gate.survival(0), inner)[2]
         direct = inner + jnp.log1p(gate * jnp.expm1(-inner))
         open_ = log_gate > -jnp.inf
         log_open = select(open_, log_gate, 0)
@@ -135,8 +141,8 @@ class ZeroInflated(_Gated):
         return select(is_zero, select(near, direct, far), by_count)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        zero = self._aligned(value)[2] == 0
-        return self._mixed(self.distribution.log_prob(value), zero)
+        log_prob, x = promote(self.distribution.log_prob(value), value)
+        return self._mixed(log_prob, align(x, 0, len(self.batch_shape)) == 0)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         log_gate, log_count, x = self._aligned(value)

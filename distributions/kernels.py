@@ -94,9 +94,16 @@ def log_gamma_kernel(a: Any, x: Any, log_x: Any) -> Array:
     return _log_gamma_kernel(a, x, log_x)
 
 
-@jax.jit
-def log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
+def log_beta_kernel(a: Any, b: Any, log_x: Any, log_y: Any, shift: Any) -> Array:
     """`a log x + b log y - log B(a, b)` for `x + y = 1`, where `shift` is `a y - b x`."""
+    if is_small(a, b):
+        log_beta_ = math.lgamma(a) + math.lgamma(b) - math.lgamma(float(a) + float(b))
+        return a * log_x + b * log_y - log_beta_
+    return _log_beta_kernel(a, b, log_x, log_y, shift)
+
+
+@jax.jit
+def _log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
     plain = a * log_x + b * log_y - log_beta(a, b)
     large = _large(plain)
     p, q = jnp.maximum(a, large), jnp.maximum(b, large)

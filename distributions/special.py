@@ -52,6 +52,11 @@ def clip_positive(draw: Array) -> Array:
     return lax.clamp(info.tiny, draw, info.max)
 
 
+def log(x: Any) -> Any:
+    """`log(x)`: of a number at hand, no operation."""
+    return jnp.log(x) if isinstance(x, Array) else np.log(x)
+
+
 def safe_log(x: Array) -> Array:
     """`log(x)`, and `-inf` with a gradient of zero where `x <= 0`."""
     ok = x > 0

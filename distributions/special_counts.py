@@ -80,10 +80,10 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
     return log_binomial(k, r, log_odds) - jnp.log1p(k / r)
 
 
-def _log_poisson(k: Array, divergence: Array, log_zero: Array) -> Array:
-    some = select(k > 0, k, 1)
-    mass = -stirling_error(some) - 0.5 * jnp.log(some) - LOG_SQRT_TWO_PI - divergence
-    return select(k > 0, mass, log_zero)
+def _log_poisson(k: Array, some: Array, divergence: Array) -> Array:
+    """Of `k`, or of `some` where that is 0, and how far the rate is from it."""
+    mass = -stirling_error(some) - 0.5 * jnp.log(some) - LOG_SQRT_TWO_PI
+    return select(k > 0, mass, 0) - divergence
 
 
 @jax.jit
@@ -93,7 +93,7 @@ def log_poisson(k: Array, rate: Array) -> Array:
     t = (rate - some) / some
     near = jnp.abs(t) < 0.5
     log_ratio = select(near, jnp.log1p(select(near, t, 0)), safe_log(rate) - jnp.log(some))
-    return _log_poisson(k, some * (t - log_ratio), -rate)
+    return _log_poisson(k, some, select(k > 0, some * (t - log_ratio), rate))
 
 
 @jax.jit
@@ -101,7 +101,7 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
     some = select(k > 0, k, 1)
     excess = log_rate - jnp.log(some)
-    return _log_poisson(k, some * (jnp.expm1(excess) - excess), -jnp.exp(log_rate))
+    return _log_poisson(k, some, select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(excess)))
 
 
 @jax.jit

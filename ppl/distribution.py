@@ -140,8 +140,8 @@ def bijector(d: Any) -> Any:
     return found
 
 
-def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
-    """The value, or a point of the support where its density is zero.
+def within_support(d: Any, value: Any) -> Any:
+    """The value, or a point of the support where it is outside.
 
     Whatever depends on a value outside of its support is then scored at a point where it has a
     meaning, so that neither the total of -inf nor its gradient becomes NaN.

@@ -80,11 +80,15 @@ class Within(Action):
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """The operands of a sow; leaves that the action does not read may be None."""
+    """The operands of a sow; leaves that the action does not read may be None.
+
+    `is_used` tells whether anything that is evaluated depends on the sown value.
+    """
 
     values: tuple[Any, ...]
     pred: Any
     extras: tuple[Any, ...]
+    is_used: bool = True
 
 
 @jax.tree_util.register_dataclass
@@ -203,7 +207,7 @@ class Interpreter:
     ) -> tuple[Sequence[Any], list[Reaped]]:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
-            return self._sow(eqn, args, queue.take(sites), bool(sites))
+            return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
         if eqn.primitive is tangent_p:
             return self._tangent(eqn, args), []
         if self._opens(eqn):
@@ -220,6 +224,7 @@ class Interpreter:
         args: list[Any],
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
+        is_used: bool,
     ) -> tuple[Sequence[Any], list[Reaped]]:
         site = eqn.params["site"]
         if not matches and not self.action.strips(site):
@@ -228,6 +233,7 @@ class Interpreter:
         if not matches:
             return operands.values, []
         (plant,) = plants.get(site.path, [None])
+        operands = dataclasses.replace(operands, is_used=is_used)
         values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
