@@ -161,7 +161,7 @@ class Interpreter:
     ):
         self.action = action
         self.survey = survey
-        self._rules = rules
+        self.rules = rules
         self._planted = frozenset(planted)
         replaced = frozenset() if action.perturbs else self._planted
         self.liveness = Liveness(survey, rules, self._reads, self._opens, replaced)
@@ -169,10 +169,13 @@ class Interpreter:
         self._stopping: dict[int, tuple[Any, bool]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}  # What rules give to the caches of JAX.
 
-    def under(self, action: Action, planted: Iterable[Path] = ()) -> "Interpreter":
-        """An interpreter with another action."""
-        survey = Survey(action.matches, action.strips, self._rules)
-        return Interpreter(action, self._rules, planted, survey)
+    def under(
+        self, action: Action, planted: Iterable[Path] = (), rules: Any = None
+    ) -> "Interpreter":
+        """An interpreter with another action, and perhaps with other rules."""
+        rules = self.rules if rules is None else rules
+        survey = Survey(action.matches, action.strips, rules)
+        return Interpreter(action, rules, planted, survey)
 
     def run(
         self,
@@ -239,8 +242,8 @@ class Interpreter:
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
     def _rule(self, eqn: Any) -> Rule:
-        if eqn.primitive.name in self._rules:
-            return self._rules[eqn.primitive.name]
+        if eqn.primitive.name in self.rules:
+            return self.rules[eqn.primitive.name]
         raise NotImplementedError(
             f"the derivative of a planted value stands inside of {eqn.primitive.name!r}, which "
             "harvest cannot open. Plant inside of the differentiation, as grad(plant(f))."
