@@ -18,28 +18,13 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, safe_log, times_log
-from distributions.special import stirling_error as large_stirling_error
+from distributions.special import LOG_SQRT_TWO_PI, safe_log, stirling_error, times_log
 
 # B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
 _EULER_MACLAURIN = (
     *(1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160),
     *(-691 / 1307674368000, 1 / 74724249600, -3617 / 10670622842880000),
 )
-
-
-def stirling_error(x: Array) -> Array:
-    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
-
-    Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
-    """
-    small = x < 8
-    z = select(small, x, 1)
-    y = z + 8
-    product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
-    y2 = y * y
-    shift = (z - 0.5) * jnp.log1p(8 / z) + jnp.log(y2 * y2 * y2 * y2 / product) - 8
-    return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
 
 
 def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
