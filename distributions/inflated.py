@@ -126,11 +126,17 @@ class ZeroInflated(_Gated):
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 
-    def _mixed(self, log_part: Array, is_zero: Array) -> Array:
-        """The log probability of an event, given that by the counts and whether 0 belongs to it."""
+    def _mixed(self, log_rest: Array, log_part: Array, is_zero: Array) -> Array:
+        """The log probability of an event to which 0 belongs or not.
+
+        Given are those by the counts: of an event without 0, and of one with it.
+        """
         probability = bernoulli_probability(*self._odds(log_part.dtype))
-        log_gate, log_count, log_part, gate = self._aligned(log_part, probability)
-        by_count = select(log_part == -jnp.inf, -jnp.inf, log_count + log_part)
+        parts = self._aligned(log_rest, log_part, probability)
+        log_gate, log_count, log_rest, log_part, gate = parts
+        rest, by_count = (
+            select(log_p == -jnp.inf, -jnp.inf, log_count + log_p) for log_p in (log_rest, log_part)
+        )
         # The gate's probability may be 0, and has a derivative there; its logarithm has none.
         near = log_part > -30
         inner = select(near, log_part, -1)
@@ -138,18 +144,19 @@ class ZeroInflated(_Gated):
         open_ = log_gate > -jnp.inf
         log_open = select(open_, log_gate, 0)
         far = select(open_, log_open + jax.nn.softplus(by_count - log_open), by_count)
-        return select(is_zero, select(near, direct, far), by_count)
+        return select(is_zero, select(near, direct, far), rest)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         log_prob, x = promote(self.distribution.log_prob(value), value)
-        return self._mixed(log_prob, align(x, 0, len(self.batch_shape)) == 0)
+        is_zero = align(x, 0, len(self.batch_shape)) == 0
+        return self._mixed(log_prob, self.distribution.log_prob(0), is_zero)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         log_gate, log_count, x = self._aligned(value)
         part = getattr(self.distribution, name)(value)
         holds_zero = x >= 0 if name.endswith("cdf") else x < 0
         if name.startswith("log_"):
-            return self._mixed(part, holds_zero)
+            return self._mixed(part, part, holds_zero)
         log_gate, log_count, part = self._aligned(part)
         return jnp.exp(log_count) * part + select(holds_zero, jnp.exp(log_gate), 0)
 

@@ -1,7 +1,7 @@
 """Families of vectors that sum to 1: Dirichlet and StickBreakingWeights."""
 
 import jax.numpy as jnp
-from jax import Array, random
+from jax import random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 

@@ -102,6 +102,12 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def log1p_or(u: Array, far: Array) -> Array:
+    """`log(1 + u)`, which is `far` where `u` is not near to 0."""
+    near = jnp.abs(u) < 0.5
+    return select(near, jnp.log1p(select(near, u, 0)), far)
+
+
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
     size = jnp.abs(x)

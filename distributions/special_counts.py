@@ -18,7 +18,14 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, safe_log, stirling_error, times_log
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    log1p_or,
+    safe_log,
+    safe_log1m,
+    stirling_error,
+    times_log,
+)
 
 # B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
 _EULER_MACLAURIN = (
@@ -43,6 +50,14 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
     return n * (jnp.log1p(z) - w * y + (1 - w) * select(fits, 0, x - most))
 
 
+def _log_choose(k: Array, m: Array, inner: Array) -> Array:
+    """`log C(k + m, k)` less what its leading terms are, for `inner` counts."""
+    n = k + m
+    error = stirling_error(n) - stirling_error(k) - stirling_error(m)
+    spread = 0.5 * (jnp.log(n) - jnp.log(k) - jnp.log(m)) - LOG_SQRT_TWO_PI
+    return select(inner, error + spread, 0)
+
+
 @jax.jit
 def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
     """`log(Gamma(k + m + 1) / (Gamma(k + 1) Gamma(m + 1)) p^k q^m)` for nonnegative `k` and `m`.
@@ -51,10 +66,21 @@ def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
     """
     inner = (k > 0) & (m > 0)
     a, b = select(inner, k, 1), select(inner, m, 1)
-    log_a, log_b = jnp.log(a), jnp.log(b)
-    error = stirling_error(a + b) - stirling_error(a) - stirling_error(b)
-    spread = 0.5 * (jnp.log(a + b) - log_a - log_b) - LOG_SQRT_TWO_PI
-    return select(inner, error + spread, 0) - _divergence(k, m, inner, log_odds - (log_a - log_b))
+    excess = log_odds - (jnp.log(a) - jnp.log(b))
+    return _log_choose(a, b, inner) - _divergence(k, m, inner, excess)
+
+
+@jax.jit
+def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
+    """The same for a probability `p` from 0 to 1."""
+    inner = (k > 0) & (m > 0)
+    a, b = select(k > 0, k, 1), select(m > 0, m, 1)
+    n = jnp.maximum(k + m, 1)
+    excess = select(k < m, probs - k / n, m / n - (1 - probs))  # By the rarer one, the precise one.
+    first = log1p_or(excess * (n / a), safe_log(probs) - jnp.log(a / n))
+    second = log1p_or(-excess * (n / b), safe_log1m(probs) - jnp.log(b / n))
+    terms = select(k > 0, k * first, 0) + select(m > 0, m * second, 0)
+    return _log_choose(select(inner, k, 1), select(inner, m, 1), inner) + terms
 
 
 def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
@@ -86,7 +112,9 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
     some = select(k > 0, k, 1)
     excess = log_rate - jnp.log(some)
-    return _log_poisson(k, some, select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(excess)))
+    return _log_poisson(
+        k, some, select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(excess))
+    )
 
 
 @jax.jit

@@ -126,17 +126,14 @@ def _select(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
     for i, branch in enumerate(branches):
         passed = [_passed(x, index == i) for x in operands]
         results.append(_evaluate(branch, range(len(eqn.outvars)), dict(enumerate(passed))))
-    return [lax.select_n(_wide(index, v.aval), *outs) for v, *outs in zip(eqn.outvars, *results)]
+    columns = zip(eqn.outvars, *results, strict=True)
+    return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
 
 def _passed(x: Any, is_taken: Any) -> Any:
     if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
         return x
     return jnp.where(is_taken, x, lax.stop_gradient(x))
-
-
-def _wide(index: Any, aval: Any) -> Any:
-    return jnp.broadcast_to(index, aval.shape)
 
 
 def _needed(jaxpr: Any, wanted: Iterable[int]) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
