@@ -1,5 +1,7 @@
 """Families of categories: Bernoulli, ProbitBernoulli, Categorical, OneHotCategorical."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +23,7 @@ from distributions.family import Family, family, parameter
 from distributions.special import log_ndtr, safe_log, safe_log1m, times_log
 
 
-def _bernoulli_log_probs(logits, probs):
+def bernoulli_log_probs(logits: Any, probs: Any) -> tuple[Any, Any]:
     """The log probabilities of 0 and of 1."""
     if probs is None:
         return -jax.nn.softplus(logits), -jax.nn.softplus(-logits)
@@ -34,7 +36,8 @@ def _bernoulli_log_prob(y, logits, probs):
     return select(y == 1, safe_log(probs), safe_log1m(probs))
 
 
-def _bernoulli_probability(logits, probs):
+def bernoulli_probability(logits: Any, probs: Any) -> Any:
+    """The probability of 1."""
     return lax.logistic(logits) if probs is None else probs
 
 
@@ -51,16 +54,16 @@ def _entropy(*log_probs):
     one_of=("logits", "probs"),
     log_prob=_bernoulli_log_prob,
     sample=lambda key, shape, dtype, logits, probs: random.bernoulli(
-        key, _bernoulli_probability(logits, probs), shape
+        key, bernoulli_probability(logits, probs), shape
     ),
-    mean=_bernoulli_probability,
+    mean=bernoulli_probability,
     variance=_bernoulli_variance,
     mode=lambda logits, probs: logits > 0 if probs is None else probs > 0.5,
-    entropy=lambda *parameters: _entropy(*_bernoulli_log_probs(*parameters)),
+    entropy=lambda *parameters: _entropy(*bernoulli_log_probs(*parameters)),
     cdf=lambda x, logits, probs: lax.logistic(-logits) if probs is None else 1 - probs,
-    survival=lambda x, *parameters: _bernoulli_probability(*parameters),
-    log_cdf=lambda x, *parameters: _bernoulli_log_probs(*parameters)[0],
-    log_survival=lambda x, *parameters: _bernoulli_log_probs(*parameters)[1],
+    survival=lambda x, *parameters: bernoulli_probability(*parameters),
+    log_cdf=lambda x, *parameters: bernoulli_log_probs(*parameters)[0],
+    log_survival=lambda x, *parameters: bernoulli_log_probs(*parameters)[1],
 )
 class Bernoulli(Family):
     r"""Bernoulli distribution: 1 with probability `probs`, otherwise 0.

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import select
 from distributions.constraints import (
     integer_interval,
     nonnegative,
@@ -22,6 +21,7 @@ from distributions.special_counts import (
     column,
     entropy_of_counts,
     log_binomial,
+    log_binomial_of_probs,
     log_poisson,
     log_poisson_of_log,
     poisson_draw,
@@ -45,11 +45,7 @@ def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
     k, m = y.astype(dtype), difference(n, y, dtype)
     if probs is None:
         return log_binomial(k, m, logits)
-    inner, some = (probs > 0) & (probs < 1), (k > 0) & (m > 0)
-    p = select(inner, probs, 0.5)
-    edge = times_log(k, safe_log(probs)) + times_log(m, safe_log1m(probs))
-    mass = log_binomial(k, m, jnp.log(p) - jnp.log1p(-p))
-    return select(some, select(inner, mass, -jnp.inf), edge)
+    return log_binomial_of_probs(k, m, probs)
 
 
 def _binomial_cdf(x, n, logits, probs):

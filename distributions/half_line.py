@@ -17,6 +17,7 @@ from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     clip_positive,
+    log,
     log1p_square,
     log_ndtr,
     ratio,
@@ -33,7 +34,7 @@ def _erf_inv(q):
     support=nonnegative,
     tfp="HalfNormal",
     log_prob=lambda x, scale: (
-        -0.5 * jnp.square(ratio(x, scale)) - jnp.log(scale) + (LOG_TWO - LOG_SQRT_TWO_PI)
+        -0.5 * jnp.square(ratio(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
     mean=lambda scale: scale * math.sqrt(2 / math.pi),
@@ -70,7 +71,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) + (LOG_TWO - LOG_PI)
+        -log1p_square(ratio(x - loc, scale)) - (log(scale) + (LOG_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))
@@ -111,7 +112,7 @@ class HalfCauchy(Family):
 @family(
     support=nonnegative,
     tfp="Exponential",
-    log_prob=lambda x, rate: jnp.log(rate) - rate * x,
+    log_prob=lambda x, rate: log(rate) - rate * x,
     sample=lambda key, shape, dtype, rate: random.exponential(key, shape, dtype) / rate,
     mean=lambda rate: 1 / rate,
     variance=lambda rate: 1 / jnp.square(rate),
@@ -147,7 +148,7 @@ def gamma_entropy(a: Array) -> Array:
 
 def _gamma_log_prob(x, a, rate):
     log_x = jnp.log(x)
-    return log_gamma_kernel(a, rate * x, jnp.log(rate) + log_x) - log_x
+    return log_gamma_kernel(a, rate * x, log(rate) + log_x) - log_x
 
 
 @family(
@@ -187,7 +188,7 @@ class Gamma(Family):
 
 def _inverse_gamma_log_prob(x, a, scale):
     log_x = jnp.log(x)
-    return log_gamma_kernel(a, ratio(scale, x), jnp.log(scale) - log_x) - log_x
+    return log_gamma_kernel(a, ratio(scale, x), log(scale) - log_x) - log_x
 
 
 @family(
@@ -229,7 +230,8 @@ class InverseGamma(Family):
 
 def _log_normal_log_prob(x, loc, scale):
     log_x = jnp.log(x)
-    return -0.5 * jnp.square(ratio(log_x - loc, scale)) - jnp.log(scale) - log_x - LOG_SQRT_TWO_PI
+    constant = log(scale) + LOG_SQRT_TWO_PI
+    return -0.5 * jnp.square(ratio(log_x - loc, scale)) - log_x - constant
 
 
 @family(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,10 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import float_dtype, known, promote, select, stack
+from distributions._arrays import align, as_array, float_dtype, known, promote, select, stack
 from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
-from distributions.categories import Bernoulli
+from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
@@ -83,8 +83,14 @@ class _Gated(Distribution):
 
     def _aligned(self, *arrays: ArrayLike) -> tuple[Array, ...]:
         """The log probabilities of 0 by the gate and of a count, and arrays of the same rank."""
-        gate, dtype = self._gate, float_dtype(*jax.tree.leaves(self))
-        return promote(gate.log_survival(0), gate.log_cdf(0), *arrays, dtype=dtype)
+        dtype = float_dtype(*jax.tree.leaves(self))
+        log_count, log_gate = bernoulli_log_probs(*self._odds(dtype))
+        return promote(log_gate, log_count, *arrays, dtype=dtype)
+
+    def _odds(self, dtype: Any) -> tuple[Array | None, Array | None]:
+        """The parameters of the gate as arrays."""
+        given = self.logits, self.probs
+        return tuple(None if x is None else as_array(x, dtype) for x in given)  # pyright: ignore
 
     def _moments(self) -> tuple[Array, ...]:
         """The log probability of a count, and the mean and the variance of counts."""
@@ -120,30 +126,37 @@ class ZeroInflated(_Gated):
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 
-    def _mixed(self, log_part: Array, is_zero: Array) -> Array:
-        """The log probability of an event, given that by the counts and whether 0 belongs to it."""
-        log_gate, log_count, log_part = self._aligned(log_part)
-        by_count = select(log_part == -jnp.inf, -jnp.inf, log_count + log_part)
+    def _mixed(self, log_rest: Array, log_part: Array, is_zero: Array) -> Array:
+        """The log probability of an event to which 0 belongs or not.
+
+        Given are those by the counts: of an event without 0, and of one with it.
+        """
+        probability = bernoulli_probability(*self._odds(log_part.dtype))
+        parts = self._aligned(log_rest, log_part, probability)
+        log_gate, log_count, log_rest, log_part, gate = parts
+        rest, by_count = (
+            select(log_p == -jnp.inf, -jnp.inf, log_count + log_p) for log_p in (log_rest, log_part)
+        )
         # The gate's probability may be 0, and has a derivative there; its logarithm has none.
         near = log_part > -30
         inner = select(near, log_part, -1)
-        gate = self._aligned(self._gate.survival(0), inner)[2]
         direct = inner + jnp.log1p(gate * jnp.expm1(-inner))
         open_ = log_gate > -jnp.inf
         log_open = select(open_, log_gate, 0)
         far = select(open_, log_open + jax.nn.softplus(by_count - log_open), by_count)
-        return select(is_zero, select(near, direct, far), by_count)
+        return select(is_zero, select(near, direct, far), rest)
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        zero = self._aligned(value)[2] == 0
-        return self._mixed(self.distribution.log_prob(value), zero)
+        log_prob, x = promote(self.distribution.log_prob(value), value)
+        is_zero = align(x, 0, len(self.batch_shape)) == 0
+        return self._mixed(log_prob, self.distribution.log_prob(0), is_zero)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         log_gate, log_count, x = self._aligned(value)
         part = getattr(self.distribution, name)(value)
         holds_zero = x >= 0 if name.endswith("cdf") else x < 0
         if name.startswith("log_"):
-            return self._mixed(part, holds_zero)
+            return self._mixed(part, part, holds_zero)
         log_gate, log_count, part = self._aligned(part)
         return jnp.exp(log_count) * part + select(holds_zero, jnp.exp(log_gate), 0)
 

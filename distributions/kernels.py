@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, log_beta
+from distributions.special import LOG_SQRT_TWO_PI, log1p_or, ratio, stirling_error
 
 # The best polynomials in r^2 <= 1/9 for 2 (atanh(r) / r - 1) / r^2, in single and in double
 # precision.
@@ -108,16 +108,21 @@ def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> 
     return _log_gamma_kernel(a, x, log_x, shift)
 
 
-@jax.jit
-def log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
+def log_beta_kernel(a: Any, b: Any, log_x: Any, log_y: Any, shift: Any) -> Array:
     """`a log x + b log y - log B(a, b)` for `x + y = 1`, where `shift` is `a y - b x`."""
-    plain = a * log_x + b * log_y - log_beta(a, b)
-    large = _large(plain)
-    p, q = jnp.maximum(a, large), jnp.maximum(b, large)
-    near = jnp.clip(shift, -p, q)
-    first, first_is_near = _deviation(p, -near)
-    second, second_is_near = _deviation(q, near)
-    scale = 0.5 * (jnp.log(p) - jnp.log1p(p / q)) - LOG_SQRT_TWO_PI
-    error = _stirling_error(p + q) - _stirling_error(p) - _stirling_error(q)
-    is_near = first_is_near & second_is_near & (a > large) & (b > large)
-    return select(is_near, first + second + (scale + error), plain)
+    if is_small(a, b):
+        log_beta_ = math.lgamma(a) + math.lgamma(b) - math.lgamma(float(a) + float(b))
+        return a * log_x + b * log_y - log_beta_
+    return _log_beta_kernel(a, b, log_x, log_y, shift)
+
+
+@jax.jit
+def _log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
+    a, b = jnp.broadcast_arrays(a, b)
+    both = jnp.stack([a, b, a + b])
+    log_a, log_b, log_total = jnp.log(both)
+    of_a, of_b, of_total = stirling_error(both)
+    first = a * log1p_or(ratio(-shift, a), log_x - (log_a - log_total))
+    second = b * log1p_or(ratio(shift, b), log_y - (log_b - log_total))
+    scale = 0.5 * (log_a + log_b - log_total) - LOG_SQRT_TWO_PI
+    return first + second + (scale + (of_total - of_a - of_b))

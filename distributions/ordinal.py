@@ -1,5 +1,7 @@
 """Ordered levels (OrderedLogistic, OrderedProbit, StoppingRatioLogistic), orders (PlackettLuce)."""
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,20 +55,31 @@ def _between(y: Array, cutpoints: Array, loc: Array) -> tuple[Array, Array, Arra
     return below, above, index > 0, index < last
 
 
-def _split_softplus(x: Array, exists: Array) -> tuple[Array, Array]:
-    """`a` and `e` with `log(1 + exp(x)) = a + log(1 + e)`; zeros where it does not exist."""
+def _split_softplus(x: Array) -> tuple[Array, Array]:
+    """`a` and `e` with `log(1 + exp(x)) = a + log(1 + e)`."""
     is_positive = x > 0
-    a, e = select(is_positive, x, 0), jnp.exp(select(is_positive, -x, x))
-    return select(exists, a, 0), select(exists, e, 0)
+    return select(is_positive, x, 0), jnp.exp(select(is_positive, -x, x))
+
+
+def _rows(tables: Sequence[Array], index: Array) -> list[Array]:
+    """`table[..., index]` of tables of one shape along the last axis, by one gather."""
+    table = jnp.stack(tables, -1)
+    if all(n == 1 for n in table.shape[:-2]):
+        found = jnp.take(table.reshape(table.shape[-2:]), index, axis=0, mode="clip")
+    else:
+        found = jnp.take_along_axis(table, index[..., None, None], axis=-2, mode="clip")[..., 0, :]
+    return [found[..., i] for i in range(len(tables))]
 
 
 def _ordered_logistic_log_prob(y, cutpoints, loc):
     """`F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))` for the logistic function `F`."""
-    below, above, has_below, has_above = _between(y, cutpoints, loc)
     end = jnp.zeros_like(cutpoints[..., :1])
+    far = jnp.full_like(end, jnp.finfo(end.dtype).max / 4)
     widths = log1mexp(cutpoints[..., :-1] - cutpoints[..., 1:])
-    width = _pick(jnp.concatenate([end, widths, end], axis=-1), y.astype(int))
-    (a, e), (b, f) = _split_softplus(below, has_below), _split_softplus(-above, has_above)
+    pairs = (-far, cutpoints), (cutpoints, far), (end, widths, end)
+    tables = [jnp.concatenate(parts, axis=-1) for parts in pairs]
+    below, above, width = _rows(tables, y.astype(int))
+    (a, e), (b, f) = _split_softplus(below - loc), _split_softplus(loc - above)
     return width - a - b - jnp.log1p(e + f + e * f)
 
 

@@ -15,6 +15,7 @@ from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    log,
     log1p_square,
     log_beta_half,
     log_ndtr,
@@ -26,7 +27,7 @@ from distributions.special import (
     support=real,
     tfp="Normal",
     log_prob=lambda x, loc, scale: (
-        -0.5 * jnp.square(ratio(x - loc, scale)) - jnp.log(scale) - LOG_SQRT_TWO_PI
+        -0.5 * jnp.square(ratio(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.normal(key, shape, dtype),
     mean=lambda loc, scale: loc,
@@ -75,7 +76,7 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: -log1p_square(ratio(x - loc, scale)) - jnp.log(scale) - LOG_PI,
+    log_prob=lambda x, loc, scale: -log1p_square(ratio(x - loc, scale)) - (log(scale) + LOG_PI),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
@@ -150,7 +151,7 @@ def standard_t_log_prob(z: Array, df: Array) -> Array:
 
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    return standard_t_log_prob(ratio(x - loc, scale), df) - jnp.log(scale)
+    return standard_t_log_prob(ratio(x - loc, scale), df) - log(scale)
 
 
 @family(

@@ -1,7 +1,7 @@
 """Families of vectors that sum to 1: Dirichlet and StickBreakingWeights."""
 
 import jax.numpy as jnp
-from jax import Array, random
+from jax import random
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
@@ -10,13 +10,7 @@ from distributions._linalg import per_event
 from distributions._pytree import static
 from distributions.constraints import independent, open_simplex, positive
 from distributions.family import Family, family, parameter
-from distributions.special import log_beta
-
-
-def log_multivariate_beta(a: Array) -> Array:
-    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)`: log-gammas of large numbers do not cancel."""
-    before = jnp.cumsum(a, -1)[..., :-1]
-    return jnp.sum(log_beta(before, a[..., 1:]), -1)
+from distributions.special import log_multivariate_beta
 
 
 def _dirichlet_sample(key, shape, dtype, a):

@@ -52,6 +52,11 @@ def clip_positive(draw: Array) -> Array:
     return lax.clamp(info.tiny, draw, info.max)
 
 
+def log(x: Any) -> Any:
+    """`log(x)`: of a number at hand, no operation."""
+    return jnp.log(x) if isinstance(x, Array) else np.log(x)
+
+
 def safe_log(x: Array) -> Array:
     """`log(x)`, and `-inf` with a gradient of zero where `x <= 0`."""
     ok = x > 0
@@ -104,6 +109,12 @@ def bounded_ratio(x: Array, scale: Array) -> Array:
     return jnp.where(far, jnp.sign(x) * most, ratio(jnp.where(far, 0, x), scale))
 
 
+def log1p_or(u: Array, far: Array) -> Array:
+    """`log(1 + u)`, which is `far` where `u` is not near to 0."""
+    near = jnp.abs(u) < 0.5
+    return select(near, jnp.log1p(select(near, u, 0)), far)
+
+
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
     size = jnp.abs(x)
@@ -122,8 +133,8 @@ def _arcsinh_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return arcsinh(*primals), tangents[0] / jnp.hypot(1, primals[0])
 
 
-def stirling_error(x: Array) -> Array:
-    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for `x >= 8`."""
+def large_stirling_error(x: Array) -> Array:
+    """`stirling_error` for `x >= 8`, by a series."""
     y = 1 / (x * x)
     total: Any = _STIRLING[-1]
     for coefficient in _STIRLING[-2::-1]:
@@ -131,28 +142,50 @@ def stirling_error(x: Array) -> Array:
     return total / x
 
 
+def stirling_error(x: Array) -> Array:
+    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
+
+    Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
+    """
+    small = x < 8
+    z = select(small, x, 1)
+    y = z + 8
+    product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
+    y2 = y * y
+    shift = (z - 0.5) * jnp.log1p(ratio(8.0, z)) - jnp.log(product / (y2 * y2 * y2 * y2)) - 8
+    return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
+
+
 @jax.jit
 def log_beta(a: Array, b: Array) -> Array:
     """`log B(a, b)` for positive `a` and `b`: log-gammas of large numbers do not cancel.
 
-    Both below 8, it is the sum of log-gammas; otherwise Stirling's formula takes the place of those
-    of large numbers, and its logarithms are combined. Functions of several arguments are evaluated
-    on a stack of them: less to compile. Selections, other than minima and maxima, have the right
-    derivatives also where the arguments are equal, or 8.
+    By Stirling's formula, whose logarithms are combined, with its errors, which are evaluated on a
+    stack of them: less to compile.
     """
-    a, b = (x[None] for x in jnp.broadcast_arrays(a, b))
-    small, large = select(a < b, a, b), select(a < b, b, a)
-    x = jnp.concatenate([small, large, small + large])
-    big = select(x < 8, 8, x)
-    gamma_s, gamma_l, gamma_total = lax.split(lax.lgamma(x), (1, 1, 1))
-    error_s, error_l, error_total = lax.split(stirling_error(big), (1, 1, 1))
-    s, l, total = lax.split(big, (1, 1, 1))  # noqa: E741
-    log_total = jnp.log(total)
-    rest = error_l - error_total - (l - 0.5) * jnp.log1p(small / l)
-    one = gamma_s + small - small * log_total + rest
-    both = LOG_SQRT_TWO_PI + error_s + (s - 0.5) * jnp.log(s / total) - 0.5 * log_total + rest
-    neither = gamma_s + gamma_l - gamma_total
-    return select(large < 8, neither, select(small < 8, one, both))[0]
+    a, b = jnp.broadcast_arrays(a, b)
+    less = a < b
+    small, large = select(less, a, b), select(less, b, a)
+    total = a + b
+    share = jnp.maximum(ratio(small, total), jnp.finfo(a.dtype).tiny)
+    of_small, of_large, of_total = stirling_error(jnp.stack([small, large, total]))
+    powers = small * jnp.log(share) + (large - 0.5) * jnp.log1p(-share)
+    return powers - 0.5 * jnp.log(small) + LOG_SQRT_TWO_PI + (of_small + (of_large - of_total))
+
+
+@jax.jit
+def log_multivariate_beta(a: Array) -> Array:
+    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)` along the last axis, as `log_beta`."""
+    total = jnp.sum(a, -1, keepdims=True)
+    most = a > 0.5 * total  # One entry at most, whose share may be so near to 1 that it is rounded.
+    others = jnp.sum(select(most, 0, a), -1, keepdims=True)
+    others = ratio(others, total)
+    share = jnp.maximum(select(most, 0.5, ratio(a, total)), jnp.finfo(a.dtype).tiny)
+    log_share = select(most, jnp.log1p(-select(most, others, 0.5)), jnp.log(share))
+    errors = stirling_error(jnp.concatenate([a, total], -1))
+    parts = a * log_share - 0.5 * jnp.log(a) + errors[..., :-1]
+    rest = 0.5 * jnp.log(total) - errors[..., -1:] + (a.shape[-1] - 1) * LOG_SQRT_TWO_PI
+    return jnp.sum(parts, -1) + rest[..., 0]
 
 
 @jax.jit

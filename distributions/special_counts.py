@@ -18,28 +18,20 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, safe_log, times_log
-from distributions.special import stirling_error as large_stirling_error
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    log1p_or,
+    safe_log,
+    safe_log1m,
+    stirling_error,
+    times_log,
+)
 
 # B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
 _EULER_MACLAURIN = (
     *(1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160),
     *(-691 / 1307674368000, 1 / 74724249600, -3617 / 10670622842880000),
 )
-
-
-def stirling_error(x: Array) -> Array:
-    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
-
-    Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
-    """
-    small = x < 8
-    z = select(small, x, 1)
-    y = z + 8
-    product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
-    y2 = y * y
-    shift = (z - 0.5) * jnp.log1p(8 / z) + jnp.log(y2 * y2 * y2 * y2 / product) - 8
-    return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
 
 
 def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
@@ -58,6 +50,14 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
     return n * (jnp.log1p(z) - w * y + (1 - w) * select(fits, 0, x - most))
 
 
+def _log_choose(k: Array, m: Array, inner: Array) -> Array:
+    """`log C(k + m, k)` less what its leading terms are, for `inner` counts."""
+    n = k + m
+    error = stirling_error(n) - stirling_error(k) - stirling_error(m)
+    spread = 0.5 * (jnp.log(n) - jnp.log(k) - jnp.log(m)) - LOG_SQRT_TWO_PI
+    return select(inner, error + spread, 0)
+
+
 @jax.jit
 def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
     """`log(Gamma(k + m + 1) / (Gamma(k + 1) Gamma(m + 1)) p^k q^m)` for nonnegative `k` and `m`.
@@ -66,10 +66,21 @@ def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
     """
     inner = (k > 0) & (m > 0)
     a, b = select(inner, k, 1), select(inner, m, 1)
-    log_a, log_b = jnp.log(a), jnp.log(b)
-    error = stirling_error(a + b) - stirling_error(a) - stirling_error(b)
-    spread = 0.5 * (jnp.log(a + b) - log_a - log_b) - LOG_SQRT_TWO_PI
-    return select(inner, error + spread, 0) - _divergence(k, m, inner, log_odds - (log_a - log_b))
+    excess = log_odds - (jnp.log(a) - jnp.log(b))
+    return _log_choose(a, b, inner) - _divergence(k, m, inner, excess)
+
+
+@jax.jit
+def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
+    """The same for a probability `p` from 0 to 1."""
+    inner = (k > 0) & (m > 0)
+    a, b = select(k > 0, k, 1), select(m > 0, m, 1)
+    n = jnp.maximum(k + m, 1)
+    excess = select(k < m, probs - k / n, m / n - (1 - probs))  # By the rarer one, the precise one.
+    first = log1p_or(excess * (n / a), safe_log(probs) - jnp.log(a / n))
+    second = log1p_or(-excess * (n / b), safe_log1m(probs) - jnp.log(b / n))
+    terms = select(k > 0, k * first, 0) + select(m > 0, m * second, 0)
+    return _log_choose(select(inner, k, 1), select(inner, m, 1), inner) + terms
 
 
 def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
@@ -80,10 +91,10 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
     return log_binomial(k, r, log_odds) - jnp.log1p(k / r)
 
 
-def _log_poisson(k: Array, divergence: Array, log_zero: Array) -> Array:
-    some = select(k > 0, k, 1)
-    mass = -stirling_error(some) - 0.5 * jnp.log(some) - LOG_SQRT_TWO_PI - divergence
-    return select(k > 0, mass, log_zero)
+def _log_poisson(k: Array, some: Array, divergence: Array) -> Array:
+    """Of `k`, or of `some` where that is 0, and how far the rate is from it."""
+    mass = -stirling_error(some) - 0.5 * jnp.log(some) - LOG_SQRT_TWO_PI
+    return select(k > 0, mass, 0) - divergence
 
 
 @jax.jit
@@ -93,7 +104,7 @@ def log_poisson(k: Array, rate: Array) -> Array:
     t = (rate - some) / some
     near = jnp.abs(t) < 0.5
     log_ratio = select(near, jnp.log1p(select(near, t, 0)), safe_log(rate) - jnp.log(some))
-    return _log_poisson(k, some * (t - log_ratio), -rate)
+    return _log_poisson(k, some, select(k > 0, some * (t - log_ratio), rate))
 
 
 @jax.jit
@@ -101,7 +112,9 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
     some = select(k > 0, k, 1)
     excess = log_rate - jnp.log(some)
-    return _log_poisson(k, some * (jnp.expm1(excess) - excess), -jnp.exp(log_rate))
+    return _log_poisson(
+        k, some, select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(excess))
+    )
 
 
 @jax.jit

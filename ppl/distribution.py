@@ -140,8 +140,8 @@ def bijector(d: Any) -> Any:
     return found
 
 
-def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
-    """The value, or a point of the support where its density is zero.
+def within_support(d: Any, value: Any) -> Any:
+    """The value, or a point of the support where it is outside.
 
     Whatever depends on a value outside of its support is then scored at a point where it has a
     meaning, so that neither the total of -inf nor its gradient becomes NaN.
@@ -151,10 +151,10 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     if support is None or support.is_unrestricted:
         return value
     event_ndims = support.event_ndims
-    outside = jnp.expand_dims(log_prob == -jnp.inf, tuple(range(-event_ndims, 0)))
+    inside = jnp.expand_dims(support.check(value), tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])
     point = jnp.broadcast_to(jnp.asarray(point, value.dtype), value.shape)
-    return lax.select(jnp.broadcast_to(outside, value.shape), point, value)
+    return lax.select(jnp.broadcast_to(inside, value.shape), value, point)
 
 
 def num_event_axes(d: Any) -> int:

@@ -80,11 +80,15 @@ class Within(Action):
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """The operands of a sow; leaves that the action does not read may be None."""
+    """The operands of a sow; leaves that the action does not read may be None.
+
+    `is_used` tells whether anything that is evaluated depends on the sown value.
+    """
 
     values: tuple[Any, ...]
     pred: Any
     extras: tuple[Any, ...]
+    is_used: bool = True
 
 
 @jax.tree_util.register_dataclass
@@ -157,7 +161,7 @@ class Interpreter:
     ):
         self.action = action
         self.survey = survey
-        self._rules = rules
+        self.rules = rules
         self._planted = frozenset(planted)
         replaced = frozenset() if action.perturbs else self._planted
         self.liveness = Liveness(survey, rules, self._reads, self._opens, replaced)
@@ -165,10 +169,13 @@ class Interpreter:
         self._stopping: dict[int, tuple[Any, bool]] = {}
         self.functions: dict[Any, Callable[..., Any]] = {}  # What rules give to the caches of JAX.
 
-    def under(self, action: Action, planted: Iterable[Path] = ()) -> "Interpreter":
-        """An interpreter with another action."""
-        survey = Survey(action.matches, action.strips, self._rules)
-        return Interpreter(action, self._rules, planted, survey)
+    def under(
+        self, action: Action, planted: Iterable[Path] = (), rules: Any = None
+    ) -> "Interpreter":
+        """An interpreter with another action, and perhaps with other rules."""
+        rules = self.rules if rules is None else rules
+        survey = Survey(action.matches, action.strips, rules)
+        return Interpreter(action, rules, planted, survey)
 
     def run(
         self,
@@ -203,7 +210,7 @@ class Interpreter:
     ) -> tuple[Sequence[Any], list[Reaped]]:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
-            return self._sow(eqn, args, queue.take(sites), bool(sites))
+            return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
         if eqn.primitive is tangent_p:
             return self._tangent(eqn, args), []
         if self._opens(eqn):
@@ -220,6 +227,7 @@ class Interpreter:
         args: list[Any],
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
+        is_used: bool,
     ) -> tuple[Sequence[Any], list[Reaped]]:
         site = eqn.params["site"]
         if not matches and not self.action.strips(site):
@@ -228,13 +236,14 @@ class Interpreter:
         if not matches:
             return operands.values, []
         (plant,) = plants.get(site.path, [None])
+        operands = dataclasses.replace(operands, is_used=is_used)
         values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
     def _rule(self, eqn: Any) -> Rule:
-        if eqn.primitive.name in self._rules:
-            return self._rules[eqn.primitive.name]
+        if eqn.primitive.name in self.rules:
+            return self.rules[eqn.primitive.name]
         raise NotImplementedError(
             f"the derivative of a planted value stands inside of {eqn.primitive.name!r}, which "
             "harvest cannot open. Plant inside of the differentiation, as grad(plant(f))."

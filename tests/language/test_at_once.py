@@ -100,13 +100,33 @@ def crossed(key: Any, s: Any, x: Any) -> Any:
 
 
 def positive(key: Any, s: Any, x: Any) -> Any:
-    """Whether a value is in the support may be known to its distribution alone."""
     s = ppl.sample(key, dist.Gamma(2.0, 1 + s), name="x")
     return s, s
 
 
+def bounded(key: Any, s: Any, x: Any) -> Any:
+    """Whether a value is in the support depends on the state."""
+    s = ppl.sample(key, dist.Uniform(s - 1, s + 1), name="x")
+    return s, s
+
+
 def branching(key: Any, s: Any, x: Any) -> Any:
+    """The branch that is not taken has no number and no derivative."""
     high = lambda: draw(key, jnp.sqrt(s))  # noqa: E731
+    s = lax.cond(s > 0, high, lambda: draw(key, -x))
+    return s, s
+
+
+def unequal(key: Any, s: Any, x: Any) -> Any:
+    """One of the branches is so much work that it must not be done in vain."""
+    many = lambda: draw(key, jnp.sin(s * jnp.ones(100)).sum())  # noqa: E731
+    s = lax.cond(s > 0, many, lambda: draw(key, -x))
+    return s, s
+
+
+def choosing(key: Any, s: Any, x: Any) -> Any:
+    """The branches give other values than the one that is sown."""
+    high = lambda: 2 * draw(key, s)  # noqa: E731
     s = lax.cond(s > 0, high, lambda: draw(key, -x))
     return s, s
 
@@ -162,16 +182,19 @@ AT_ONCE = {
     "vmap": lambda key: jax.vmap(chain(walk))(split(key, 2), jnp.ones(2)),
     "no-state": chain(lambda key, s, x: (s, draw(key, x)), start=()),
     "weak-start": chain(walk, start=0.0),
+    "positive": chain(positive),
+    "branching": chain(branching),
+    "walk-of-walks": chain(scanned),
 }  # fmt: skip
 WAITING = {
     "remembering": chain(remembering),
     "counting": chain(counting, (0, 0.3)),
     "crossed": chain(crossed, (0.2, 0.4)),
-    "positive": chain(positive),
-    "branching": chain(branching),
+    "bounded": chain(bounded),
+    "unequal": chain(unequal),
+    "choosing": chain(choosing),
     "halving": chain(halving, 7.0),
     "checkpoint": chain(walk, wrap=jax.checkpoint),
-    "walk-of-walks": chain(scanned),
     "inner-waits": chain(levels),
     "foreign": chain(foreign),
     "noisy": chain(noisy),

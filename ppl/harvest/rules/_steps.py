@@ -16,13 +16,14 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 
-# Under `vmap` a branch that is not taken is evaluated too, a loop waits for the longest one,
-# checkpoints exist to save memory, foreign code may refuse, and this generator draws other numbers.
+# Under `vmap` a loop waits for the longest one, checkpoints exist to save memory, foreign code may
+# refuse, and this generator draws other numbers.
 _STEP_BY_STEP = {
-    *("checkpoint", "cond", "remat", "remat2", "shard_map", "while"),
+    *("checkpoint", "remat", "remat2", "shard_map", "while"),
     *("ffi_call", "pure_callback", "rng_bit_generator"),
 }
 _MAX_ELEMENTS = 2**24  # of what all steps compute together
+_MAX_WORK = 4  # of all branches of a cond, as a multiple of that of one
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
@@ -106,11 +107,33 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
             body = eqn.params["jaxpr"]
             operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jaxprs.raw(body)[0], outs)}
             results = _evaluate(body, outs, operands)
+        elif _is_cond(eqn):
+            outs, results = range(len(eqn.outvars)), _select(eqn, list(map(read, eqn.invars)))
         else:
             outs, results = range(len(eqn.outvars)), _jax.bind(eqn, list(map(read, eqn.invars)))
         env.update(zip((eqn.outvars[i] for i in outs), results, strict=True))
     found = [inner.outvars[i] for i in wanted]
     return [_jax.as_aval(read(v), v.aval) for v in found]
+
+
+def _select(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
+    """The results of a cond, all of whose branches are evaluated.
+
+    A derivative that is no number in a branch that is not taken goes no further.
+    """
+    (index, *operands), branches = args, eqn.params["branches"]
+    results = []
+    for i, branch in enumerate(branches):
+        passed = [_passed(x, index == i) for x in operands]
+        results.append(_evaluate(branch, range(len(eqn.outvars)), dict(enumerate(passed))))
+    columns = zip(eqn.outvars, *results, strict=True)
+    return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
+
+
+def _passed(x: Any, is_taken: Any) -> Any:
+    if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
+        return x
+    return jnp.where(is_taken, x, lax.stop_gradient(x))
 
 
 def _needed(jaxpr: Any, wanted: Iterable[int]) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
@@ -141,10 +164,26 @@ def _is_jit(eqn: jex.JaxprEqn) -> bool:
     return eqn.primitive.name == "jit"
 
 
-def _waits(eqn: jex.JaxprEqn) -> bool:
+def _is_cond(eqn: jex.JaxprEqn) -> bool:
+    return eqn.primitive.name == "cond"
+
+
+def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
+    """Whether an equation is not to be evaluated for all steps; `is_open` if by `_evaluate`."""
     if eqn.primitive.name in _STEP_BY_STEP or eqn.effects or _jax.draws_by_batch(eqn):
         return True
-    return any(_waits(e) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
+    if _is_cond(eqn) and not (is_open and _is_cheap(eqn)):
+        return True
+    is_open = is_open and (_is_jit(eqn) or _is_cond(eqn))
+    return any(_waits(e, is_open) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
+
+
+def _is_cheap(cond: jex.JaxprEqn) -> bool:
+    """Whether all branches together are not much more work than the one that is taken."""
+    if cond.params.get("branches_platforms") is not None:
+        return False
+    work = [1 + _size(branch) for branch in cond.params["branches"]]
+    return sum(work) <= _MAX_WORK * min(work)
 
 
 def _size(jaxpr: Any) -> int:

@@ -8,11 +8,11 @@ import jax
 from jax import lax
 
 from ppl.harvest import _jax
-from ppl.harvest._interpreter import Action, Interpreter, Operands, Reaped
+from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants, move_axis, unstack
-from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, Sites, Survey, error
+from ppl.harvest.rules._given import needs
 from ppl.harvest.rules._loop import Kept, Sum
 from ppl.harvest.rules._steps import Steps, by_rank
 
@@ -88,26 +88,6 @@ class Scan:
         return [*carry, *ys], appended
 
 
-@dataclasses.dataclass(frozen=True)
-class _Given(Action):
-    """Sites whose values do not depend on the program."""
-
-    action: Action
-    names: frozenset[Path]
-
-    def matches(self, site: Site) -> bool:
-        return self.action.matches(site) and site.path in self.names
-
-    def strips(self, site: Site) -> bool:
-        return True
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        return False, False, False
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> Any:
-        raise AssertionError("This is no action to run.")
-
-
 def _may_be_at_once(
     eqn: Any,
     args: Any,
@@ -122,15 +102,7 @@ def _may_be_at_once(
     varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # In a shard, one by one.
     if not on.action.at_once or clobbers or varies or not eqn.params["length"]:
         return False
-    liveness = on.under(_Given(on.action, frozenset(planted)), planted).liveness
-    num_consts, num_carry = _jax.scan_sizes(eqn)
-    needs = {}
-    for i in range(num_carry):
-        if live_body[i]:
-            only = tuple(j == i for j in range(len(live_body)))
-            read = liveness.inputs(eqn.params["jaxpr"], only)[num_consts : num_consts + num_carry]
-            needs[i] = [j for j, is_read in enumerate(read) if is_read]
-    return by_rank(needs) is not None
+    return by_rank(needs(eqn, on, live_body, planted)) is not None
 
 
 def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
