@@ -188,7 +188,7 @@ def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array,
     `shift` is `a - x`, where there is a more precise way to it than their difference.
     """
     a, x = jnp.broadcast_arrays(a, x)
-    info = jnp.finfo(x.dtype)
+    info, is_empty = jnp.finfo(x.dtype), x <= 0
     x = jnp.clip(x, info.tiny, info.max)
     shift = a - x if shift is None else shift
     central = is_central(a, None, shift)
@@ -196,7 +196,7 @@ def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array,
     ones = zip((1, 1, 0), (a, x, shift), strict=True)
     outer = _log_gamma_tails(*(jnp.where(central, one, p) for one, p in ones))
     below, above = (jnp.where(central, *tails) for tails in zip(inner, outer, strict=True))
-    return below, above
+    return jnp.where(is_empty, -jnp.inf, below), jnp.where(is_empty, 0, above)
 
 
 def _log_gamma_tails(a: Array, x: Array, shift: Array) -> tuple[Array, Array]:

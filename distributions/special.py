@@ -54,7 +54,9 @@ def clip_positive(draw: Array) -> Array:
 
 def log(x: Any) -> Any:
     """`log(x)`: of a number at hand, no operation."""
-    return jnp.log(x) if isinstance(x, Array) else np.log(x)
+    if isinstance(x, Array):
+        return jnp.log(x)
+    return np.log(x) if np.ndim(x) else float(np.log(x))
 
 
 def safe_log(x: Array) -> Array:

@@ -17,6 +17,8 @@ from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
 
+_IS_DENSE = {"auto": None, "diagonal": False, "dense": True}
+
 
 def mcmc(
     key: jax.Array,
@@ -26,7 +28,7 @@ def mcmc(
     num_warmup: int = 1000,
     num_draws: int = 1000,
     num_chains: int = 4,
-    mass_matrix: Literal["diagonal", "dense"] = "diagonal",
+    mass_matrix: Literal["auto", "diagonal", "dense"] = "auto",
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
@@ -52,8 +54,8 @@ def mcmc(
         num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Chains.
-        mass_matrix: ``"diagonal"``, or ``"dense"`` to learn correlations too: worth its cost with
-            correlated parameters, up to some hundred of them.
+        mass_matrix: ``"dense"`` learns correlations too, ``"diagonal"`` is cheaper for many
+            parameters; ``"auto"`` is dense for up to 32 unconstrained coordinates on the CPU.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
         init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
             ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,
@@ -99,8 +101,10 @@ def mcmc(
     num_warmup = _count("num_warmup", num_warmup, least=0)
     num_draws = _count("num_draws", num_draws, least=1)
     num_chains = _count("num_chains", num_chains, least=1)
-    if mass_matrix not in ("diagonal", "dense"):
-        raise ValueError(f"mass_matrix must be 'diagonal' or 'dense', got {mass_matrix!r}")
+    if mass_matrix not in _IS_DENSE:
+        raise ValueError(
+            f"mass_matrix must be one of {', '.join(map(repr, _IS_DENSE))}, got {mass_matrix!r}"
+        )
     if not 0 < target_acceptance_rate < 1:
         raise ValueError(
             f"target_acceptance_rate must lie between 0 and 1, got {target_acceptance_rate!r}"
@@ -114,7 +118,7 @@ def mcmc(
             num_warmup=num_warmup,
             num_draws=num_draws,
             num_chains=num_chains,
-            is_dense=mass_matrix == "dense",
+            is_dense=_IS_DENSE[mass_matrix],
             target_acceptance_rate=float(target_acceptance_rate),
             init=init,
             mesh=mesh,

@@ -18,7 +18,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.linalg import solve_triangular
 
 from inference.control import select
 from inference.dual_averaging import DualAveraging, dual_averaging_init, dual_averaging_update
@@ -29,7 +28,6 @@ _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 75, 50, 25
 _APPROACH, _EARLY, _LEARNING = 0.1, 0.3, 0.85  # parts of the warm-up after which a diagonal changes
 _EARLY_MEMORY, _MEMORY = 10, 80
-_RIDGE = 0.01  # of the variances, in a window of one draw
 
 
 class Schedule(NamedTuple):
@@ -108,6 +106,11 @@ class Adaptation(NamedTuple):
     inverse_mass_factor: jax.Array
     dual_averaging: DualAveraging
     memory: Any
+
+    @property
+    def window_count(self) -> Any:
+        """Observations since a matrix was renewed; none for a diagonal, which always is."""
+        return self.memory.positions.count if isinstance(self.memory, Spread) else np.float32(0)
 
 
 def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Adaptation:
@@ -212,35 +215,12 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
     return jnp.where(is_known, ratio, default)
 
 
-def fisher_matrix(spread: Spread, default: jax.Array) -> jax.Array:
-    r"""The inverse mass matrix that brings draws and gradients to the same covariance.
+def is_due(plan: Schedule, iteration: Any, window_count: Any) -> Any:
+    """Whether the window of a matrix has ended, which :mod:`inference.dense` then renews.
 
-    .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
-
-    It minimises the Fisher divergence between the density and a normal one of this covariance;
-    where the density is normal, it is the covariance itself as soon as there are more draws than
-    dimensions. Both covariances have a little of their diagonals added, so that directions which no
-    draw has taken keep the scales of :func:`fisher_diagonal`. A coordinate that has not moved keeps
-    that of `default`, a diagonal.
-
-    References:
-        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
-        minimizing Fisher divergence, section 3.
+    For one chain or for many, in JAX or in NumPy.
     """
-    count = spread.positions.count
-    draws, gradients = (w.deviations / jnp.maximum(count - 1, 1) for w in spread)
-    ratio = jnp.sqrt(jnp.diag(draws) / jnp.diag(gradients))
-    is_known = (ratio > 0) & jnp.isfinite(ratio)
-    scale = jnp.sqrt(jnp.where(is_known, ratio, default))
-    added = _RIDGE / count * jnp.where(is_known, jnp.diag(draws) / scale**2, 1.0)
-    draws = draws / jnp.outer(scale, scale) + jnp.diag(added)
-    gradients = gradients * jnp.outer(scale, scale) + jnp.diag(added)
-
-    lower = jnp.linalg.cholesky(gradients)
-    values, vectors = jnp.linalg.eigh(lower.T @ draws @ lower)
-    roots = jnp.sqrt(jnp.sqrt(jnp.maximum(values, 0.0)))
-    half = scale[:, None] * solve_triangular(lower, vectors * roots[None], trans="T", lower=True)
-    return half @ half.T
+    return (iteration[..., None] == plan.window_ends).any(-1) & (window_count > 0)
 
 
 def _learn_matrix(
@@ -250,16 +230,7 @@ def _learn_matrix(
     position: jax.Array,
     gradient: jax.Array,
 ) -> Adaptation:
-    """The matrix as it is, or at the end of a window its own, and all starts anew."""
+    """The spread with one observation more."""
     learns = (iteration >= plan.slow_start) & (iteration < plan.slow_stop)
     observe = lambda spread: _observe(spread, position, gradient)  # noqa: E731
-    memory = lax.cond(learns, observe, lambda spread: spread, state.memory)
-
-    def renew(state: Adaptation) -> Adaptation:
-        step_size = jnp.exp(state.dual_averaging.log_average)
-        matrix = fisher_matrix(state.memory, jnp.diag(state.inverse_mass_matrix))
-        is_finite = jnp.all(jnp.isfinite(matrix))
-        return adaptation_init(step_size, jnp.where(is_finite, matrix, state.inverse_mass_matrix))
-
-    is_end = jnp.any(iteration + 1 == plan.window_ends)
-    return lax.cond(is_end, renew, lambda state: state, state._replace(memory=memory))
+    return state._replace(memory=lax.cond(learns, observe, lambda spread: spread, state.memory))

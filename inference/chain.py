@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init
+from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init, is_due
 from inference.control import any_chain, as_one_kernel, select, when
+from inference.dual_averaging import dual_averaging_init
 from inference.flat import Layout
 from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
@@ -60,12 +61,15 @@ class Chain(NamedTuple):
         num_gradients: Gradients evaluated up to the last draw that was asked for.
         progress: How far it has come.
         trajectory: The transition on its way.
+        has_begun: Whether it is on its way: it begins when the chain moves next, not when the last
+            one ends, as the mass matrix may be renewed between the two.
     """
 
     seed: jax.Array
     num_gradients: jax.Array
     progress: Progress
     trajectory: Any
+    has_begun: jax.Array
 
 
 def empty_chain(
@@ -81,10 +85,11 @@ def empty_chain(
         adaptation = adaptation_init(scalar, metric)
         trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
         progress = Progress(count, State(vector, scalar, vector), search, adaptation)
-        return Chain(seed, count, progress, trajectory)
+        return Chain(seed, count, progress, trajectory, flag)
 
     shapes = jax.eval_shape(make, inverse_mass_matrix)
-    return jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+    chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+    return chain._replace(has_begun=np.ones((), bool))
 
 
 def advance(
@@ -98,6 +103,8 @@ def advance(
     budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
     """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
+
+    It stops too where its mass matrix is due to be renewed.
 
     Chains mapped over move together; those that are complete move on, and store nothing, until all
     are.
@@ -119,16 +126,19 @@ def advance(
     value_and_grad = flat_value_and_grad(target.log_density, layout)
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
-        (_, _, progress, _), _, num_spent = carry
+        (_, _, progress, *_), _, num_spent = carry
         is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
         is_wanted = is_incomplete & ~progress.search.is_stuck
         is_full = is_wanted & (progress.iteration - first >= num_rows)
-        return (
-            any_chain(is_wanted, axis_name) & ~any_chain(is_full, axis_name) & (num_spent < budget)
+        stops = is_full | is_due(
+            plan.schedule, progress.iteration, progress.adaptation.window_count
         )
+        return any_chain(is_wanted, axis_name) & ~any_chain(stops, axis_name) & (num_spent < budget)
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
+        begin = partial(_begun, kernel)
+        chain = when(~chain.has_begun, begin, chain, axis_name)
         chain, last, num_moves = _moved(kernel, value_and_grad, chain, budget - num_spent)
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
@@ -193,8 +203,7 @@ def _turned(
     finish = partial(_finished, kernel, plan, trajectory)
     progress = when(is_starting, start, progress, axis_name)
     progress = when(is_done, finish, progress, axis_name)
-    chain = chain._replace(progress=progress)
-    return when(is_starting | is_done, partial(_begun, kernel), chain, axis_name), rows
+    return chain._replace(progress=progress, has_begun=~(is_starting | is_done)), rows
 
 
 def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
@@ -219,9 +228,10 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
 
 def _started(old: Progress, last: State) -> Progress:
     """One step further in the start, for which the density was evaluated at `last`."""
-    factor, metric = old.adaptation.inverse_mass_factor, old.adaptation.inverse_mass_matrix
-    search = search_step(old.search, factor, *last)
-    adaptation = adaptation_init(search.step_size, metric)
+    search = search_step(old.search, old.adaptation.inverse_mass_factor, *last)
+    adaptation = old.adaptation._replace(
+        step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)
+    )
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 
@@ -262,4 +272,5 @@ def _begun(kernel: HamiltonianKernel, chain: Chain) -> Chain:
     return chain._replace(
         progress=progress._replace(search=search),
         trajectory=trajectory._replace(position=position),
+        has_begun=jnp.ones((), bool),
     )

@@ -24,8 +24,9 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from inference.adaptation import schedule
+from inference.adaptation import is_due, schedule
 from inference.chain import Chain, Plan, stats_of
+from inference.dense import renewed
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.hamiltonian import Point
@@ -45,6 +46,7 @@ _AXIS = "chain"
 
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _MOST_GROUPS = 64
+MOST_DENSE = 32  # coordinates for which a dense mass matrix costs little
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
 
 
@@ -64,7 +66,7 @@ def sample(
     num_warmup: int,
     num_draws: int,
     num_chains: int,
-    is_dense: bool,
+    is_dense: bool | None,
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
@@ -79,6 +81,10 @@ def sample(
     """
     layout, share = Layout.of(jax.eval_shape(target.initial, key)), share_of(num_chains, mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
+    if is_dense is None:
+        metric = kernel.inverse_mass_matrix
+        is_small = layout.size <= MOST_DENSE and not share.is_mapped
+        is_dense = is_small if metric is None else np.ndim(metric) == 2
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
@@ -147,7 +153,8 @@ class _Run:
         # As arrays: in other threads, JAX might take numbers to have other dtypes.
         constant = kernel, target, plan
         self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
-        self.layout, self.share = layout, share
+        self.layout, self.share, self.schedule = layout, share, plan.schedule
+        self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         self.groups: list[_Group] = []
         self.is_stopping = threading.Event()
         self.budget = np.int32(_FIRST_BUDGET)
@@ -207,6 +214,10 @@ class _Run:
 
     def _work(self, waiting: "collections.deque[_Group]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""
+        with jax.enable_x64(self.has_doubles):  # which holds for one thread alone
+            self._work_on(waiting)
+
+    def _work_on(self, waiting: "collections.deque[_Group]") -> None:
         while not self.is_stopping.is_set():
             try:
                 group = waiting.popleft()
@@ -248,10 +259,20 @@ class _Run:
             group.chains, rows, group.first, budget, *constant
         )
         group.iteration = np.asarray(group.chains.progress.iteration)
+        self._renew(group)
         is_complete = group.iteration >= self.plan.num_iterations
         if np.any(group.iteration - group.first >= rows.shape[1] - 1) or np.all(is_complete):
             self._take(group)
         return int(np.max(num_spent))
+
+    def _renew(self, group: _Group) -> None:
+        """Renews the mass matrices of chains that wait for it."""
+        progress = group.chains.progress
+        count = np.asarray(progress.adaptation.window_count)
+        which = is_due(self.schedule, group.iteration, count)
+        if which.any():
+            state = renewed(which, progress.adaptation)
+            group.chains = group.chains._replace(progress=progress._replace(adaptation=state))
 
     def _take(self, group: _Group) -> None:
         """Takes from the rows what they hold."""

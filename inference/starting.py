@@ -36,7 +36,10 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tu
     progress = chain.progress
     step_size = np.asarray(check_step_size(kernel.step_size, layout))
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
-    adaptation = progress.adaptation._replace(inverse_mass_matrix=metric)
+    factor = np.sqrt(metric) if metric.ndim == 1 else np.linalg.cholesky(metric)
+    adaptation = progress.adaptation._replace(
+        inverse_mass_matrix=metric, inverse_mass_factor=factor
+    )
     return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
 
 

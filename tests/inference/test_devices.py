@@ -24,7 +24,12 @@ from inference import mcmc, sampling
 from inference.devices import share_of
 
 NUM_CHAINS = 8
-SETTINGS = {"num_warmup": 10, "num_draws": 15, "num_chains": NUM_CHAINS}
+SETTINGS = {
+    "num_warmup": 24,  # with one window, after which mass matrices are renewed
+    "num_draws": 15,
+    "num_chains": NUM_CHAINS,
+    "mass_matrix": "dense",
+}
 
 
 def model(key, scale):

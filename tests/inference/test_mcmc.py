@@ -13,6 +13,7 @@ import distributions as dist
 import ppl
 from inference import HMC, NUTS, _mcmc, mcmc, sampling
 from inference.programs import compiled
+from inference.sampling import MOST_DENSE
 from inference.starting import starting_points
 from tests.inference.targets import FakeTarget
 
@@ -54,12 +55,12 @@ MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
     [
         ("float32", {}),
         pytest.param("float64", {}, marks=pytest.mark.slow),
-        ("float64", {"mass_matrix": "dense"}),
+        ("float64", {"mass_matrix": "diagonal"}),
         pytest.param("float32", {"mass_matrix": "dense", "kernel": MATRIX}, marks=pytest.mark.slow),
         # Without jitter, a diagonal that is well learnt lets all coordinates return at once.
         ("float32", {"kernel": HMC(num_steps=7, step_size_jitter=0.5)}),
     ],
-    ids=["NUTS", "NUTS in float64", "dense", "dense from a matrix", "HMC"],
+    ids=["NUTS", "NUTS in float64", "diagonal", "dense from a matrix", "HMC"],
 )
 def test_posterior_of_a_linear_regression(dtype, settings):
     with jax.enable_x64(dtype == "float64"):
@@ -90,8 +91,26 @@ def test_stats_describe_every_transition():
     expected = jax.vmap(jax.vmap(target.log_density))(result.draws)
     np.testing.assert_allclose(stats["log_density"], expected, rtol=1e-5)
     assert np.all(stats["step_size"] == stats["step_size"][:, :1])  # warm-up is over
-    assert result.inverse_mass_matrix.shape == (2, 3)
+    assert result.inverse_mass_matrix.shape == (2, 3, 3)
     assert 0.6 < np.mean(stats["acceptance_rate"]) < 0.97
+
+
+@pytest.mark.parametrize(
+    ("kernel", "num_sites", "shape"),
+    [
+        (NUTS(), MOST_DENSE, (MOST_DENSE, MOST_DENSE)),
+        (NUTS(), MOST_DENSE + 1, (MOST_DENSE + 1,)),
+        (NUTS(inverse_mass_matrix=jnp.ones(2)), 2, (2,)),
+        (NUTS(inverse_mass_matrix=jnp.eye(40)), 40, (40, 40)),
+    ],
+)
+def test_the_mass_matrix_is_dense_for_few_coordinates(kernel, num_sites, shape):
+    def model(key):
+        return ppl.sample(key, dist.Normal(jnp.zeros(num_sites), 1.0), name="x")
+
+    settings = QUICK | {"num_warmup": 30, "num_draws": 5}
+    result = mcmc(jax.random.key(0), model, kernel=kernel, **settings)
+    assert result.inverse_mass_matrix.shape == (2, *shape)
 
 
 def test_sites_are_constrained_and_scopes_nested():
@@ -245,14 +264,18 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"num_warmup": -1}, ValueError, "num_warmup must be an integer of at least 0, got -1"),
         ({"num_draws": 10.0}, TypeError, "num_draws must be an integer, got 10.0"),
         ({"num_chains": True}, ValueError, "num_chains must be an integer of at least 1, got True"),
-        ({"mass_matrix": "full"}, ValueError, "must be 'diagonal' or 'dense', got 'full'"),
+        (
+            {"mass_matrix": "full"},
+            ValueError,
+            "must be one of 'auto', 'diagonal', 'dense', got 'full'",
+        ),
         ({"target_acceptance_rate": 80}, ValueError, "must lie between 0 and 1, got 80"),
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
         ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
         ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
         (
-            {"kernel": NUTS(inverse_mass_matrix=jnp.eye(3))},
+            {"kernel": NUTS(inverse_mass_matrix=jnp.eye(3)), "mass_matrix": "diagonal"},
             ValueError,
             "pass mass_matrix='dense', or a vector",
         ),
