@@ -21,6 +21,7 @@ from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_gra
 from inference.kernel import HamiltonianKernel, with_momentum
 from inference.randomness import threefry
 from inference.search import Search, next_position, search_step
+from inference.signature import shapes_of
 from inference.target import Target
 
 
@@ -76,20 +77,20 @@ def empty_chain(
     kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: np.ndarray
 ) -> Chain:
     """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
-
-    def make(metric: jax.Array) -> Chain:
-        vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
-        count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
-        point = Point(vector, vector, vector, scalar, vector)
-        search = Search(point, flag, scalar, count, count, flag)
-        adaptation = adaptation_init(scalar, metric)
-        trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
-        progress = Progress(count, State(vector, scalar, vector), search, adaptation)
-        return Chain(seed, count, progress, trajectory, flag)
-
-    shapes = jax.eval_shape(make, inverse_mass_matrix)
+    shapes = shapes_of(_any_chain_of, kernel, layout, inverse_mass_matrix)
     chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     return chain._replace(has_begun=np.ones((), bool))
+
+
+def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: jax.Array) -> Chain:
+    vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
+    count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
+    point = Point(vector, vector, vector, scalar, vector)
+    search = Search(point, flag, scalar, count, count, flag)
+    adaptation = adaptation_init(scalar, metric)
+    trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
+    progress = Progress(count, State(vector, scalar, vector), search, adaptation)
+    return Chain(seed, count, progress, trajectory, flag)
 
 
 def advance(
@@ -208,7 +209,7 @@ def _turned(
 
 def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
     """What the rows of `chain` hold after the position, by name and in order."""
-    return jax.eval_shape(lambda chain: _stats(kernel, chain), chain)
+    return shapes_of(_stats, kernel, chain)
 
 
 def _stats(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.Array]:

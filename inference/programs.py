@@ -9,11 +9,12 @@ import jax
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-from inference._jax import small_loops_in_one_kernel, trace_context
+from inference._jax import small_loops_in_one_kernel
 from inference.chain import Chain, Plan, advance
 from inference.devices import DEVICE
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
+from inference.signature import signature
 from inference.target import Target
 
 _BY_CHAIN = ("chains", "rows", "first")
@@ -25,7 +26,7 @@ def program(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = N
     Ahead of time, so that threads may call it whatever JAX's settings are there. Each device of
     `mesh` has its share of the arguments `chains`, `rows` and `first`, and of the results.
     """
-    return compiled(function, mesh, *_signature(arguments))
+    return compiled(function, mesh, *signature(arguments))
 
 
 def advance_chains(
@@ -57,16 +58,6 @@ def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
     """The values of sites that rows ``(chain, row, number)`` hold, without the last row."""
     constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
     return jax.vmap(jax.vmap(constrain))(rows[:, :-1])
-
-
-def _signature(arguments: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...], Any]:
-    """What a compiled function depends on: structure, shapes and dtypes, and JAX's settings."""
-    leaves, structure = jax.tree.flatten(arguments)
-    kinds = tuple(
-        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
-        for kind in map(jax.typeof, leaves)
-    )
-    return structure, kinds, trace_context()
 
 
 @functools.lru_cache(maxsize=64)

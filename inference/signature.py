@@ -1,0 +1,33 @@
+"""What compiled and traced functions depend on, to remember them by."""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+
+from inference._jax import trace_context
+
+Kinds = tuple[jax.ShapeDtypeStruct, ...]
+
+
+def signature(arguments: Any) -> tuple[Any, Kinds, Any]:
+    """Structure, shapes and dtypes of arguments, and JAX's settings; hashable."""
+    leaves, structure = jax.tree.flatten(arguments)
+    kinds = tuple(
+        jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
+        for kind in map(jax.typeof, leaves)
+    )
+    return structure, kinds, trace_context()
+
+
+def shapes_of(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Shapes and dtypes of what `function` returns; it is traced once for all that are alike."""
+    return _shapes_of(function, *signature(arguments))
+
+
+@functools.lru_cache(maxsize=256)
+def _shapes_of(
+    function: Callable[..., Any], structure: Any, kinds: Iterable[jax.ShapeDtypeStruct], _: Any
+) -> Any:
+    return jax.eval_shape(function, *jax.tree.unflatten(structure, kinds))
