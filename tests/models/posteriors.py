@@ -193,7 +193,6 @@ def outcome(name: str, log: bool = False) -> Callable[[Data], Mapping[str, Any]]
     return observed
 
 
-DENSE = {"mass_matrix": "dense"}
 POSTERIORS = [
     Posterior(
         "eight_schools-eight_schools_centered",
@@ -228,14 +227,12 @@ POSTERIORS = [
         regression_flat,
         earnings_design,
         outcome("earn", log=True),
-        DENSE,
     ),
     Posterior(
         "kidiq-kidscore_interaction",
         regression_half_cauchy,
         kidiq_design,
         outcome("kid_score"),
-        DENSE,
     ),
     Posterior(
         "kidiq-kidscore_momhs",
@@ -248,9 +245,8 @@ POSTERIORS = [
         regression_flat,
         mesquite_design,
         outcome("weight", log=True),
-        DENSE,
     ),
-    Posterior("nes1980-nes", regression_flat, nes_design, outcome("partyid7"), DENSE),
+    Posterior("nes1980-nes", regression_flat, nes_design, outcome("partyid7")),
     Posterior(
         "low_dim_gauss_mix-low_dim_gauss_mix",
         gaussian_mixture,
