@@ -127,6 +127,22 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Ada
     )
 
 
+def with_first_diagonal(state: Adaptation, gradient: jax.Array) -> Adaptation:
+    r"""With an inverse mass matrix to begin with, where nothing but a gradient is known.
+
+    .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
+
+    A standard deviation or two from the mode of a normal density that is narrower than the region
+    of random starts, a gradient is of the order of 1 / variance. By chance it may be far below
+    that: so the root is taken, which halves all ratios on the log scale, and nothing exceeds 1.
+    """
+    diagonal = 1 / jnp.sqrt(jnp.maximum(jnp.abs(gradient), 1))
+    shaped = (lambda x: x) if state.inverse_mass_matrix.ndim == 1 else jnp.diag
+    return state._replace(
+        inverse_mass_matrix=shaped(diagonal), inverse_mass_factor=shaped(jnp.sqrt(diagonal))
+    )
+
+
 def adapt(
     plan: Schedule,
     iteration: jax.Array,

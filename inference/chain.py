@@ -13,7 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.adaptation import Adaptation, Schedule, adapt, adaptation_init, is_due
+from inference.adaptation import (
+    Adaptation,
+    Schedule,
+    adapt,
+    adaptation_init,
+    is_due,
+    with_first_diagonal,
+)
 from inference.control import any_chain, as_one_kernel, select, when
 from inference.dual_averaging import dual_averaging_init
 from inference.flat import Layout
@@ -200,7 +207,8 @@ def _turned(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    start = lambda old: _started(old, last)  # noqa: E731
+    guesses = kernel.inverse_mass_matrix is None
+    start = lambda old: _started(guesses, old, last)  # noqa: E731
     finish = partial(_finished, kernel, plan, trajectory)
     progress = when(is_starting, start, progress, axis_name)
     progress = when(is_done, finish, progress, axis_name)
@@ -227,12 +235,18 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     return jnp.concatenate([position, jnp.stack(stats)])
 
 
-def _started(old: Progress, last: State) -> Progress:
-    """One step further in the start, for which the density was evaluated at `last`."""
+def _started(guesses: bool, old: Progress, last: State) -> Progress:
+    """One step further in the start, for which the density was evaluated at `last`.
+
+    A chain that is to adapt, and `guesses` its first mass matrix, does that from the gradient.
+    """
     search = search_step(old.search, old.adaptation.inverse_mass_factor, *last)
     adaptation = old.adaptation._replace(
         step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)
     )
+    if guesses:
+        is_first = ~old.search.has_start & ~old.search.is_done
+        adaptation = select(is_first, with_first_diagonal(adaptation, last.gradient), adaptation)
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 

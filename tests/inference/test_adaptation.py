@@ -15,6 +15,7 @@ from inference.adaptation import (
     fisher_diagonal,
     is_due,
     schedule,
+    with_first_diagonal,
 )
 from inference.dense import fisher_matrix, renewed
 from inference.dual_averaging import dual_averaging_init, dual_averaging_update
@@ -124,6 +125,19 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
+
+
+@pytest.mark.parametrize("metric", [jnp.ones(3), jnp.eye(3)], ids=["diagonal", "matrix"])
+def test_the_first_matrix_is_guessed_from_a_gradient(metric):
+    state = with_first_diagonal(
+        adaptation_init(jnp.asarray(0.1), metric), jnp.array([-100.0, 0.0, 4.0])
+    )
+    matrix, factor = state.inverse_mass_matrix, state.inverse_mass_factor
+    if metric.ndim == 2:
+        np.testing.assert_array_equal(matrix, np.diag(np.diag(matrix)))
+        matrix, factor = jnp.diag(matrix), jnp.diag(factor)
+    np.testing.assert_allclose(matrix, [0.1, 1.0, 0.5])
+    np.testing.assert_allclose(factor, np.sqrt([0.1, 1.0, 0.5]))
 
 
 def test_only_the_chains_that_are_due_are_renewed():

@@ -113,6 +113,24 @@ def test_the_mass_matrix_is_dense_for_few_coordinates(kernel, num_sites, shape):
     assert result.inverse_mass_matrix.shape == (2, *shape)
 
 
+@pytest.mark.parametrize(
+    ("num_warmup", "kernel", "expected"),
+    [
+        (1, NUTS(), np.diag([0.1, 1.0])),
+        (0, NUTS(), np.eye(2)),
+        (1, NUTS(inverse_mass_matrix=jnp.array([2.0, 3.0])), np.array([2.0, 3.0])),
+    ],
+    ids=["guessed", "no warm-up", "given"],
+)
+def test_a_short_warm_up_leaves_the_first_mass_matrix(num_warmup, kernel, expected):
+    def model(key):
+        ppl.sample(key, dist.Normal(jnp.zeros(2), jnp.array([0.1, 10.0])), name="x")
+
+    settings = {"num_warmup": num_warmup, "num_draws": 2, "kernel": kernel}
+    result = mcmc(jax.random.key(0), model, init={"x": np.ones(2)}, **settings)
+    np.testing.assert_allclose(result.inverse_mass_matrix, [expected] * 4, rtol=1e-6)
+
+
 def test_sites_are_constrained_and_scopes_nested():
     def part(key):
         return ppl.sample(key, dist.HalfNormal(1.0), name="scale")
