@@ -35,7 +35,8 @@ def normal(x, scale):
 
 def search_of(target, step_size=0.1, tune=True):
     """The search of a chain that makes no transition, from a random point."""
-    kernel, layout = NUTS(step_size=step_size), Layout.of(target.initial(jax.random.key(0)))
+    kernel = NUTS(step_size=step_size, inverse_mass_matrix=jnp.ones(2))
+    layout = Layout.of(target.initial(jax.random.key(0)))
     chain = unplaced_chain(kernel, layout, False, tune)
     position = layout.ravel(target.initial(jax.random.key(0)))
     chain = chain._replace(trajectory=chain.trajectory._replace(position=position))
