@@ -124,5 +124,9 @@ def _log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Arra
     of_a, of_b, of_total = stirling_error(both)
     first = a * log1p_or(ratio(-shift, a), log_x - (log_a - log_total))
     second = b * log1p_or(ratio(shift, b), log_y - (log_b - log_total))
+    # Where both are near, their first terms cancel, which may be much larger than the rest.
+    is_near = (shift > -jnp.minimum(a, 0.5 * b)) & (shift < jnp.minimum(0.5 * a, b))
+    near = jnp.where(is_near, shift, 0)
+    excess = _deviation(a, -near)[0] + _deviation(b, near)[0]
     scale = 0.5 * (log_a + log_b - log_total) - LOG_SQRT_TWO_PI
-    return first + second + (scale + (of_total - of_a - of_b))
+    return jnp.where(is_near, excess, first + second) + (scale + (of_total - of_a - of_b))

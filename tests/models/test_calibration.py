@@ -136,8 +136,13 @@ def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
 
     original = chain.with_momentum
     monkeypatch.setattr(chain, "with_momentum", with_momentum)
-    programs.compiled.cache_clear()
+    forget_programs()
     try:
         assert min(sampled_p_values(waiting_times).values()) < FAILURE_RATE
     finally:
-        programs.compiled.cache_clear()
+        forget_programs()
+
+
+def forget_programs():
+    programs.compiled.cache_clear()
+    jax.clear_caches()  # which hold what was traced
