@@ -101,7 +101,7 @@ def mcmc(
     num_warmup = _count("num_warmup", num_warmup, least=0)
     num_draws = _count("num_draws", num_draws, least=1)
     num_chains = _count("num_chains", num_chains, least=1)
-    if mass_matrix not in _IS_DENSE:
+    if not isinstance(mass_matrix, str) or mass_matrix not in _IS_DENSE:
         raise ValueError(
             f"mass_matrix must be one of {', '.join(map(repr, _IS_DENSE))}, got {mass_matrix!r}"
         )

@@ -17,6 +17,8 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> Iterator[None
     if directory is None:
         yield
         return
+    if not isinstance(directory, str | os.PathLike):
+        raise TypeError(f"cache_dir must be the path of a directory, got {directory!r}")
     settings = {
         "jax_compilation_cache_dir": os.fspath(directory),
         "jax_persistent_cache_min_compile_time_secs": 0.0,

@@ -102,9 +102,9 @@ def _by_chain(
             out[name] = _by_chain(value, sites[name], num_chains, f"{path}.")
             continue
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
-            raise ValueError(
-                f"init: site {path!r} expects {jax.tree.structure(sites[name])}, got {value!r}"
-            )
+            is_array = jax.tree_util.all_leaves([sites[name]])
+            what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
+            raise ValueError(f"init: site {path!r} expects {what}, got {value!r}")
         spread = functools.partial(_spread, path, num_chains)
         out[name] = jax.tree.map(spread, value, sites[name])
     return out
@@ -112,6 +112,8 @@ def _by_chain(
 
 def _spread(path: str, num_chains: int, value: Any, site: jax.ShapeDtypeStruct) -> np.ndarray:
     value = np.asarray(value)
+    if not np.issubdtype(value.dtype, np.number):
+        raise TypeError(f"init: site {path!r} expects numbers, got {value!r}")
     if value.shape not in (site.shape, (num_chains, *site.shape)):
         raise ValueError(
             f"init: site {path!r} has the shape {site.shape}, or {(num_chains, *site.shape)} with "

@@ -287,6 +287,8 @@ def test_an_observation_outside_of_the_support_is_named():
             ValueError,
             "must be one of 'auto', 'diagonal', 'dense', got 'full'",
         ),
+        ({"mass_matrix": ["dense"]}, ValueError, "must be one of 'auto', 'diagonal', 'dense'"),
+        ({"cache_dir": 3}, TypeError, "cache_dir must be the path of a directory, got 3"),
         ({"target_acceptance_rate": 80}, ValueError, "must lie between 0 and 1, got 80"),
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),

@@ -233,6 +233,13 @@ MISTAKES = {
         ValueError,
         "init: site 'groups.x' has the shape (3,), or (2, 3) with a value for each chain, got (2,)",
     ),
+    "list": (
+        {"mu": [1.0, 2.0]},
+        ValueError,
+        "init: site 'mu' expects a number or an array, got [1.0",
+    ),
+    "text": ({"mu": "one"}, TypeError, "init: site 'mu' expects numbers, got array('one'"),
+    "empty": ({"mu": np.zeros(0)}, ValueError, "init: site 'mu' has the shape ()"),
     "not finite": ({"mu": np.inf}, ValueError, "init: site 'mu' is given a value that is not"),
 }
 
