@@ -26,7 +26,11 @@ class Draw:
 
     def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
         d = jax.tree.unflatten(self.distribution, leaves)
-        values = jax.tree.leaves(distribution.draw(d, jax.random.fold_in(key, _salt(self.name))))
+        try:
+            value = distribution.draw(d, jax.random.fold_in(key, _salt(self.name)))
+        except NotImplementedError as error:
+            raise NotImplementedError(f"site {self.name!r}: {error}") from error
+        values = jax.tree.leaves(value)
         return tuple(x.astype(aval.dtype) for x, aval in zip(values, self.avals, strict=True))
 
 

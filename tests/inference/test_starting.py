@@ -218,6 +218,14 @@ def test_a_climb_stays_where_the_density_is_finite():
     np.testing.assert_array_equal(climb(lambda x: jnp.sum(x) * jnp.nan, jnp.ones(2)), np.ones(2))
 
 
+def test_an_improper_prior_has_no_draws_to_start_from():
+    def flat(key):
+        return ppl.sample(key, dist.Flat(dist.constraints.real, ()), name="x")
+
+    with pytest.raises(NotImplementedError, match="site 'x': Flat is improper"):
+        mcmc(jax.random.key(0), flat, init="prior")
+
+
 MISTAKES = {
     "name": ("best", ValueError, "init must be one of 'uniform', 'prior', 'optimum', or a dict"),
     "type": (3, TypeError, "or a dict of values by site, got 3"),
