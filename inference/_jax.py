@@ -18,13 +18,16 @@ from typing import Any
 
 from jax._src import compiler, config
 
-_MOST_BYTES = b"65536"  # larger operations gain nothing, and lose the library's matrix products
+_MOST_BYTES = 65536  # larger operations gain nothing, and lose the library's matrix products
 _LOCK = threading.RLock()
 
 
 @contextmanager
-def small_loops_in_one_kernel() -> Iterator[None]:
-    """A context in which XLA compiles loops that touch less than 64 KiB into single kernels."""
+def small_loops_in_one_kernel(num_more_bytes: int = 0) -> Iterator[None]:
+    """A context in which XLA compiles loops that touch few bytes into single kernels.
+
+    Few are 64 KiB, and those more of a matrix that is worth it.
+    """
     with _LOCK:
         original = getattr(compiler, "get_compile_options", None)
         if original is None:
@@ -32,7 +35,7 @@ def small_loops_in_one_kernel() -> Iterator[None]:
             return
 
         def get_compile_options(*args: Any, **kwargs: Any) -> Any:
-            return _with_small_loops(original(*args, **kwargs))
+            return _with_small_loops(original(*args, **kwargs), _MOST_BYTES + num_more_bytes)
 
         compiler.get_compile_options = get_compile_options
         try:
@@ -46,14 +49,14 @@ def trace_context() -> Any:
     return config.trace_context()
 
 
-def _with_small_loops(options: Any) -> Any:
+def _with_small_loops(options: Any, most_bytes: int) -> Any:
     """`options` with the byte threshold set, or as they are where that cannot be done.
 
     They are a message of protocol buffers, of which the bytes of two after each other are the two
     merged.
     """
     try:
-        merged = type(options).ParseFromString(options.SerializeAsString() + _EXTRA)
+        merged = type(options).ParseFromString(options.SerializeAsString() + _extra(most_bytes))
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return options
     return options if merged is None else merged
@@ -69,6 +72,7 @@ def _varint(number: int) -> bytes:
     return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
-# CompileOptionsProto.executable_build_options.debug_options.xla_backend_extra_options, a map.
-_OPTION = _field(1, b"xla_cpu_small_while_loop_byte_threshold") + _field(2, _MOST_BYTES)
-_EXTRA = _field(3, _field(3, _field(500, _OPTION)))
+def _extra(most_bytes: int) -> bytes:
+    """CompileOptionsProto.executable_build_options.debug_options.xla_backend_extra_options."""
+    name, value = b"xla_cpu_small_while_loop_byte_threshold", str(most_bytes).encode()
+    return _field(3, _field(3, _field(500, _field(1, name) + _field(2, value))))

@@ -55,7 +55,7 @@ def mcmc(
         num_draws: Draws to keep per chain.
         num_chains: Chains.
         mass_matrix: ``"dense"`` learns correlations too, ``"diagonal"`` is cheaper for many
-            parameters; ``"auto"`` is dense for up to 32 unconstrained coordinates on the CPU.
+            parameters; ``"auto"`` is dense for up to 100 unconstrained coordinates on the CPU.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
         init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
             ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,

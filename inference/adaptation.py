@@ -1,7 +1,7 @@
 r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
 
-A diagonal is learnt from the spread of draws and of gradients, anew after every iteration, and a
-matrix at the end of each of Stan's windows, which double.
+A diagonal is learnt from the spread of draws and of gradients, anew after every iteration; a matrix
+at the end of each of some windows, which double as Stan's do, by :mod:`inference.dense`.
 
 Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
 another number of warm-up iterations compiles nothing.
@@ -20,13 +20,22 @@ import numpy as np
 from jax import lax
 
 from inference.control import select
-from inference.dual_averaging import DualAveraging, dual_averaging_init, dual_averaging_update
+from inference.dual_averaging import (
+    DualAveraging,
+    dual_averaging_init,
+    dual_averaging_restart,
+    dual_averaging_update,
+)
 from inference.hamiltonian import factorize
 from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
-_INITIAL, _FINAL, _FIRST_WINDOW = 75, 50, 25
-_APPROACH, _EARLY, _LEARNING = 0.1, 0.3, 0.85  # parts of the warm-up after which a diagonal changes
+_INITIAL, _FINAL, _FIRST_WINDOW = 20, 50, 15
+_APPROACH, _EARLY, _LEARNING = (
+    0.02,
+    0.3,
+    0.85,
+)  # parts of the warm-up after which a diagonal changes
 _EARLY_MEMORY, _MEMORY = 10, 80
 
 
@@ -41,7 +50,7 @@ class Schedule(NamedTuple):
         learning_stop: From here on a diagonal stays, and the step size is averaged.
         slow_start, slow_stop: A matrix is learnt from iterations in ``[slow_start, slow_stop)``.
         window_ends: After so many iterations a matrix is renewed and learning starts anew; padded
-            with 0.
+            with -1.
     """
 
     num_warmup: np.int32
@@ -56,13 +65,14 @@ class Schedule(NamedTuple):
 def schedule(num_warmup: int) -> Schedule:
     """The schedule of `num_warmup` iterations.
 
-    For a matrix it is Stan's: 75 iterations, windows of 25, 50, 100, ..., and 50 iterations. A
-    window that the next one could not follow takes what is left. Short of 150 iterations, the three
-    parts are 15, 75 and 10 %; below 20, the matrix is left as it is.
+    For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
+    iterations, windows of 15, 30, 60, ..., and 50 iterations. A window that the next one could not
+    follow takes what is left. Short of 85 iterations, the three parts are 15, 75 and 10 %; below
+    20, the matrix is left as it is.
 
     Example:
         >>> schedule(1000).window_ends[:6]
-        array([100, 150, 250, 450, 950,   0], dtype=int32)
+        array([ 35,  65, 125, 245, 950,  -1], dtype=int32)
     """
     initial, final, window = _INITIAL, _FINAL, _FIRST_WINDOW
     if num_warmup < 20:
@@ -76,14 +86,14 @@ def schedule(num_warmup: int) -> Schedule:
         end = end + window if follows else stop
         ends.append(end)
         window *= 2
-    padded = np.zeros(_MOST_WINDOWS, np.int32)
+    padded = np.full(_MOST_WINDOWS, -1, np.int32)
     padded[: len(ends)] = ends
     parts = [round(part * num_warmup) for part in (_APPROACH, _EARLY, _LEARNING)]
     return Schedule(*map(np.int32, (num_warmup, *parts, initial, stop)), window_ends=padded)
 
 
 class Spread(NamedTuple):
-    """The spread of positions and of gradients, along each coordinate or in all directions."""
+    """The spread of positions and of gradients along each coordinate."""
 
     positions: Welford
     gradients: Welford
@@ -97,38 +107,41 @@ class Adaptation(NamedTuple):
         inverse_mass_matrix: Vector (a diagonal) or matrix.
         inverse_mass_factor: Its factor, see :func:`inference.hamiltonian.factorize`.
         dual_averaging: State of the step size.
-        memory: What the mass matrix is learnt from: for a matrix the spread in the window; for a
-            diagonal a spread, and a younger one that will replace it.
+        memory: What a diagonal is learnt from: a spread, and a younger one that will replace it.
+        window: How many times a matrix has been renewed.
     """
 
     step_size: jax.Array
     inverse_mass_matrix: jax.Array
     inverse_mass_factor: jax.Array
     dual_averaging: DualAveraging
-    memory: Any
+    memory: tuple[Spread, Spread] | None
+    window: jax.Array | None
 
     @property
-    def window_count(self) -> Any:
-        """Observations since a matrix was renewed; none for a diagonal, which always is."""
-        return self.memory.positions.count if isinstance(self.memory, Spread) else np.float32(0)
+    def is_dense(self) -> bool:
+        """Whether the mass matrix is a matrix."""
+        return self.memory is None
 
 
 def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Adaptation:
     """The start of warm-up; `step_size` and `inverse_mass_matrix` set the dtype."""
-    mean = jnp.zeros(inverse_mass_matrix.shape[0], inverse_mass_matrix.dtype)
-    empty = welford_init(mean, inverse_mass_matrix)
-    spread = Spread(empty, empty)
+    is_dense = inverse_mass_matrix.ndim == 2
+    spread = Spread(*[welford_init(inverse_mass_matrix)] * 2)
     return Adaptation(
         step_size,
         inverse_mass_matrix,
         factorize(inverse_mass_matrix),
         dual_averaging_init(step_size),
-        (spread, spread) if inverse_mass_matrix.ndim == 1 else spread,
+        memory=None if is_dense else (spread, spread),
+        window=jnp.int32(0) if is_dense else None,
     )
 
 
-def with_first_diagonal(state: Adaptation, gradient: jax.Array) -> Adaptation:
+def with_first_diagonal(state: Adaptation, gradient: np.ndarray) -> Adaptation:
     r"""With an inverse mass matrix to begin with, where nothing but a gradient is known.
+
+    For one chain or for many, in NumPy.
 
     .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
 
@@ -136,11 +149,12 @@ def with_first_diagonal(state: Adaptation, gradient: jax.Array) -> Adaptation:
     of random starts, a gradient is of the order of 1 / variance. By chance it may be far below
     that: so the root is taken, which halves all ratios on the log scale, and nothing exceeds 1.
     """
-    diagonal = 1 / jnp.sqrt(jnp.maximum(jnp.abs(gradient), 1))
-    shaped = (lambda x: x) if state.inverse_mass_matrix.ndim == 1 else jnp.diag
-    return state._replace(
-        inverse_mass_matrix=shaped(diagonal), inverse_mass_factor=shaped(jnp.sqrt(diagonal))
-    )
+    diagonal = 1 / np.sqrt(np.maximum(np.abs(gradient), 1))
+    factor = np.sqrt(diagonal)
+    if state.is_dense:
+        eye = np.eye(diagonal.shape[-1], dtype=diagonal.dtype)
+        diagonal, factor = diagonal[..., None] * eye, factor[..., None] * eye
+    return state._replace(inverse_mass_matrix=diagonal, inverse_mass_factor=factor)
 
 
 def adapt(
@@ -158,10 +172,8 @@ def adapt(
     """
     averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, target)
     state = state._replace(step_size=jnp.exp(averaging.log_step_size), dual_averaging=averaging)
-    if state.inverse_mass_matrix.ndim == 1:
-        state = _learn_diagonal(plan, iteration, state, position, gradient)
-    else:
-        state = _learn_matrix(plan, iteration, state, position, gradient)
+    if state.memory is not None:
+        state = _learn_diagonal(plan, iteration, state, state.memory, position, gradient)
     is_last = iteration + 1 == plan.num_warmup
     final = jnp.exp(state.dual_averaging.log_average)
     return state._replace(step_size=jnp.where(is_last, final, state.step_size))
@@ -171,21 +183,21 @@ def _learn_diagonal(
     plan: Schedule,
     iteration: jax.Array,
     state: Adaptation,
+    memory: tuple[Spread, Spread],
     position: jax.Array,
     gradient: jax.Array,
 ) -> Adaptation:
     """The diagonal from what is remembered; the end of learning starts the averaging anew."""
     averaging = state.dual_averaging
-    center = averaging.log_average
-    anew = dual_averaging_init(jnp.exp(center))._replace(center=center)
     is_end = iteration + 1 == plan.learning_stop
-    state = state._replace(dual_averaging=select(is_end, anew, averaging))
+    averaging = select(is_end, dual_averaging_restart(averaging), averaging)
+    state = state._replace(dual_averaging=averaging)
 
     def learn(state: Adaptation) -> Adaptation:
-        memory = _remember(plan, iteration, state.memory, position, gradient)
-        diagonal = fisher_diagonal(memory[0], state.inverse_mass_matrix)
+        new = _remember(plan, iteration, memory, position, gradient)
+        diagonal = fisher_diagonal(new[0], state.inverse_mass_matrix)
         return state._replace(
-            inverse_mass_matrix=diagonal, inverse_mass_factor=factorize(diagonal), memory=memory
+            inverse_mass_matrix=diagonal, inverse_mass_factor=factorize(diagonal), memory=new
         )
 
     learns = (iteration >= plan.learning_start) & (iteration < plan.learning_stop)
@@ -231,22 +243,9 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
     return jnp.where(is_known, ratio, default)
 
 
-def is_due(plan: Schedule, iteration: Any, window_count: Any) -> Any:
-    """Whether the window of a matrix has ended, which :mod:`inference.dense` then renews.
+def is_due(plan: Schedule, iteration: Any, state: Adaptation) -> Any:
+    """Whether a window has ended, after which :mod:`inference.dense` renews a matrix.
 
     For one chain or for many, in JAX or in NumPy.
     """
-    return (iteration[..., None] == plan.window_ends).any(-1) & (window_count > 0)
-
-
-def _learn_matrix(
-    plan: Schedule,
-    iteration: jax.Array,
-    state: Adaptation,
-    position: jax.Array,
-    gradient: jax.Array,
-) -> Adaptation:
-    """The spread with one observation more."""
-    learns = (iteration >= plan.slow_start) & (iteration < plan.slow_stop)
-    observe = lambda spread: _observe(spread, position, gradient)  # noqa: E731
-    return state._replace(memory=lax.cond(learns, observe, lambda spread: spread, state.memory))
+    return iteration == plan.window_ends[state.window] if state.is_dense else iteration < 0

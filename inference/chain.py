@@ -19,7 +19,6 @@ from inference.adaptation import (
     adapt,
     adaptation_init,
     is_due,
-    with_first_diagonal,
 )
 from inference.control import any_chain, as_one_kernel, select, when
 from inference.dual_averaging import dual_averaging_init
@@ -112,7 +111,8 @@ def advance(
 ) -> tuple[Chain, jax.Array, jax.Array]:
     """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
 
-    It stops too where its mass matrix is due to be renewed.
+    It stops too where its mass matrix is due to be renewed. A matrix, which nothing changes in
+    here, is not carried through the loops, that would copy it.
 
     Chains mapped over move together; those that are complete move on, and store nothing, until all
     are.
@@ -123,7 +123,8 @@ def advance(
         layout: The layout of a position.
         plan: What the run is to do.
         chain: Where to begin.
-        rows: Where to store draws, ``(num_rows + 1, row)``; the last one takes what is not kept.
+        rows: Where to store draws, ``(num_rows + 1, row)``; the last one takes what is not kept. A
+            row is the position, the statistics, and for a dense mass matrix the gradient.
         first: The iteration that is to be stored in the first row.
         budget: Gradients that may be spent.
 
@@ -132,44 +133,62 @@ def advance(
     """
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
+    matrices = chain.progress.adaptation
+    chain = _with_matrices(chain, None, None) if matrices.is_dense else chain
+
+    def factor_of(chain: Chain) -> jax.Array:
+        adaptation = matrices if matrices.is_dense else chain.progress.adaptation
+        return adaptation.inverse_mass_factor
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
         (_, _, progress, *_), _, num_spent = carry
         is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
         is_wanted = is_incomplete & ~progress.search.is_stuck
         is_full = is_wanted & (progress.iteration - first >= num_rows)
-        stops = is_full | is_due(
-            plan.schedule, progress.iteration, progress.adaptation.window_count
-        )
+        stops = is_full | is_due(plan.schedule, progress.iteration, progress.adaptation)
         return any_chain(is_wanted, axis_name) & ~any_chain(stops, axis_name) & (num_spent < budget)
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
-        begin = partial(_begun, kernel)
-        chain = when(~chain.has_begun, begin, chain, axis_name)
-        chain, last, num_moves = _moved(kernel, value_and_grad, chain, budget - num_spent)
+        factor = factor_of(chain)
+        chain = when(~chain.has_begun, partial(_begun, kernel, factor), chain, axis_name)
+        chain, last, num_moves = _moved(kernel, value_and_grad, factor, chain, budget - num_spent)
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
         turned = as_one_kernel(
-            partial(_turned, kernel, plan, last, first),
+            partial(_turned, kernel, plan, factor, last, first),
             (chain._replace(num_gradients=num_gradients), rows),
             num_moves,
             axis_name,
         )
         return *turned, num_spent + num_moves
 
-    return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+    chain, rows, num_spent = lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+    if matrices.is_dense:
+        chain = _with_matrices(chain, matrices.inverse_mass_matrix, matrices.inverse_mass_factor)
+    return chain, rows, num_spent
+
+
+def _with_matrices(chain: Chain, matrix: jax.Array | None, factor: jax.Array | None) -> Chain:
+    adaptation = chain.progress.adaptation._replace(
+        inverse_mass_matrix=matrix, inverse_mass_factor=factor
+    )
+    return chain._replace(progress=chain.progress._replace(adaptation=adaptation))
 
 
 def _moved(
-    kernel: HamiltonianKernel, value_and_grad: ValueAndGrad, chain: Chain, budget: jax.Array
+    kernel: HamiltonianKernel,
+    value_and_grad: ValueAndGrad,
+    factor: jax.Array,
+    chain: Chain,
+    budget: jax.Array,
 ) -> tuple[Chain, State, jax.Array]:
     """The chain at the end of its transition, or one gradient on while it starts.
 
     Returns:
         The chain, where the density was evaluated last, and the number of evaluations.
     """
-    factor, axis_name = chain.progress.adaptation.inverse_mass_factor, kernel.axis_name
+    axis_name = kernel.axis_name
     any_starting = any_chain(chain.progress.is_starting, axis_name)
 
     def goes_on(carry: tuple[Any, State, jax.Array]) -> jax.Array:
@@ -191,6 +210,7 @@ def _moved(
 def _turned(
     kernel: HamiltonianKernel,
     plan: Plan,
+    factor: jax.Array,
     last: State,
     first: jax.Array,
     state: tuple[Chain, jax.Array],
@@ -207,8 +227,7 @@ def _turned(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    guesses = kernel.inverse_mass_matrix is None
-    start = lambda old: _started(guesses, old, last)  # noqa: E731
+    start = lambda old: _started(factor, old, last)  # noqa: E731
     finish = partial(_finished, kernel, plan, trajectory)
     progress = when(is_starting, start, progress, axis_name)
     progress = when(is_done, finish, progress, axis_name)
@@ -216,7 +235,7 @@ def _turned(
 
 
 def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
-    """What the rows of `chain` hold after the position, by name and in order."""
+    """The statistics that rows of `chain` hold, by name and in order."""
     return shapes_of(_stats, kernel, chain)
 
 
@@ -230,23 +249,20 @@ def _stats(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.Array]:
 
 
 def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
-    position = kernel.end(chain.trajectory)[0].position
-    stats = [jnp.asarray(x, position.dtype) for x in _stats(kernel, chain).values()]
-    return jnp.concatenate([position, jnp.stack(stats)])
+    proposal, _ = kernel.end(chain.trajectory)
+    stats = [jnp.asarray(x, proposal.position.dtype) for x in _stats(kernel, chain).values()]
+    is_dense = chain.progress.adaptation.is_dense
+    return jnp.concatenate(
+        [proposal.position, jnp.stack(stats), *[proposal.gradient] * is_dense],
+    )
 
 
-def _started(guesses: bool, old: Progress, last: State) -> Progress:
-    """One step further in the start, for which the density was evaluated at `last`.
-
-    A chain that is to adapt, and `guesses` its first mass matrix, does that from the gradient.
-    """
-    search = search_step(old.search, old.adaptation.inverse_mass_factor, *last)
+def _started(factor: jax.Array, old: Progress, last: State) -> Progress:
+    """One step further in the start, for which the density was evaluated at `last`."""
+    search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(
         step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)
     )
-    if guesses:
-        is_first = ~old.search.has_start & ~old.search.is_done
-        adaptation = select(is_first, with_first_diagonal(adaptation, last.gradient), adaptation)
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 
@@ -274,14 +290,13 @@ def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progr
     )
 
 
-def _begun(kernel: HamiltonianKernel, chain: Chain) -> Chain:
+def _begun(kernel: HamiltonianKernel, factor: jax.Array, chain: Chain) -> Chain:
     """The chain at the beginning of its next transition, or of the next step of its search."""
     progress = chain.progress
-    search, adaptation = progress.search, progress.adaptation
-    factor = adaptation.inverse_mass_factor
+    search, step_size = progress.search, progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))
     point = with_momentum(factor, seed, *progress.state)
-    trajectory = kernel.begin(factor, adaptation.step_size, point, seed, chain.trajectory)
+    trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory)
     search = search._replace(start=select(progress.is_starting, point, search.start))
     position = select(progress.is_starting, next_position(search, factor), trajectory.position)
     return chain._replace(

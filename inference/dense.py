@@ -1,23 +1,24 @@
-"""Dense mass matrices: learnt by chains, and renewed on the host at the end of each window.
+"""Dense mass matrices, learnt on the host at the end of each window of warm-up.
 
 A few times in a warm-up a matrix is decomposed. On the host this needs no compilation, and leaves
-the loop of a chain without calls of LAPACK, which would keep XLA from making one kernel of it.
+the loop of a chain without calls of LAPACK, which would keep XLA from making one kernel of it, and
+without matrices to carry, which it would copy in every iteration.
 """
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from inference.adaptation import Adaptation, Spread
-from inference.dual_averaging import DualAveraging
+from inference.adaptation import Adaptation
+from inference.dual_averaging import dual_averaging_restart
 
 _RIDGE = 0.1  # of the variances, where there are as many dimensions as draws
 
 
 @np.errstate(all="ignore")  # what is not finite is found in the result
-def fisher_matrix(spread: Spread, default: np.ndarray) -> np.ndarray:
+def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray) -> np.ndarray:
     r"""The inverse mass matrix that brings draws and gradients to the same covariance.
 
     .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
@@ -29,7 +30,8 @@ def fisher_matrix(spread: Spread, default: np.ndarray) -> np.ndarray:
     :func:`inference.adaptation.fisher_diagonal`.
 
     Args:
-        spread: Of one chain.
+        draws: Of one chain, ``(draw, size)``.
+        gradients: Of the log density there.
         default: A diagonal, ``(size,)``, for coordinates that have not moved.
 
     Returns:
@@ -42,41 +44,49 @@ def fisher_matrix(spread: Spread, default: np.ndarray) -> np.ndarray:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3.
     """
-    count = max(float(spread.positions.count), 2.0)
-    draws, gradients = (np.asarray(w.deviations, np.float64) / (count - 1) for w in spread)
-    ratio = np.sqrt(np.diag(draws) / np.diag(gradients))
+    ratio = np.std(draws, 0) / np.std(gradients, 0)
     is_known = (ratio > 0) & np.isfinite(ratio)
     scale = np.sqrt(np.where(is_known, ratio, default))
-    share = _RIDGE * (len(default) / count) ** 3
-    ridge = np.diag(share * np.where(is_known, np.diag(draws) / scale**2, 1.0))
-    lower = np.linalg.cholesky(gradients * np.outer(scale, scale) + ridge)
-    values, vectors = np.linalg.eigh(lower.T @ (draws / np.outer(scale, scale) + ridge) @ lower)
+    share = _RIDGE * (len(default) / len(draws)) ** 3
+    spread = _covariance(draws / scale)
+    ridge = np.diag(share * np.where(is_known, np.diag(spread), 1.0))
+    lower = np.linalg.cholesky(_covariance(gradients * scale) + ridge)
+    values, vectors = np.linalg.eigh(lower.T @ (spread + ridge) @ lower)
     half = scale[:, None] * np.linalg.solve(lower.T, vectors * np.maximum(values, 0) ** 0.25)
     return half @ half.T
 
 
-def renewed(which: np.ndarray, state: Adaptation) -> Adaptation:
-    """Adaptations of several chains, with new matrices for those that are `which`.
+def _covariance(draws: np.ndarray) -> np.ndarray:
+    deviations = draws - np.mean(draws, 0)
+    return deviations.T @ deviations / max(1, len(draws) - 1)
+
+
+def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
+    """Adaptations of several chains, with new matrices where a window has ended.
 
     There the averaging of the step size begins anew, from its average. A matrix stays as it is
     where draws or gradients are not finite.
+
+    Args:
+        state: With the chains in front.
+        windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`.
     """
     state = jax.tree.map(np.array, state)
-    for chain in np.flatnonzero(which):
+    for chain, window in enumerate(windows):
+        if window is None:
+            continue
         here = jax.tree.map(lambda x, chain=chain: x[chain], state)
-        old = here.inverse_mass_matrix
+        old, seen = here.inverse_mass_matrix, window.astype(np.float64).swapaxes(0, 1)
         try:
-            matrix = fisher_matrix(here.memory, np.diag(old))
+            matrix = fisher_matrix(seen[0], seen[1], np.diag(old))
             factor = np.linalg.cholesky(matrix)
             if np.linalg.norm(matrix) > np.finfo(old.dtype).max or np.isnan(matrix).any():
                 raise np.linalg.LinAlgError
         except np.linalg.LinAlgError:
             matrix, factor = old, here.inverse_mass_factor
-        center = here.dual_averaging.log_average
-        zero = np.zeros_like(center)
-        averaging = DualAveraging(center, center, zero, zero, center + math.log(10.0))
-        memory = jax.tree.map(np.zeros_like, here.memory)
-        new: Any = (np.exp(center), matrix, factor, averaging, memory)
+        averaging = dual_averaging_restart(here.dual_averaging)
+        step_size = np.exp(averaging.log_step_size)
+        new: Any = (step_size, matrix, factor, averaging, here.window + 1)
         for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True):
             whole[chain] = part
     return state

@@ -10,22 +10,46 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+_FIRST_SHRINKAGE, _SHRINKAGE = 0.05, 0.15
+
 
 class DualAveraging(NamedTuple):
-    """State of dual averaging for the log step size; `center` is what it shrinks towards."""
+    """State of dual averaging for the log step size.
+
+    Attributes:
+        log_step_size: For the next iteration.
+        log_average: The average, later ones weighing more.
+        error_average: Of the target less the acceptance rate.
+        count: Updates so far.
+        center: What the log step size shrinks towards.
+        shrinkage: How strongly: the more, the less it moves.
+    """
 
     log_step_size: jax.Array
     log_average: jax.Array
     error_average: jax.Array
     count: jax.Array
     center: jax.Array
+    shrinkage: jax.Array
 
 
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
     """The state at `step_size`; shrinks towards ten times that, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
-    zero = jnp.zeros_like(log_step_size)
-    return DualAveraging(log_step_size, log_step_size, zero, zero, log_step_size + math.log(10.0))
+    zero, center = jnp.zeros_like(log_step_size), log_step_size + math.log(10.0)
+    return DualAveraging(log_step_size, log_step_size, zero, zero, center, zero + _FIRST_SHRINKAGE)
+
+
+def dual_averaging_restart(state: DualAveraging) -> DualAveraging:
+    """Anew from the average, which moves less from there and is shrunk towards.
+
+    Acceptance falls faster with longer steps than it rises with shorter ones. So the average over
+    steps that move much is shorter than a step of the acceptance rate that they have on average:
+    with the first shrinkage, one of rate 0.9 where 0.8 is asked for, which costs up to twice the
+    gradients. In NumPy or in JAX.
+    """
+    average, zero = state.log_average, 0 * state.count
+    return DualAveraging(average, average, zero, zero, average, zero + _SHRINKAGE)
 
 
 def dual_averaging_update(
@@ -33,7 +57,6 @@ def dual_averaging_update(
     acceptance_rate: jax.Array,
     target: jax.typing.ArrayLike,
     *,
-    gamma: float = 0.05,
     t0: float = 10.0,
     kappa: float = 0.75,
 ) -> DualAveraging:
@@ -44,13 +67,17 @@ def dual_averaging_update(
         \log\epsilon_t &= \mu - \tfrac{\sqrt t}{\gamma} \bar h_t \\
         \log\bar\epsilon_t &= t^{-\kappa} \log\epsilon_t + (1 - t^{-\kappa}) \log\bar\epsilon_{t-1}
 
+    with the center for :math:`\mu` and the shrinkage for :math:`\gamma`.
+
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 5.
     """
     count = state.count + 1
     weight = 1 / (count + t0)
     error_average = (1 - weight) * state.error_average + weight * (target - acceptance_rate)
-    log_step_size = state.center - jnp.sqrt(count) / gamma * error_average
+    log_step_size = state.center - jnp.sqrt(count) / state.shrinkage * error_average
     decay = count**-kappa
     log_average = decay * log_step_size + (1 - decay) * state.log_average
-    return DualAveraging(log_step_size, log_average, error_average, count, state.center)
+    return DualAveraging(
+        log_step_size, log_average, error_average, count, state.center, state.shrinkage
+    )

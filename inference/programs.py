@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -69,7 +70,11 @@ def compiled(
     _: Any,
 ) -> Any:
     """`function` compiled for a structure of arguments of some kinds."""
-    names = list(inspect.signature(function).parameters)
+    names, arguments = (
+        list(inspect.signature(function).parameters),
+        jax.tree.unflatten(structure, kinds),
+    )
+    num_bytes = _matrix_bytes(arguments[0]) if function is advance_chains else 0
     donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
     if mesh is not None:
         specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
@@ -77,6 +82,12 @@ def compiled(
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
-    with small_loops_in_one_kernel():
-        jitted = jax.jit(function, donate_argnums=donated)
-        return jitted.lower(*jax.tree.unflatten(structure, kinds)).compile()
+    with small_loops_in_one_kernel(2 * num_bytes):  # a matrix and its products
+        return jax.jit(function, donate_argnums=donated).lower(*arguments).compile()
+
+
+def _matrix_bytes(chains: Chain) -> int:
+    """The size of a chain's dense mass matrix, if it has one."""
+    adaptation = chains.progress.adaptation
+    matrix = adaptation.inverse_mass_factor
+    return adaptation.is_dense * math.prod(matrix.shape[1:]) * matrix.dtype.itemsize

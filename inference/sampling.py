@@ -11,25 +11,25 @@ move together, each at its own place.
 
 import collections
 import dataclasses
-import functools
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from inference.adaptation import is_due, schedule
+from inference.adaptation import schedule
+from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
-from inference.dense import renewed
 from inference.devices import Share, share_of
 from inference.flat import Layout
-from inference.hamiltonian import Point
+from inference.group import Group
 from inference.kernel import HamiltonianKernel
 from inference.programs import advance_chains, program, values
 from inference.start_failure import start_failure
@@ -46,7 +46,7 @@ _AXIS = "chain"
 
 _MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
 _MOST_GROUPS = 64
-MOST_DENSE = 32  # coordinates for which a dense mass matrix costs little
+MOST_DENSE = 100  # coordinates for which a dense mass matrix costs little
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
 
 
@@ -99,7 +99,8 @@ def sample(
     with share.together():
         run.begin(start)
     try:
-        run.go_on(on_progress)
+        with one_blas_thread() if is_dense else nullcontext():
+            run.go_on(on_progress)
     except KeyboardInterrupt:
         if not run.num_drawn:
             raise
@@ -110,33 +111,6 @@ def sample(
             stacklevel=3,
         )
     return share.gather(run.samples(share.least(run.num_drawn)))
-
-
-class _Group:
-    """Some chains that are moved by one call, stacked: where they stand and what they drew.
-
-    Attributes:
-        chains: The chains; while a call moves them, they are gone.
-        iteration: Transitions that are complete, of each chain.
-        rows: Room for their draws; `None` while it is all unused.
-        first: The iteration that the first row is for, of each chain.
-        parts: What has been taken from the rows: per chain, pieces of draws and statistics.
-    """
-
-    def __init__(self, chains: Chain, num_warmup: int) -> None:
-        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
-        self.first = np.full(len(chains.progress.iteration), num_warmup, np.int32)
-        self.parts: list[list[tuple[Any, Any]]] = [[] for _ in self.first]
-
-    def start(self, chain: int) -> Point:
-        """Where one of the chains starts."""
-        return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
-
-    @property
-    def is_stuck(self) -> np.ndarray:
-        """Which chains stand where the density or its gradient is not finite."""
-        start = jax.device_get(self.chains.progress.search.start)
-        return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
 
 
 class _Run:
@@ -153,14 +127,17 @@ class _Run:
         # As arrays: in other threads, JAX might take numbers to have other dtypes.
         constant = kernel, target, plan
         self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
-        self.layout, self.share, self.schedule = layout, share, plan.schedule
+        self.layout, self.share, self.num_warmup = layout, share, int(plan.schedule.num_warmup)
+        self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-        self.groups: list[_Group] = []
+        self.groups: list[Group] = []
         self.is_stopping = threading.Event()
         self.budget = np.int32(_FIRST_BUDGET)
 
     def begin(self, start: Callable[[np.ndarray], Chain]) -> None:
         """Makes the chains, and evaluates the density where they are to start until it is finite.
+
+        Chains that are to adapt, and have no mass matrix, get one that the gradient there tells.
 
         Raises:
             ValueError: if a chain finds no such point.
@@ -169,14 +146,14 @@ class _Run:
         attempts, size = np.zeros(num_chains, np.int32), num_chains
         if self.share.mesh is None and not self.share.is_mapped:
             size = _group_size(num_chains)
-        self.groups = self._split(start(attempts), size)
-        self._compile(self.groups[0])
+        self._compile(chains := start(attempts), size)
+        self.groups = [Group(part, self.host_plan, self.kinds) for part in _split(chains, size)]
         while True:
             for group in self.groups:
                 self._move(group, np.int32(1))
             is_stuck = np.concatenate([group.is_stuck for group in self.groups])
             if not is_stuck.any():
-                return
+                break
             attempts += is_stuck
             chain, num_attempts = int(np.argmax(is_stuck)), int(attempts.max())
             group = self.groups[chain // len(self.groups[0].first)]
@@ -187,16 +164,11 @@ class _Run:
                 number = int(self.share.chains[chain])
                 message = start_failure(self.target, self.layout, number, point, num_attempts)
                 raise ValueError(message)
-            for old, new in zip(self.groups, self._split(chains, size), strict=True):
-                replace = functools.partial(_replace, old.is_stuck)
-                old.chains = jax.tree.map(replace, old.chains, new.chains)
-
-    def _split(self, chains: Chain, size: int) -> list[_Group]:
-        stop, num_warmup = len(chains.progress.iteration), int(self.plan.schedule.num_warmup)
-        return [
-            _Group(jax.tree.map(lambda x, i=i: x[i : i + size], chains), num_warmup)
-            for i in range(0, stop, size)
-        ]
+            for group, part in zip(self.groups, _split(chains, size), strict=True):
+                group.replace(part)
+        if self.num_warmup and self.kernel.inverse_mass_matrix is None:
+            for group in self.groups:
+                group.guess()
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, a thread for each core."""
@@ -212,12 +184,12 @@ class _Run:
             finally:
                 self.is_stopping.set()
 
-    def _work(self, waiting: "collections.deque[_Group]") -> None:
+    def _work(self, waiting: "collections.deque[Group]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""
         with jax.enable_x64(self.has_doubles):  # which holds for one thread alone
             self._work_on(waiting)
 
-    def _work_on(self, waiting: "collections.deque[_Group]") -> None:
+    def _work_on(self, waiting: "collections.deque[Group]") -> None:
         while not self.is_stopping.is_set():
             try:
                 group = waiting.popleft()
@@ -231,27 +203,27 @@ class _Run:
                 self.budget = np.int32(min(4 * int(self.budget), 1 << 28))
             elif seconds > 2 * _CALL_SECONDS:
                 self.budget = np.int32(max(1, int(self.budget) // 2))
-            if np.any(group.iteration < self.plan.num_iterations):
+            if not group.is_complete:
                 waiting.append(group)
 
-    def _compile(self, group: _Group) -> None:
-        """Compiles what moves a group and what reads its rows.
+    def _compile(self, chains: Chain, group_size: int) -> None:
+        """Compiles what moves so many of the chains and what reads their rows.
 
         Ahead of time and here, as JAX's settings are others in other threads.
         """
-        chain = jax.tree.map(lambda x: x[0], group.chains)
-        self.kinds = stats_of(self.kernel, chain)
-        size, num_chains = self.layout.size, len(group.first)
-        num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * num_chains)))
-        shape = num_chains, num_rows + 1, size + len(self.kinds)
-        self.no_rows = np.zeros(shape, self.layout.dtype)
+        self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
+        group, size = next(_split(chains, group_size)), self.layout.size
+        has_gradients = chains.progress.adaptation.is_dense
+        num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * group_size)))
+        shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
+        self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
-        arguments = group.chains, self.no_rows, group.first, self.budget, *constant
+        arguments = group, self.no_rows, first, self.budget, *constant
         self.advance = program(advance_chains, *arguments, mesh=self.share.mesh)
         arguments = self.target, self.layout, self.no_rows
         self.values = program(values, *arguments, mesh=self.share.mesh)
 
-    def _move(self, group: _Group, budget: np.int32) -> int:
+    def _move(self, group: Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
         rows = self.no_rows.copy() if group.rows is None else group.rows
         constant = self.target, self.kernel, self.plan, self.layout
@@ -259,56 +231,30 @@ class _Run:
             group.chains, rows, group.first, budget, *constant
         )
         group.iteration = np.asarray(group.chains.progress.iteration)
-        self._renew(group)
-        is_complete = group.iteration >= self.plan.num_iterations
-        if np.any(group.iteration - group.first >= rows.shape[1] - 1) or np.all(is_complete):
-            self._take(group)
+        group.renew(self._values)
+        if np.any(group.iteration - group.first >= rows.shape[1] - 1) or group.is_complete:
+            group.take(self._values)
         return int(np.max(num_spent))
 
-    def _renew(self, group: _Group) -> None:
-        """Renews the mass matrices of chains that wait for it."""
-        progress = group.chains.progress
-        count = np.asarray(progress.adaptation.window_count)
-        which = is_due(self.schedule, group.iteration, count)
-        if which.any():
-            state = renewed(which, progress.adaptation)
-            group.chains = group.chains._replace(progress=progress._replace(adaptation=state))
-
-    def _take(self, group: _Group) -> None:
-        """Takes from the rows what they hold."""
-        stops = np.minimum(group.iteration, self.plan.num_iterations)
-        if group.rows is None or np.all(stops <= group.first):
-            return
-        values = jax.device_get(self.values(self.target, self.layout, group.rows))
-        numbers = np.asarray(group.rows)[:, :, self.layout.size :]
-        for chain, (first, stop) in enumerate(zip(group.first, stops, strict=True)):
-            kept = slice(0, max(0, stop - first))
-            draws = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), values)
-            stats = {
-                name: numbers[chain, kept, i].astype(kind.dtype)
-                for i, (name, kind) in enumerate(self.kinds.items())
-            }
-            group.parts[chain].append((draws, stats))
-        group.first = np.maximum(group.first, stops).astype(np.int32)
+    def _values(self, rows: Any) -> Any:
+        return self.values(self.target, self.layout, rows)
 
     @property
     def num_done(self) -> int:
         """Iterations that are complete, on the average over chains."""
         iterations = np.concatenate([group.iteration for group in self.groups])
-        return int(np.mean(np.minimum(iterations, self.plan.num_iterations)))
+        return int(np.mean(np.minimum(iterations, self.num_iterations)))
 
     @property
     def num_drawn(self) -> int:
         """Draws that every chain has made."""
         fewest = min(int(np.min(group.iteration)) for group in self.groups)
-        return max(
-            0, min(fewest, int(self.plan.num_iterations)) - int(self.plan.schedule.num_warmup)
-        )
+        return max(0, min(fewest, self.num_iterations) - self.num_warmup)
 
     def samples(self, num_drawn: int) -> Samples:
         """The first `num_drawn` draws of each chain."""
         for group in self.groups:
-            self._take(group)
+            group.take(self._values)
         chains = [
             jax.tree.map(lambda *x: np.concatenate(x)[:num_drawn], *parts)
             for group in self.groups
@@ -319,9 +265,10 @@ class _Run:
         return Samples(draws, stats, np.concatenate(metrics))
 
 
-def _replace(which: np.ndarray, old: Any, new: Any) -> np.ndarray:
-    """`new` for the chains that are `which`, else `old`."""
-    return np.where(which.reshape(-1, *[1] * (np.ndim(new) - 1)), new, old)
+def _split(chains: Chain, size: int) -> Iterator[Chain]:
+    """Parts of the chains, of so many each."""
+    for i in range(0, len(chains.progress.iteration), size):
+        yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)
 
 
 def _group_size(num_chains: int) -> int:

@@ -18,31 +18,37 @@ from inference.adaptation import (
     with_first_diagonal,
 )
 from inference.dense import fisher_matrix, renewed
-from inference.dual_averaging import dual_averaging_init, dual_averaging_update
+from inference.dual_averaging import (
+    dual_averaging_init,
+    dual_averaging_restart,
+    dual_averaging_update,
+)
 from inference.welford import welford_init, welford_update
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
 
-# Stan Reference Manual, HMC algorithm parameters: 75, then windows of 25, 50, 100, ..., then 50.
+# Like Stan's (Reference Manual, HMC algorithm parameters), but 20 iterations, then windows of 15, 30,
+# 60, ..., then 50.
 @pytest.mark.parametrize(
     ("num_warmup", "slow", "ends"),
     [
-        (1000, (75, 950), [100, 150, 250, 450, 950]),
-        (2000, (75, 1950), [100, 150, 250, 450, 850, 1950]),
-        (500, (75, 450), [100, 150, 250, 450]),
-        (150, (75, 100), [100]),
-        (100, (15, 90), [90]),
+        (1000, (20, 950), [35, 65, 125, 245, 950]),
+        (2000, (20, 1950), [35, 65, 125, 245, 485, 965, 1950]),
+        (500, (20, 450), [35, 65, 125, 450]),
+        (150, (20, 100), [35, 100]),
+        (85, (20, 35), [35]),
+        (80, (12, 72), [72]),
         (20, (3, 18), [18]),
         (19, (19, 19), []),
         (0, (0, 0), []),
     ],
 )
-def test_schedule_is_that_of_stan(num_warmup, slow, ends):
+def test_windows_double(num_warmup, slow, ends):
     plan = schedule(num_warmup)
     assert plan.num_warmup == num_warmup
     assert (plan.slow_start, plan.slow_stop) == slow
-    assert [end for end in plan.window_ends if end] == ends
+    assert [end for end in plan.window_ends if end >= 0] == ends
     assert jax.tree.map(np.shape, plan) == jax.tree.map(np.shape, schedule(1000))
 
 
@@ -69,12 +75,22 @@ def test_dual_averaging_finds_the_step_size_of_the_target():
     np.testing.assert_allclose(jnp.exp(-jnp.exp(state.log_average)), 0.8, rtol=0, atol=0.006)
 
 
-@pytest.mark.parametrize("is_dense", [False, True])
-def test_welford_is_the_sample_covariance(is_dense):
+def test_dual_averaging_restarts_from_its_average():
+    state = dual_averaging_init(jnp.asarray(0.5))
+    for acceptance_rate in [1.0, 0.0, 0.93, 0.6]:
+        state = dual_averaging_update(state, jnp.asarray(acceptance_rate), 0.8)
+    anew = dual_averaging_restart(state)
+    state, average = dual_averaging_update(anew, jnp.asarray(0.6), 0.8), state.log_average
+    # t = 1: the error is (0.8 - 0.6) / 11, and the shrinkage 0.15.
+    np.testing.assert_allclose(state.log_step_size, average - 0.2 / 11 / 0.15, rtol=1e-12)
+    np.testing.assert_allclose(state.log_average, state.log_step_size, rtol=1e-12)
+
+
+def test_welford_is_the_sample_variance():
     rng = np.random.default_rng(0)
     draws = 1e3 + rng.normal(size=(50, 3)) @ rng.normal(size=(3, 3))
-    expected = np.cov(draws.T) if is_dense else np.var(draws, axis=0, ddof=1)
-    state = welford_init(jnp.zeros(3), jnp.zeros_like(expected))
+    expected = np.var(draws, axis=0, ddof=1)
+    state = welford_init(jnp.zeros(3))
     for draw in draws:
         state = welford_update(state, jnp.asarray(draw))
     np.testing.assert_allclose(state.mean, draws.mean(0), rtol=1e-12)
@@ -97,11 +113,12 @@ def run(plan, metric, draws, gradients, rates):
 def run_dense(plan, metric, draws, gradients, rates):
     """The states of a warm-up with a matrix, by iteration, renewed where that is due."""
     adapted = jax.jit(lambda i, state, *now: adapt(plan, i, state, *now, 0.8))
-    state, states = adaptation_init(jnp.asarray(0.1), metric), []
+    state, states, begin = adaptation_init(jnp.asarray(0.1), metric), [], plan.slow_start
     for i, now in enumerate(zip(draws, gradients, rates, strict=True)):
         state = adapted(jnp.int32(i), state, *map(jnp.asarray, now))
-        if is_due(plan, np.int32(i + 1), state.window_count):
-            batch = renewed(np.array([True]), jax.tree.map(lambda x: x[None], state))
+        if is_due(plan, np.int32(i + 1), state):
+            window = np.stack([draws[begin : i + 1], gradients[begin : i + 1]], 1)
+            batch, begin = renewed(jax.tree.map(lambda x: x[None], state), [window]), i + 1
             state = jax.tree.map(lambda x: jnp.asarray(x[0]), batch)
         states.append(state)
     return jax.tree.map(lambda *x: np.stack(x), *states)
@@ -113,15 +130,21 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     rates = rng.uniform(0.6, 1.0, size=num_warmup)
     states = run_dense(schedule(num_warmup), jnp.eye(2), draws, gradients, rates)
     matrices = states.inverse_mass_matrix
-    np.testing.assert_array_equal(matrices[98], np.eye(2))
-    solved = matrices[99] @ np.cov(gradients[75:100].T) @ matrices[99]
-    np.testing.assert_allclose(solved, np.cov(draws[75:100].T), rtol=2e-3, atol=2e-3)
-    np.testing.assert_allclose(matrices[99], matrices[99].T, rtol=1e-12)
+    np.testing.assert_array_equal(matrices[33], np.eye(2))
+    for begin, end in ((20, 35), (35, 100)):
+        matrix = matrices[end - 1]
+        solved = matrix @ np.cov(gradients[begin:end].T) @ matrix
+        np.testing.assert_allclose(solved, np.cov(draws[begin:end].T), rtol=5e-3, atol=5e-3)
+        np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12)
+    np.testing.assert_array_equal(matrices[98], matrices[34])
     np.testing.assert_array_equal(matrices[-1], matrices[99])
     factor = states.inverse_mass_factor[-1]
     np.testing.assert_allclose(factor @ factor.T, matrices[-1], rtol=1e-10)
     # Averaging starts anew at the window's end, from its average.
-    expected = dual_averaging_init(jnp.asarray(states.step_size[99]))
+    average = jax.tree.map(lambda x: x[98], states.dual_averaging)
+    average = dual_averaging_update(average, rates[99], 0.8)
+    np.testing.assert_allclose(states.step_size[99], np.exp(average.log_average), rtol=1e-10)
+    expected = dual_averaging_restart(average)
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
@@ -129,28 +152,25 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
 
 @pytest.mark.parametrize("metric", [jnp.ones(3), jnp.eye(3)], ids=["diagonal", "matrix"])
 def test_the_first_matrix_is_guessed_from_a_gradient(metric):
-    state = with_first_diagonal(
-        adaptation_init(jnp.asarray(0.1), metric), jnp.array([-100.0, 0.0, 4.0])
-    )
-    matrix, factor = state.inverse_mass_matrix, state.inverse_mass_factor
+    gradient = np.array([[-100.0, 0.0, 4.0], [0.0, -16.0, 1.0]])
+    state = with_first_diagonal(adaptation_init(jnp.asarray(0.1), metric), gradient)
+    expected = np.array([[0.1, 1.0, 0.5], [1.0, 0.25, 1.0]])
+    factor = np.sqrt(expected)
     if metric.ndim == 2:
-        np.testing.assert_array_equal(matrix, np.diag(np.diag(matrix)))
-        matrix, factor = jnp.diag(matrix), jnp.diag(factor)
-    np.testing.assert_allclose(matrix, [0.1, 1.0, 0.5])
-    np.testing.assert_allclose(factor, np.sqrt([0.1, 1.0, 0.5]))
+        expected, factor = (np.stack(list(map(np.diag, x))) for x in (expected, factor))
+    np.testing.assert_allclose(state.inverse_mass_matrix, expected)
+    np.testing.assert_allclose(state.inverse_mass_factor, factor)
 
 
 def test_only_the_chains_that_are_due_are_renewed():
     plan, rng = schedule(150), np.random.default_rng(6)
     state = adaptation_init(jnp.asarray(0.1), jnp.eye(2))
-    for draw in rng.normal(size=(25, 2)) * [1.0, 5.0]:
-        state = adapt(plan, jnp.int32(80), state, draw, -draw, jnp.asarray(0.8), 0.8)
     chains = jax.tree.map(lambda x: np.stack([x, x]), state)
-    iteration = np.array([99, 100])
-    np.testing.assert_array_equal(is_due(plan, iteration, chains.window_count), [False, True])
-    after = renewed(np.array([False, True]), chains)
+    iteration = np.array([34, 35])
+    np.testing.assert_array_equal(is_due(plan, iteration, chains), [False, True])
+    after = renewed(chains, [None, rng.normal(size=(15, 2, 2)) * [1.0, 5.0]])
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[0], y[0]), after, chains)
-    assert not is_due(plan, iteration, after.window_count).any()
+    assert not is_due(plan, iteration, after).any()
     assert np.all(after.inverse_mass_matrix[1] != chains.inverse_mass_matrix[1])
 
 
@@ -159,20 +179,20 @@ def test_a_diagonal_is_learnt_from_what_is_remembered():
     draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
     rates = jnp.asarray(rng.uniform(0.6, 1.0, size=num_warmup))
     plan = schedule(num_warmup)
-    assert (plan.learning_start, plan.early_stop, plan.learning_stop) == (40, 120, 340)
+    assert (plan.learning_start, plan.early_stop, plan.learning_stop) == (8, 120, 340)
     states = run(plan, jnp.ones(2), jnp.asarray(draws), jnp.asarray(gradients), rates)
     diagonals = np.asarray(states.inverse_mass_matrix)
-    np.testing.assert_array_equal(diagonals[:49], 1.0)
+    np.testing.assert_array_equal(diagonals[:17], 1.0)
     # (iteration, what its diagonal remembers): 10 to 20 iterations, and from 120 on 80 to 160.
-    for last, first in ((49, 40), (58, 40), (59, 50), (64, 50), (119, 110), (198, 110), (279, 200)):
+    for last, first in ((17, 8), (26, 8), (27, 18), (119, 108), (196, 108), (197, 118), (277, 198)):
         remembered = slice(first, last + 1)
         ratio = np.std(draws[remembered], axis=0) / np.std(gradients[remembered], axis=0)
         np.testing.assert_allclose(diagonals[last], ratio, rtol=1e-9)
     np.testing.assert_array_equal(diagonals[340:], diagonals[339:-1])
     np.testing.assert_allclose(states.inverse_mass_factor, np.sqrt(diagonals), rtol=1e-12)
     # Averaging starts anew when learning ends, from its average, and does not aim higher.
-    log_average = states.dual_averaging.log_average[339]
-    expected = dual_averaging_init(jnp.exp(log_average))._replace(center=log_average)
+    average = jax.tree.map(lambda x: x[338], states.dual_averaging)
+    expected = dual_averaging_restart(dual_averaging_update(average, rates[339], 0.8))
     for rate in rates[340:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
@@ -189,8 +209,8 @@ def test_chains_from_far_away_arrive():
     assert np.all((means > 80) & (means < 180)), means
 
 
-def spread_of(draws, gradients, zeros):
-    one = welford_init(jnp.zeros(draws.shape[1]), zeros)
+def spread_of(draws, gradients):
+    one = welford_init(jnp.zeros(draws.shape[1]))
     spread = Spread(one, one)
     for x, gradient in zip(jnp.asarray(draws), jnp.asarray(gradients), strict=True):
         positions = welford_update(spread.positions, x)
@@ -201,7 +221,7 @@ def spread_of(draws, gradients, zeros):
 def test_the_diagonal_of_a_normal_density_is_its_variance():
     sd = np.array([1e-3, 1.0, 40.0])
     draws = np.random.default_rng(3).normal(size=(20, 3)) * sd
-    spread = spread_of(draws, -draws / sd**2, jnp.zeros(3))
+    spread = spread_of(draws, -draws / sd**2)
     np.testing.assert_allclose(fisher_diagonal(spread, jnp.ones(3)), sd**2, rtol=1e-9)
 
 
@@ -214,7 +234,7 @@ def test_the_matrix_of_a_normal_density_is_its_covariance(num_draws):
     rng = np.random.default_rng(4)
     draws = rng.normal(size=(num_draws, 3)) @ np.linalg.cholesky(CORRELATED).T
     gradients = -draws @ np.linalg.inv(CORRELATED)
-    matrix = fisher_matrix(spread_of(draws, gradients, jnp.zeros((3, 3))), jnp.ones(3))
+    matrix = fisher_matrix(draws, gradients, np.ones(3))
     sd = np.sqrt(np.diag(CORRELATED))
     error = np.max(np.abs(matrix - CORRELATED) / np.outer(sd, sd))
     assert error < 0.1
@@ -224,8 +244,9 @@ def test_the_matrix_of_a_normal_density_is_its_covariance(num_draws):
 def test_directions_that_no_draw_has_taken_keep_the_scale_of_the_diagonal():
     draws = np.random.default_rng(5).normal(size=(4, 6)) * np.geomspace(0.1, 10.0, 6)
     gradients = -draws / np.geomspace(0.1, 10.0, 6) ** 2
-    spread = spread_of(draws, gradients, jnp.zeros((6, 6)))
-    scaled = fisher_matrix(spread, jnp.ones(6)) / np.outer(*[np.geomspace(0.1, 10.0, 6)] * 2)
+    scaled = fisher_matrix(draws, gradients, np.ones(6)) / np.outer(
+        *[np.geomspace(0.1, 10.0, 6)] * 2
+    )
     assert np.all(np.linalg.eigvalsh(scaled) > 0.3)
     assert np.all(np.linalg.eigvalsh(scaled) < 3.0)
 
@@ -235,12 +256,13 @@ def test_draws_that_do_not_move_keep_the_scales_of_before(draw):
     num_warmup, before = 150, np.array([[2.0, 0.0], [0.0, 3.0]])
     draws, rates = np.full((num_warmup, 2), draw), np.full(num_warmup, 0.8)
     states = run_dense(schedule(num_warmup), jnp.asarray(before), draws, draws, rates)
-    np.testing.assert_allclose(states.inverse_mass_matrix[-1], before, rtol=1e-9)
-    np.testing.assert_allclose(states.inverse_mass_factor[-1], np.sqrt(before), rtol=1e-9)
+    np.testing.assert_allclose(states.inverse_mass_matrix[-1], before, rtol=1e-9, atol=1e-12)
+    factor = states.inverse_mass_factor[-1]
+    np.testing.assert_allclose(factor, np.sqrt(before), rtol=1e-9, atol=1e-12)
 
 
 def test_a_coordinate_that_says_nothing_keeps_its_scale():
-    empty = welford_init(jnp.zeros(3), jnp.zeros(3))
+    empty = welford_init(jnp.zeros(3))
     positions = empty._replace(count=jnp.asarray(20.0), deviations=jnp.array([4.0, 0.0, 4.0]))
     gradients = positions._replace(deviations=jnp.array([0.0, 1.0, 1.0]))
     default = jnp.array([7.0, 8.0, 9.0])

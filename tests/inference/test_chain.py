@@ -1,5 +1,6 @@
 """Chains do the same however they are run: mapped over or alone, in groups, on one core or many."""
 
+import collections
 import dataclasses
 
 import jax
@@ -7,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference import HMC, NUTS, sampling
-from inference.adaptation import schedule
+from inference import HMC, NUTS, dual_averaging, group, sampling
+from inference.adaptation import schedule, with_first_diagonal
 from inference.chain import Plan, stats_of
 from inference.flat import Layout
 from inference.programs import advance_chains, program
@@ -51,9 +52,13 @@ def mapped(kernel, num_chains, plan, num_rows):
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
     first = np.full(num_chains, plan.schedule.num_warmup, np.int32)
-    budget = np.int32(1 << 30)
-    arguments = chains, rows, first, budget, target(), kernel, plan, layout
-    return program(advance_chains, *arguments)(*arguments)
+    constant = target(), kernel, plan, layout
+    advance = program(advance_chains, chains, rows, first, np.int32(1), *constant)
+    chains, rows, _ = advance(chains, rows, first, np.int32(1), *constant)
+    start, progress = chains.progress.search.start, chains.progress
+    guess = with_first_diagonal(progress.adaptation, np.asarray(start.gradient))
+    chains = chains._replace(progress=progress._replace(adaptation=guess))
+    return advance(chains, rows, first, np.int32(1 << 30), *constant)
 
 
 def plan(num_warmup, num_draws, dtype):
@@ -106,3 +111,39 @@ def test_all_of_a_small_chain_is_one_kernel():
     entry = text[text.index("\nENTRY") :]
     assert "xla_cpu_small_call" in entry
     assert " while(" not in entry
+
+
+@pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
+def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
+    """Rows are fewer than the longest window, so that it is taken in pieces."""
+    windows, original = collections.defaultdict(list), group.renewed
+    monkeypatch.setattr(sampling, "_MOST_GROUPS", num_groups)
+    monkeypatch.setattr(sampling, "_MOST_ROWS", 100)
+
+    def renewed(state, due):
+        for window, number in zip(due, state.window, strict=True):
+            if window is not None:
+                windows[int(number)].append(window)
+        return original(state, due)
+
+    monkeypatch.setattr(group, "renewed", renewed)
+    samples = draw(is_dense=True, num_warmup=400, num_draws=7)
+    assert samples.draws["x"].shape == (6, 7, 3)
+    assert {i: [len(x) for x in xs] for i, xs in windows.items()} == {
+        i: [n] * 6 for i, n in enumerate([15, 30, 60, 225])
+    }
+    gradient = jax.vmap(jax.grad(density), (0, None))
+    for window in windows[3]:
+        assert np.mean(np.any(np.diff(window[:, 0], axis=0) != 0, axis=1)) > 0.8
+        np.testing.assert_allclose(gradient(window[:, 0], target().data), window[:, 1], rtol=1e-9)
+
+
+def test_the_acceptance_rate_is_the_one_asked_for(monkeypatch):
+    """By the average over 6 chains; with steps that go on to move much it is nearer to 1."""
+
+    def rate():
+        return np.mean(draw(is_dense=True, num_warmup=600, num_draws=600).stats["acceptance_rate"])
+
+    assert abs(rate() - 0.8) < 0.05
+    monkeypatch.setattr(dual_averaging, "_SHRINKAGE", 0.03)
+    assert rate() > 0.87

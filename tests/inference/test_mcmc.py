@@ -101,7 +101,7 @@ def test_stats_describe_every_transition():
         (NUTS(), MOST_DENSE, (MOST_DENSE, MOST_DENSE)),
         (NUTS(), MOST_DENSE + 1, (MOST_DENSE + 1,)),
         (NUTS(inverse_mass_matrix=jnp.ones(2)), 2, (2,)),
-        (NUTS(inverse_mass_matrix=jnp.eye(40)), 40, (40, 40)),
+        (NUTS(inverse_mass_matrix=jnp.eye(120)), 120, (120, 120)),
     ],
 )
 def test_the_mass_matrix_is_dense_for_few_coordinates(kernel, num_sites, shape):

@@ -1,0 +1,108 @@
+"""Chains that one call moves together: where they stand, what they have drawn and are to learn."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.adaptation import is_due, with_first_diagonal
+from inference.chain import Chain, Plan
+from inference.dense import renewed
+from inference.hamiltonian import Point
+
+
+class Group:
+    """Some chains that are moved by one call, stacked.
+
+    A row holds a position, statistics, and for chains with a dense mass matrix a gradient.
+
+    Attributes:
+        chains: The chains; while a call moves them, they are gone.
+        iteration: Transitions that are complete, of each chain.
+        rows: Room for draws; `None` while it is all unused.
+        first: The iteration that the first row is for, of each chain.
+        parts: What has been taken from the rows: per chain, pieces of draws and statistics.
+        windows: Per chain, pieces of draws and gradients that its next matrix is learnt from.
+    """
+
+    def __init__(self, chains: Chain, plan: Plan, kinds: Mapping[str, Any]) -> None:
+        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
+        self.plan, self.kinds = plan, kinds
+        self.is_dense = chains.progress.adaptation.is_dense
+        schedule, num_chains = plan.schedule, len(self.iteration)
+        first = schedule.slow_start if self.is_dense else schedule.num_warmup
+        self.first = np.full(num_chains, first, np.int32)
+        self.parts: list[list[tuple[Any, Any]]] = [[] for _ in range(num_chains)]
+        self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
+
+    @property
+    def is_stuck(self) -> np.ndarray:
+        """Which chains stand where the density or its gradient is not finite."""
+        start = jax.device_get(self.chains.progress.search.start)
+        return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all chains have come to the end."""
+        return bool(np.all(self.iteration >= self.plan.num_iterations))
+
+    def start(self, chain: int) -> Point:
+        """Where one of the chains starts."""
+        return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
+
+    def replace(self, chains: Chain) -> None:
+        """Takes other chains for those that are stuck."""
+        is_stuck = self.is_stuck
+
+        def replaced(old: Any, new: Any) -> np.ndarray:
+            return np.where(is_stuck.reshape(-1, *[1] * (np.ndim(new) - 1)), new, old)
+
+        self.chains = jax.tree.map(replaced, self.chains, chains)
+
+    def guess(self) -> None:
+        """Gives chains that stand at their starts their first mass matrices."""
+        gradient = np.asarray(self.chains.progress.search.start.gradient)
+        self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient))
+
+    def renew(self, values: Callable[[Any], Any]) -> None:
+        """Renews the mass matrices of chains that wait for it."""
+        if not self.is_dense:
+            return
+        state = self.chains.progress.adaptation
+        which = is_due(self.plan.schedule, self.iteration, jax.tree.map(np.asarray, state))
+        if which.any():
+            self.take(values)
+            windows = self.windows
+            due = [np.concatenate(windows[i]) if x else None for i, x in enumerate(which)]
+            self._adapt(renewed(state, due))
+            self.windows = [[] if x else windows[i] for i, x in enumerate(which)]
+
+    def _adapt(self, adaptation: Any) -> None:
+        progress = self.chains.progress._replace(adaptation=adaptation)
+        self.chains = self.chains._replace(progress=progress)
+
+    def take(self, values: Callable[[Any], Any]) -> None:
+        """Takes from the rows what they hold; `values` makes values of sites of them."""
+        stops = np.minimum(self.iteration, self.plan.num_iterations)
+        if self.rows is None or np.all(stops <= self.first):
+            return
+        rows, schedule = np.asarray(self.rows), self.plan.schedule
+        size = self.chains.trajectory.position.shape[-1]
+        num_rows = np.maximum(stops - self.first, 0)
+        if self.is_dense:
+            learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
+            for chain, stop in enumerate(learnt):
+                row = rows[chain, :stop]
+                self.windows[chain].append(np.stack([row[:, :size], row[:, -size:]], 1))
+        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
+        if np.any(begin < num_rows):
+            draws, numbers = jax.device_get(values(self.rows)), rows[..., size:]
+            for chain, kept in enumerate(map(slice, begin, num_rows)):
+                part = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), draws)
+                stats = {
+                    name: numbers[chain, kept, i].astype(kind.dtype)
+                    for i, (name, kind) in enumerate(self.kinds.items())
+                }
+                self.parts[chain].append((part, stats))
+        self.first = np.maximum(self.first, stops).astype(np.int32)
