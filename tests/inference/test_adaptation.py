@@ -28,8 +28,8 @@ from inference.welford import welford_init, welford_update
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
 
-# Like those of Stan (Reference Manual, HMC algorithm parameters), but 20 iterations, then windows of
-# 15, 30, 60, ..., then 50.
+# Like those of Stan (Reference Manual, HMC algorithm parameters), but 20 iterations, then windows
+# of 15, 30, 60, ..., then 50.
 @pytest.mark.parametrize(
     ("num_warmup", "slow", "ends"),
     [
