@@ -66,15 +66,15 @@ def schedule(num_warmup: int) -> Schedule:
     """The schedule of `num_warmup` iterations.
 
     For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
-    iterations, windows of 15, 30, 60, ..., and 50 iterations. A window that the next one could not
-    follow takes what is left. Short of 85 iterations, the three parts are 15, 75 and 10 %; below
+    iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
+    window that the next one could not follow takes what is left. Short of 85 iterations, the three parts are 15, 75 and 10 %; below
     20, the matrix is left as it is.
 
     Example:
         >>> schedule(1000).window_ends[:6]
-        array([ 35,  65, 125, 245, 950,  -1], dtype=int32)
+        array([ 35,  65, 125, 245, 900,  -1], dtype=int32)
     """
-    initial, final, window = _INITIAL, _FINAL, _FIRST_WINDOW
+    initial, final, window = _INITIAL, max(_FINAL, num_warmup // 10), _FIRST_WINDOW
     if num_warmup < 20:
         initial, final = num_warmup, 0
     elif num_warmup < initial + window + final:
