@@ -67,8 +67,8 @@ def schedule(num_warmup: int) -> Schedule:
 
     For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
     iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
-    window that the next one could not follow takes what is left. Short of 85 iterations, the three parts are 15, 75 and 10 %; below
-    20, the matrix is left as it is.
+    window that the next one could not follow takes what is left. Short of 85 iterations, the three
+    parts are 15, 75 and 10 %; below 20, the matrix is left as it is.
 
     Example:
         >>> schedule(1000).window_ends[:6]
