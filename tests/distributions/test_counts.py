@@ -335,6 +335,32 @@ def test_sums_of_masses(name, x64):
         np.testing.assert_allclose(d.survival(value), above, rtol=1e-9)
 
 
+RATES = {  # And how many standard deviations from the mean.
+    "even": (1e4, 1e4, (-5.0, -0.25, 0.0, 3.0, 6.0)),
+    "uneven": (1e6, 1e2, (-9.0, -1.0, 0.01, 2.0)),
+    "large": (1e6, 2e6, (-3.0, 0.0, 1.0, 2.0)),
+    "rare": (1e-6, 2.0, (-3.0, 0.0, 1.5, 4.0)),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_differences_of_large_counts(name, float_dtype):
+    """In both tails, against the sum over one of the two Poisson variables."""
+    *rates, deviations = RATES[name]
+    first, second = rates
+    d = dist.Skellam(*(float_dtype.type(rate) for rate in rates))
+    x = np.floor(first - second + np.array(deviations) * np.sqrt(first + second))
+    width = 40 * np.sqrt(second) + 40
+    j = np.arange(max(second - width, 0), second + width).round()[:, None]
+    weights = st.poisson(second).pmf(j)
+    weights = weights / weights.sum()
+    rtol = 1e-5 if float_dtype == np.float32 else 1e-10
+    for ours, theirs in (("log_cdf", "cdf"), ("log_survival", "sf")):
+        truth = np.log((weights * getattr(st.poisson(first), theirs)(x + j)).sum(0))
+        found = jax.jit(lambda d, x, ours=ours: getattr(d, ours)(x))(d, x.astype(int))
+        np.testing.assert_allclose(found, truth, rtol, rtol)
+
+
 SLOPES = {
     "BetaBinomial": (dist.BetaBinomial(50, 2.5, 0.75), np.array([3, 45])),
     "Logarithmic": (dist.Logarithmic(0.75), np.array([1, 9])),
