@@ -21,8 +21,8 @@ from distributions._cumulative import log1mexp
 from distributions.kernels import curvature, is_single
 from distributions.special import LOG_SQRT_TWO_PI, log_ndtr
 
-# In standard deviations; farther out continued fractions converge soon. But where parameters are so
-# large that a value near to the middle is hardly told from it, these need more digits than there are.
+# In standard deviations; farther out continued fractions converge soon. Where parameters are so
+# large that a value is hardly told from the middle, these would need more digits than there are.
 _REACH = 8
 
 

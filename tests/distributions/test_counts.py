@@ -313,6 +313,10 @@ SUMS = {
     "Hypergeometric": (dist.Hypergeometric(400, 3000, 5000), st.hypergeom(8000, 3000, 400)),
     "BetaBinomial": (dist.BetaBinomial(5000, 25.0, 40.0), st.betabinom(5000, 25.0, 40.0)),
     "BetaBinomial of two ends": (dist.BetaBinomial(300, 0.25, 0.5), st.betabinom(300, 0.25, 0.5)),
+    "BetaNegativeBinomial": (
+        dist.BetaNegativeBinomial(300.0, 40.0, 25.0),
+        st.betanbinom(300.0, 25.0, 40.0),
+    ),
     "Logarithmic": (dist.Logarithmic(0.999), st.logser(0.999)),
     "Skellam": (dist.Skellam(900.0, 400.0), st.skellam(900.0, 400.0)),
     "Skellam below 0": (dist.Skellam(3.0, 900.0), st.skellam(3.0, 900.0)),
@@ -363,6 +367,7 @@ def test_differences_of_large_counts(name, float_dtype):
 
 SLOPES = {
     "BetaBinomial": (dist.BetaBinomial(50, 2.5, 0.75), np.array([3, 45])),
+    "BetaNegativeBinomial": (dist.BetaNegativeBinomial(3.0, 2.5, 4.5), np.array([0, 40])),
     "Logarithmic": (dist.Logarithmic(0.75), np.array([1, 9])),
     "Skellam": (dist.Skellam(2.5, 4.0), np.array([-9, 2])),
     "Skellam, less": (dist.Skellam(4.0, 2.5), np.array([-9, 2])),
