@@ -1,10 +1,10 @@
 """The chance that one product of gamma variables exceeds another: by an integral of Barnes's kind.
 
-Of independent gamma variables, `E exp(s log(G_a G_n / (G_b G_m)))` is a product of gamma functions,
-`Gamma(a + s) Gamma(n + s) Gamma(b - s) Gamma(m - s)` over its value at 0, and the probability is the
-integral of that over `2 pi i s` along a vertical line between 0 and the poles above. On the line
-through the saddle point nothing cancels. With the imaginary part `w sinh(u)` the integrand decays
-faster than an exponential, and no pole is near, so the trapezoidal rule in `u` is precise.
+Of independent gamma variables, `E exp(s log(G_a G_n / (G_b G_m)))` is `Gamma(a + s) Gamma(n + s)
+Gamma(b - s) Gamma(m - s)` over its value at 0, and the probability is the integral of that over
+`2 pi i s` along a vertical line between 0 and the poles above. On the line through the saddle point
+nothing cancels. With the imaginary part `w sinh(u)` the integrand decays faster than an
+exponential, and no pole is near, so the trapezoidal rule in `u` is precise.
 
 References:
     E. W. Barnes, "A new development of the theory of the hypergeometric functions", Proceedings of
@@ -64,7 +64,7 @@ def _digamma(x: Array) -> Array:
 
 
 def _saddle(up: Array, down: Array) -> tuple[Array, Array]:
-    """About where the integrand is least between 0 and the pole, and the width of its peak there."""
+    """Where the integrand is about least between 0 and the pole, and the width of its peak."""
     most = jnp.min(down, 0, keepdims=True)
 
     def places(v):
