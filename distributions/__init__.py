@@ -77,7 +77,6 @@ if typing.TYPE_CHECKING:
     from distributions.integers import DiscreteUniform as DiscreteUniform
     from distributions.integers import DiscreteWeibull as DiscreteWeibull
     from distributions.integers import Logarithmic as Logarithmic
-    from distributions.integers import Skellam as Skellam
     from distributions.integers import Zipf as Zipf
     from distributions.inverse_wishart import InverseWishart as InverseWishart
     from distributions.inverse_wishart import InverseWishartCholesky as InverseWishartCholesky
@@ -129,6 +128,7 @@ if typing.TYPE_CHECKING:
     )
     from distributions.sinh_normal import JohnsonSU as JohnsonSU
     from distributions.sinh_normal import SinhArcsinh as SinhArcsinh
+    from distributions.skellam import Skellam as Skellam
     from distributions.skew_student_t import SkewStudentT as SkewStudentT
     from distributions.skewed import AsymmetricLaplace as AsymmetricLaplace
     from distributions.skewed import ExponentiallyModifiedGaussian as ExponentiallyModifiedGaussian
@@ -181,7 +181,7 @@ _HOMES = {
     "horseshoe": ("Horseshoe",),
     "independent": ("Independent", "iid"),
     "inflated": ("Hurdle", "ZeroInflated"),
-    "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Skellam", "Zipf"),
+    "integers": ("DiscreteUniform", "DiscreteWeibull", "Logarithmic", "Zipf"),
     "inverse_wishart": ("InverseWishart", "InverseWishartCholesky"),
     "kl": ("kl_divergence",),
     "kronecker": ("KroneckerNormal",),
@@ -204,6 +204,7 @@ _HOMES = {
     "simplex": ("Dirichlet", "StickBreakingWeights"),
     "sinh_normal": ("JohnsonSU", "SinhArcsinh"),
     "skew_student_t": ("SkewStudentT",),
+    "skellam": ("Skellam",),
     "skewed": ("AsymmetricLaplace", "ExponentiallyModifiedGaussian", "SkewNormal"),
     "spatial": ("CAR", "ICAR"),
     "sine_bivariate_von_mises": ("SineBivariateVonMises",),

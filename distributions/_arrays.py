@@ -41,7 +41,9 @@ def stack(values: Any) -> Any:
 def convert(x: ArrayLike, dtype: Any) -> Any:
     """`x` in `dtype`. A host scalar stays on the host: that costs no operation, traced or not."""
     if isinstance(x, Array):
-        return x if x.dtype == dtype else x.astype(dtype)
+        if x.dtype == dtype and not x.weak_type:
+            return x
+        return lax.convert_element_type(x, dtype)
     return np.asarray(x, dtype) if np.ndim(x) == 0 else jnp.asarray(x, dtype)
 
 

@@ -12,17 +12,18 @@ References:
     F. W. J. Olver et al., *NIST Digital Library of Mathematical Functions*: 8.12 and 8.18(ii).
 """
 
-import math
 from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import ndtr
 
 from distributions._cumulative import log1mexp
 from distributions.kernels import curvature, is_single
+from distributions.special import LOG_SQRT_TWO_PI, log_ndtr
 
-_REACH = 8  # In standard deviations; farther out continued fractions converge soon.
+# In standard deviations; farther out continued fractions converge soon. Where parameters are so
+# large that a value is hardly told from the middle, these would need more digits than there are.
+_REACH = 8
 
 
 def large(x: Array) -> float:
@@ -34,7 +35,9 @@ def is_central(a: Array, b: Array | None, shift: Array) -> Array:
     """Whether the limit is precise: with `shift = a y - b x`, or `a - x` for a gamma variable."""
     least = a if b is None else jnp.minimum(a, b)
     inverse = 1 / a if b is None else 1 / a + 1 / b
-    return (least > large(shift)) & (jnp.abs(shift) * jnp.sqrt(inverse) < _REACH)
+    nearness = 1e-3 if is_single(shift) else 1e-4
+    reach = jnp.maximum(_REACH, nearness * jnp.sqrt(least))
+    return (least > large(shift)) & (jnp.abs(shift) * jnp.sqrt(inverse) < reach)
 
 
 def log_normal_tails(a: Array, b: Array | None, shift: Array) -> tuple[Array, Array]:
@@ -42,9 +45,10 @@ def log_normal_tails(a: Array, b: Array | None, shift: Array) -> tuple[Array, Ar
     p, q = 1 / a, 0 if b is None else 1 / b
     inner = curvature(a, -shift) + (0 if b is None else curvature(b, shift))
     z = -shift * jnp.sqrt(inner)
-    excess = _correction(shift, p, q) * jnp.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
     left = z < 0
-    less = jnp.log(ndtr(jnp.where(left, z, -z)) + jnp.where(left, excess, -excess))
+    log_ratio = -0.5 * z * z - LOG_SQRT_TWO_PI - log_ndtr(-jnp.abs(z))
+    excess = _correction(shift, p, q) * jnp.exp(log_ratio)
+    less = log_ndtr(-jnp.abs(z)) + jnp.log1p(jnp.where(left, excess, -excess))
     more = log1mexp(less)
     return jnp.where(left, less, more), jnp.where(left, more, less)
 

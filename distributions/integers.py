@@ -1,10 +1,9 @@
-"""Other families of integers: DiscreteUniform, DiscreteWeibull, Logarithmic, Skellam, Zipf."""
+"""Other families of integers: DiscreteUniform, DiscreteWeibull, Logarithmic, Zipf."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.scipy.special import gammainc, gammaincc
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
@@ -21,7 +20,7 @@ from distributions.constraints import (
 from distributions.family import Family, family, parameter
 from distributions.incomplete import beta_fraction
 from distributions.special import open_uniform
-from distributions.special_counts import log_poisson, log_zeta, poisson_draw
+from distributions.special_counts import log_zeta
 
 
 def _size(low, high):
@@ -173,98 +172,6 @@ class Logarithmic(Family):
     """
 
     probs: ArrayLike = parameter(open_interval(0.0, 1.0))
-
-
-def _skellam_log_prob(y, rate1, rate2):
-    """The integral of the characteristic function along the line through its saddle point.
-
-    On that line the function is real and positive at first, and it is analytic and periodic or has
-    decayed: the trapezoidal rule with few points is precise to rounding.
-    """
-    k = y.astype(rate1.dtype)
-    root = jnp.sqrt(rate1) * jnp.sqrt(rate2)
-    longer, shorter = jnp.maximum(2 * root, jnp.abs(k)), jnp.minimum(2 * root, jnp.abs(k))
-    spread = longer * jnp.sqrt(1 + jnp.square(shorter / longer))
-    large = 0.5 * (spread + jnp.abs(k))
-    small = root * (root / large)
-    up = k >= 0
-    log_large = jnp.log(large)
-    tilt = select(up, log_large - jnp.log(rate1), jnp.log(rate2) - log_large)
-    first, second = select(up, large, small), select(up, small, large)
-    exponent = first * _excess(-tilt) + second * _excess(tilt)
-    end = jnp.minimum(np.pi, 14 / jnp.sqrt(spread))
-    nodes = np.linspace(0, 1, 65).reshape((1,) * k.ndim + (-1,)).astype(k.dtype)
-    t = end[..., None] * nodes
-    sine = jnp.sin(0.5 * t)
-    phase = k[..., None] * (jnp.sin(t) - t)
-    wave = jnp.exp(-2 * spread[..., None] * jnp.square(sine)) * jnp.cos(phase)
-    total = jnp.mean(0.5 * (wave[..., 1:] + wave[..., :-1]), axis=-1)
-    return jnp.log(end / np.pi * total) - exponent
-
-
-def _excess(x):
-    return jnp.expm1(x) - x
-
-
-@jax.jit
-def _skellam_tails(x, rate1, rate2):
-    """Sums over the Poisson variable of the lesser mean, the distribution of the other given.
-
-    All its values are summed while the standard deviation is below 16; beyond, in steps of an
-    eighth of it, of which what is left out is below 1e-12.
-    """
-    x, rate1, rate2 = jnp.broadcast_arrays(x[..., None], rate1[..., None], rate2[..., None])
-    x = jnp.clip(x, -(2.0**31), 2.0**31)
-    first_is_less = rate1 < rate2
-    less, most = jnp.minimum(rate1, rate2), jnp.maximum(rate1, rate2)
-    step = jnp.maximum(jnp.floor(jnp.sqrt(lax.stop_gradient(less)) / 8), 1)
-    offsets = np.arange(-200, 201).reshape((1,) * (x.ndim - 1) + (-1,)).astype(x.dtype)
-    j = jnp.floor(lax.stop_gradient(less)) + step * offsets
-    weight = select(j >= 0, step * jnp.exp(log_poisson(jnp.maximum(j, 0), less)), 0)
-    count = select(first_is_less, j - x, j + x + 1)
-    some = lax.stop_gradient(jnp.maximum(count, 1))
-    fewer = select(count > 0, gammaincc(some, most), 0)
-    more = select(count > 0, gammainc(some, most), 1)
-    fewer, more = (jnp.sum(weight * p, -1) for p in (fewer, more))
-    fewer, more = jnp.minimum(fewer, 1), jnp.minimum(more, 1)
-    swap = first_is_less[..., 0]
-    return select(swap, more, fewer), select(swap, fewer, more)
-
-
-def _skellam_sample(key, shape, dtype, rate1, rate2):
-    key1, key2 = random.split(key)
-    return poisson_draw(key1, rate1, shape) - poisson_draw(key2, rate2, shape)
-
-
-@family(
-    support=integer,
-    log_prob=_skellam_log_prob,
-    sample=_skellam_sample,
-    mean=lambda rate1, rate2: rate1 - rate2,
-    variance=lambda rate1, rate2: rate1 + rate2,
-    cdf=lambda x, *rates: _skellam_tails(x, *rates)[0],
-    survival=lambda x, *rates: _skellam_tails(x, *rates)[1],
-)
-class Skellam(Family):
-    r"""Distribution of the difference of two independent Poisson variables.
-
-    `p(k) = exp(-rate1 - rate2) (rate1 / rate2)^(k / 2) I_|k|(2 sqrt(rate1 rate2))` for integers
-    `k`, with the modified Bessel function `I`.
-
-    Args:
-        rate1: The mean of the first variable, positive.
-        rate2: The mean of the one that is subtracted, positive.
-
-    >>> import distributions as dist
-    >>> round(float(dist.Skellam(1.0, 1.0).log_prob(-1)), 4)
-    -1.5359
-
-    References:
-        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 4.12.3.
-    """
-
-    rate1: ArrayLike = parameter(positive)
-    rate2: ArrayLike = parameter(positive)
 
 
 def _zipf_log_prob(y, power):

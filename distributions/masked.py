@@ -20,7 +20,8 @@ class Masked(Wrapper):
     r"""A distribution whose density counts only where a mask holds.
 
     `log p(x) = log p0(x)` where `mask` holds, and 0 elsewhere, whatever `x` is there, even NaN.
-    Draws are those of `distribution`.
+    Draws are those of `distribution`. Whatever depends on a value sees it as it is, also outside of
+    the support where it does not count.
 
     Args:
         distribution: Any distribution.

@@ -16,6 +16,7 @@ from distributions.special import clip_positive
 from distributions.special_counts import poisson_draw
 
 _TERMS = 200
+_MANY = 1e8  # From here on, Poisson counts are normal but for their skewness.
 
 
 def _peak(a, m, y):
@@ -73,9 +74,20 @@ def _log_tail(x, df, noncentrality, upper):
     return jnp.minimum(total, 0)
 
 
+def _poisson_draw(key, m, shape, dtype):
+    """As floating numbers; of a mean near to the limit of integers by a normal variable.
+
+    The first term of the expansion of Cornish and Fisher makes up for the skewness.
+    """
+    few_key, many_key = random.split(key)
+    few = poisson_draw(few_key, jnp.minimum(m, _MANY), shape).astype(dtype)
+    z = random.normal(many_key, shape, dtype)
+    return jnp.where(m > _MANY, m + jnp.sqrt(m) * z + (z * z - 1) / 6, few)
+
+
 def _draw(key, shape, dtype, df, noncentrality):
     key, gamma_key = random.split(key)
-    j = poisson_draw(key, 0.5 * noncentrality, shape).astype(dtype)
+    j = _poisson_draw(key, 0.5 * noncentrality, shape, dtype)
     return clip_positive(2 * random.gamma(gamma_key, 0.5 * df + j, shape, dtype))
 
 

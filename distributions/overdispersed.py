@@ -5,6 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
+from distributions._gamma_ratios import log_tails
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import chances
 from distributions.family import Family, family, parameter
@@ -174,6 +175,8 @@ def _beta_negative_binomial_variance(n, a, b):
     mean=lambda n, a, b: select(b > 1, n * a / (b - 1), jnp.inf),
     variance=_beta_negative_binomial_variance,
     mode=lambda n, a, b: jnp.maximum(jnp.floor((n - 1) * (a - 1) / (b + 1)), 0),
+    log_cdf=lambda x, n, a, b: log_tails(a, n, b, x + 1)[0],
+    log_survival=lambda x, n, a, b: log_tails(a, n, b, x + 1)[1],
 )
 class BetaNegativeBinomial(Family):
     r"""Negative binomial distribution whose probability of success has a beta distribution.

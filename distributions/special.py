@@ -181,12 +181,12 @@ def log_multivariate_beta(a: Array) -> Array:
     total = jnp.sum(a, -1, keepdims=True)
     most = a > 0.5 * total  # One entry at most, whose share may be so near to 1 that it is rounded.
     others = jnp.sum(select(most, 0, a), -1, keepdims=True)
-    others = ratio(others, total)
-    share = jnp.maximum(select(most, 0.5, ratio(a, total)), jnp.finfo(a.dtype).tiny)
-    log_share = select(most, jnp.log1p(-select(most, others, 0.5)), jnp.log(share))
+    share = ratio(select(most, others, a), total)  # Of that entry, what is left to 1.
+    log_share = jnp.log(jnp.maximum(share, jnp.finfo(a.dtype).tiny))
+    log_share = select(most, jnp.log1p(-share), log_share)
     errors = stirling_error(jnp.concatenate([a, total], -1))
-    parts = a * log_share - 0.5 * jnp.log(a) + errors[..., :-1]
-    rest = 0.5 * jnp.log(total) - errors[..., -1:] + (a.shape[-1] - 1) * LOG_SQRT_TWO_PI
+    parts, n = (a - 0.5) * log_share + errors[..., :-1], a.shape[-1]
+    rest = (n - 1) * (LOG_SQRT_TWO_PI - 0.5 * jnp.log(total)) - errors[..., -1:]
     return jnp.sum(parts, -1) + rest[..., 0]
 
 
@@ -196,14 +196,15 @@ def log_beta_half(x: Array) -> Array:
 
     At `x >= 8` by the series of `log Gamma(x + 1/2) - log Gamma(x)` in `1 / (x - 1/4)^2`.
     """
-    z = select(x < 8, 8, x) - 0.25
+    small = x < 8
+    z = select(small, 8, x) - 0.25
     y = 1 / (z * z)
-    series: Any = _HALF_STEP[-1]
-    for coefficient in _HALF_STEP[-2::-1]:
+    coefficients = _HALF_STEP[:3] if x.dtype.itemsize < 8 else _HALF_STEP
+    series: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
         series = series * y + coefficient
-    gamma, gamma_half = lax.lgamma(jnp.stack([x, x + 0.5]))
-    difference = select(x < 8, gamma - gamma_half, -0.5 * jnp.log(z) - series * y)
-    return 0.5 * LOG_PI + difference
+    near = lax.lgamma(x) - lax.lgamma(x + 0.5)
+    return 0.5 * LOG_PI + select(small, near, -0.5 * jnp.log(z) - series * y)
 
 
 @jax.custom_jvp

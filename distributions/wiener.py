@@ -10,6 +10,8 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import promote
+from distributions._cumulative import log1mexp
+from distributions._passage_tails import log_later
 from distributions._pytree import pytree_dataclass
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.distribution import Shape
@@ -91,12 +93,23 @@ def _log_passage(t, w, u, v):
     return jnp.where(small, images, sines)
 
 
-def _log_prob(y, alpha, tau, beta, delta):
+def _passage(y, alpha, tau, beta, delta):
+    """The time, the distances of its boundary and the other one, and the drift, in their units."""
     upper = y > 0
     t = clip_positive(ratio(ratio(jnp.abs(y) - tau, alpha), alpha))
     w, u = jnp.where(upper, 1 - beta, beta), jnp.where(upper, beta, 1 - beta)
-    v = alpha * jnp.where(upper, delta, -delta)
-    return _log_passage(t, w, u, v) - 2 * jnp.log(alpha)
+    return t, w, u, alpha * jnp.where(upper, delta, -delta)
+
+
+def _log_prob(y, alpha, tau, beta, delta):
+    return _log_passage(*_passage(y, alpha, tau, beta, delta)) - 2 * jnp.log(alpha)
+
+
+def _log_tails(y, *parameters):
+    """Beyond a value lie later passages at the same boundary."""
+    upper, later = y > 0, log_later(*_passage(y, *parameters))
+    rest = log1mexp(later)
+    return jnp.where(upper, rest, later), jnp.where(upper, later, rest)
 
 
 def _symmetric_proposal(key, drift):
@@ -151,6 +164,8 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
     support=lambda alpha, tau, beta, delta: _Beyond(tau),
     log_prob=_log_prob,
     sample=_sample,
+    log_cdf=lambda y, *parameters: _log_tails(y, *parameters)[0],
+    log_survival=lambda y, *parameters: _log_tails(y, *parameters)[1],
     is_reparameterized=False,
 )
 class Wiener(Family):

@@ -105,8 +105,10 @@ def score(site: Site, operands: Operands, values: Sequence[Any]) -> tuple[Sequen
         return values, values[0]
 
     def fn(value: Any, d: Any) -> tuple[Any, jax.Array]:
-        safe = distribution.within_support(d, value) if operands.is_used else value
-        return safe, distribution.log_prob(d, value)
+        log_prob = distribution.log_prob(d, value)
+        if operands.is_used:
+            value = distribution.within_support(d, value, log_prob)
+        return value, log_prob
 
     value, log_prob = at_site(site, operands, values, fn)
     return jax.tree.leaves(value), log_prob

@@ -140,18 +140,22 @@ def bijector(d: Any) -> Any:
     return found
 
 
-def within_support(d: Any, value: Any) -> Any:
+def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     """The value, or a point of the support where it is outside.
 
     Whatever depends on a value outside of its support is then scored at a point where it has a
-    meaning, so that neither the total of -inf nor its gradient becomes NaN.
+    meaning, so that neither the total of -inf nor its gradient becomes NaN. Where the total is not
+    that, as a mask leaves the value out of it, the value stays.
     """
     value = merged(d, value)
     support = getattr(d, "support", None)
     if support is None or support.is_unrestricted:
         return value
     event_ndims = support.event_ndims
-    inside = jnp.expand_dims(support.check(value), tuple(range(-event_ndims, 0)))
+    inside = support.check(value)
+    if jnp.shape(log_prob) == jnp.shape(inside):
+        inside = inside | (log_prob > -jnp.inf)
+    inside = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])
     point = jnp.broadcast_to(jnp.asarray(point, value.dtype), value.shape)
     return lax.select(jnp.broadcast_to(inside, value.shape), value, point)

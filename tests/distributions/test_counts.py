@@ -313,6 +313,10 @@ SUMS = {
     "Hypergeometric": (dist.Hypergeometric(400, 3000, 5000), st.hypergeom(8000, 3000, 400)),
     "BetaBinomial": (dist.BetaBinomial(5000, 25.0, 40.0), st.betabinom(5000, 25.0, 40.0)),
     "BetaBinomial of two ends": (dist.BetaBinomial(300, 0.25, 0.5), st.betabinom(300, 0.25, 0.5)),
+    "BetaNegativeBinomial": (
+        dist.BetaNegativeBinomial(300.0, 40.0, 25.0),
+        st.betanbinom(300.0, 25.0, 40.0),
+    ),
     "Logarithmic": (dist.Logarithmic(0.999), st.logser(0.999)),
     "Skellam": (dist.Skellam(900.0, 400.0), st.skellam(900.0, 400.0)),
     "Skellam below 0": (dist.Skellam(3.0, 900.0), st.skellam(3.0, 900.0)),
@@ -335,8 +339,35 @@ def test_sums_of_masses(name, x64):
         np.testing.assert_allclose(d.survival(value), above, rtol=1e-9)
 
 
+RATES = {  # And how many standard deviations from the mean.
+    "even": (1e4, 1e4, (-5.0, -0.25, 0.0, 3.0, 6.0)),
+    "uneven": (1e6, 1e2, (-9.0, -1.0, 0.01, 2.0)),
+    "large": (1e6, 2e6, (-3.0, 0.0, 1.0, 2.0)),
+    "rare": (1e-6, 2.0, (-3.0, 0.0, 1.5, 4.0)),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_differences_of_large_counts(name, float_dtype):
+    """In both tails, against the sum over one of the two Poisson variables."""
+    *rates, deviations = RATES[name]
+    first, second = rates
+    d = dist.Skellam(*(float_dtype.type(rate) for rate in rates))
+    x = np.floor(first - second + np.array(deviations) * np.sqrt(first + second))
+    width = 40 * np.sqrt(second) + 40
+    j = np.arange(max(second - width, 0), second + width).round()[:, None]
+    weights = st.poisson(second).pmf(j)
+    weights = weights / weights.sum()
+    rtol = 1e-5 if float_dtype == np.float32 else 1e-10
+    for ours, theirs in (("log_cdf", "cdf"), ("log_survival", "sf")):
+        truth = np.log((weights * getattr(st.poisson(first), theirs)(x + j)).sum(0))
+        found = jax.jit(lambda d, x, ours=ours: getattr(d, ours)(x))(d, x.astype(int))
+        np.testing.assert_allclose(found, truth, rtol, rtol)
+
+
 SLOPES = {
     "BetaBinomial": (dist.BetaBinomial(50, 2.5, 0.75), np.array([3, 45])),
+    "BetaNegativeBinomial": (dist.BetaNegativeBinomial(3.0, 2.5, 4.5), np.array([0, 40])),
     "Logarithmic": (dist.Logarithmic(0.75), np.array([1, 9])),
     "Skellam": (dist.Skellam(2.5, 4.0), np.array([-9, 2])),
     "Skellam, less": (dist.Skellam(4.0, 2.5), np.array([-9, 2])),

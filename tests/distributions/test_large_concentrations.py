@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+import scipy.stats
 
 import distributions as dist
-from distributions.incomplete import log_betainc
+from distributions.incomplete import log_betainc, log_gammainc
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 CONCENTRATIONS = (2e4, 1e6, 1e8, 1e10, 1e12, 1e20, 1e30)
@@ -60,6 +61,11 @@ def below_beta(a, b, x):
 
 
 quantile, survival = jax.jit(lambda d, q: d.quantile(q)), jax.jit(lambda d, x: d.survival(x))
+
+
+@jax.jit
+def draws(d):
+    return d.sample(jax.random.key(3), (2000,))
 
 
 @pytest.mark.parametrize("a", CONCENTRATIONS)
@@ -115,19 +121,50 @@ def noncentral_log_density(x, df, noncentrality):
     return bessel - mpmath.log(2) - (x + noncentrality) / 2 + power
 
 
-@pytest.mark.parametrize("noncentrality", [1e8, 1e10, 1e12, 1e14])
+@pytest.mark.parametrize("noncentrality", [1e8, 1e10, 1e12, 1e14, 1e20, 1e36])
 def test_far_normal_vectors(noncentrality, float_dtype):
     noncentrality = float_dtype.type(noncentrality)
     d, most = dist.NoncentralChi2(float_dtype.type(3), noncentrality), tolerance(float_dtype)
     for deviation in (-1.0, 0.0):
         x = (noncentrality + 2 * deviation * np.sqrt(noncentrality)).astype(float_dtype)
-        with mpmath.workdps(50):
+        with mpmath.workdps(70):
             m, y = mpmath.mpf(float(noncentrality)), mpmath.mpf(float(x))
             log_density = lambda t, m=m: noncentral_log_density(t, 3, m)  # noqa: E731
             truth, _ = integrals(log_density, lambda t: 1, y, 2 * mpmath.sqrt(m))
             log_truth = float(log_density(y))
         np.testing.assert_allclose(d.log_prob(x), log_truth, rtol=most)
         np.testing.assert_allclose(d.cdf(x), float(truth), atol=10 * most)
+    standard = (draws(d) - noncentrality) / (2 * np.sqrt(noncentrality))
+    if np.spacing(noncentrality) < 0.01 * np.sqrt(noncentrality):
+        assert scipy.stats.kstest(standard, "norm").pvalue > 1e-6
+    assert abs(standard.mean()) < 0.1 + 1e-6 * np.sqrt(noncentrality)
+
+
+@pytest.mark.parametrize("a", [1e20, 1e30])
+@pytest.mark.parametrize("deviation", [9.0, 100.0])
+def test_far_tails(a, deviation, float_dtype):
+    """Of values that are hardly told from the mean: the normal limit."""
+    a, truth = float_dtype.type(a), scipy.stats.norm.logsf(deviation)
+    shift = (deviation * np.sqrt(a)).astype(float_dtype)
+    rtol = 1e-6 if float_dtype == np.float32 else 2 * deviation / np.sqrt(a) + 1e-12
+    _, above = log_gammainc(a, a + shift, -shift)
+    np.testing.assert_allclose(above, truth, rtol)
+    below, _ = log_gammainc(a, a - shift, shift)
+    np.testing.assert_allclose(below, truth, rtol)
+    b, half = jnp.log(float_dtype.type(0.5)), shift * float_dtype.type(np.sqrt(0.5))
+    below, _ = log_betainc(a, a, b, b, half)
+    np.testing.assert_allclose(below, truth, rtol)
+
+
+@pytest.mark.parametrize(("a", "b"), [(1e6, 1e6), (1e6, 3e7), (1e10, 3e10)])
+def test_beta_quantiles(a, b, float_dtype):
+    """The value is the least of its dtype with the probability."""
+    d = dist.Beta(float_dtype.type(a), float_dtype.type(b))
+    for q in (0.01, 0.5, 0.9999):
+        x = quantile(d, float_dtype.type(q))
+        truth, _, step = beta_truth(a, b, x)
+        most = 10 * tolerance(float_dtype)
+        assert q - most <= truth <= q + 2 * step + most
 
 
 @pytest.mark.parametrize("mean", [1e4, 1e6])

@@ -150,3 +150,56 @@ def test_support_that_depends_on_a_latent_value():
     value, gradient = value_and_gradient(density, {"high": 1.0, "x": 1.5}, ())
     assert value == -jnp.inf
     assert not jnp.isnan(gradient).any()
+
+
+MASK = np.array([True, False, False])
+
+
+def masked(key, concentration):
+    """Entries that do not count, before a site that depends on all of them."""
+    x = ppl.sample(key, dist.Masked(dist.Gamma(concentration, np.ones(3)), MASK), name="x")
+    return ppl.sample(key, dist.Normal(x, 2.0), name="y")
+
+
+def by_hand(x, y, concentration):
+    counted = dist.Gamma(concentration, 1.0).log_prob(x[0])
+    return counted + dist.Normal(x, 2.0).log_prob(y).sum()
+
+
+@pytest.mark.parametrize("x", [[1.0, 2.0, 3.0], [1.0, -1.0, 3.0], [1.0, -5.0, 0.0]])
+def test_masked_values_outside_are_what_later_sites_depend_on(x):
+    """They have no density that is 0: the sites behind are scored at the value itself."""
+    x, y = jnp.array(x), jnp.array([0.5, -2.0, 1.0])
+    expected, slopes = jax.value_and_grad(by_hand)(x, y, 2.0)
+    value, gradient = value_and_gradient(ppl.log_density(masked), {"x": x, "y": y}, (2.0,))
+    assert_close(value, expected, "float32")
+    assert_close(gradient[:3], slopes, "float32")
+    assert_close(
+        sum(v.sum() for v in ppl.log_probs(masked)({"x": x, "y": y}, 2.0).values()),
+        expected,
+        "float32",
+    )
+    posterior = ppl.condition(masked, {"x": x})
+    assert_close(ppl.log_density(posterior)({"y": y}, 2.0), expected, "float32")
+    assert_close(ppl.unconstrain(posterior, 2.0).log_density({"y": y}), expected, "float32")
+
+
+def test_a_masked_value_outside_that_counts():
+    x, y = jnp.array([-1.0, -1.0, 3.0]), jnp.array([0.5, -2.0, 1.0])
+    value, gradient = value_and_gradient(ppl.log_density(masked), {"x": x, "y": y}, (2.0,))
+    assert value == -jnp.inf
+    assert not jnp.isnan(gradient).any()
+
+
+def test_positions_of_masked_values():
+    """All entries have a position, whose map counts with its log determinant, as before a mask."""
+    y = jnp.array([0.5, -2.0, 1.0])
+    target = ppl.unconstrain(ppl.condition(masked, {"y": y}), 2.0)
+    position = {"x": jnp.array([0.25, -1.0, 0.5])}
+    x = target.constrain(position)["x"]
+    assert (x > 0).all()
+    log_det = constraints.positive.bijector.forward_log_det_jacobian(position["x"]).sum()
+    assert_close(target.log_density(position), by_hand(x, y, 2.0) + log_det, "float32")
+    assert_close(target.unconstrain({"x": x})["x"], position["x"], "float32")
+    outside = target.unconstrain({"x": jnp.array([1.0, -1.0, 3.0])})["x"]
+    assert list(np.isfinite(outside)) == [True, False, True]

@@ -108,6 +108,25 @@ class Zipf:
         return np.log(zeta) - self.power * np.reshape(slope, np.shape(self.power)) / zeta
 
 
+class BetaNegativeBinomial:
+    """scipy's masses, summed."""
+
+    def __init__(self, total_count: Any, concentration1: Any, concentration0: Any):
+        self.law = st.betanbinom(total_count, concentration0, concentration1)
+        self.logpmf, self.mean, self.var = self.law.logpmf, self.law.mean, self.law.var
+
+    def cdf(self, k: np.ndarray) -> np.ndarray:
+        most = int(np.max(k, where=np.isfinite(k), initial=0))
+        masses = self.law.pmf(np.arange(most + 1).reshape((-1,) + (1,) * (np.ndim(k) - 1)))
+        sums = np.cumsum(np.broadcast_to(masses, (most + 1, *np.shape(k)[1:])), 0)
+        index = np.clip(np.nan_to_num(k), 0, most).astype(int)
+        inner = np.take_along_axis(sums, index, 0)
+        return np.where(k < 0, 0, np.where(k > most, 1, inner))
+
+    def sf(self, k: np.ndarray) -> np.ndarray:
+        return 1 - self.cdf(k)
+
+
 class DiscreteWeibull:
     """The integer part of scipy's Weibull variable."""
 
