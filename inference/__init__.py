@@ -17,6 +17,7 @@ from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
 from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
+from inference.pareto import psis as psis
 from inference.result import MCMCResult as MCMCResult
 from inference.summary import Summary as Summary
 
@@ -36,5 +37,6 @@ __all__ = [
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "psis",
     "rhat",
 ]
