@@ -25,6 +25,7 @@ class Smoothed(NamedTuple):
     pareto_k: jax.Array
 
 
+@jax.jit
 def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
     r"""Importance weights :math:`w_s = p(z_s) / q(z_s)` whose largest are smoothed.
 
@@ -73,7 +74,7 @@ def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
 
 
 def largest_pareto_k(num_draws: int) -> float:
-    r"""The shape up to which so many draws give reliable estimates: :math:`\min(1-1/\log_{10}S,.7)`.
+    r"""The largest shape with reliable estimates, :math:`\min(1 - 1 / \log_{10} S, 0.7)`.
 
     Example:
         >>> round(largest_pareto_k(100), 2), largest_pareto_k(10_000)
