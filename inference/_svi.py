@@ -89,7 +89,7 @@ def svi(
         ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
         ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
         >>> posterior = ppl.condition(model, {"y": 5.0})
-        >>> result = svi(jax.random.key(0), posterior, num_steps=3000)
+        >>> result = svi(jax.random.key(0), posterior)
         >>> result.draws["mu"].shape
         (1, 1000)
         >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)

@@ -189,10 +189,12 @@ def _moved(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) ->
     import optax
 
     optimizer = optax.with_extra_args_support(problem.optimizer.value)
-    updates, optimizer_state = optimizer.update(
-        gradient, state.optimizer_state, state.parameters, value=-elbo, grad=gradient
-    )
-    parameters: Any = optax.apply_updates(state.parameters, updates)
+    # Optax multiplies counts of steps by floats, which users may have forbidden.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        updates, optimizer_state = optimizer.update(
+            gradient, state.optimizer_state, state.parameters, value=-elbo, grad=gradient
+        )
+        parameters: Any = optax.apply_updates(state.parameters, updates)
     step = state.step + 1
     weight = (1 + _DECAY) / (step + _DECAY)
     average = jax.tree.map(

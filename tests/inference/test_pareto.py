@@ -1,11 +1,10 @@
 """Pareto smoothed weights: against ArviZ's, and the fit against draws with a known shape."""
 
-import warnings
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from inference import psis
 from inference.pareto import fit_pareto, largest_pareto_k, pareto_quantile
@@ -45,21 +44,26 @@ def log_weights(name, size):
     }[name]
 
 
+def arviz_psis(raw):
+    """Normalised log weights and the shape, as ArviZ before and after 1.0 has them."""
+    try:
+        from arviz_stats.base.array import array_stats
+    except ImportError:
+        from arviz import psislw
+
+        return psislw(raw.copy())
+    return array_stats.psislw(-raw)
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-@pytest.mark.parametrize("size", [30, 1000])
+@pytest.mark.parametrize("size", [30, 900])  # where rounding up or down is the same
 @pytest.mark.parametrize("name", ["normal", "heavy", "bounded", "shifted", "many zeros"])
 def test_weights_are_those_of_arviz(x64, name, size):
     raw = log_weights(name, size)
     smoothed, shape = psis(raw)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from arviz.stats.stats import _psislw
-
-        num_tail = int(np.ceil(min(size / 5, 3 * np.sqrt(size))))
-        cutoff = np.log(np.finfo(float).tiny)
-        expected, expected_shape = _psislw(raw.copy(), -num_tail - 1, cutoff, False)
+    expected, expected_shape = arviz_psis(raw)
     np.testing.assert_allclose(shape, expected_shape, rtol=1e-8)
-    np.testing.assert_allclose(smoothed, expected, rtol=1e-8)
+    np.testing.assert_allclose(smoothed - scipy.special.logsumexp(smoothed), expected, rtol=1e-8)
 
 
 def test_single_precision_and_maps():
