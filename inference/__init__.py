@@ -3,6 +3,8 @@
 Kernels and guides see a log density and no model; :func:`mcmc` and :func:`svi` join the two.
 """
 
+from inference._importance import ImportanceResult as ImportanceResult
+from inference._importance import importance as importance
 from inference._mcmc import mcmc as mcmc
 from inference._svi import svi as svi
 from inference.diagnostics import ebfmi as ebfmi
@@ -34,6 +36,7 @@ __all__ = [
     "NUTS",
     "FullRank",
     "HMCInfo",
+    "ImportanceResult",
     "LowRank",
     "MCMCResult",
     "MeanField",
@@ -46,6 +49,7 @@ __all__ = [
     "ess_bulk",
     "ess_mean",
     "ess_tail",
+    "importance",
     "mcmc",
     "mcse_mean",
     "mcse_quantile",

@@ -2,6 +2,7 @@
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -230,6 +231,20 @@ def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) 
             problem.target.constrain(problem.layout.unravel(position)), log_density, weight
         )
 
+    return _each(one, key, numbers)
+
+
+def draw_prior(target: Target, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
+    """The draws of the prior of these numbers, ``(batch, draw)``, and their log weights."""
+    return _each(
+        lambda words: target.weighted(random.wrap_key_data(words, impl="threefry2x32")),
+        key,
+        numbers,
+    )
+
+
+def _each(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
+    """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
     seed = jnp.stack(threefry(seed_of(key), jnp.asarray(_DRAWS)))
     words = jnp.stack(threefry(seed, numbers), axis=-1)
     batches = lax.map(jax.vmap(one), words)

@@ -8,11 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from inference.descent import Advance, Problem, Sampled, SVIState, advance, begin, draw, keys_of
+from inference.descent import (
+    Advance,
+    Problem,
+    Sampled,
+    SVIState,
+    advance,
+    begin,
+    draw,
+    draw_prior,
+    keys_of,
+)
+from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.programs import program
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
+from inference.target import Target
 
 _NEVER = -1.0  # no change is smaller
 _MOST_PER_BATCH = 64
@@ -108,9 +120,8 @@ class _Run:
     def taken_up(self, state: SVIState) -> SVIState:
         """A state to go on from; one that has settled is to settle again."""
         problem, layout = self.problem, self.problem.layout
-        position = jax.ShapeDtypeStruct((layout.size,), layout.dtype)
         seed = jax.ShapeDtypeStruct((2,), np.uint32)
-        expected = jax.eval_shape(begin, problem, position, seed)
+        expected = jax.eval_shape(begin, problem, _any_position(layout), seed)
         _check_state(state, expected)
         settling = jax.device_get(state.settling)
         if settling.is_settled(self.tolerance):
@@ -128,10 +139,20 @@ class _Run:
 
 def drawn(key: jax.Array, problem: Problem, parameters: Any, num_draws: int) -> Sampled:
     """Draws of a fitted guide, on the host."""
-    size = next(n for n in range(min(_MOST_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
-    numbers = np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
-    arguments = problem, parameters, key, numbers
+    arguments = problem, parameters, key, _batches(num_draws)
     return jax.device_get(program(draw, *arguments)(*arguments))
+
+
+def weighted(key: jax.Array, target: Target, num_draws: int) -> tuple[dict[str, Any], np.ndarray]:
+    """Draws of the prior and their log weights, on the host."""
+    arguments = jax.device_put(target), key, _batches(num_draws)
+    return jax.device_get(program(draw_prior, *arguments)(*arguments))
+
+
+def _batches(num_draws: int) -> np.ndarray:
+    """The numbers of so many draws, ``(batch, draw)``."""
+    size = next(n for n in range(min(_MOST_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
+    return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
 
 
 def _check_state(state: Any, expected: SVIState) -> None:
@@ -143,6 +164,21 @@ def _check_state(state: Any, expected: SVIState) -> None:
                 "state must be that of a result with the same sites, guide and optimizer, got "
                 f"one whose {name} has {_kinds(found)}, where {_kinds(wanted)} is expected"
             )
+
+
+def check_parameters(problem: Problem, parameters: Any) -> None:
+    """Refuses parameters of a guide that are those of other sites."""
+    guide, layout = problem.guide, problem.layout
+    expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
+    if _kinds(parameters) != _kinds(expected):
+        raise ValueError(
+            "guide must be fitted to the same sites, got one with the parameters "
+            f"{_kinds(parameters)}, where {_kinds(expected)} are expected"
+        )
+
+
+def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
 
 
 def _kinds(tree: Any) -> str:

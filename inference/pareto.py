@@ -60,8 +60,9 @@ def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
         return Smoothed(raw, jnp.full((), jnp.nan, raw.dtype))
     highest, order = jax.lax.top_k(raw, num_tail + 1)
     tail, cutoff, top = highest[-2::-1], highest[-1], highest[0]
-    scaled_cutoff = jnp.maximum(cutoff - top, math.log(float(jnp.finfo(raw.dtype).tiny)))
-    excess = jnp.exp(scaled_cutoff) * jnp.expm1(jnp.maximum(tail - top - scaled_cutoff, 0))
+    floor = math.log(float(jnp.finfo(raw.dtype).tiny))
+    scaled_tail, scaled_cutoff = (jnp.maximum(x - top, floor) for x in (tail, cutoff))
+    excess = -jnp.exp(scaled_tail) * jnp.expm1(scaled_cutoff - scaled_tail)
     shape, scale = fit_pareto(excess)
     is_known = ~jnp.any(jnp.isnan(raw)) & jnp.isfinite(top)
     has_spread = excess[-1] > 0
@@ -97,7 +98,8 @@ def fit_pareto(excess: jax.Array) -> tuple[jax.Array, jax.Array]:
         excess: ``(draw,)``, ascending, at least 0.
 
     Returns:
-        Shape :math:`k` and scale :math:`\sigma`, scalars.
+        Shape :math:`k` and scale :math:`\sigma`, scalars. The shape is infinite where a quarter of
+        the draws are 0, as where a few are larger than the others by orders of magnitude.
 
     References:
         Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
@@ -107,13 +109,13 @@ def fit_pareto(excess: jax.Array) -> tuple[jax.Array, jax.Array]:
     num_points = 30 + math.isqrt(size)
     points = jnp.arange(1, num_points + 1, dtype=excess.dtype) - 0.5
     quartile = excess[int(size / 4 + 0.5) - 1]
-    quartile = jnp.where(quartile > 0, quartile, excess[-1])
     grid = 1 / excess[-1] + (1 - jnp.sqrt(num_points / points)) / (3 * quartile)
     shapes = jnp.mean(jnp.log1p(-grid[:, None] * excess[None]), axis=1)
     log_likelihood = size * (jnp.log(-grid / shapes) - shapes - 1)
     b = jnp.sum(grid * jax.nn.softmax(log_likelihood))
     shape = jnp.mean(jnp.log1p(-b * excess))
-    return (size * shape + 5) / (size + 10), -shape / b
+    fitted = (size * shape + 5) / (size + 10)
+    return jnp.where((quartile > 0) & ~jnp.isnan(fitted), fitted, jnp.inf), -shape / b
 
 
 def pareto_quantile(level: jax.Array, shape: jax.Array, scale: jax.Array) -> jax.Array:
