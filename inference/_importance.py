@@ -19,7 +19,7 @@ from inference.flat import Layout
 from inference.likeness import Alike
 from inference.names import named_leaves
 from inference.objective import ELBO
-from inference.pareto import largest_pareto_k, psis
+from inference.pareto import largest_pareto_k, psis_on_host
 from inference.summary import Summary, describe
 from inference.svi_result import SVIResult
 
@@ -82,8 +82,8 @@ def importance(
             draws, log_weights = weighted(key, target, num_draws)
         else:
             draws, _, log_weights = drawn(key, *_fitted(key, target, guide), num_draws)
-        smoothed, pareto_k = jax.device_get(psis(log_weights))
-    return _result(draws, np.asarray(log_weights), np.asarray(smoothed, np.float64), pareto_k)
+    smoothed, pareto_k = psis_on_host(np.asarray(log_weights))
+    return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
 
 
 def _fitted(key: jax.Array, target: Any, result: SVIResult) -> tuple[Problem, Any]:

@@ -17,7 +17,7 @@ from inference.flat import Layout
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
 from inference.objective import ELBO
-from inference.pareto import psis
+from inference.pareto import psis_on_host
 from inference.svi_result import SVIResult
 from inference.target import Target
 
@@ -122,7 +122,7 @@ def svi(
         parameters = fitted.state.average
         sampled = drawn(key, problem, parameters, num_draws)
         weights = sampled.log_weights
-        shape = psis(weights).pareto_k if guide.has_density else np.float32(np.nan)
+        shape = psis_on_host(weights).pareto_k if guide.has_density else np.float32(np.nan)
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],

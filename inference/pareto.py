@@ -5,10 +5,12 @@ References:
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 _LEAST_TAIL = 5
 
@@ -21,8 +23,8 @@ class Smoothed(NamedTuple):
         pareto_k: Estimated shape of the tail; of a tail without spread, minus infinity.
     """
 
-    log_weights: jax.Array
-    pareto_k: jax.Array
+    log_weights: Any
+    pareto_k: Any
 
 
 @jax.jit
@@ -52,26 +54,48 @@ def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
         Vehtari et al. (2024), section 2 and appendix C.
     """
     raw = jnp.asarray(log_weights, jnp.result_type(log_weights, float))
+    _check(raw)
+    return _smoothed(jnp, raw, lambda x, index, values: x.at[index].set(values))
+
+
+def psis_on_host(log_weights: np.ndarray) -> Smoothed:
+    """The same in NumPy and float64: nothing is compiled."""
+
+    def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+        x[index] = values
+        return x
+
+    raw = np.array(log_weights, np.float64)
+    _check(raw)
+    with np.errstate(all="ignore"):
+        return _smoothed(np, raw, put)
+
+
+def _check(raw: Any) -> None:
     if raw.ndim != 1:
         raise ValueError(f"log_weights must be a vector, one for each draw, got {raw.shape}")
-    size = raw.size
-    num_tail = math.ceil(min(size / 5, 3 * math.sqrt(size)))
+
+
+def _smoothed(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoothed:
+    """In the array library `xp`, in which `put` sets elements."""
+    num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
     if num_tail < _LEAST_TAIL:
-        return Smoothed(raw, jnp.full((), jnp.nan, raw.dtype))
-    highest, order = jax.lax.top_k(raw, num_tail + 1)
-    tail, cutoff, top = highest[-2::-1], highest[-1], highest[0]
-    floor = math.log(float(jnp.finfo(raw.dtype).tiny))
-    scaled_tail, scaled_cutoff = (jnp.maximum(x - top, floor) for x in (tail, cutoff))
-    excess = -jnp.exp(scaled_tail) * jnp.expm1(scaled_cutoff - scaled_tail)
-    shape, scale = fit_pareto(excess)
-    is_known = ~jnp.any(jnp.isnan(raw)) & jnp.isfinite(top)
+        return Smoothed(raw, xp.full((), xp.nan, raw.dtype))
+    order = xp.argsort(raw)[-num_tail - 1 :]
+    highest = raw[order]
+    tail, cutoff, top = highest[1:], highest[0], highest[-1]
+    is_known = ~xp.any(xp.isnan(raw)) & xp.isfinite(top)
+    floor = math.log(float(xp.finfo(raw.dtype).tiny))
+    scaled_tail, scaled_cutoff = (xp.maximum(x - top, floor) for x in (tail, cutoff))
+    excess = -xp.exp(scaled_tail) * xp.expm1(scaled_cutoff - scaled_tail)
     has_spread = excess[-1] > 0
-    levels = (jnp.arange(num_tail, dtype=raw.dtype) + 0.5) / num_tail
-    fitted = jnp.log(jnp.exp(scaled_cutoff) + pareto_quantile(levels, shape, scale)) + top
-    is_fitted = is_known & has_spread & jnp.isfinite(shape)
-    tail = jnp.where(is_fitted, jnp.minimum(fitted, top), tail)
-    shape = jnp.where(is_known, jnp.where(has_spread, shape, -jnp.inf), jnp.inf)
-    return Smoothed(raw.at[order[-2::-1]].set(tail), shape)
+    shape, scale = fit_pareto(excess, xp)
+    levels = (xp.arange(num_tail, dtype=raw.dtype) + 0.5) / num_tail
+    fitted = xp.log(xp.exp(scaled_cutoff) + pareto_quantile(levels, shape, scale, xp)) + top
+    is_fitted = is_known & has_spread & xp.isfinite(shape)
+    tail = xp.where(is_fitted, xp.minimum(fitted, top), tail)
+    shape = xp.where(is_known, xp.where(has_spread, shape, -xp.inf), xp.inf)
+    return Smoothed(put(raw, order[1:], tail), shape)
 
 
 def largest_pareto_k(num_draws: int) -> float:
@@ -87,7 +111,7 @@ def largest_pareto_k(num_draws: int) -> float:
     return min(1 - 1 / math.log10(max(num_draws, 2)), 0.7)
 
 
-def fit_pareto(excess: jax.Array) -> tuple[jax.Array, jax.Array]:
+def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
     r"""Shape and scale of a generalised Pareto distribution, from ordered draws of it.
 
     The density is :math:`\sigma^{-1}(1 + k x / \sigma)^{-1 / k - 1}`. With :math:`b = -k / \sigma`
@@ -96,6 +120,7 @@ def fit_pareto(excess: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     Args:
         excess: ``(draw,)``, ascending, at least 0.
+        xp: The array library, ``jax.numpy`` or ``numpy``.
 
     Returns:
         Shape :math:`k` and scale :math:`\sigma`, scalars. The shape is infinite where a quarter of
@@ -107,20 +132,21 @@ def fit_pareto(excess: jax.Array) -> tuple[jax.Array, jax.Array]:
     """
     size = excess.size
     num_points = 30 + math.isqrt(size)
-    points = jnp.arange(1, num_points + 1, dtype=excess.dtype) - 0.5
+    points = xp.arange(1, num_points + 1, dtype=excess.dtype) - 0.5
     quartile = excess[int(size / 4 + 0.5) - 1]
-    grid = 1 / excess[-1] + (1 - jnp.sqrt(num_points / points)) / (3 * quartile)
-    shapes = jnp.mean(jnp.log1p(-grid[:, None] * excess[None]), axis=1)
-    log_likelihood = size * (jnp.log(-grid / shapes) - shapes - 1)
-    b = jnp.sum(grid * jax.nn.softmax(log_likelihood))
-    shape = jnp.mean(jnp.log1p(-b * excess))
+    grid = 1 / excess[-1] + (1 - xp.sqrt(num_points / points)) / (3 * quartile)
+    shapes = xp.mean(xp.log1p(-grid[:, None] * excess[None]), axis=1)
+    log_likelihood = size * (xp.log(-grid / shapes) - shapes - 1)
+    weights = xp.exp(log_likelihood - xp.max(log_likelihood))
+    b = xp.sum(grid * weights) / xp.sum(weights)
+    shape = xp.mean(xp.log1p(-b * excess))
     fitted = (size * shape + 5) / (size + 10)
-    return jnp.where((quartile > 0) & ~jnp.isnan(fitted), fitted, jnp.inf), -shape / b
+    return xp.where((quartile > 0) & ~xp.isnan(fitted), fitted, xp.inf), -shape / b
 
 
-def pareto_quantile(level: jax.Array, shape: jax.Array, scale: jax.Array) -> jax.Array:
+def pareto_quantile(level: Any, shape: Any, scale: Any, xp: Any = jnp) -> Any:
     r"""The quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalised Pareto distribution."""
-    log_survival = jnp.log1p(-level)
-    is_small = jnp.abs(shape) < 1e-6
-    safe = jnp.where(is_small, 1, shape)
-    return scale * jnp.where(is_small, -log_survival, jnp.expm1(-safe * log_survival) / safe)
+    log_survival = xp.log1p(-level)
+    is_small = xp.abs(shape) < 1e-6
+    safe = xp.where(is_small, 1, shape)
+    return scale * xp.where(is_small, -log_survival, xp.expm1(-safe * log_survival) / safe)
