@@ -245,7 +245,6 @@ def draw_prior(target: Target, key: jax.Array, numbers: jax.Array) -> tuple[Any,
 
 def _each(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
     """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
-    seed = jnp.stack(threefry(seed_of(key), jnp.asarray(_DRAWS)))
-    words = jnp.stack(threefry(seed, numbers), axis=-1)
+    words = jnp.stack(threefry(seed_of(key), _DRAWS + numbers), axis=-1)
     batches = lax.map(jax.vmap(one), words)
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batches)
