@@ -121,7 +121,7 @@ def svi(
         )
         parameters = fitted.state.average
         sampled = drawn(key, problem, parameters, num_draws)
-        weights = sampled.log_weights
+        weights = np.asarray(sampled.log_weights)
         shape = psis_on_host(weights).pareto_k if guide.has_density else np.float32(np.nan)
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
