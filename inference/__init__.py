@@ -1,9 +1,12 @@
-"""Inference: kernels, adaptation, diagnostics and results.
+"""Inference: kernels, guides, adaptation, diagnostics and results.
 
-A kernel sees a log density over a pytree and no model; :func:`mcmc` joins the two.
+Kernels and guides see a log density and no model; :func:`mcmc` and :func:`svi` join the two.
 """
 
+from inference._importance import ImportanceResult as ImportanceResult
+from inference._importance import importance as importance
 from inference._mcmc import mcmc as mcmc
+from inference._svi import svi as svi
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
 from inference.diagnostics import ess_mean as ess_mean
@@ -12,29 +15,46 @@ from inference.diagnostics import mcse_mean as mcse_mean
 from inference.diagnostics import mcse_quantile as mcse_quantile
 from inference.diagnostics import mcse_sd as mcse_sd
 from inference.diagnostics import rhat as rhat
+from inference.guides import FullRank as FullRank
+from inference.guides import LowRank as LowRank
+from inference.guides import MeanField as MeanField
+from inference.guides import PointMass as PointMass
 from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
 from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
+from inference.objective import ELBO as ELBO
+from inference.pareto import psis as psis
 from inference.result import MCMCResult as MCMCResult
 from inference.summary import Summary as Summary
+from inference.svi_result import SVIResult as SVIResult
 
 __all__ = [
+    "ELBO",
     "HMC",
     "NUTS",
+    "FullRank",
     "HMCInfo",
+    "ImportanceResult",
+    "LowRank",
     "MCMCResult",
+    "MeanField",
     "NUTSInfo",
+    "PointMass",
+    "SVIResult",
     "State",
     "Summary",
     "ebfmi",
     "ess_bulk",
     "ess_mean",
     "ess_tail",
+    "importance",
     "mcmc",
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "psis",
     "rhat",
+    "svi",
 ]

@@ -1,16 +1,15 @@
 """Markov chain Monte Carlo on models: where the language and the kernels meet."""
 
-import operator
 import os
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 import ppl
+from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.kernel import HamiltonianKernel
 from inference.nuts import NUTS
@@ -96,11 +95,11 @@ def mcmc(
         (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
         Development Team, Stan Reference Manual, MCMC sampling.
     """
-    _check_key(key)
+    check_key(key)
     _check_kernel(kernel)
-    num_warmup = _count("num_warmup", num_warmup, least=0)
-    num_draws = _count("num_draws", num_draws, least=1)
-    num_chains = _count("num_chains", num_chains, least=1)
+    num_warmup = count("num_warmup", num_warmup, least=0)
+    num_draws = count("num_draws", num_draws, least=1)
+    num_chains = count("num_chains", num_chains, least=1)
     if not isinstance(mass_matrix, str) or mass_matrix not in _IS_DENSE:
         raise ValueError(
             f"mass_matrix must be one of {', '.join(map(repr, _IS_DENSE))}, got {mass_matrix!r}"
@@ -144,13 +143,6 @@ def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
         yield on_progress
 
 
-def _check_key(key: Any) -> None:
-    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
-    is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
-    if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
-        raise TypeError(f"key must be one key, such as jax.random.key(0), got {key!r}")
-
-
 def _check_kernel(kernel: Any) -> None:
     if not isinstance(kernel, HamiltonianKernel):
         made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
@@ -161,13 +153,3 @@ def _check_kernel(kernel: Any) -> None:
             f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
             "without log_density, or drive kernel.step yourself"
         )
-
-
-def _count(name: str, value: Any, *, least: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if count < least or isinstance(value, bool):
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-    return count

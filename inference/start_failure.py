@@ -17,19 +17,32 @@ def start_failure(
     target: Target, layout: Layout, chain: int, start: Point, num_attempts: int
 ) -> str:
     """What to tell a user whose model is finite nowhere; names the sites to look at."""
-    position, gradient = map(layout.unravel, (start.position, start.gradient))
-    culprits = (
-        _not_finite_sites(target.sites(position))
-        or _not_finite_gradients(gradient)
-        or [f"the log density is {start.log_density}, for the map from unconstrained space"]
-    )
-    many = "one attempt" if num_attempts == 1 else f"{num_attempts} attempts"
+    culprits = not_finite(target, layout, start)
     return (
         f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {many}. At the last one, {'; '.join(culprits)}. Check that observed values lie in the "
-        "support of their distribution and hold no NaN, and that parameters stay in their domain "
-        "for every value of the latent sites; or start at values that you know, by "
-        "init={'site': value}."
+        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
+    )
+
+
+ADVICE = (
+    "Check that observed values lie in the support of their distribution and hold no NaN, and that "
+    "parameters stay in their domain for every value of the latent sites; or start at values that "
+    "you know, by init={'site': value}."
+)
+
+
+def attempts(number: int) -> str:
+    """So many attempts."""
+    return "one attempt" if number == 1 else f"{number} attempts"
+
+
+def not_finite(target: Target, layout: Layout, point: Point) -> list[str]:
+    """What is not finite at a point where the log density or its gradient is not."""
+    position, gradient = map(layout.unravel, (point.position, point.gradient))
+    return (
+        _not_finite_sites(target.sites(position))
+        or not_finite_gradients("log density", gradient)
+        or [f"the log density is {point.log_density}, for the map from unconstrained space"]
     )
 
 
@@ -73,9 +86,9 @@ def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
     return float(f"{x:.6g}") if np.issubdtype(x.dtype, np.floating) else x.item()
 
 
-def _not_finite_gradients(gradient: Any) -> list[str]:
-    """Name and first such value of each leaf that is not finite."""
-    message = "the gradient of the log density with respect to '{}' is {}{}"
+def not_finite_gradients(what: str, gradient: Any) -> list[str]:
+    """Name and first such value of each leaf of a gradient of `what` that is not finite."""
+    message = f"the gradient of the {what} with respect to '{{}}' is {{}}{{}}"
     leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(gradient)]
     bad = [(name, leaf) for name, leaf in leaves if not np.all(np.isfinite(leaf))]
     return [message.format(name, x[~np.isfinite(x)][0], _share(x)) for name, x in bad]

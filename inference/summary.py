@@ -13,6 +13,7 @@ from inference.names import element_names, named_leaves
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2
 _MOST_ROWS, _WIDTH = 60, 88
+_LEVELS = (0.05, 0.5, 0.95)
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
 
@@ -43,6 +44,9 @@ class Summary:
         ess_bulk, ess_tail, rhat: See :mod:`inference.diagnostics`.
         problems: What went wrong, each with what to do about it; empty if nothing did.
         num_chains, num_draws: Chains, and draws of each.
+        columns: Those that are printed.
+        about: What made the draws, in words; by default the number of chains and draws.
+        verdict: What to say where there is no problem.
     """
 
     names: tuple[str, ...]
@@ -58,6 +62,12 @@ class Summary:
     problems: tuple[str, ...]
     num_chains: int
     num_draws: int
+    columns: tuple[str, ...] = Row._fields
+    about: str = ""
+    verdict: str = (
+        f"No problem found: no divergence, E-BFMI at least {LOW_EBFMI}, R-hat at most "
+        f"{HIGH_RHAT}, ESS at least {LOW_ESS_PER_CHAIN} per chain."
+    )
 
     def __getitem__(self, name: str) -> Row:
         try:
@@ -81,7 +91,10 @@ class Summary:
     def table(self, most_rows: int | None = None) -> str:
         """The table as text, with at most so many rows, and the problems below it."""
         shown = self.names if most_rows is None else self.names[:most_rows]
-        cells = [("", *_HEADINGS)] + [(name, *_cells(self[name])) for name in shown]
+        which = [Row._fields.index(column) for column in self.columns]
+        pick = lambda texts: [texts[i] for i in which]  # noqa: E731
+        cells = [["", *pick(_HEADINGS)]]
+        cells += [[name, *pick(_cells(self[name]))] for name in shown]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join([name.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
@@ -90,44 +103,84 @@ class Summary:
         if len(shown) < len(self.names):
             hidden = len(self.names) - len(shown)
             lines.append(f"... and {hidden} more; summary.table() shows all {len(self.names)}")
-        found = [f"! {problem}" for problem in self.problems] or [
-            f"No problem found: no divergence, E-BFMI at least {LOW_EBFMI}, R-hat at most "
-            f"{HIGH_RHAT}, ESS at least {LOW_ESS_PER_CHAIN} per chain."
-        ]
-        notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in found]
-        size = f"{self.num_chains} chains x {self.num_draws} draws"
-        return "\n".join([*lines, "", size, *notes])
+        found = [f"! {problem}" for problem in self.problems] or [self.verdict]
+        about = self.about or f"{self.num_chains} chains x {self.num_draws} draws"
+        notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in (about, *found)]
+        return "\n".join([*lines, "", *notes])
 
 
 def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
     """Summarises draws of shape ``(chain, draw, *shape)`` and the statistics of their sampler."""
+    names, values = _scalars(draws)
+    summary = dataclasses.replace(
+        _described(names, values, None),
+        mcse_mean=mcse_mean(values),
+        ess_bulk=ess_bulk(values),
+        ess_tail=ess_tail(values),
+        rhat=rhat(values),
+    )
+    problems = (*_transition_problems(stats), *_chain_problems(stats), *_mixing_problems(summary))
+    return dataclasses.replace(summary, problems=problems)
+
+
+def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summary:
+    """A summary of independent draws ``(1, draw, *shape)``, without diagnostics of chains.
+
+    Args:
+        draws: By site.
+        weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all alike.
+    """
+    names, values = _scalars(draws)
+    columns = tuple(name for name in Row._fields if not name.startswith(("ess", "rhat", "mcse")))
+    return dataclasses.replace(_described(names, values, weights), columns=columns)
+
+
+def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Names and draws, ``(chain, draw, scalar)``, of all scalars."""
     names, columns = [], []
     for name, leaf in named_leaves(draws):
         names += element_names(name, np.shape(leaf)[2:])
         columns.append(np.reshape(leaf, (*np.shape(leaf)[:2], -1)))
-    values = np.concatenate(columns, 2).astype(np.float64)
-    num_chains, num_draws, _ = values.shape
+    return tuple(names), np.concatenate(columns, 2).astype(np.float64)
+
+
+def _described(names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None) -> Summary:
+    """Means, standard deviations and quantiles; what only chains have is NaN."""
+    num_chains, num_draws, num_scalars = values.shape
+    unknown = np.full(num_scalars, np.nan)
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
-        q5, q50, q95 = np.quantile(values, [0.05, 0.5, 0.95], axis=(0, 1))
-        sd = values.std((0, 1), ddof=int(num_chains * num_draws > 1))
-        mean = values.mean((0, 1))
-    summary = Summary(
-        names=tuple(names),
+        if weights is None:
+            q5, q50, q95 = np.quantile(values, _LEVELS, axis=(0, 1))
+            sd = values.std((0, 1), ddof=int(num_chains * num_draws > 1))
+            mean = values.mean((0, 1))
+        else:
+            mean = weights @ values[0]
+            sd = np.sqrt(weights @ (values[0] - mean) ** 2)
+            q5, q50, q95 = _weighted_quantiles(values[0], weights)
+    return Summary(
+        names=names,
         mean=mean,
         sd=sd,
         q5=q5,
         q50=q50,
         q95=q95,
-        mcse_mean=mcse_mean(values),
-        ess_bulk=ess_bulk(values),
-        ess_tail=ess_tail(values),
-        rhat=rhat(values),
+        mcse_mean=unknown,
+        ess_bulk=unknown,
+        ess_tail=unknown,
+        rhat=unknown,
         problems=(),
         num_chains=num_chains,
         num_draws=num_draws,
     )
-    problems = (*_transition_problems(stats), *_chain_problems(stats), *_mixing_problems(summary))
-    return dataclasses.replace(summary, problems=problems)
+
+
+def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The smallest values below which draws have some weight, ``(level, scalar)``."""
+    order = np.argsort(values, axis=0)
+    total = np.cumsum(weights[order], axis=0)
+    places = (total[None] < np.array(_LEVELS)[:, None, None]).sum(1)
+    places = np.minimum(places, len(values) - 1)
+    return np.take_along_axis(np.take_along_axis(values, order, 0), places, 0)
 
 
 def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:

@@ -20,6 +20,10 @@ class Target(Protocol):
         """A position drawn from the prior."""
         ...
 
+    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        """Values drawn from the prior, and the log probability of the data given them."""
+        ...
+
     def constrain(self, position: Any) -> dict[str, Any]:
         """The values that `position` stands for."""
         ...

@@ -12,8 +12,8 @@ import numpy as np
 from ppl import distribution
 from ppl._arguments import Arguments
 from ppl._condition import condition
-from ppl._density import total
-from ppl._kinds import DETERMINISTIC, FACTOR, RANDOM
+from ppl._density import LogProbs, total
+from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
 from ppl._missing import Imputed, Mask
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
@@ -141,6 +141,26 @@ class Unconstrained:
         values = simulate(self.model)(key, *args, **kwargs)
         return self.unconstrain(nested(_entries(values, self.shapes)))
 
+    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        """Values drawn from the prior, and their log weight: data given them, and factors.
+
+        Raises:
+            NotImplementedError: If a site is observed in part.
+        """
+        for path, _ in self.masks:
+            raise NotImplementedError(
+                f"site {describe(path)} is observed in part, so draws from the prior have no "
+                "weights. Draw from a guide that is fitted to the posterior."
+            )
+        args, kwargs = self.arguments.join(self.data)
+        values = simulate(self.model)(key, *args, **kwargs)
+        run, latent = self._run(LogProbs()), _entries(values, self.shapes)
+        scores = run.records(run.fitted(latent, "weighted"))
+        weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
+        given = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
+        drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in given}
+        return nested(drawn), total(weights)
+
     def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """Value, distribution and log probability of every site at a position, by name."""
         args, kwargs = self.arguments.join(self.data)
@@ -205,7 +225,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
     Returns:
         An object with `log_density(position)`, `constrain(position)`, `unconstrain(values)`,
-        `initial(key)`, `prior(key)` and `sites(position)`.
+        `initial(key)`, `prior(key)`, `weighted(key)` and `sites(position)`.
 
     Raises:
         ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or

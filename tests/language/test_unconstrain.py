@@ -233,6 +233,30 @@ def test_a_start_from_the_prior():
         assert st.kstest(u, "uniform").pvalue > 1e-6
 
 
+def test_draws_of_the_prior_have_the_weight_of_the_data():
+    def model(key):
+        top = ppl.sample(key, dist.HalfNormal(2.0), name="top")
+        keys = split(key, 3)
+        jax.vmap(lambda k: ppl.sample(k, dist.Normal(top, 1.0), name="y"))(keys)
+        ppl.factor(-0.5 * top, name="f")
+        ppl.deterministic(2 * top, name="double")
+
+    y = jnp.array([0.0, 1.0, 3.0])
+    target = ppl.unconstrain(ppl.condition(model, {"y": y}))
+    values, weights = jax.jit(jax.vmap(target.weighted))(split(KEY, 5))
+    assert values.keys() == {"top", "double"}
+    np.testing.assert_array_equal(values["double"], 2 * values["top"])
+    expected = st.norm.logpdf(y[:, None] - values["top"]).sum(0) - 0.5 * values["top"]
+    np.testing.assert_allclose(weights, expected, rtol=1e-5)
+
+
+def test_data_observed_in_part_have_no_weight():
+    model = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")  # noqa: E731
+    data = {"y": ppl.impute(np.array([1.0, np.nan]))}
+    with pytest.raises(NotImplementedError, match="site 'y' is observed in part"):
+        ppl.unconstrain(ppl.condition(model, data)).weighted(KEY)
+
+
 def test_new_data_are_not_traced_again():
     """Data are what condition was given, arrays and floats among the arguments; integers are static."""
     calls = Calls()

@@ -1,0 +1,191 @@
+"""Importance sampling on models, from the prior or from a fitted guide."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import logsumexp
+
+import ppl
+from inference.checks import check_key, count
+from inference.compilation_cache import compilation_cache
+from inference.descent import Problem
+from inference.fitting import check_parameters, drawn, weighted
+from inference.flat import Layout
+from inference.likeness import Alike
+from inference.names import named_leaves
+from inference.objective import ELBO
+from inference.pareto import largest_pareto_k, psis_on_host
+from inference.summary import Summary, describe
+from inference.svi_result import SVIResult
+
+_LOW_ESS = 100
+
+
+def importance(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    num_draws: int = 10_000,
+    guide: SVIResult | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> "ImportanceResult":
+    r"""Draws from the posterior of `model` with weights, and its evidence, by importance sampling.
+
+    Draws :math:`z_s \sim q` have weights :math:`w_s = p(z_s, y) / q(z_s)`, of which the largest
+    are smoothed. Their mean estimates the evidence :math:`p(y)`.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        num_draws: Draws to make.
+        guide: A result of :func:`svi` for the same model and shapes of data, whose guide is
+            :math:`q`; by default, :math:`q` is the prior.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The draws, their weights, the evidence, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range, or the guide is one of other sites or has no
+            density.
+        NotImplementedError: if draws are to come from the prior, and a site is observed in part.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> result = importance(jax.random.key(0), ppl.condition(model, {"y": 5.0}))
+        >>> float(np.round(result.log_evidence, 1))  # exactly log Normal(5 | 0, 5) = -3.03
+        -3.0
+
+    References:
+        Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling,
+        JMLR 25.
+    """
+    check_key(key)
+    num_draws = count("num_draws", num_draws, least=1)
+    if guide is not None and not isinstance(guide, SVIResult):
+        raise TypeError(f"guide must be a result of svi, or None for the prior, got {guide!r}")
+    target = ppl.unconstrain(model, *args, **kwargs)
+    with compilation_cache(cache_dir):
+        if guide is None:
+            draws, log_weights = weighted(key, target, num_draws)
+        else:
+            draws, _, log_weights = drawn(key, *_fitted(key, target, guide), num_draws)
+    smoothed, pareto_k = psis_on_host(np.asarray(log_weights))
+    return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
+
+
+def _fitted(key: jax.Array, target: Any, result: SVIResult) -> tuple[Problem, Any]:
+    """What a guide is to approximate, and its parameters."""
+    if not result.guide.has_density:
+        raise ValueError(
+            f"guide must have a density, which {result.guide} has not; fit MeanField() or "
+            "FullRank(), say"
+        )
+    layout = Layout.of(jax.eval_shape(target.initial, key))
+    nothing = np.zeros(0, np.uint32)
+    problem = Problem(target, result.guide, ELBO(), Alike.of(None), nothing, layout)
+    check_parameters(problem, result.parameters)
+    return jax.device_put((problem, result.parameters))
+
+
+def _result(
+    draws: dict[str, Any], log_weights: np.ndarray, smoothed: np.ndarray, pareto_k: Any
+) -> "ImportanceResult":
+    num_draws, total = len(smoothed), logsumexp(smoothed)
+    is_known = np.isfinite(total)
+    weights = np.exp(smoothed - total) if is_known else np.full(num_draws, np.nan)
+    ess = 1 / np.sum(weights**2)
+    return ImportanceResult(
+        draws=jax.tree.map(lambda x: x[None], draws),
+        log_weights=log_weights[None],
+        weights=weights[None],
+        log_evidence=total - np.log(num_draws),
+        log_evidence_standard_error=np.sqrt(np.maximum(1 / ess - 1 / num_draws, 0)),
+        ess=ess,
+        pareto_k=np.asarray(pareto_k),
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ImportanceResult:
+    r"""Draws with importance weights. A pytree.
+
+    Attributes:
+        draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
+        log_weights: As they are, ``(1, draw)``.
+        weights: Smoothed, and normalised to sum to 1, ``(1, draw)``.
+        log_evidence: The logarithm of the mean of the smoothed weights.
+        log_evidence_standard_error: Its standard error, that of the mean over the mean.
+        ess: Effective sample size of the weights, :math:`1 / \sum w_s^2`.
+        pareto_k: Shape of the tail of the weights; see :func:`inference.psis`.
+    """
+
+    draws: dict[str, Any]
+    log_weights: Any
+    weights: Any
+    log_evidence: Any
+    log_evidence_standard_error: Any
+    ess: Any
+    pareto_k: Any
+
+    def resample(self, key: jax.Array, num_draws: int) -> dict[str, Any]:
+        """Draws without weights, ``(draw, *shape)``, drawn with replacement by their weights.
+
+        As the starts of four chains: ``mcmc(..., init=result.resample(key, 4))``.
+        """
+        weights = jnp.asarray(self.weights[0])
+        chosen = jax.random.choice(key, weights.size, (num_draws,), p=weights)
+        return jax.tree.map(lambda x: x[0][np.asarray(chosen)], self.draws)
+
+    def summary(self) -> Summary:
+        """Posterior means and quantiles of every scalar by weight, and whether to trust them."""
+        num_draws = self.weights.size
+        about = (
+            f"{num_draws} draws with weights, worth {self.ess:.0f} without; log evidence "
+            f"{self.log_evidence:.2f} (standard error {self.log_evidence_standard_error:.2g}), "
+            f"Pareto k {self.pareto_k:.2f}"
+        )
+        verdict = f"No problem found: Pareto k is low, and ESS at least {_LOW_ESS}."
+        summary = describe(self.draws, self.weights[0])
+        problems = tuple(self._problems())
+        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
+
+    def _problems(self) -> Iterator[str]:
+        num_draws, pareto_k = self.weights.size, float(self.pareto_k)
+        if not np.isfinite(self.log_evidence):
+            yield (
+                f"the log weights have no finite sum, but {self.log_evidence}: look for values "
+                "outside of their support, and for NaN in the log density."
+            )
+            return
+        largest = largest_pareto_k(num_draws)
+        if np.isnan(pareto_k):
+            yield f"{num_draws} draws are too few for Pareto k: ask for 1000 at least."
+        elif pareto_k > largest:
+            yield (
+                f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: a few draws carry most of the "
+                "weight, and neither means nor the evidence nor its standard error can be trusted. "
+                "Draw from a guide that is closer to the posterior, guide=svi(...), or use mcmc."
+            )
+        if self.ess < _LOW_ESS:
+            yield (
+                f"the weights are worth {self.ess:.0f} draws only: raise num_draws, or draw from "
+                "a guide, guide=svi(...)."
+            )
+
+    def __repr__(self) -> str:
+        sites = ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))
+        return f"ImportanceResult({np.shape(self.weights)[1]} draws: {sites})"

@@ -1,0 +1,194 @@
+"""Stochastic variational inference on models: where the language and guides meet."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+import ppl
+from inference.checks import check_key, count
+from inference.compilation_cache import compilation_cache
+from inference.descent import Problem, SVIState
+from inference.fitting import drawn, fit
+from inference.flat import Layout
+from inference.guides import Guide, MeanField
+from inference.likeness import Alike
+from inference.objective import ELBO
+from inference.pareto import psis_on_host
+from inference.svi_result import SVIResult
+from inference.target import Target
+
+if TYPE_CHECKING:
+    import optax
+
+
+def svi(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    guide: Guide = MeanField(),
+    optimizer: "optax.GradientTransformation | None" = None,
+    num_steps: int = 10_000,
+    num_particles: int = 1,
+    objective: ELBO = ELBO(),
+    tolerance: float | None = None,
+    num_draws: int = 1000,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    state: SVIState | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool = False,
+    **kwargs: Any,
+) -> SVIResult:
+    r"""Fits a guide to the posterior of `model` by stochastic gradients of the ELBO.
+
+    The parameters returned are an average over the later steps, which has far less noise than the
+    last. All steps run in one compiled loop; new data of the same shapes, another key, more steps
+    and an optimiser made anew from the same numbers compile nothing. Where the ELBO or its gradient
+    is not finite at a step, the run stops with a warning that names the sites, and returns what it
+    had before. So does an interrupt (Ctrl-C).
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        guide: What to fit: :class:`MeanField`, :class:`FullRank`, :class:`LowRank` or
+            :class:`PointMass`.
+        optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
+        num_steps: Steps to take, at most.
+        num_particles: Draws of the guide in each step.
+        objective: The bound: ``ELBO(stick_the_landing=True)`` has less variance for guides that
+            come close to the posterior.
+        tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
+            block by less than this share of itself, in the mean or the median of ten changes, as
+            ADVI does; 1e-3, say. By default, take all steps.
+        num_draws: Draws of the fitted guide.
+        init: Where the guide starts: ``"uniform"`` on (-2, 2) in unconstrained space, each
+            coordinate; ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short
+            climb by L-BFGS; or a dict of values by site, the others being uniform.
+        state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
+            are one of 2000. The noise of its steps follows from `state`, that of the draws from
+            `key`.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show one.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The fitted guide, draws of it, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range, or no starting point has a finite ELBO and gradient;
+            the message names the sites that are not finite there.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": 5.0})
+        >>> result = svi(jax.random.key(0), posterior)
+        >>> result.draws["mu"].shape
+        (1, 1000)
+        >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
+        True
+
+    References:
+        Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
+        inference, JMLR 18; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?:
+        evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient descent for
+        non-smooth optimization, on averages.
+    """
+    check_key(key)
+    num_steps = count("num_steps", num_steps, least=1)
+    num_particles = count("num_particles", num_particles, least=1)
+    num_draws = count("num_draws", num_draws, least=1)
+    _check_guide(guide)
+    _check(objective, tolerance)
+    target = ppl.unconstrain(model, *args, **kwargs)
+    problem = _problem(key, target, guide, objective, optimizer, num_particles)
+    with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
+        fitted = fit(
+            key,
+            problem,
+            num_steps=num_steps,
+            tolerance=tolerance,
+            init=init,
+            state=state,
+            on_progress=on_progress,
+        )
+        parameters = fitted.state.average
+        sampled = drawn(key, problem, parameters, num_draws)
+        weights = np.asarray(sampled.log_weights)
+        shape = psis_on_host(weights).pareto_k if guide.has_density else np.float32(np.nan)
+    return SVIResult(
+        draws=jax.tree.map(lambda x: x[None], sampled.draws),
+        log_density=sampled.log_density[None],
+        log_weights=weights[None],
+        elbo=np.mean(weights, dtype=np.float64),
+        elbo_standard_error=np.std(weights, dtype=np.float64) / np.sqrt(max(1, num_draws - 1)),
+        pareto_k=np.asarray(shape),
+        elbos=fitted.elbos,
+        guide=guide,
+        parameters=jax.device_get(parameters),
+        state=jax.device_get(fitted.state),
+        failure=fitted.failure,
+    )
+
+
+def _problem(
+    key: jax.Array,
+    target: Target,
+    guide: Guide,
+    objective: ELBO,
+    optimizer: Any,
+    num_particles: int,
+) -> Problem:
+    import optax
+
+    optimizer = optax.adam(1e-2) if optimizer is None else optimizer
+    if not isinstance(optimizer, optax.GradientTransformation):
+        raise TypeError(
+            f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
+        )
+    layout = Layout.of(jax.eval_shape(target.initial, key))
+    particles = np.arange(num_particles, dtype=np.uint32)
+    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout)
+    return jax.device_put(problem)
+
+
+@contextmanager
+def _progress(is_shown: bool, num_steps: int) -> Iterator[Callable[[int, float], None]]:
+    """A function to be told the number of finished steps and the last ELBO."""
+    if not is_shown:
+        yield lambda _, __: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=num_steps, unit="step") as bar:
+
+        def on_progress(num_done: int, elbo: float) -> None:
+            bar.set_postfix_str(f"ELBO {elbo:.4g}", refresh=False)
+            bar.update(num_done - bar.n)
+
+        yield on_progress
+
+
+def _check_guide(guide: Any) -> None:
+    if isinstance(guide, type) or not all(hasattr(guide, x) for x in ("init", "sample", "entropy")):
+        made = f"; did you mean {guide.__name__}()?" if isinstance(guide, type) else ""
+        raise TypeError(f"guide must be a guide such as MeanField(), got {guide!r}{made}")
+    scale = getattr(guide, "init_scale", 1.0)
+    if np.ndim(scale) or not 0 < scale < np.inf:
+        raise ValueError(f"init_scale of {type(guide).__name__} must be positive, got {scale!r}")
+    rank = getattr(guide, "rank", 1)
+    count(f"rank of {type(guide).__name__}", rank, least=1)
+
+
+def _check(objective: Any, tolerance: Any) -> None:
+    if not isinstance(objective, ELBO):
+        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}")
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")

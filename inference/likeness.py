@@ -1,0 +1,109 @@
+"""When two functions are alike: made by the same code from equal things.
+
+Optimisers come as fresh closures each time, as from ``optax.adam(1e-2)``. What is compiled for one
+serves all that are alike.
+"""
+
+import dataclasses
+import enum
+import functools
+import types
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+_PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Alike:
+    """A value that equals another where the two are alike, and has no leaves as a pytree.
+
+    Example:
+        >>> def power(exponent):
+        ...     return lambda x: x**exponent
+        >>> Alike.of(power(2)) == Alike.of(power(2)), Alike.of(power(2)) == Alike.of(power(3))
+        (True, False)
+    """
+
+    value: Any = dataclasses.field(compare=False)
+    likeness: Hashable
+
+    @classmethod
+    def of(cls, value: Any) -> "Alike":
+        """`value`, with what it is recognised by."""
+        return cls(value, likeness(value, ()))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Itself:
+    """What is like nothing but itself; holds it, so that its address stays its own."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
+    """What a value is recognised by; `within` are the functions and containers that it is in."""
+    if isinstance(value, _PLAIN) and not isinstance(value, enum.Enum):
+        return type(value), repr(value)
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _of_array(value)
+    if id(value) in within:
+        return "within", within.index(id(value))
+    parts = _parts(value)
+    if parts is None:
+        return value if _has_hash(value) else _Itself(value)
+    within = (*within, id(value))
+    return (type(value), *(likeness(part, within) for part in parts))
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """What a function or container is made of, or `None` for what is taken as it is."""
+    match value:
+        case types.FunctionType():
+            cells = [_content(cell) for cell in value.__closure__ or ()]
+            globals_ = _Itself(value.__globals__)
+            return [value.__code__, globals_, value.__defaults__, value.__kwdefaults__, *cells]
+        case types.MethodType():
+            return [value.__func__, value.__self__]
+        case functools.partial():
+            return [value.func, value.args, value.keywords]
+        case tuple() | list():
+            return list(value)
+        case Mapping():
+            return [part for item in value.items() for part in item]
+    return None
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
+
+
+def _of_array(value: Any) -> Hashable:
+    try:
+        array = np.asarray(value)
+    except TypeError:  # keys, and what is traced
+        return _Itself(value)
+    if array.dtype == object:
+        return _Itself(value)
+    return type(value), array.shape, str(array.dtype), array.tobytes()
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True

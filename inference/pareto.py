@@ -1,0 +1,152 @@
+r"""Pareto smoothed importance sampling: weights that are tamed, and whether they can be trusted.
+
+References:
+    Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+_LEAST_TAIL = 5
+
+
+class Smoothed(NamedTuple):
+    """Smoothed weights and what their tail says.
+
+    Attributes:
+        log_weights: ``(draw,)``, neither more nor less normalised than what was smoothed.
+        pareto_k: Estimated shape of the tail; of a tail without spread, minus infinity.
+    """
+
+    log_weights: Any
+    pareto_k: Any
+
+
+@jax.jit
+def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
+    r"""Importance weights :math:`w_s = p(z_s) / q(z_s)` whose largest are smoothed.
+
+    The largest :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights give way to the
+    quantiles of a generalised Pareto distribution fitted to them, but none exceeds the largest
+    weight there was. Its shape :math:`\hat k` tells what the weights are good for: their mean has
+    moments up to order :math:`1 / k`. Above ``largest_pareto_k(S)``, at most 0.7, estimates are off
+    by more than their standard error says, and more draws hardly help.
+
+    Args:
+        log_weights: ``(draw,)``, up to a constant; minus infinity is a weight of 0.
+
+    Returns:
+        The smoothed weights and :math:`\hat k`: NaN for fewer than 21 draws, and infinity where a
+        log weight is NaN or plus infinity, or all weights are 0.
+
+    Example:
+        >>> log_weights = 0.5 * jax.random.exponential(jax.random.key(0), (4000,))
+        >>> smoothed, pareto_k = psis(log_weights)  # Pareto with shape 0.5
+        >>> smoothed.shape, bool(abs(pareto_k - 0.5) < 0.15)
+        ((4000,), True)
+
+    References:
+        Vehtari et al. (2024), section 2 and appendix C.
+    """
+    raw = jnp.asarray(log_weights, jnp.result_type(log_weights, float))
+    _check(raw)
+    return _smoothed(jnp, raw, lambda x, index, values: x.at[index].set(values))
+
+
+def psis_on_host(log_weights: np.ndarray) -> Smoothed:
+    """The same in NumPy and float64: nothing is compiled."""
+
+    def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
+        x[index] = values
+        return x
+
+    raw = np.array(log_weights, np.float64)
+    _check(raw)
+    with np.errstate(all="ignore"):
+        return _smoothed(np, raw, put)
+
+
+def _check(raw: Any) -> None:
+    if raw.ndim != 1:
+        raise ValueError(f"log_weights must be a vector, one for each draw, got {raw.shape}")
+
+
+def _smoothed(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoothed:
+    """In the array library `xp`, in which `put` sets elements."""
+    num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
+    if num_tail < _LEAST_TAIL:
+        return Smoothed(raw, xp.full((), xp.nan, raw.dtype))
+    order = xp.argsort(raw)[-num_tail - 1 :]
+    highest = raw[order]
+    tail, cutoff, top = highest[1:], highest[0], highest[-1]
+    is_known = ~xp.any(xp.isnan(raw)) & xp.isfinite(top)
+    floor = math.log(float(xp.finfo(raw.dtype).tiny))
+    scaled_tail, scaled_cutoff = (xp.maximum(x - top, floor) for x in (tail, cutoff))
+    excess = -xp.exp(scaled_tail) * xp.expm1(scaled_cutoff - scaled_tail)
+    has_spread = excess[-1] > 0
+    shape, scale = fit_pareto(excess, xp)
+    levels = (xp.arange(num_tail, dtype=raw.dtype) + 0.5) / num_tail
+    fitted = xp.log(xp.exp(scaled_cutoff) + pareto_quantile(levels, shape, scale, xp)) + top
+    is_fitted = is_known & has_spread & xp.isfinite(shape)
+    tail = xp.where(is_fitted, xp.minimum(fitted, top), tail)
+    shape = xp.where(is_known, xp.where(has_spread, shape, -xp.inf), xp.inf)
+    return Smoothed(put(raw, order[1:], tail), shape)
+
+
+def largest_pareto_k(num_draws: int) -> float:
+    r"""The largest shape with reliable estimates, :math:`\min(1 - 1 / \log_{10} S, 0.7)`.
+
+    Example:
+        >>> round(largest_pareto_k(100), 2), largest_pareto_k(10_000)
+        (0.5, 0.7)
+
+    References:
+        Vehtari et al. (2024), section 3.2.4.
+    """
+    return min(1 - 1 / math.log10(max(num_draws, 2)), 0.7)
+
+
+def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
+    r"""Shape and scale of a generalised Pareto distribution, from ordered draws of it.
+
+    The density is :math:`\sigma^{-1}(1 + k x / \sigma)^{-1 / k - 1}`. With :math:`b = -k / \sigma`
+    the likelihood's maximum over the rest is :math:`k(b) = n^{-1}\sum\log(1 - b x_i)`; `b` is its
+    mean under a posterior over a grid. The shape is then drawn towards 1/2, as by ten more draws.
+
+    Args:
+        excess: ``(draw,)``, ascending, at least 0.
+        xp: The array library, ``jax.numpy`` or ``numpy``.
+
+    Returns:
+        Shape :math:`k` and scale :math:`\sigma`, scalars. The shape is infinite where a quarter of
+        the draws are 0, as where a few are larger than the others by orders of magnitude.
+
+    References:
+        Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
+        distribution, Technometrics 51; Vehtari et al. (2024), appendix C.
+    """
+    size = excess.size
+    num_points = 30 + math.isqrt(size)
+    points = xp.arange(1, num_points + 1, dtype=excess.dtype) - 0.5
+    quartile = excess[int(size / 4 + 0.5) - 1]
+    grid = 1 / excess[-1] + (1 - xp.sqrt(num_points / points)) / (3 * quartile)
+    shapes = xp.mean(xp.log1p(-grid[:, None] * excess[None]), axis=1)
+    log_likelihood = size * (xp.log(-grid / shapes) - shapes - 1)
+    weights = xp.exp(log_likelihood - xp.max(log_likelihood))
+    b = xp.sum(grid * weights) / xp.sum(weights)
+    shape = xp.mean(xp.log1p(-b * excess))
+    fitted = (size * shape + 5) / (size + 10)
+    return xp.where((quartile > 0) & ~xp.isnan(fitted), fitted, xp.inf), -shape / b
+
+
+def pareto_quantile(level: Any, shape: Any, scale: Any, xp: Any = jnp) -> Any:
+    r"""The quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalised Pareto distribution."""
+    log_survival = xp.log1p(-level)
+    is_small = xp.abs(shape) < 1e-6
+    safe = xp.where(is_small, 1, shape)
+    return scale * xp.where(is_small, -log_survival, xp.expm1(-safe * log_survival) / safe)
