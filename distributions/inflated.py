@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,8 @@ from distributions.special import exponentials, open_uniform
 
 class _Gated(Distribution):
     """Either 0, by a gate, or a draw of a distribution of numbers, called a count."""
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     logits: ArrayLike | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,8 @@ _DIFFER = (
 
 class _Mixture(Distribution):
     """A mixture over components whose values stand along one more axis, the last of the batch."""
+
+    is_closed: ClassVar[bool] = True
 
     mixture_distribution: Categorical
 

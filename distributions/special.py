@@ -134,11 +134,24 @@ def log1p_or(u: Array, far: Array) -> Array:
     return select(near, jnp.log1p(select(near, u, 0)), far)
 
 
+@jax.custom_jvp
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
-    size = jnp.abs(x)
-    far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
-    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+    far = _is_far(x)
+    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, jnp.abs(x) - 1, x * x))
+
+
+def _is_far(x: Array) -> Array:
+    """Whether 1 is lost beside the square."""
+    return jnp.abs(x) > float(jnp.finfo(x.dtype).eps) ** -0.5
+
+
+@log1p_square.defjvp
+def _log1p_square_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x,), (x_dot,) = primals, tangents
+    far = _is_far(x)
+    slope = select(far, 2, 2 * x) / select(far, x, 1 + x * x)
+    return log1p_square(x), slope * x_dot
 
 
 @jax.custom_jvp
