@@ -9,7 +9,7 @@ import numpy as np
 
 from ppl import distribution
 from ppl._lift import lift
-from ppl.harvest import _values
+from ppl.harvest import _jax, _values
 from ppl.harvest._sow import Axis, Site
 
 _CONTAINERS = (type(None), tuple, list, dict)
@@ -39,7 +39,7 @@ def kept(
     takes many times as long as to call what was traced before.
     """
     values = tuple(values)
-    traced = any(isinstance(x, jax.core.Tracer) for x in (*values, *extras))
+    traced = any(_jax.is_traced(x) for x in (*values, *extras))
     if not traced or not _is_closed(site.extra_tree):
         return _finish(of_leaves(fn, site)(values, *extras), summed)
     known = tuple(None if isinstance(x, jax.Array) else _Known(x) for x in extras)

@@ -115,11 +115,13 @@ def _only_log_prob(value: Any, d: Any) -> tuple[None, jax.Array]:
     return None, distribution.log_prob(d, value)
 
 
-def log_prob(site: Site, operands: Operands, values: Sequence[Any]) -> jax.Array:
-    """The log probability of a value at a site, with the `vmap` axes in front."""
+def log_prob(
+    site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
+) -> jax.Array:
+    """The log probability of a value at a site, with the `vmap` axes in front, or summed."""
     if site.tag == FACTOR:
-        return values[0]
-    return at_site(site, operands, values, lambda value, d: distribution.log_prob(d, value))
+        return distribution.summed(values[0]) if summed else values[0]
+    return kept(_only_log_prob, site, values, operands.extras, summed=summed)[1]
 
 
 def with_distribution(
