@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -32,9 +32,14 @@ class Distribution(abc.ABC):
 
     Attributes:
         support: The set of values with positive density.
+        is_closed: Whether its methods depend on nothing but the leaves and the structure, so that
+            what is traced of them may be kept.
+        ignores_values: Whether it may have a density of 1 for values outside of the support.
     """
 
     support: Constraint
+    is_closed: ClassVar[bool] = False
+    ignores_values: ClassVar[bool] = False
 
     @property
     def is_reparameterized(self) -> bool:

@@ -119,6 +119,8 @@ def _hidden(name: str) -> property:
 class Family(Distribution):
     """A distribution whose family is a row of the table."""
 
+    is_closed: ClassVar[bool] = True
+
     _row: ClassVar[Row]
     _parameters: ClassVar[tuple[Parameter, ...]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,8 @@ class Independent(Wrapper):
     References:
         Dillon et al., "TensorFlow Distributions" (2017), section 3.3 (batches and events).
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     reinterpreted_batch_ndims: int = static()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,13 @@ from distributions._pytree import pytree_dataclass
 from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
-from distributions.special import open_uniform
+from distributions.special import exponentials, open_uniform
 
 
 class _Gated(Distribution):
     """Either 0, by a gate, or a draw of a distribution of numbers, called a count."""
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     logits: ArrayLike | None
@@ -101,6 +103,36 @@ class _Gated(Distribution):
         return jnp.broadcast_to(x, self.batch_shape)
 
 
+@jax.custom_jvp
+def _log_open(gate: Array, log_gate: Array, log_part: Array) -> Array:
+    """`log(gate + (1 - gate) exp(log_part))`; the logarithm of the gate has no derivative.
+
+    The gate may be 0, where the sum has a derivative, but the logarithm of the gate has none.
+    """
+    return _opened(gate, log_gate, log_part)[0]
+
+
+def _opened(gate: Array, log_gate: Array, log_part: Array) -> tuple[Array, ...]:
+    """`log_open`; `base` and `t` with `log_open = base + log(1 + t)`; whether by a ratio."""
+    near = log_part > -40
+    least = float(jnp.finfo(log_part.dtype).min)  # Of two infinities the gap were NaN.
+    gap = select(near, 0, jnp.maximum(log_part, least)) - select(near, 0, log_gate)
+    value, excess, _ = exponentials(select(near, -log_part, -jnp.abs(gap)))
+    t = select(near, gate * excess, value)
+    base = select(near | (gap > 0), log_part, log_gate)
+    return base + jnp.log1p(t), t, excess, near, gap
+
+
+@_log_open.defjvp
+def _log_open_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    gate, _, _ = primals
+    log_open, t, excess, near, gap = _opened(*primals)
+    by_part = (1 - gate) * select(near | (gap > 0), 1, t)
+    share = select(gap > 0, t, 1) / jnp.maximum(gate, jnp.finfo(gate.dtype).tiny)
+    by_gate = select(near, excess, share)
+    return log_open, (by_part * tangents[2] + by_gate * tangents[0]) / (1 + t)
+
+
 @pytree_dataclass(eq=False, repr=False)
 class ZeroInflated(_Gated):
     r"""Mixture of 0 and a distribution of counts.
@@ -134,22 +166,15 @@ class ZeroInflated(_Gated):
         probability = bernoulli_probability(*self._odds(log_part.dtype))
         parts = self._aligned(log_rest, log_part, probability)
         log_gate, log_count, log_rest, log_part, gate = parts
-        rest, by_count = (
-            select(log_p == -jnp.inf, -jnp.inf, log_count + log_p) for log_p in (log_rest, log_part)
-        )
-        # The gate's probability may be 0, and has a derivative there; its logarithm has none.
-        near = log_part > -30
-        inner = select(near, log_part, -1)
-        direct = inner + jnp.log1p(gate * jnp.expm1(-inner))
-        open_ = log_gate > -jnp.inf
-        log_open = select(open_, log_gate, 0)
-        far = select(open_, log_open + jax.nn.softplus(by_count - log_open), by_count)
-        return select(is_zero, select(near, direct, far), rest)
+        rest = select(log_rest == -jnp.inf, -jnp.inf, log_count + log_rest)
+        shape = np.broadcast_shapes(gate.shape, log_part.shape)
+        parts = (jnp.broadcast_to(x, shape) for x in (gate, log_gate, log_part))
+        return select(is_zero, _log_open(*parts), rest)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         log_prob, x = promote(self.distribution.log_prob(value), value)
         is_zero = align(x, 0, len(self.batch_shape)) == 0
-        return self._mixed(log_prob, self.distribution.log_prob(0), is_zero)
+        return self._mixed(log_prob, log_prob, is_zero)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         log_gate, log_count, x = self._aligned(value)

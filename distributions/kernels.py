@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, log1p_or, ratio, stirling_error
+from distributions.special import LOG_SQRT_TWO_PI, digamma_rest, stirling_error
 
 # The best polynomials in r^2 <= 1/9 for 2 (atanh(r) / r - 1) / r^2, in single and in double
 # precision.
@@ -48,12 +48,7 @@ def _large(x: Any) -> int:
     return 16 if is_single(x) else 64
 
 
-def _stirling_error(x: Array) -> Array:
-    """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for large `x`."""
-    return (1 / 12) / x if is_single(x) else 1 / (12 * x + 0.4 / x)
-
-
-def _deviation(a: Array, d: Array) -> tuple[Array, Array]:
+def deviation(a: Array, d: Array) -> tuple[Array, Array]:
     """`a log(1 + d / a) - d`, which is about `-d**2 / (2 a)`, and whether it is precise.
 
     By the series of the logarithm in `r = d / (2 a + d)`, of which the first term is subtracted:
@@ -92,13 +87,31 @@ def log_gamma(a: Any) -> Any:
 @jax.jit
 def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> Array:
     a = lax.convert_element_type(a, x.dtype)  # Not weakly typed: that costs a conversion each.
-    p = lax.max(a, jnp.full_like(a, _large(a)))
     if shift is None:
-        shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - p
-    excess, is_near = _deviation(p, shift)
-    scale = 0.5 * jnp.log(p) - LOG_SQRT_TWO_PI - _stirling_error(p)
-    plain = a * log_x - x - lax.lgamma(a)
-    return select(is_near & (p == a), excess + scale, plain)
+        shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - a
+    return _of_gamma(a, log_x, x, shift)
+
+
+@jax.custom_jvp
+def _of_gamma(a: Array, log_x: Array, x: Array, shift: Array) -> Array:
+    """The kernel, as a function of `a` and `log_x`, on which the others depend."""
+    return _gamma_parts(a, log_x, x, shift)[0]
+
+
+def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array, Array]:
+    """The kernel, and `log(x / a)`."""
+    log_a = jnp.log(a)
+    rest, is_near = deviation(a, shift)
+    far = log_x - log_a
+    scale = 0.5 * log_a - LOG_SQRT_TWO_PI - stirling_error(a)
+    return select(is_near, rest, a * far - shift) + scale, select(is_near, (rest + shift) / a, far)
+
+
+@_of_gamma.defjvp
+def _of_gamma_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    value, log_ratio = _gamma_parts(*primals)
+    by_a = log_ratio - digamma_rest(primals[0])
+    return value, by_a * tangents[0] - primals[3] * tangents[1]
 
 
 def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> Array:
@@ -119,14 +132,45 @@ def log_beta_kernel(a: Any, b: Any, log_x: Any, log_y: Any, shift: Any) -> Array
 @jax.jit
 def _log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
     a, b = jnp.broadcast_arrays(a, b)
+    return _of_beta(a, b, log_x, log_y, shift)
+
+
+def _beta_parts(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> tuple[Array, ...]:
+    """The kernel; `log(x / p)` and `log(y / (1 - p))` for `p = a / (a + b)`."""
     both = jnp.stack([a, b, a + b])
     log_a, log_b, log_total = jnp.log(both)
     of_a, of_b, of_total = stirling_error(both)
-    first = a * log1p_or(ratio(-shift, a), log_x - (log_a - log_total))
-    second = b * log1p_or(ratio(shift, b), log_y - (log_b - log_total))
-    # Where both are near, their first terms cancel, which may be much larger than the rest.
-    is_near = (shift > -jnp.minimum(a, 0.5 * b)) & (shift < jnp.minimum(0.5 * a, b))
-    near = jnp.where(is_near, shift, 0)
-    excess = _deviation(a, -near)[0] + _deviation(b, near)[0]
+    shares = log_x - (log_a - log_total), log_y - (log_b - log_total)
+    kernel, by_a, by_b = _of_shares(a, b, *shares, shift)
     scale = 0.5 * (log_a + log_b - log_total) - LOG_SQRT_TWO_PI
-    return jnp.where(is_near, excess, first + second) + (scale + (of_total - of_a - of_b))
+    return kernel + (scale + (of_total - of_a - of_b)), by_a, by_b
+
+
+@jax.custom_jvp
+def _of_beta(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
+    """The kernel, as a function of all but `shift`, which depends on them."""
+    return _beta_parts(a, b, log_x, log_y, shift)[0]
+
+
+@_of_beta.defjvp
+def _of_beta_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    a, b, _, _, shift = primals
+    value, by_a, by_b = _beta_parts(*primals)
+    of_a, of_b, of_total = digamma_rest(jnp.stack([a, b, a + b]))
+    of_both = (by_a - (of_a - of_total)) * tangents[0] + (by_b - (of_b - of_total)) * tangents[1]
+    return value, of_both + shift * (tangents[2] - tangents[3])
+
+
+def _of_shares(a: Any, b: Any, log_p: Array, log_q: Array, shift: Array) -> tuple[Array, ...]:
+    """`a log_p + b log_q`, and the two logarithms, of which `exp(log_p)` is `1 - shift / a`.
+
+    Likewise `exp(log_q)` is `1 + shift / b`. Where both are near to 1, the first terms of their
+    series cancel, which may be much larger than the rest.
+    """
+    (rest_a, near_a), (rest_b, near_b) = deviation(a, -shift), deviation(b, shift)
+    first = select(near_a, rest_a, a * log_p)
+    second = select(near_b, rest_b, b * log_q)
+    linear = select(near_b, shift, 0) - select(near_a, shift, 0)
+    by_a = select(near_a, (rest_a - shift) / a, log_p)
+    by_b = select(near_b, (rest_b + shift) / b, log_q)
+    return first + second + linear, by_a, by_b

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,6 +36,9 @@ class Masked(Wrapper):
     References:
         Dillon et al., "TensorFlow Distributions" (2017).
     """
+
+    is_closed: ClassVar[bool] = True
+    ignores_values: ClassVar[bool] = True
 
     distribution: Distribution
     mask: ArrayLike

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, common_dtype, promote
+from distributions._arrays import align, common_dtype, promote, select
 from distributions._pytree import pytree_dataclass
 from distributions._quantile import reparameterize
 from distributions._union import hull, union
@@ -30,6 +30,8 @@ _DIFFER = (
 
 class _Mixture(Distribution):
     """A mixture over components whose values stand along one more axis, the last of the batch."""
+
+    is_closed: ClassVar[bool] = True
 
     mixture_distribution: Categorical
 
@@ -291,8 +293,23 @@ class Mixture(_Mixture):
         return jnp.stack(promote(*draws, dtype=self.dtype), -1 - len(self.event_shape))
 
 
+@jax.custom_jvp
 def _log_sum_exp(x: Array) -> Array:
     """Along the last axis; the gradient is zero where every entry is `-inf`."""
-    impossible = (x == -jnp.inf).all(-1)
-    total = jax.nn.logsumexp(jnp.where(impossible[..., None], 0, x), axis=-1)
-    return jnp.where(impossible, -jnp.inf, total)
+    _, total, most = _exponentials(x)
+    return jnp.log(total) + most
+
+
+def _exponentials(x: Array) -> tuple[Array, Array, Array]:
+    """Of what is left when the greatest entry is subtracted; their sum; that entry, or 0."""
+    most = lax.stop_gradient(jnp.max(x, -1, keepdims=True))
+    most = select(lax.is_finite(most), most, 0)
+    parts = jnp.exp(x - most)
+    return parts, jnp.sum(parts, -1), most[..., 0]
+
+
+@_log_sum_exp.defjvp
+def _log_sum_exp_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    parts, total, most = _exponentials(*primals)
+    share = 1 / select(total > 0, total, 1)
+    return jnp.log(total) + most, jnp.sum(parts * share[..., None] * tangents[0], -1)

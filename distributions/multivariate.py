@@ -49,37 +49,31 @@ def _capacitance(cov_factor, cov_diag):
     return a, jnp.linalg.cholesky(inner + align(unit, 2, inner.ndim - 2))
 
 
-def _low_rank_square(x, cov_factor, cov_diag):
+def _low_rank_square(x, a, tril, cov_diag):
     """By the matrix inversion lemma: `min_u |y - A u|^2 + |u|^2`, which does not cancel."""
-    a, tril = _capacitance(cov_factor, cov_diag)
     y = x / jnp.sqrt(cov_diag)
     u = solve(tril, solve(tril, multiply(a.mT, y)), transpose=True)
     return square_sum(y - multiply(a, u)) + square_sum(u)
 
 
-def _square(x, covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
-    """`x^T S^-1 x`."""
+def _by_factor(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+    """`x -> x^T S^-1 x` and `log det S / 2`, by one factor: derivatives go through it once."""
     if cov_factor is not None and cov_diag is not None:
-        return _low_rank_square(x, cov_factor, cov_diag)
+        a, tril = _capacitance(cov_factor, cov_diag)
+        half_log_det = log_diagonal(tril) + 0.5 * jnp.sum(jnp.log(cov_diag), -1)
+        return lambda x: _low_rank_square(x, a, tril, cov_diag), half_log_det
     if scale_diag is not None:
-        return square_sum(x / scale_diag)
+        return lambda x: square_sum(x / scale_diag), jnp.sum(jnp.log(scale_diag), -1)
     if precision is not None:
-        return square_sum(multiply(jnp.linalg.cholesky(precision).mT, x))
-    return square_sum(solve(_tril(covariance, scale_tril), x))
+        tril = jnp.linalg.cholesky(precision)
+        return lambda x: square_sum(multiply(tril.mT, x)), -log_diagonal(tril)
+    tril = _tril(covariance, scale_tril)
+    return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
 
 
-def _half_log_det(
-    covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
-):
+def _half_log_det(*matrix):
     """`log det S / 2`."""
-    if cov_factor is not None and cov_diag is not None:
-        _, tril = _capacitance(cov_factor, cov_diag)
-        return log_diagonal(tril) + 0.5 * jnp.sum(jnp.log(cov_diag), -1)
-    if scale_diag is not None:
-        return jnp.sum(jnp.log(scale_diag), -1)
-    if precision is not None:
-        return -log_diagonal(jnp.linalg.cholesky(precision))
-    return log_diagonal(_tril(covariance, scale_tril))
+    return _by_factor(*matrix)[1]
 
 
 def _diagonal(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
@@ -145,8 +139,8 @@ def dense_scale_tril(d: Any) -> Array:
 
 
 def _multivariate_normal_log_prob(x, loc, *matrix):
-    normaliser = _half_log_det(*matrix) + x.shape[-1] * LOG_SQRT_TWO_PI
-    return -0.5 * _square(x - loc, *matrix) - normaliser
+    square, half_log_det = _by_factor(*matrix)
+    return -0.5 * square(x - loc) - (half_log_det + x.shape[-1] * LOG_SQRT_TWO_PI)
 
 
 @family(
@@ -202,15 +196,15 @@ class MultivariateNormal(Family):
     cov_diag: ArrayLike | None = parameter(independent(positive, 1), default=None, kw_only=True)
 
 
-def _student_t_normaliser(df, *matrix):
-    n = _size(*matrix)
+def _standard_t_normaliser(df, n):
     log_gammas = log_beta(0.5 * df, jnp.full_like(df, 0.5 * n)) - math.lgamma(0.5 * n)
-    return _half_log_det(*matrix) + 0.5 * n * (jnp.log(df) + LOG_PI) + log_gammas
+    return 0.5 * n * (jnp.log(df) + LOG_PI) + log_gammas
 
 
 def _student_t_log_prob(x, df, loc, *matrix):
-    log_kernel = jnp.log1p(_square(x - loc, *matrix) / df)
-    return -0.5 * (df + x.shape[-1]) * log_kernel - _student_t_normaliser(df, *matrix)
+    n, (square, half_log_det) = x.shape[-1], _by_factor(*matrix)
+    log_kernel = -0.5 * (df + n) * jnp.log1p(square(x - loc) / df)
+    return log_kernel - (half_log_det + _standard_t_normaliser(df, n))
 
 
 def _student_t_sample(key, shape, dtype, df, loc, *matrix):
@@ -229,7 +223,8 @@ def _student_t_variance(df, loc, *matrix):
 def _student_t_entropy(df, loc, *matrix):
     n = _size(*matrix)
     half = 0.5 * (df + n)
-    return _student_t_normaliser(df, *matrix) + half * (digamma(half) - digamma(0.5 * df))
+    normaliser = _half_log_det(*matrix) + _standard_t_normaliser(df, n)
+    return normaliser + half * (digamma(half) - digamma(0.5 * df))
 
 
 @family(

@@ -6,6 +6,7 @@ References:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -27,6 +28,9 @@ GAUSS_LEGENDRE = tuple(
 
 # Coefficients of x**-(2 k + 1) in Stirling's series; at x >= 8 the rest is below 1e-14.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+
+# Coefficients of x**-(2 k) in log(x) - 1 / (2 x) - digamma(x), to the same precision.
+_DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760)
 
 # Coefficients of (x - 1/4)**(-2 k - 2) in log Gamma(x + 1/2) - log Gamma(x), at x >= 8 to 1e-15.
 _HALF_STEP = (
@@ -104,6 +108,19 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def exponentials(x: Array) -> tuple[Array, Array, Array]:
+    """`exp(x)`, `exp(x) - 1` and `exp(x) - 1 - x`, by one exponential and, near 0, a series."""
+    value, near = jnp.exp(x), jnp.abs(x) < 0.5
+    y = select(near, x, 0)
+    last = 9 if x.dtype.itemsize < 8 else 16
+    total: Any = 1 / math.factorial(last)
+    for n in range(last - 1, 1, -1):
+        total = total * y + 1 / math.factorial(n)
+    less = value - 1
+    rest = select(near, total * (y * y), less - x)
+    return value, select(near, x + rest, less), rest
+
+
 def bounded_ratio(x: Array, scale: Array) -> Array:
     """`x / scale`, and the largest number, without derivatives, where that overflows."""
     most = jnp.finfo(x.dtype).max
@@ -117,11 +134,24 @@ def log1p_or(u: Array, far: Array) -> Array:
     return select(near, jnp.log1p(select(near, u, 0)), far)
 
 
+@jax.custom_jvp
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
-    size = jnp.abs(x)
-    far = size > float(jnp.finfo(x.dtype).eps) ** -0.5
-    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, size - 1, x * x))
+    far = _is_far(x)
+    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, jnp.abs(x) - 1, x * x))
+
+
+def _is_far(x: Array) -> Array:
+    """Whether 1 is lost beside the square."""
+    return jnp.abs(x) > float(jnp.finfo(x.dtype).eps) ** -0.5
+
+
+@log1p_square.defjvp
+def _log1p_square_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x,), (x_dot,) = primals, tangents
+    far = _is_far(x)
+    slope = select(far, 2, 2 * x) / select(far, x, 1 + x * x)
+    return log1p_square(x), slope * x_dot
 
 
 @jax.custom_jvp
@@ -135,27 +165,58 @@ def _arcsinh_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return arcsinh(*primals), tangents[0] / jnp.hypot(1, primals[0])
 
 
+def _in_inverse_squares(y: Array, coefficients: Sequence[float]) -> Array:
+    """A polynomial in `1 / y^2` for `y >= 8`; in single precision, its first three terms."""
+    if y.dtype.itemsize < 8:
+        coefficients = coefficients[:3]
+    square = 1 / (y * y)
+    total: Any = coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        total = total * square + coefficient
+    return total
+
+
 def large_stirling_error(x: Array) -> Array:
     """`stirling_error` for `x >= 8`, by a series."""
-    y = 1 / (x * x)
-    total: Any = _STIRLING[-1]
-    for coefficient in _STIRLING[-2::-1]:
-        total = total * y + coefficient
-    return total / x
+    return _in_inverse_squares(x, _STIRLING) / x
 
 
+def _shifted(x: Array) -> tuple[Array, Array, Array]:
+    """Whether `x` is below 8, the number or 1, and a number from 8 on: `x` or `x + 8`."""
+    small = x < 8
+    z = select(small, x, 1)
+    return small, z, select(small, z + 8, x)
+
+
+@jax.custom_jvp
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
 
     Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
     """
-    small = x < 8
-    z = select(small, x, 1)
-    y = z + 8
-    product = ((z * (z + 1)) * ((z + 2) * (z + 3))) * (((z + 4) * (z + 5)) * ((z + 6) * (z + 7)))
+    small, z, y = _shifted(x)
+    u = z * (z + 7)
+    product = (u * (u + 6)) * ((u + 10) * (u + 12))
     y2 = y * y
-    shift = (z - 0.5) * jnp.log1p(ratio(8.0, z)) - jnp.log(product / (y2 * y2 * y2 * y2)) - 8
-    return large_stirling_error(select(small, y, x)) + select(small, shift, 0)
+    shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / (y2 * y2 * y2 * y2)) - 8
+    return large_stirling_error(y) + select(small, shift, 0)
+
+
+@stirling_error.defjvp
+def _stirling_error_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x,), (x_dot,) = primals, tangents
+    return stirling_error(x), (digamma_rest(x) + 0.5 / x) * x_dot
+
+
+def digamma_rest(x: Array) -> Array:
+    """`digamma(x) - log(x)` for positive `x`, by the same recurrence."""
+    small, z, y = _shifted(x)
+    u = z * (z + 7)
+    product = (u * (u + 6)) * ((u + 10) * (u + 12))
+    slope = ((4 * u + 84) * u + 504) * u + 720
+    shift = jnp.log(y / z) - (2 * z + 7) * (slope / product)
+    large = (0.5 + _in_inverse_squares(y, _DIGAMMA) / y) / y
+    return select(small, shift, 0) - large
 
 
 @jax.jit

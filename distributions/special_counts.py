@@ -8,6 +8,7 @@ References:
     C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,11 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
+from distributions.kernels import deviation
 from distributions.special import (
     LOG_SQRT_TWO_PI,
+    digamma_rest,
+    exponentials,
     log1p_or,
     safe_log,
     safe_log1m,
@@ -34,28 +38,67 @@ _EULER_MACLAURIN = (
 )
 
 
-def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> Array:
+def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array, ...]:
     """`k log(k / (n p)) + m log(m / (n q))` with `n = k + m`; one of the two terms, if not `inner`.
 
-    `excess` is `log(p / q) - log(k / m)`, or without the second logarithm. The smaller one of the
-    two fractions is the one to weigh an exponential with: the logarithm is that of 1/2 at least.
+    And its derivatives by the log odds, by `k` and by `m`. `excess` is `log(p / q) - log(k / m)`,
+    or without the second logarithm. The smaller one of the two fractions is the one to weigh an
+    exponential with: the logarithm is that of 1/2 at least.
     """
     n, swap = k + m, k > m  # Where they are equal, derivatives are those of one side, too.
     w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
     x = select(swap, -excess, excess)
-    most = math.log(float(jnp.finfo(x.dtype).max)) - 3
-    fits = x < most
-    y = select(fits, x, most)
-    z = select(inner, w * jnp.expm1(y), jnp.exp(y))
-    return n * (jnp.log1p(z) - w * y + (1 - w) * select(fits, 0, x - most))
+    y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))
+    power, less, _ = exponentials(y)
+    z = select(inner, w * less, power)
+    log_total = jnp.log1p(z) + (x - y)
+    slope = n * (1 - w) * (z / (1 + z))
+    other = log_total - x
+    by_k, by_m = select(swap, log_total, other), select(swap, other, log_total)
+    return n * (log_total - w * x), select(swap, -slope, slope), by_k, by_m
 
 
-def _log_choose(k: Array, m: Array, inner: Array) -> Array:
-    """`log C(k + m, k)` less what its leading terms are, for `inner` counts."""
-    n = k + m
-    error = stirling_error(n) - stirling_error(k) - stirling_error(m)
-    spread = 0.5 * (jnp.log(n) - jnp.log(k) - jnp.log(m)) - LOG_SQRT_TWO_PI
-    return select(inner, error + spread, 0)
+def _log_choose(a: Array, b: Array) -> Array:
+    """`log C(a + b, a)` less what its leading terms are, for positive counts."""
+    n = a + b
+    error = stirling_error(n) - stirling_error(a) - stirling_error(b)
+    return error + 0.5 * (jnp.log(n) - jnp.log(a) - jnp.log(b)) - LOG_SQRT_TWO_PI
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _log_mass(is_negative: bool, k: Array, m: Array, log_odds: Array) -> Array:
+    """`log_binomial`, or `log_negative_binomial`."""
+    return _mass_and_slopes(is_negative, k, m, log_odds)[0]
+
+
+def _mass_and_slopes(
+    is_negative: bool, k: Array, m: Array, log_odds: Array
+) -> tuple[Array, tuple[Array, ...]]:
+    """Of what there are few, as of sizes, are kept apart from what there are many."""
+    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
+    gap = jnp.log(a) - jnp.log(b)
+    divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))
+    mass = _log_choose(a, b)
+    if is_negative:
+        mass = mass + (jnp.log(b) - jnp.log(a + b))
+    return select(inner, mass, 0) - divergence, tuple(slopes)
+
+
+@_log_mass.defjvp
+def _log_mass_jvp(is_negative: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    k, m, _ = primals
+    value, (by_log_odds, *by_counts) = _mass_and_slopes(is_negative, *primals)
+    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
+    by_k, by_m = (
+        select(inner, _step(is_negative, a + b) - _step(negative, x), 0) - slope
+        for x, slope, negative in zip((a, b), by_counts, (False, is_negative), strict=True)
+    )
+    return value, by_k * tangents[0] + by_m * tangents[1] - by_log_odds * tangents[2]
+
+
+def _step(is_negative: bool, x: Array) -> Array:
+    """`digamma(x + 1) - log(x)`, or `digamma(x) - log(x)`."""
+    return digamma_rest(x) + (0 if is_negative else 1 / x)
 
 
 @jax.jit
@@ -64,31 +107,28 @@ def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
 
     Neither need be an integer. `log_odds` is `log(p / q)`, finite.
     """
-    inner = (k > 0) & (m > 0)
-    a, b = select(inner, k, 1), select(inner, m, 1)
-    excess = log_odds - (jnp.log(a) - jnp.log(b))
-    return _log_choose(a, b, inner) - _divergence(k, m, inner, excess)
+    return _log_mass(False, k, m, log_odds)
 
 
 @jax.jit
 def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
     """The same for a probability `p` from 0 to 1."""
-    inner = (k > 0) & (m > 0)
-    a, b = select(k > 0, k, 1), select(m > 0, m, 1)
+    inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
     n = jnp.maximum(k + m, 1)
     excess = select(k < m, probs - k / n, m / n - (1 - probs))  # By the rarer one, the precise one.
     first = log1p_or(excess * (n / a), safe_log(probs) - jnp.log(a / n))
     second = log1p_or(-excess * (n / b), safe_log1m(probs) - jnp.log(b / n))
     terms = select(k > 0, k * first, 0) + select(m > 0, m * second, 0)
-    return _log_choose(select(inner, k, 1), select(inner, m, 1), inner) + terms
+    return select(inner, _log_choose(a, b), 0) + terms
 
 
+@jax.jit
 def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
     """`log(Gamma(k + r) / (Gamma(k + 1) Gamma(r)) p^k q^r)` for `k >= 0` and `r > 0`.
 
     `log_odds` is `log(p / q)`, finite.
     """
-    return log_binomial(k, r, log_odds) - jnp.log1p(k / r)
+    return _log_mass(True, k, r, log_odds)
 
 
 def _log_poisson(k: Array, some: Array, divergence: Array) -> Array:
@@ -100,21 +140,55 @@ def _log_poisson(k: Array, some: Array, divergence: Array) -> Array:
 @jax.jit
 def log_poisson(k: Array, rate: Array) -> Array:
     """`k log rate - rate - log k!` for nonnegative `k` and `rate`."""
-    some = select(k > 0, k, 1)
-    t = (rate - some) / some
-    near = jnp.abs(t) < 0.5
-    log_ratio = select(near, jnp.log1p(select(near, t, 0)), safe_log(rate) - jnp.log(some))
-    return _log_poisson(k, some, select(k > 0, some * (t - log_ratio), rate))
+    parts = jnp.broadcast_arrays(k, select(k > 0, k, 1), rate, safe_log(rate))
+    return _log_poisson(parts[0], parts[1], _divergence_of_rate(*parts))
+
+
+@jax.custom_jvp
+def _divergence_of_rate(k: Array, some: Array, rate: Array, log_rate: Array) -> Array:
+    """`rate - some - some log(rate / some)`, and `rate` where `k` is 0."""
+    near, is_near = deviation(some, rate - some)
+    far = rate - some - some * (log_rate - jnp.log(some))
+    return select(k > 0, select(is_near, -near, far), rate)
+
+
+@_divergence_of_rate.defjvp
+def _divergence_of_rate_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """Not by differences of logarithms; that of the rate adds nothing to the rate itself."""
+    k, some, rate, log_rate = primals
+    by_rate = select((k > 0) & (rate > 0), 1 - some / select(rate > 0, rate, 1), 1)
+    by_some = jnp.log(some) - log_rate
+    dot = by_rate * tangents[2] + select(k > 0, by_some, 0) * tangents[1]
+    return _divergence_of_rate(*primals), dot
 
 
 @jax.jit
 def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
+    k, log_rate = jnp.broadcast_arrays(k, log_rate)
     some = select(k > 0, k, 1)
-    excess = log_rate - jnp.log(some)
-    return _log_poisson(
-        k, some, select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(excess))
-    )
+    return _log_poisson(k, some, _exp_divergence(k, some, log_rate - jnp.log(some)))
+
+
+@jax.custom_jvp
+def _exp_divergence(k: Array, some: Array, excess: Array) -> Array:
+    """`some (exp(excess) - 1 - excess)`, and `exp(excess)` where `k` is 0."""
+    return some * _exp_and_gap(k, excess)[1]
+
+
+def _exp_and_gap(k: Array, x: Array) -> tuple[Array, Array]:
+    """`exp(x) - 1` and `exp(x) - 1 - x`; `exp(x)` for both where `k` is 0."""
+    value, *less = exponentials(x)
+    slope, gap = (select(k > 0, y, value) for y in less)
+    return slope, gap
+
+
+@_exp_divergence.defjvp
+def _exp_divergence_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """By the same exponential, which leaves nothing to cancel."""
+    k, some, excess = primals
+    slope, gap = _exp_and_gap(k, excess)
+    return some * gap, some * slope * tangents[2] + gap * tangents[1]
 
 
 @jax.jit

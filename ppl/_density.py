@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from ppl import distribution
 from ppl._kinds import FACTOR, RANDOM
 from ppl._model import Model, Run, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
@@ -37,8 +36,7 @@ class LogDensity(SiteAction):
     at_once: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        values, log_prob = score(site, operands, operands.values if plant is None else plant)
-        return values, distribution.summed(log_prob)
+        return score(site, operands, operands.values if plant is None else plant, summed=True)
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:

@@ -11,9 +11,9 @@ from jax.tree_util import Partial
 
 from ppl import distribution
 from ppl._ignored import check_ignored
+from ppl._kept import kept, of_leaves
 from ppl._keys import Conflict, check_keys, conflicts_of
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
-from ppl._lift import lift
 from ppl._misplaced import explain
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
@@ -91,34 +91,38 @@ def at_site(
     site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
 ) -> Any:
     """`fn(value, distribution)` under the axes of the site."""
-
-    def of_leaves(values: Any, *extras: Any) -> Any:
-        value = jax.tree.unflatten(site.tree, values)
-        return fn(value, jax.tree.unflatten(site.extra_tree, extras))
-
-    return lift(of_leaves, site.axes, 1)(tuple(values), *operands.extras)
+    return of_leaves(fn, site)(tuple(values), *operands.extras)
 
 
-def score(site: Site, operands: Operands, values: Sequence[Any]) -> tuple[Sequence[Any], jax.Array]:
+def score(
+    site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
+) -> tuple[Sequence[Any], jax.Array]:
     """A value, within the support for what follows, and its log probability."""
     if site.tag == FACTOR:
-        return values, values[0]
-
-    def fn(value: Any, d: Any) -> tuple[Any, jax.Array]:
-        log_prob = distribution.log_prob(d, value)
-        if operands.is_used:
-            value = distribution.within_support(d, value, log_prob)
-        return value, log_prob
-
-    value, log_prob = at_site(site, operands, values, fn)
-    return jax.tree.leaves(value), log_prob
+        return values, distribution.summed(values[0]) if summed else values[0]
+    fn = _value_and_log_prob if operands.is_used else _only_log_prob
+    value, log_prob = kept(fn, site, values, operands.extras, summed=summed)
+    return values if value is None else jax.tree.leaves(value), log_prob
 
 
-def log_prob(site: Site, operands: Operands, values: Sequence[Any]) -> jax.Array:
-    """The log probability of a value at a site, with the `vmap` axes in front."""
+def _value_and_log_prob(value: Any, d: Any) -> tuple[Any, jax.Array]:
+    """None for a value that stays as it is: it is then seen not to depend on the distribution."""
+    log_prob = distribution.log_prob(d, value)
+    safe = distribution.within_support(d, value, log_prob)
+    return None if safe is value else safe, log_prob
+
+
+def _only_log_prob(value: Any, d: Any) -> tuple[None, jax.Array]:
+    return None, distribution.log_prob(d, value)
+
+
+def log_prob(
+    site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
+) -> jax.Array:
+    """The log probability of a value at a site, with the `vmap` axes in front, or summed."""
     if site.tag == FACTOR:
-        return values[0]
-    return at_site(site, operands, values, lambda value, d: distribution.log_prob(d, value))
+        return distribution.summed(values[0]) if summed else values[0]
+    return kept(_only_log_prob, site, values, operands.extras, summed=summed)[1]
 
 
 def with_distribution(

@@ -13,6 +13,7 @@ from ppl import distribution
 from ppl._arguments import Arguments
 from ppl._condition import condition
 from ppl._density import LogProbs, total
+from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
 from ppl._missing import Imputed, Mask
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
@@ -49,11 +50,16 @@ class Constrain(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
-            return operands.values, distribution.summed(log_prob(site, operands, operands.values))
+            log_density = log_prob(site, operands, operands.values, summed=True)
+            return operands.values, log_density
+        value, log_density = kept(_constrain, site, plant, operands.extras, summed=True)
+        return plant if value is None else jax.tree.leaves(value), log_density
 
-        constrain = lambda x, d: distribution.constrain(d, x)  # noqa: E731
-        value, log_density = at_site(site, operands, plant, constrain)
-        return jax.tree.leaves(value), distribution.summed(log_density)
+
+def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
+    """None for a value that is the position: it is then seen not to depend on the distribution."""
+    value, log_density = distribution.constrain(d, position)
+    return None if value is position else value, log_density
 
 
 @dataclasses.dataclass(frozen=True)

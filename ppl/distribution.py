@@ -144,8 +144,8 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     """The value, or a point of the support where it is outside.
 
     Whatever depends on a value outside of its support is then scored at a point where it has a
-    meaning, so that neither the total of -inf nor its gradient becomes NaN. Where the total is not
-    that, as a mask leaves the value out of it, the value stays.
+    meaning, so that neither the total of -inf nor its gradient becomes NaN. Where a mask leaves the
+    value out of the total, the value stays.
     """
     value = merged(d, value)
     support = getattr(d, "support", None)
@@ -153,7 +153,7 @@ def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
         return value
     event_ndims = support.event_ndims
     inside = support.check(value)
-    if jnp.shape(log_prob) == jnp.shape(inside):
+    if getattr(d, "ignores_values", False):
         inside = inside | (log_prob > -jnp.inf)
     inside = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
     point = support.feasible(value.shape[value.ndim - event_ndims :])

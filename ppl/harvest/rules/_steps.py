@@ -103,7 +103,7 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
     env |= {inner.invars[i]: x for i, x in args.items()}
     read = lambda v: v.val if isinstance(v, jex.Literal) else env[v]  # noqa: E731
     for eqn, outs in _needed(inner, wanted)[0]:
-        if _is_jit(eqn):
+        if _is_jit(eqn) and not _is_whole(eqn, outs):
             body = eqn.params["jaxpr"]
             operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jaxprs.raw(body)[0], outs)}
             results = _evaluate(body, outs, operands)
@@ -162,6 +162,20 @@ def _inputs_of(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
 
 def _is_jit(eqn: jex.JaxprEqn) -> bool:
     return eqn.primitive.name == "jit"
+
+
+def _is_whole(jit: jex.JaxprEqn, outs: Iterable[int]) -> bool:
+    """Whether some results of a jit need all of its operands, and nothing in it must be opened.
+
+    JAX keeps what it made of the body the last time.
+    """
+    body, _ = _jaxprs.raw(jit.params["jaxpr"])
+    return len(_inputs_of(body, outs)) == len(jit.invars) and not _has_cond(body)
+
+
+def _has_cond(jaxpr: Any) -> bool:
+    eqns = _jaxprs.raw(jaxpr)[0].eqns
+    return any(_is_cond(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
 
 
 def _is_cond(eqn: jex.JaxprEqn) -> bool:
