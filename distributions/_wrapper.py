@@ -42,7 +42,7 @@ class Wrapper(Distribution):
     @property
     def is_reparameterized(self) -> bool:
         """Whether draws are differentiable functions of the parameters."""
-        return self.distribution.is_reparameterized
+        return self.distribution.is_reparameterized and not self.support.is_discrete
 
     @property
     def batch_shape(self) -> Shape:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 import ppl
+from inference._guide_function import GuideFunction, guide_function
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
@@ -93,9 +94,13 @@ def _fitted(key: jax.Array, target: Any, result: SVIResult) -> tuple[Problem, An
             f"guide must have a density, which {result.guide} has not; fit MeanField() or "
             "FullRank(), say"
         )
+    guide: Any = result.guide
+    if isinstance(guide, GuideFunction):
+        guide = guide_function(key, guide.guide, target)
+        target = guide.target
     layout = Layout.of(jax.eval_shape(target.initial, key))
     nothing = np.zeros(0, np.uint32)
-    problem = Problem(target, result.guide, ELBO(), Alike.of(None), nothing, layout)
+    problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
     check_parameters(problem, result.parameters)
     return jax.device_put((problem, result.parameters))
 

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 import ppl
+from inference._guide_function import guide_function
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, SVIState
@@ -29,7 +30,7 @@ def svi(
     key: jax.Array,
     model: Callable[..., Any],
     *args: Any,
-    guide: Guide = MeanField(),
+    guide: Guide | Callable[..., Any] = MeanField(),
     optimizer: "optax.GradientTransformation | None" = None,
     num_steps: int = 10_000,
     num_particles: int = 1,
@@ -55,7 +56,9 @@ def svi(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         guide: What to fit: :class:`MeanField`, :class:`FullRank`, :class:`LowRank` or
-            :class:`PointMass`.
+            :class:`PointMass`; or a function of a key and of the arguments of the model, that draws
+            each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
+            begins with its own numbers, whatever `init` is.
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
         num_steps: Steps to take, at most.
         num_particles: Draws of the guide in each step.
@@ -109,6 +112,7 @@ def svi(
     _check(objective, tolerance)
     target = ppl.unconstrain(model, *args, **kwargs)
     problem = _problem(key, target, guide, objective, optimizer, num_particles)
+    family: Any = guide if hasattr(guide, "sample") else problem.guide
     with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
         fitted = fit(
             key,
@@ -122,26 +126,32 @@ def svi(
         parameters = fitted.state.average
         sampled = drawn(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
-        shape = psis_on_host(weights).pareto_k if guide.has_density else np.float32(np.nan)
+        shape = psis_on_host(weights).pareto_k if family.has_density else np.float32(np.nan)
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
-        elbo_standard_error=np.std(weights, dtype=np.float64) / np.sqrt(max(1, num_draws - 1)),
+        elbo_standard_error=_standard_error(weights),
         pareto_k=np.asarray(shape),
         elbos=fitted.elbos,
-        guide=guide,
+        guide=family,
         parameters=jax.device_get(parameters),
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
     )
 
 
+def _standard_error(weights: np.ndarray) -> np.ndarray:
+    """Of the mean; NaN where the guide has draws that the posterior has not."""
+    with np.errstate(invalid="ignore"):
+        return np.std(weights, dtype=np.float64) / np.sqrt(max(1, weights.size - 1))
+
+
 def _problem(
     key: jax.Array,
-    target: Target,
-    guide: Guide,
+    model: ppl.Unconstrained,
+    guide: Any,
     objective: ELBO,
     optimizer: Any,
     num_particles: int,
@@ -153,6 +163,10 @@ def _problem(
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
         )
+    target: Target = model
+    if not hasattr(guide, "sample"):
+        guide = guide_function(key, guide, model)
+        target = guide.target
     layout = Layout.of(jax.eval_shape(target.initial, key))
     particles = np.arange(num_particles, dtype=np.uint32)
     problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout)
@@ -177,9 +191,13 @@ def _progress(is_shown: bool, num_steps: int) -> Iterator[Callable[[int, float],
 
 
 def _check_guide(guide: Any) -> None:
-    if isinstance(guide, type) or not all(hasattr(guide, x) for x in ("init", "sample", "entropy")):
+    is_guide = all(hasattr(guide, x) for x in ("init", "sample", "entropy"))
+    if isinstance(guide, type) or not (is_guide or callable(guide)):
         made = f"; did you mean {guide.__name__}()?" if isinstance(guide, type) else ""
-        raise TypeError(f"guide must be a guide such as MeanField(), got {guide!r}{made}")
+        raise TypeError(
+            f"guide must be a guide such as MeanField(), or a function of a key, got {guide!r}"
+            f"{made}"
+        )
     scale = getattr(guide, "init_scale", 1.0)
     if np.ndim(scale) or not 0 < scale < np.inf:
         raise ValueError(f"init_scale of {type(guide).__name__} must be positive, got {scale!r}")

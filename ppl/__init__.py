@@ -11,6 +11,7 @@ from ppl._graph import graph as graph
 from ppl._intervene import intervene as intervene
 from ppl._missing import ignore as ignore
 from ppl._missing import impute as impute
+from ppl._param import param as param
 from ppl._predict import Predict as Predict
 from ppl._predict import predict as predict
 from ppl._reparam import reparam as reparam
@@ -59,6 +60,7 @@ __all__ = [
     "log_density",
     "log_probs",
     "nest",
+    "param",
     "plant",
     "predict",
     "reap",

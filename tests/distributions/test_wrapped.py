@@ -88,6 +88,7 @@ def test_wrapped_shapes_dtypes_and_flags(x64):
     assert narrow.sample(KEY).dtype == narrow.dtype
     custom = dist.Custom(lambda x: -jnp.square(x))
     assert not dist.Mixture(HALVES, [custom, dist.Normal(0.0, 1.0)]).is_reparameterized
+    assert not dist.Quantized(dist.Normal(0.0, 1.0)).is_reparameterized
     with pytest.raises(ValueError, match="Censored: low must be an integer, as the draws are"):
         dist.Censored(dist.Poisson(2.0), 1.5, 4.0)
     normal = dist.Normal(0.0, 1.0)
