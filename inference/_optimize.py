@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import jax
-import numpy as np
 
 import ppl
-from inference.checks import check_key, count
+from inference.checks import check_key
 from inference.compilation_cache import compilation_cache
 from inference.flat import Layout
 from inference.mode_result import OptimizeResult
-from inference.modes import Density, climb_from
+from inference.modes import Climb, Density, climb_from
+from inference.target import Target
 
 _OBJECTIVES = ("posterior", "likelihood")
 
@@ -86,10 +86,7 @@ def optimize(
     """
     check_key(key)
     density = _density(objective, include_jacobian)
-    num_starts = count("num_starts", num_starts, least=1)
-    max_steps = count("max_steps", max_steps, least=1)
-    if tolerance is not None and not 0 <= tolerance < np.inf:
-        raise ValueError(f"tolerance must be positive or None, got {tolerance!r}")
+    climb = Climb.of(init, num_starts, max_steps, tolerance)
     target = ppl.unconstrain(model, *args, **kwargs)
     if objective == "likelihood" and target.masks:
         names = ", ".join(repr(".".join(map(str, path))) for path, _ in target.masks)
@@ -97,19 +94,14 @@ def optimize(
             f"the likelihood of a site that is observed in part ({names}) stands in its prior; "
             "use objective='posterior', with ppl.ignore for what is missing or Flat priors"
         )
-    layout = Layout.of(jax.eval_shape(target.initial, key))
     with compilation_cache(cache_dir):
-        summit = climb_from(
-            key,
-            jax.device_put(target),
-            layout,
-            density,
-            init=init,
-            num_starts=num_starts,
-            max_steps=max_steps,
-            tolerance=tolerance,
-        )
-    return OptimizeResult.of(summit, layout, density)
+        return mode_of(key, jax.device_put(target), density, climb)
+
+
+def mode_of(key: jax.Array, target: Target, density: Density, climb: Climb) -> OptimizeResult:
+    """The highest mode that climbs lead to."""
+    layout = Layout.of(jax.eval_shape(target.initial, key))
+    return OptimizeResult.of(climb_from(key, target, layout, density, climb), layout, density)
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:

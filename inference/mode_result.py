@@ -147,11 +147,12 @@ def _problems(summit: Summit, layout: Layout, density: Density) -> Iterator[str]
         yield (
             f"it has not converged: after {int(best.step)} steps the gradient is still "
             f"{np.linalg.norm(best.gradient):.2g}, steepest along {steepest}. Raise max_steps, use "
-            "float64, bring coordinates to similar scales, or see below for an edge."
+            f"float64, or bring coordinates to similar scales{' (but see below)' if edges else ''}."
         )
     if edges:
         remedy = (
-            "give it a prior that falls off there"
+            "give it a prior that falls off there, or reparameterise, as by ppl.reparam(model, "
+            "ppl.auto_reparam)"
             if density.objective == "posterior"
             else "there is no maximum of the likelihood inside; use objective='posterior'"
         )

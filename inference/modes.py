@@ -9,10 +9,11 @@ import numpy as np
 from jax import lax
 
 from inference.ascent import Ascent, ascend
+from inference.checks import count
 from inference.flat import Layout
+from inference.hamiltonian import Point
 from inference.programs import program
 from inference.start_failure import ADVICE, attempts, not_finite
-from inference.hamiltonian import Point
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
 from inference.target import Target
 
@@ -91,25 +92,36 @@ def _is_finite(ascents: Ascent) -> Any:
     return finite & jnp.isfinite(ascents.log_density)
 
 
+class Climb(NamedTuple):
+    """How to climb; see :func:`inference.optimize`."""
+
+    init: Any
+    num_starts: int
+    max_steps: int
+    tolerance: float | None
+
+    @classmethod
+    def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "Climb":
+        """What a user asks for, checked."""
+        num_starts = count("num_starts", num_starts, least=1)
+        max_steps = count("max_steps", max_steps, least=1)
+        if tolerance is not None and not 0 < tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+        return cls(init, num_starts, max_steps, tolerance)
+
+
 def climb_from(
-    key: jax.Array,
-    target: Target,
-    layout: Layout,
-    density: Density,
-    *,
-    init: Any,
-    num_starts: int,
-    max_steps: int,
-    tolerance: float | None,
+    key: jax.Array, target: Target, layout: Layout, density: Density, climb: Climb
 ) -> Summit:
     """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
 
     Raises:
         ValueError: if no start has a finite log density and gradient.
     """
-    starts = init_of(init, target, num_starts)
+    num_starts = climb.num_starts
+    starts = init_of(climb.init, target, num_starts)
     number, before = np.zeros(num_starts, np.int32), None
-    limits = np.int32(max_steps), np.asarray(_tolerance(tolerance, layout), layout.dtype)
+    limits = np.int32(climb.max_steps), _tolerance(climb.tolerance, layout)
     for _ in range(MOST_ATTEMPTS):
         points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
         positions = jax.device_get(points[1])
@@ -135,5 +147,6 @@ def _culprits(target: Target, layout: Layout, density: Density, position: np.nda
     return not_finite(target, layout, Point(position, nothing, nothing, value, gradient))
 
 
-def _tolerance(tolerance: float | None, layout: Layout) -> float:
-    return float(jnp.finfo(layout.dtype).eps) ** 0.9 if tolerance is None else tolerance
+def _tolerance(tolerance: float | None, layout: Layout) -> np.ndarray:
+    eps = float(jnp.finfo(layout.dtype).eps)
+    return np.asarray(eps**0.9 if tolerance is None else tolerance, layout.dtype)
