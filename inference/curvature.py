@@ -40,7 +40,7 @@ class Normal(NamedTuple):
         """As those of a full rank guide."""
         diagonal = np.diag(self.scale_tril)
         factor = np.tril(self.scale_tril / diagonal[:, None], -1)
-        return LocFactor(*(x.astype(dtype) for x in (self.loc, np.log(diagonal), factor)))
+        return LocFactor(*(jnp.asarray(x, dtype) for x in (self.loc, np.log(diagonal), factor)))
 
 
 class NotAPeakError(Exception):

@@ -120,7 +120,7 @@ def climb_from(
     """
     num_starts = climb.num_starts
     starts = init_of(climb.init, target, num_starts)
-    number, before = np.zeros(num_starts, np.int32), None
+    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
     limits = np.int32(climb.max_steps), _tolerance(climb.tolerance, layout)
     for _ in range(MOST_ATTEMPTS):
         points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
@@ -133,17 +133,18 @@ def climb_from(
         before, number = positions, number + ~finite
     if not finite.any():
         raise ValueError(
-            "found no starting point where the log density and its gradient are finite, in "
+            "there is no starting point where the log density and its gradient are finite, in "
             f"{attempts(int(number[0]) + 1)}. At the last one, "
             f"{'; '.join(_culprits(target, layout, density, positions[0]))}. {ADVICE}"
         )
     return summit
 
 
-def _culprits(target: Target, layout: Layout, density: Density, position: np.ndarray) -> list[str]:
+def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) -> list[str]:
+    position = jnp.asarray(at)
     log_density = lambda flat: density.log_density(target, layout.unravel(flat))  # noqa: E731
-    value, gradient = jax.value_and_grad(log_density)(jnp.asarray(position))
-    nothing = np.zeros_like(position)
+    value, gradient = jax.value_and_grad(log_density)(position)
+    nothing = jnp.zeros_like(position)
     return not_finite(target, layout, Point(position, nothing, nothing, value, gradient))
 
 
