@@ -43,8 +43,10 @@ class GuideResult:
         return f"{type(self).__name__}({self.guide}, {num_draws} draws: {sites})"
 
 
-def tail(pareto_k: float, num_draws: int) -> Iterator[str]:
-    """What the tail of the weights of so many draws says."""
+def tail(
+    pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
+) -> Iterator[str]:
+    """What the tail of the weights of so many draws says, and what to do first."""
     largest = largest_pareto_k(num_draws)
     if np.isnan(pareto_k):
         yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
@@ -52,8 +54,8 @@ def tail(pareto_k: float, num_draws: int) -> Iterator[str]:
         yield (
             f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "
             "posterior, so that means and spreads may be far off, and importance weights cannot "
-            "mend it. Use a richer guide, as FullRank(), reparameterise the model, as by "
-            "ppl.reparam(model, ppl.auto_reparam), or use mcmc."
+            f"mend it. {remedy}, reparameterise the model, as by ppl.reparam(model, "
+            "ppl.auto_reparam), or use mcmc."
         )
 
 

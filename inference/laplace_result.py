@@ -10,6 +10,8 @@ from inference.guide_result import GuideResult, tail, unknown_means
 from inference.mode_result import OptimizeResult
 from inference.summary import Summary, describe
 
+_REMEDY = "Fit a guide to all of the posterior by svi, as FullRank()"
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -42,5 +44,5 @@ class LaplaceResult(GuideResult):
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         yield from self.mode.problems
-        yield from tail(float(self.pareto_k), self.log_weights.size)
+        yield from tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
         yield from unknown_means(summary)
