@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from inference.blas import one_blas_thread
 from inference.flat import Layout
 from inference.guides import LocFactor
 from inference.programs import program
@@ -69,14 +70,16 @@ def normal_at(position: np.ndarray, target: Target, layout: Layout) -> Normal:
     Raises:
         NotAPeakError: if the Hessian is not negative definite.
     """
+    eps = float(jnp.finfo(layout.dtype).eps)
     for _ in range(_MOST_POLISHING + 1):
         arguments = position.astype(layout.dtype), target, layout
         found = jax.device_get(program(curvature, *arguments)(*arguments))
         value, gradient, hessian = (np.asarray(x, np.float64) for x in found)
-        scale_tril = _scale_tril(hessian, float(jnp.finfo(layout.dtype).eps))
+        with one_blas_thread():
+            scale_tril = _scale_tril(hessian, eps)
         step = scale_tril @ (scale_tril.T @ gradient)
         decrement = 0.5 * step @ gradient
-        if not float(jnp.finfo(layout.dtype).eps) ** 1.5 < decrement < _CLOSE:
+        if not eps**1.25 < decrement < _CLOSE:
             break
         position = position + step
     log_det = np.sum(np.log(np.diag(scale_tril)))
