@@ -186,6 +186,17 @@ def test_the_highest_of_several_modes_wins():
     np.testing.assert_allclose(alone.log_density, result.log_densities[0], rtol=1e-4)
 
 
+def beyond_one(key):
+    x = ppl.sample(key, dist.Normal(3.0, 1.0), name="x")
+    ppl.factor(jnp.where(x > 1.0, 0.0, -jnp.inf), name="f")
+
+
+def test_starts_that_are_not_finite_are_drawn_anew():
+    result = optimize(KEY, beyond_one, num_starts=6)
+    np.testing.assert_allclose(result.values["x"], 3.0, atol=1e-3)
+    assert result.num_agree == 6
+
+
 def test_new_data_and_keys_compile_nothing():
     optimize(KEY, labelled(), jnp.asarray(DESIGN, jnp.float32))
     misses = compiled.cache_info().misses
