@@ -81,7 +81,9 @@ def ascend(
         is_better = is_finite & (new_value <= value + slack) & ~is_reached
         there = at._replace(position=position, log_density=-new_value, gradient=-gradient)
         after = select(is_better, there, at)._replace(
-            decrement=decrement, step=at.step + ~is_reached, has_converged=is_reached
+            decrement=decrement,
+            step=at.step + (~is_reached).astype(jnp.int32),
+            has_converged=is_reached,
         )
         has_gained = is_better & (value - new_value > slack)
         # Curvature that leads nowhere is forgotten.
