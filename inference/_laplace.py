@@ -141,7 +141,7 @@ def _result(
         elbo_standard_error=np.std(weights, dtype=np.float64) / np.sqrt(max(1, num_draws - 1)),
         pareto_k=np.asarray(_pareto_k(weights, np.asarray(sampled.log_density))),
         guide=guide,
-        parameters=parameters,
+        parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,
         mode=mode,
     )
