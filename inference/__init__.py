@@ -1,11 +1,14 @@
 """Inference: kernels, guides, adaptation, diagnostics and results.
 
-Kernels and guides see a log density and no model; :func:`mcmc` and :func:`svi` join the two.
+Kernels and guides see a log density and no model; :func:`mcmc`, :func:`svi`,
+:func:`importance`, :func:`optimize` and :func:`laplace` join the two.
 """
 
 from inference._importance import ImportanceResult as ImportanceResult
 from inference._importance import importance as importance
+from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
+from inference._optimize import optimize as optimize
 from inference._svi import svi as svi
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
@@ -22,6 +25,9 @@ from inference.guides import PointMass as PointMass
 from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
+from inference.laplace_result import LaplaceResult as LaplaceResult
+from inference.mode_result import ModeSummary as ModeSummary
+from inference.mode_result import OptimizeResult as OptimizeResult
 from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
@@ -37,10 +43,13 @@ __all__ = [
     "FullRank",
     "HMCInfo",
     "ImportanceResult",
+    "LaplaceResult",
     "LowRank",
     "MCMCResult",
     "MeanField",
+    "ModeSummary",
     "NUTSInfo",
+    "OptimizeResult",
     "PointMass",
     "SVIResult",
     "State",
@@ -50,10 +59,12 @@ __all__ = [
     "ess_mean",
     "ess_tail",
     "importance",
+    "laplace",
     "mcmc",
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "optimize",
     "psis",
     "rhat",
     "svi",

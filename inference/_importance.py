@@ -17,12 +17,12 @@ from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
 from inference.flat import Layout
+from inference.guide_result import GuideResult
 from inference.likeness import Alike
 from inference.names import named_leaves
 from inference.objective import ELBO
 from inference.pareto import largest_pareto_k, psis_on_host
 from inference.summary import Summary, describe
-from inference.svi_result import SVIResult
 
 _LOW_ESS = 100
 
@@ -32,7 +32,7 @@ def importance(
     model: Callable[..., Any],
     *args: Any,
     num_draws: int = 10_000,
-    guide: SVIResult | None = None,
+    guide: GuideResult | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> "ImportanceResult":
@@ -46,8 +46,8 @@ def importance(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         num_draws: Draws to make.
-        guide: A result of :func:`svi` for the same model and shapes of data, whose guide is
-            :math:`q`; by default, :math:`q` is the prior.
+        guide: A result of :func:`svi` or :func:`laplace` for the same model and shapes of data,
+            whose guide is :math:`q`; by default, :math:`q` is the prior.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
@@ -75,8 +75,10 @@ def importance(
     """
     check_key(key)
     num_draws = count("num_draws", num_draws, least=1)
-    if guide is not None and not isinstance(guide, SVIResult):
-        raise TypeError(f"guide must be a result of svi, or None for the prior, got {guide!r}")
+    if guide is not None and not isinstance(guide, GuideResult):
+        raise TypeError(
+            f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
+        )
     target = ppl.unconstrain(model, *args, **kwargs)
     with compilation_cache(cache_dir):
         if guide is None:
@@ -87,7 +89,7 @@ def importance(
     return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
 
 
-def _fitted(key: jax.Array, target: Any, result: SVIResult) -> tuple[Problem, Any]:
+def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
     """What a guide is to approximate, and its parameters."""
     if not result.guide.has_density:
         raise ValueError(

@@ -8,9 +8,7 @@ import jax
 import numpy as np
 
 from inference.descent import BLOCK, SVIState
-from inference.guides import Guide
-from inference.names import named_leaves
-from inference.pareto import largest_pareto_k
+from inference.guide_result import GuideResult, tail, unknown_means
 from inference.summary import Summary, describe
 
 _LEAST_STEPS, _SHARE = 100, 10
@@ -33,33 +31,20 @@ class Trace(NamedTuple):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class SVIResult:
+class SVIResult(GuideResult):
     """A guide fitted to a posterior, and draws of it. A pytree.
 
+    The parameters are the average of the later steps' ones.
+
     Attributes:
-        draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
-        log_density: Log density of the model at the draws, on unconstrained space, ``(1, draw)``.
-        log_weights: The same less the guide's log density, ``(1, draw)``: their mean is the ELBO.
-        elbo: The ELBO of `parameters`, from the draws.
-        elbo_standard_error: Its standard error.
-        pareto_k: Shape of the tail of the importance weights: up to 0.7 the guide covers the
-            posterior; see :func:`inference.psis`. NaN for a guide without a density.
+        draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
+            :class:`inference.guide_result.GuideResult`.
         elbos: Estimate of the ELBO at each step of this run, ``(step,)``.
-        guide: The family.
-        parameters: The member of it that was found: the average of the later steps' parameters.
         state: To go on from: ``svi(..., state=result.state)``. It has the last parameters.
         failure: Why the run stopped early, in words; empty if it did not.
     """
 
-    draws: dict[str, Any]
-    log_density: Any
-    log_weights: Any
-    elbo: Any
-    elbo_standard_error: Any
-    pareto_k: Any
     elbos: Any
-    guide: Guide
-    parameters: Any
     state: SVIState
     failure: str = dataclasses.field(default="", metadata={"static": True})
 
@@ -87,6 +72,8 @@ class SVIResult:
         problems = tuple(self._problems(summary))
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
+    __repr__ = GuideResult.__repr__
+
     def _problems(self, summary: Summary) -> Iterator[str]:
         if self.failure:
             yield self.failure
@@ -97,18 +84,8 @@ class SVIResult:
                 "posterior's spread. Fit MeanField() or FullRank(), or use mcmc."
             )
         else:
-            yield from _tail(float(self.pareto_k), self.log_weights.size)
-        unknown = np.flatnonzero(~np.isfinite(summary.mean))
-        if unknown.size:
-            yield (
-                f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, "
-                "have draws that are not finite: look for overflow in the transformation of these "
-                "sites."
-            )
-
-    def __repr__(self) -> str:
-        sites = ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))
-        return f"SVIResult({self.guide}, {np.shape(self.log_density)[1]} draws: {sites})"
+            yield from tail(float(self.pareto_k), self.log_weights.size)
+        yield from unknown_means(summary)
 
 
 def _moving(elbos: np.ndarray) -> Iterator[str]:
@@ -129,18 +106,4 @@ def _moving(elbos: np.ndarray) -> Iterator[str]:
             f"{'higher' if change > 0 else 'lower'} than in those before (standard error "
             f"{error:.2g}). Go on, svi(..., state=result.state), "
             f"{'or' if change > 0 else 'with a smaller learning rate, or'} start elsewhere."
-        )
-
-
-def _tail(pareto_k: float, num_draws: int) -> Iterator[str]:
-    """What the tail of the weights of so many draws says."""
-    largest = largest_pareto_k(num_draws)
-    if np.isnan(pareto_k):
-        yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
-    elif pareto_k > largest:
-        yield (
-            f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "
-            "posterior, so that means and spreads may be far off, and importance weights cannot "
-            "mend it. Use a richer guide, as FullRank(), reparameterise the model, as by "
-            "ppl.reparam(model, ppl.auto_reparam), or use mcmc."
         )

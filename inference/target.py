@@ -12,6 +12,10 @@ class Target(Protocol):
         """The unnormalised log density of `position`, a scalar."""
         ...
 
+    def prior_and_likelihood(self, position: Any) -> tuple[jax.Array, jax.Array]:
+        """Log densities at the values of `position`: of latent sites, and of data and factors."""
+        ...
+
     def initial(self, key: jax.Array, values: Any = None) -> Any:
         """A random position to start from, where some sites may have values."""
         ...

@@ -12,7 +12,7 @@ import numpy as np
 from ppl import distribution
 from ppl._arguments import Arguments
 from ppl._condition import condition
-from ppl._density import LogProbs, total
+from ppl._density import LogDensity, LogProbs, total
 from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
 from ppl._missing import Imputed, Mask
@@ -117,6 +117,17 @@ class Unconstrained:
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent and deterministic sites at a position."""
         return nested(self._run(Values()).records(self._plants(position)))
+
+    def prior_and_likelihood(self, position: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
+        """The log density of the values of a position, in two parts, without log determinants.
+
+        The first is that of the latent sites given the sites before them, the second that of data
+        and factors given them. A site that is observed in part is in the first as a whole.
+        """
+        run, latent = self._run(LogDensity()), _entries(self.constrain(position), self.shapes)
+        scores = run.records(run.fitted(latent, "prior_and_likelihood"))
+        prior = {path: x for path, x in scores.items() if path in latent}
+        return total(prior), total({path: x for path, x in scores.items() if path not in latent})
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The position of values; not finite where a value is outside of its support."""
@@ -230,8 +241,9 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         **kwargs: Keyword arguments of the model.
 
     Returns:
-        An object with `log_density(position)`, `constrain(position)`, `unconstrain(values)`,
-        `initial(key)`, `prior(key)`, `weighted(key)` and `sites(position)`.
+        An object with `log_density(position)`, `prior_and_likelihood(position)`,
+        `constrain(position)`, `unconstrain(values)`, `initial(key)`, `prior(key)`, `weighted(key)`
+        and `sites(position)`.
 
     Raises:
         ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or

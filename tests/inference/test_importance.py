@@ -142,7 +142,11 @@ def refused(model=None, **settings):
     ("make", "error", "message"),
     [
         (lambda: refused(num_draws=0), ValueError, "num_draws must be an integer of at least 1"),
-        (lambda: refused(guide=FullRank()), TypeError, "guide must be a result of svi, or None"),
+        (
+            lambda: refused(guide=FullRank()),
+            TypeError,
+            "guide must be a result of svi or laplace",
+        ),
         (
             lambda: refused(guide=svi(jax.random.key(0), posterior(), x(), guide=PointMass())),
             ValueError,

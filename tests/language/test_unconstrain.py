@@ -250,6 +250,25 @@ def test_draws_of_the_prior_have_the_weight_of_the_data():
     np.testing.assert_allclose(weights, expected, rtol=1e-5)
 
 
+def test_the_density_of_values_has_a_prior_and_a_likelihood():
+    def model(key):
+        keys = split(key, 5)
+        top = ppl.sample(keys[0], dist.HalfNormal(2.0), name="top")
+        x = jax.vmap(lambda k: ppl.sample(k, dist.Normal(top, 1.0), name="x"))(keys[1:4])
+        ppl.factor(-0.5 * top, name="f")
+        ppl.sample(keys[4], dist.Normal(jnp.sum(x), 2.0), name="y")
+
+    target = ppl.unconstrain(ppl.condition(model, {"y": 3.0}))
+    position = target.initial(KEY)
+    values = target.constrain(position)
+    top, x = values["top"], values["x"]
+    prior, likelihood = jax.jit(target.prior_and_likelihood)(position)
+    expected = st.halfnorm.logpdf(top / 2) - np.log(2) + st.norm.logpdf(x - top).sum()
+    np.testing.assert_allclose(prior, expected, rtol=1e-5)
+    expected = st.norm.logpdf(3.0, x.sum(), 2.0) - 0.5 * top
+    np.testing.assert_allclose(likelihood, expected, rtol=1e-5)
+
+
 def test_data_observed_in_part_have_no_weight():
     model = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")  # noqa: E731
     data = {"y": ppl.impute(np.array([1.0, np.nan]))}

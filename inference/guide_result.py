@@ -1,0 +1,70 @@
+"""What is common to all that fits a guide."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from inference.guides import Guide
+from inference.names import named_leaves
+from inference.pareto import largest_pareto_k
+from inference.summary import Summary
+
+
+@dataclasses.dataclass(frozen=True)
+class GuideResult:
+    """A guide fitted to a posterior, and draws of it.
+
+    Attributes:
+        draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
+        log_density: Log density of the model at the draws, on unconstrained space, ``(1, draw)``.
+        log_weights: The same less the guide's log density, ``(1, draw)``: their mean is the ELBO.
+        elbo: The ELBO of `parameters`, from the draws.
+        elbo_standard_error: Its standard error.
+        pareto_k: Shape of the tail of the importance weights: up to 0.7 the guide covers the
+            posterior; see :func:`inference.psis`. NaN for a guide without a density.
+        guide: The family.
+        parameters: The member of it that was found.
+    """
+
+    draws: dict[str, Any]
+    log_density: Any
+    log_weights: Any
+    elbo: Any
+    elbo_standard_error: Any
+    pareto_k: Any
+    guide: Guide
+    parameters: Any
+
+    def __repr__(self) -> str:
+        sites = ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))
+        num_draws = np.shape(self.log_density)[1]
+        return f"{type(self).__name__}({self.guide}, {num_draws} draws: {sites})"
+
+
+def tail(
+    pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
+) -> Iterator[str]:
+    """What the tail of the weights of so many draws says, and what to do first."""
+    largest = largest_pareto_k(num_draws)
+    if np.isnan(pareto_k):
+        yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
+    elif pareto_k > largest:
+        yield (
+            f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "
+            "posterior, so that means and spreads may be far off, and importance weights cannot "
+            f"mend it. {remedy}, reparameterise the model, as by ppl.reparam(model, "
+            "ppl.auto_reparam), or use mcmc."
+        )
+
+
+def unknown_means(summary: Summary) -> Iterator[str]:
+    """Which scalars have draws that are not finite."""
+    unknown = np.flatnonzero(~np.isfinite(summary.mean))
+    if unknown.size:
+        yield (
+            f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, "
+            "have draws that are not finite: look for overflow in the transformation of these "
+            "sites."
+        )

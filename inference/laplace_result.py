@@ -1,0 +1,48 @@
+"""What Laplace's approximation returns."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from inference.guide_result import GuideResult, tail, unknown_means
+from inference.mode_result import OptimizeResult
+from inference.summary import Summary, describe
+
+_REMEDY = "Fit a guide to all of the posterior by svi, as FullRank()"
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LaplaceResult(GuideResult):
+    """A normal distribution at the mode on unconstrained space, and draws of it. A pytree.
+
+    Attributes:
+        draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
+            :class:`inference.guide_result.GuideResult`.
+        log_evidence: Laplace's approximation of the log marginal likelihood of the data.
+        mode: How the mode was found.
+    """
+
+    log_evidence: Any
+    mode: OptimizeResult
+
+    __repr__ = GuideResult.__repr__
+
+    def summary(self) -> Summary:
+        """Means and quantiles of every scalar, and whether to trust them."""
+        about = (
+            f"{self.log_density.size} draws of a normal distribution at the mode; log evidence "
+            f"{self.log_evidence:.2f}, ELBO {self.elbo:.2f} (standard error "
+            f"{self.elbo_standard_error:.2g}), Pareto k {self.pareto_k:.2f}"
+        )
+        verdict = "No problem found: Pareto k is low, and the climb to the mode has converged."
+        summary = describe(self.draws)
+        problems = tuple(self._problems(summary))
+        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
+
+    def _problems(self, summary: Summary) -> Iterator[str]:
+        yield from self.mode.problems
+        yield from tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
+        yield from unknown_means(summary)

@@ -1,0 +1,153 @@
+"""Modes of the density of a model: which density, the ways up to it, and what lies beyond."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.ascent import Ascent, ascend
+from inference.checks import count
+from inference.flat import Layout
+from inference.hamiltonian import Point
+from inference.programs import program
+from inference.start_failure import ADVICE, attempts, not_finite
+from inference.starting import MOST_ATTEMPTS, init_of, starting_points
+from inference.target import Target
+
+_MOST_OUTWARD = 16
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Density:
+    """Which density is climbed.
+
+    Attributes:
+        objective: `"posterior"`, or `"likelihood"`: of data and factors alone.
+        include_jacobian: Whether with the determinant of the map from unconstrained space.
+    """
+
+    objective: str = "posterior"
+    include_jacobian: bool = False
+
+    def log_density(self, target: Target, position: Any) -> jax.Array:
+        """The log density at a position."""
+        if self.include_jacobian:
+            return target.log_density(position)
+        prior, likelihood = target.prior_and_likelihood(position)
+        return likelihood if self.objective == "likelihood" else prior + likelihood
+
+
+class Summit(NamedTuple):
+    """Where the climbs from several starts end.
+
+    Attributes:
+        ascents: The end of each climb, ``(start, ...)``.
+        best: The number of the highest.
+        values: The values of sites there.
+        outward: The coordinates furthest from 0 there, ``(coordinate,)``.
+        gains: By how much the log density rises when one of these moves twice as far out.
+    """
+
+    ascents: Ascent
+    best: jax.Array
+    values: dict[str, Any]
+    outward: jax.Array
+    gains: jax.Array
+
+
+def climbed(
+    positions: jax.Array,
+    target: Target,
+    layout: Layout,
+    density: Density,
+    max_steps: jax.Array,
+    tolerance: jax.Array,
+) -> Summit:
+    """The climbs from `positions`, ``(start, size)``."""
+
+    def log_density(flat: jax.Array) -> jax.Array:
+        return density.log_density(target, layout.unravel(flat)).astype(layout.dtype)
+
+    def one(position: jax.Array) -> Ascent:
+        return ascend(log_density, position, max_steps, tolerance)
+
+    if len(positions) == 1:
+        ascents = jax.tree.map(lambda x: x[None], one(positions[0]))
+    else:
+        ascents = jax.vmap(one)(positions)
+    best = jnp.argmax(jnp.where(_is_finite(ascents), ascents.log_density, -jnp.inf))
+    top = ascents.position[best]
+    _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
+    beyond = lax.map(lambda i: log_density(top.at[i].multiply(2)), outward)
+    gains = beyond - ascents.log_density[best]
+    return Summit(ascents, best, target.constrain(layout.unravel(top)), outward, gains)
+
+
+def _is_finite(ascents: Ascent) -> Any:
+    finite = jnp.isfinite(ascents.gradient).all(-1)
+    return finite & jnp.isfinite(ascents.log_density)
+
+
+class Climb(NamedTuple):
+    """How to climb; see :func:`inference.optimize`."""
+
+    init: Any
+    num_starts: int
+    max_steps: int
+    tolerance: float | None
+
+    @classmethod
+    def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "Climb":
+        """What a user asks for, checked."""
+        num_starts = count("num_starts", num_starts, least=1)
+        max_steps = count("max_steps", max_steps, least=1)
+        if tolerance is not None and not 0 < tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+        return cls(init, num_starts, max_steps, tolerance)
+
+
+def climb_from(
+    key: jax.Array, target: Target, layout: Layout, density: Density, climb: Climb
+) -> Summit:
+    """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
+
+    Raises:
+        ValueError: if no start has a finite log density and gradient.
+    """
+    num_starts = climb.num_starts
+    starts = init_of(climb.init, target, num_starts)
+    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
+    limits = np.int32(climb.max_steps), _tolerance(climb.tolerance, layout)
+    for _ in range(MOST_ATTEMPTS):
+        points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
+        positions = jax.device_get(points[1])
+        arguments = positions, target, layout, density, *limits
+        summit = jax.device_get(program(climbed, *arguments)(*arguments))
+        finite = np.asarray(_is_finite(summit.ascents))
+        if finite.all() or np.array_equal(before, positions):
+            break
+        before, number = positions, number + ~finite
+    if not finite.any():
+        raise ValueError(
+            "there is no starting point where the log density and its gradient are finite, in "
+            f"{attempts(int(number[0]) + 1)}. At the last one, "
+            f"{'; '.join(_culprits(target, layout, density, positions[0]))}. {ADVICE}"
+        )
+    return summit
+
+
+def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) -> list[str]:
+    position = jnp.asarray(at)
+    log_density = lambda flat: density.log_density(target, layout.unravel(flat))  # noqa: E731
+    value, gradient = jax.value_and_grad(log_density)(position)
+    nothing = jnp.zeros_like(position)
+    return not_finite(target, layout, Point(position, nothing, nothing, value, gradient))
+
+
+def _tolerance(tolerance: float | None, layout: Layout) -> np.ndarray:
+    eps = float(jnp.finfo(layout.dtype).eps)
+    return np.asarray(eps**0.9 if tolerance is None else tolerance, layout.dtype)
