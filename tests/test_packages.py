@@ -66,9 +66,6 @@ def test_every_form_of_import_is_seen(source, found):
     assert imports(source, "ppl.harvest") == found
 
 
-DRIVERS = ("mcmc", "svi", "importance", "guide_function", "laplace", "optimize")  # they know models
-
-
 @pytest.mark.parametrize(
     ("package", "target", "allowed"),
     [
