@@ -397,7 +397,7 @@ STATE = descent.SVIState(*[np.zeros(2)] * 6)
         ({"num_particles": 0}, ValueError, "num_particles must be an integer of at least 1"),
         ({"num_draws": 0}, ValueError, "num_draws must be an integer of at least 1, got 0"),
         ({"guide": MeanField}, TypeError, "did you mean MeanField()?"),
-        ({"guide": "full"}, TypeError, "guide must be a guide such as MeanField(), got 'full'"),
+        ({"guide": "full"}, TypeError, "or a function of a key, got 'full'"),
         ({"guide": MeanField(0.0)}, ValueError, "init_scale of MeanField must be positive"),
         ({"guide": FullRank(jnp.ones(3))}, ValueError, "init_scale of FullRank must be positive"),
         ({"guide": LowRank(0)}, ValueError, "rank of LowRank must be an integer of at least 1"),
