@@ -114,7 +114,10 @@ def _log_tail(x, rate1, rate2):
 
 @jax.jit
 def _log_tails(x, rate1, rate2):
-    above, tail = _log_tail(*jnp.broadcast_arrays(x, rate1, rate2))
+    x, rate1, rate2 = jnp.broadcast_arrays(x, rate1, rate2)
+    is_end = jnp.isinf(x)
+    above, tail = _log_tail(select(is_end, 0, x), rate1, rate2)
+    above, tail = select(is_end, x > 0, above), select(is_end, -jnp.inf, tail)
     rest = log1mexp(tail)
     return select(above, rest, tail), select(above, tail, rest)
 

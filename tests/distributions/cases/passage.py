@@ -62,7 +62,8 @@ class Side:
 
     def cdf(self, t):
         later = np.exp(-np.asarray(t - self.tau)[..., None] * self.rates)
-        return 1 - (later * (self.weights / self.rates)).sum(-1) / self.mass
+        passed = 1 - (later * (self.weights / self.rates)).sum(-1) / self.mass
+        return np.where(t > self.tau, passed, 0.0)  # the series converges slowly at the start
 
 
 SIGNATURES = {"Wiener": "alpha, tau, beta, delta"}
