@@ -44,7 +44,7 @@ from inference.target import Target
 
 _AXIS = "chain"
 
-_MOST_ROWS, _MOST_NUMBERS = 256, 1 << 23
+_MOST_ROWS, _MOST_NUMBERS = 1024, 1 << 23
 _MOST_GROUPS = 64
 MOST_DENSE = 100  # coordinates for which a dense mass matrix costs little
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
