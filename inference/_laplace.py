@@ -16,6 +16,7 @@ from inference.curvature import Normal, NotAPeakError, normal_at
 from inference.descent import Problem
 from inference.fitting import drawn
 from inference.flat import Layout
+from inference.guide_result import standard_error
 from inference.guides import FullRank
 from inference.laplace_result import LaplaceResult
 from inference.likeness import Alike
@@ -138,7 +139,7 @@ def _result(
         log_density=sampled.log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
-        elbo_standard_error=np.std(weights, dtype=np.float64) / np.sqrt(max(1, num_draws - 1)),
+        elbo_standard_error=standard_error(weights),
         pareto_k=np.asarray(_pareto_k(weights, np.asarray(sampled.log_density))),
         guide=guide,
         parameters=jax.device_get(parameters),

@@ -15,6 +15,7 @@ from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, SVIState
 from inference.fitting import drawn, fit
 from inference.flat import Layout
+from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
 from inference.objective import ELBO
@@ -132,7 +133,7 @@ def svi(
         log_density=sampled.log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
-        elbo_standard_error=_standard_error(weights),
+        elbo_standard_error=standard_error(weights),
         pareto_k=np.asarray(shape),
         elbos=fitted.elbos,
         guide=family,
@@ -140,12 +141,6 @@ def svi(
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
     )
-
-
-def _standard_error(weights: np.ndarray) -> np.ndarray:
-    """Of the mean; NaN where the guide has draws that the posterior has not."""
-    with np.errstate(invalid="ignore"):
-        return np.std(weights, dtype=np.float64) / np.sqrt(max(1, weights.size - 1))
 
 
 def _problem(

@@ -252,9 +252,7 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     proposal, _ = kernel.end(chain.trajectory)
     stats = [jnp.asarray(x, proposal.position.dtype) for x in _stats(kernel, chain).values()]
     is_dense = chain.progress.adaptation.is_dense
-    return jnp.concatenate(
-        [proposal.position, jnp.stack(stats), *[proposal.gradient] * is_dense],
-    )
+    return jnp.concatenate([proposal.position, jnp.stack(stats), *[proposal.gradient] * is_dense])
 
 
 def _started(factor: jax.Array, old: Progress, last: State) -> Progress:

@@ -43,6 +43,12 @@ class GuideResult:
         return f"{type(self).__name__}({self.guide}, {num_draws} draws: {sites})"
 
 
+def standard_error(log_weights: np.ndarray) -> np.ndarray:
+    """Of the ELBO, their mean; NaN where the guide has draws that the posterior has not."""
+    with np.errstate(invalid="ignore"):
+        return np.std(log_weights, dtype=np.float64) / np.sqrt(max(1, log_weights.size - 1))
+
+
 def tail(
     pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
 ) -> Iterator[str]:

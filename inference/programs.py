@@ -70,10 +70,8 @@ def compiled(
     _: Any,
 ) -> Any:
     """`function` compiled for a structure of arguments of some kinds."""
-    names, arguments = (
-        list(inspect.signature(function).parameters),
-        jax.tree.unflatten(structure, kinds),
-    )
+    names = list(inspect.signature(function).parameters)
+    arguments = jax.tree.unflatten(structure, kinds)
     num_bytes = _matrix_bytes(arguments[0]) if function is advance_chains else 0
     donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
     if mesh is not None:
