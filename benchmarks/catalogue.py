@@ -3,9 +3,9 @@
 For each of the forty models of examples/catalogue: the log density and its gradient, as `ppl`
 derives it and as it is written by hand. Run times are those of many evaluations in one compiled
 loop. Compile times are those to trace and lower one evaluation and to compile it by XLA, of a new
-function each time. Both take turns in one process; the figures are medians over rounds and their
-ratios, the last one of all that there is to compile. The largest relative difference of values and
-gradients is printed beside them.
+function each time, as CPU time, which others on the machine disturb less. Both take turns in one
+process; the figures are medians over rounds and their ratios, the last one of all that there is to
+compile. The largest relative difference of values and gradients is printed beside them.
 
     python benchmarks/catalogue.py [rounds] [model ...]
 """
@@ -64,18 +64,18 @@ def run_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[f
 
 
 def lower_and_compile(values: Any, density: Density) -> tuple[float, float]:
-    """Seconds to trace and lower, and to compile."""
+    """CPU seconds to trace and lower, and to compile."""
     f, data = density
-    times = [time.perf_counter()]
+    times = [time.process_time()]
     lowered = jax.jit(jax.value_and_grad(lambda *inputs: f(*inputs))).lower(values, *data)
-    times.append(time.perf_counter())
+    times.append(time.process_time())
     lowered.compile()
-    times.append(time.perf_counter())
+    times.append(time.process_time())
     return times[1] - times[0], times[2] - times[1]
 
 
 def compile_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
-    """Seconds to lower and to compile, of both; a first round, which fills caches, is left out."""
+    """CPU seconds to lower and to compile, of both; a first round fills caches, and is left out."""
     times = [
         [t for density in pair for t in lower_and_compile(values, density)]
         for _ in range(rounds + 1)
@@ -97,7 +97,7 @@ def compare(entry: Entry, rounds: int) -> tuple[str, float, float]:
     values, pair = densities(entry)
     run = run_times(values, pair, rounds)
     lower, compiled, lower_by_hand, compiled_by_hand = compile_times(
-        values, pair, max(3, rounds // 10)
+        values, pair, max(7, rounds // 4)
     )
     ratio = (lower + compiled) / (lower_by_hand + compiled_by_hand)
     columns = [(1e6 * t, 2) for t in run] + [(run[0] / run[1], 2)]

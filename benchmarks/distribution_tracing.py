@@ -3,9 +3,10 @@
 For each of the twenty families that models use most: a new function that makes the distribution of
 its arguments and asks for the log density of a value, or for a draw, is traced and lowered, and
 then compiled. Both take turns in one process, with Python's garbage collector off; the figures are
-medians over rounds. The greatest relative difference of the two log densities stands beside them.
-Above the table: what importing the package costs in fresh processes, after JAX, beside the import
-of TensorFlow Probability's substrate.
+medians over rounds of CPU time, which others on the machine disturb less than time. The greatest
+relative difference of the two log densities stands beside them. Above the table: what importing the
+package costs in fresh processes, after JAX, beside the import of TensorFlow Probability's
+substrate.
 
     python benchmarks/distribution_tracing.py [rounds]
 """
@@ -95,14 +96,14 @@ def sample(make: Make) -> Callable[..., Any]:
 
 
 def once(f: Callable[..., Any], *args: Any) -> tuple[float, float]:
-    """Milliseconds to trace and lower a function that is new, and to compile it."""
+    """CPU milliseconds to trace and lower a function that is new, and to compile it."""
     gc.collect()
     gc.disable()
-    start = time.perf_counter()
+    start = time.process_time()
     lowered = jax.jit(f).lower(*args)
-    traced = time.perf_counter()
+    traced = time.process_time()
     lowered.compile()
-    end = time.perf_counter()
+    end = time.process_time()
     gc.enable()
     return 1e3 * (traced - start), 1e3 * (end - traced)
 

@@ -26,6 +26,7 @@ from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
 from inference.laplace_result import LaplaceResult as LaplaceResult
+from inference.metric import LowRankMatrix as LowRankMatrix
 from inference.mode_result import ModeSummary as ModeSummary
 from inference.mode_result import OptimizeResult as OptimizeResult
 from inference.nuts import NUTS as NUTS
@@ -45,6 +46,7 @@ __all__ = [
     "ImportanceResult",
     "LaplaceResult",
     "LowRank",
+    "LowRankMatrix",
     "MCMCResult",
     "MeanField",
     "ModeSummary",

@@ -16,7 +16,7 @@ from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
 
-_IS_DENSE = {"auto": None, "diagonal": False, "dense": True}
+_KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
 def mcmc(
@@ -27,7 +27,7 @@ def mcmc(
     num_warmup: int = 1000,
     num_draws: int = 1000,
     num_chains: int = 4,
-    mass_matrix: Literal["auto", "diagonal", "dense"] = "auto",
+    mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
@@ -53,8 +53,9 @@ def mcmc(
         num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Chains.
-        mass_matrix: ``"dense"`` learns correlations too, ``"diagonal"`` is cheaper for many
-            parameters; ``"auto"`` is dense for up to 100 unconstrained coordinates on the CPU.
+        mass_matrix: ``"dense"`` learns all correlations, ``"low_rank"`` the ten directions that
+            are stretched most, ``"diagonal"`` none; ``"auto"`` is dense for up to 100 unconstrained
+            coordinates on the CPU, of low rank for up to 2000, and else diagonal.
         target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
         init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
             ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,
@@ -100,9 +101,9 @@ def mcmc(
     num_warmup = count("num_warmup", num_warmup, least=0)
     num_draws = count("num_draws", num_draws, least=1)
     num_chains = count("num_chains", num_chains, least=1)
-    if not isinstance(mass_matrix, str) or mass_matrix not in _IS_DENSE:
+    if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
         raise ValueError(
-            f"mass_matrix must be one of {', '.join(map(repr, _IS_DENSE))}, got {mass_matrix!r}"
+            f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
         )
     if not 0 < target_acceptance_rate < 1:
         raise ValueError(
@@ -117,7 +118,7 @@ def mcmc(
             num_warmup=num_warmup,
             num_draws=num_draws,
             num_chains=num_chains,
-            is_dense=_IS_DENSE[mass_matrix],
+            mass_matrix=mass_matrix,
             target_acceptance_rate=float(target_acceptance_rate),
             init=init,
             mesh=mesh,

@@ -1,7 +1,7 @@
 r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
 
 A diagonal is learnt from the spread of draws and of gradients, anew after every iteration; a matrix
-at the end of each of some windows, which double as Stan's do, by :mod:`inference.dense`.
+at the end of each of some windows, which double as Stan's do, by :mod:`inference.windows`.
 
 Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
 another number of warm-up iterations compiles nothing.
@@ -26,16 +26,12 @@ from inference.dual_averaging import (
     dual_averaging_restart,
     dual_averaging_update,
 )
-from inference.hamiltonian import factorize
+from inference.metric import Matrix, factorize, kind_of, of_kind
 from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 20, 50, 15
-_APPROACH, _EARLY, _LEARNING = (
-    0.02,
-    0.3,
-    0.85,
-)  # parts of the warm-up after which a diagonal changes
+_APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
 
 
@@ -104,44 +100,46 @@ class Adaptation(NamedTuple):
 
     Attributes:
         step_size: Scalar, for the next iteration.
-        inverse_mass_matrix: Vector (a diagonal) or matrix.
-        inverse_mass_factor: Its factor, see :func:`inference.hamiltonian.factorize`.
+        inverse_mass_matrix: A diagonal, a matrix of low rank or a dense one.
+        inverse_mass_factor: Its factor, see :func:`inference.metric.factorize`.
         dual_averaging: State of the step size.
         memory: What a diagonal is learnt from: a spread, and a younger one that will replace it.
         window: How many times a matrix has been renewed.
     """
 
     step_size: jax.Array
-    inverse_mass_matrix: jax.Array
-    inverse_mass_factor: jax.Array
+    inverse_mass_matrix: Matrix
+    inverse_mass_factor: Matrix
     dual_averaging: DualAveraging
     memory: tuple[Spread, Spread] | None
     window: jax.Array | None
 
     @property
-    def is_dense(self) -> bool:
-        """Whether the mass matrix is a matrix."""
+    def has_windows(self) -> bool:
+        """Whether the mass matrix is more than a diagonal, and learnt in windows."""
         return self.memory is None
 
 
-def adaptation_init(step_size: jax.Array, inverse_mass_matrix: jax.Array) -> Adaptation:
+def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adaptation:
     """The start of warm-up; `step_size` and `inverse_mass_matrix` set the dtype."""
-    is_dense = inverse_mass_matrix.ndim == 2
-    spread = Spread(*[welford_init(inverse_mass_matrix)] * 2)
+    memory = None
+    if kind_of(inverse_mass_matrix) == "diagonal":
+        spread = Spread(*[welford_init(inverse_mass_matrix)] * 2)
+        memory = spread, spread
     return Adaptation(
         step_size,
         inverse_mass_matrix,
         factorize(inverse_mass_matrix),
         dual_averaging_init(step_size),
-        memory=None if is_dense else (spread, spread),
-        window=jnp.int32(0) if is_dense else None,
+        memory=memory,
+        window=jnp.int32(0) if memory is None else None,
     )
 
 
-def with_first_diagonal(state: Adaptation, gradient: np.ndarray) -> Adaptation:
+def with_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Adaptation:
     r"""With an inverse mass matrix to begin with, where nothing but a gradient is known.
 
-    For one chain or for many, in NumPy.
+    For one chain or for many, in NumPy; the matrix is of a kind of :mod:`inference.metric`.
 
     .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
 
@@ -150,11 +148,9 @@ def with_first_diagonal(state: Adaptation, gradient: np.ndarray) -> Adaptation:
     that: so the root is taken, which halves all ratios on the log scale, and nothing exceeds 1.
     """
     diagonal = 1 / np.sqrt(np.maximum(np.abs(gradient), 1))
-    factor = np.sqrt(diagonal)
-    if state.is_dense:
-        eye = np.eye(diagonal.shape[-1], dtype=diagonal.dtype)
-        diagonal, factor = diagonal[..., None] * eye, factor[..., None] * eye
-    return state._replace(inverse_mass_matrix=diagonal, inverse_mass_factor=factor)
+    matrix = of_kind(diagonal, kind)
+    factor = matrix if kind == "low_rank" else of_kind(np.sqrt(diagonal), kind)
+    return state._replace(inverse_mass_matrix=matrix, inverse_mass_factor=factor)
 
 
 def adapt(
@@ -244,8 +240,8 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
 
 
 def is_due(plan: Schedule, iteration: Any, state: Adaptation) -> Any:
-    """Whether a window has ended, after which :mod:`inference.dense` renews a matrix.
+    """Whether a window has ended, after which :mod:`inference.windows` renews a matrix.
 
     For one chain or for many, in JAX or in NumPy.
     """
-    return iteration == plan.window_ends[state.window] if state.is_dense else iteration < 0
+    return iteration == plan.window_ends[state.window] if state.has_windows else iteration < 0

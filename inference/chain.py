@@ -25,6 +25,7 @@ from inference.dual_averaging import dual_averaging_init
 from inference.flat import Layout
 from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
+from inference.metric import Matrix
 from inference.randomness import threefry
 from inference.search import Search, next_position, search_step
 from inference.signature import shapes_of
@@ -79,16 +80,14 @@ class Chain(NamedTuple):
     has_begun: jax.Array
 
 
-def empty_chain(
-    kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: np.ndarray
-) -> Chain:
+def empty_chain(kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: Matrix) -> Chain:
     """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
     shapes = shapes_of(_any_chain_of, kernel, layout, inverse_mass_matrix)
     chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     return chain._replace(has_begun=np.ones((), bool))
 
 
-def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: jax.Array) -> Chain:
+def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> Chain:
     vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
     count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
     point = Point(vector, vector, vector, scalar, vector)
@@ -124,7 +123,7 @@ def advance(
         plan: What the run is to do.
         chain: Where to begin.
         rows: Where to store draws, ``(num_rows + 1, row)``; the last one takes what is not kept. A
-            row is the position, the statistics, and for a dense mass matrix the gradient.
+            row is the position, the statistics, and if the mass matrix is no diagonal the gradient.
         first: The iteration that is to be stored in the first row.
         budget: Gradients that may be spent.
 
@@ -134,10 +133,10 @@ def advance(
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
     matrices = chain.progress.adaptation
-    chain = _with_matrices(chain, None, None) if matrices.is_dense else chain
+    chain = _with_matrices(chain, None, None) if matrices.has_windows else chain
 
-    def factor_of(chain: Chain) -> jax.Array:
-        adaptation = matrices if matrices.is_dense else chain.progress.adaptation
+    def factor_of(chain: Chain) -> Matrix:
+        adaptation = matrices if matrices.has_windows else chain.progress.adaptation
         return adaptation.inverse_mass_factor
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
@@ -164,12 +163,12 @@ def advance(
         return *turned, num_spent + num_moves
 
     chain, rows, num_spent = lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
-    if matrices.is_dense:
+    if matrices.has_windows:
         chain = _with_matrices(chain, matrices.inverse_mass_matrix, matrices.inverse_mass_factor)
     return chain, rows, num_spent
 
 
-def _with_matrices(chain: Chain, matrix: jax.Array | None, factor: jax.Array | None) -> Chain:
+def _with_matrices(chain: Chain, matrix: Matrix | None, factor: Matrix | None) -> Chain:
     adaptation = chain.progress.adaptation._replace(
         inverse_mass_matrix=matrix, inverse_mass_factor=factor
     )
@@ -179,7 +178,7 @@ def _with_matrices(chain: Chain, matrix: jax.Array | None, factor: jax.Array | N
 def _moved(
     kernel: HamiltonianKernel,
     value_and_grad: ValueAndGrad,
-    factor: jax.Array,
+    factor: Matrix,
     chain: Chain,
     budget: jax.Array,
 ) -> tuple[Chain, State, jax.Array]:
@@ -210,7 +209,7 @@ def _moved(
 def _turned(
     kernel: HamiltonianKernel,
     plan: Plan,
-    factor: jax.Array,
+    factor: Matrix,
     last: State,
     first: jax.Array,
     state: tuple[Chain, jax.Array],
@@ -251,11 +250,12 @@ def _stats(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.Array]:
 def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     proposal, _ = kernel.end(chain.trajectory)
     stats = [jnp.asarray(x, proposal.position.dtype) for x in _stats(kernel, chain).values()]
-    is_dense = chain.progress.adaptation.is_dense
-    return jnp.concatenate([proposal.position, jnp.stack(stats), *[proposal.gradient] * is_dense])
+    has_gradient = chain.progress.adaptation.has_windows
+    gradient = [proposal.gradient] * has_gradient
+    return jnp.concatenate([proposal.position, jnp.stack(stats), *gradient])
 
 
-def _started(factor: jax.Array, old: Progress, last: State) -> Progress:
+def _started(factor: Matrix, old: Progress, last: State) -> Progress:
     """One step further in the start, for which the density was evaluated at `last`."""
     search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(
@@ -288,7 +288,7 @@ def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progr
     )
 
 
-def _begun(kernel: HamiltonianKernel, factor: jax.Array, chain: Chain) -> Chain:
+def _begun(kernel: HamiltonianKernel, factor: Matrix, chain: Chain) -> Chain:
     """The chain at the beginning of its next transition, or of the next step of its search."""
     progress = chain.progress
     search, step_size = progress.search, progress.adaptation.step_size

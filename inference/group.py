@@ -8,14 +8,14 @@ import numpy as np
 
 from inference.adaptation import is_due, with_first_diagonal
 from inference.chain import Chain, Plan
-from inference.dense import renewed
 from inference.hamiltonian import Point
+from inference.windows import renewed
 
 
 class Group:
     """Some chains that are moved by one call, stacked.
 
-    A row holds a position, statistics, and for chains with a dense mass matrix a gradient.
+    A row holds a position, statistics, and for chains that learn from windows a gradient.
 
     Attributes:
         chains: The chains; while a call moves them, they are gone.
@@ -29,9 +29,9 @@ class Group:
     def __init__(self, chains: Chain, plan: Plan, kinds: Mapping[str, Any]) -> None:
         self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
         self.plan, self.kinds = plan, kinds
-        self.is_dense = chains.progress.adaptation.is_dense
+        self.has_windows = chains.progress.adaptation.has_windows
         schedule, num_chains = plan.schedule, len(self.iteration)
-        first = schedule.slow_start if self.is_dense else schedule.num_warmup
+        first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
         self.parts: list[list[tuple[Any, Any]]] = [[] for _ in range(num_chains)]
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
@@ -60,17 +60,18 @@ class Group:
 
         self.chains = jax.tree.map(replaced, self.chains, chains)
 
-    def guess(self) -> None:
-        """Gives chains that stand at their starts their first mass matrices."""
+    def guess(self, kind: str) -> None:
+        """Gives chains that stand at their starts their first mass matrices, of a kind."""
         gradient = np.asarray(self.chains.progress.search.start.gradient)
-        self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient))
+        self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient, kind))
 
     def renew(self, values: Callable[[Any], Any]) -> None:
         """Renews the mass matrices of chains that wait for it."""
-        if not self.is_dense:
+        if not self.has_windows:
             return
         state = self.chains.progress.adaptation
-        which = is_due(self.plan.schedule, self.iteration, jax.tree.map(np.asarray, state))
+        window = state._replace(window=np.asarray(state.window))
+        which = is_due(self.plan.schedule, self.iteration, window)
         if which.any():
             self.take(values)
             windows = self.windows
@@ -90,7 +91,7 @@ class Group:
         rows, schedule = np.asarray(self.rows), self.plan.schedule
         size = self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)
-        if self.is_dense:
+        if self.has_windows:
             learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
             for chain, stop in enumerate(learnt):
                 row = rows[chain, :stop]

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from inference.flat import Layout
+from inference.metric import Matrix, pull, push
 
 DIVERGENCE_THRESHOLD = 1000.0
 """The energy error from which on a trajectory counts as divergent (as in Stan)."""
@@ -88,24 +89,7 @@ def flat_value_and_grad(log_density: Callable[[Any], jax.Array], layout: Layout)
     return value_and_grad
 
 
-def factorize(inverse_mass_matrix: jax.Array) -> jax.Array:
-    """The factor `L` of ``inverse_mass_matrix = L @ L.T``; for a diagonal, its square root."""
-    if inverse_mass_matrix.ndim == 1:
-        return jnp.sqrt(inverse_mass_matrix)
-    return jnp.linalg.cholesky(inverse_mass_matrix)
-
-
-def push(factor: jax.Array, momentum: jax.Array) -> jax.Array:
-    """The velocity ``L @ w`` of a whitened momentum."""
-    return factor * momentum if factor.ndim == 1 else factor @ momentum
-
-
-def pull(factor: jax.Array, gradient: jax.Array) -> jax.Array:
-    """The force ``L.T @ gradient`` on a whitened momentum."""
-    return factor * gradient if factor.ndim == 1 else gradient @ factor
-
-
-def drift(factor: jax.Array, step_size: jax.Array, point: Point | Edge) -> jax.Array:
+def drift(factor: Matrix, step_size: jax.Array, point: Point | Edge) -> jax.Array:
     """The position after one leapfrog step from `point`; a negative step size goes back in time.
 
     With :func:`kick`, which needs the gradient there, this is a step of the leapfrog (velocity
@@ -119,7 +103,7 @@ def drift(factor: jax.Array, step_size: jax.Array, point: Point | Edge) -> jax.A
 
 
 def kick(
-    factor: jax.Array,
+    factor: Matrix,
     step_size: jax.Array,
     point: Point | Edge,
     position: jax.Array,

@@ -16,6 +16,7 @@ from inference.hamiltonian import (
     kick,
 )
 from inference.kernel import HamiltonianKernel
+from inference.metric import Matrix
 from inference.randomness import uniform
 
 
@@ -81,7 +82,7 @@ class HMC(HamiltonianKernel):
 
     def begin(
         self,
-        factor: jax.Array,
+        factor: Matrix,
         step_size: jax.Array,
         point: Point,
         seed: jax.Array,
@@ -96,7 +97,7 @@ class HMC(HamiltonianKernel):
         return HMCTrajectory(position, step_size, accept, point, point, jnp.int32(0), no)
 
     def advance(
-        self, factor: jax.Array, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+        self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
     ) -> HMCTrajectory:
         """One more leapfrog step, given the density at ``trajectory.position``."""
         old, num_steps = trajectory, trajectory.num_steps + 1

@@ -12,14 +12,8 @@ from jax.tree_util import Partial
 
 from inference.control import any_chain, select
 from inference.flat import Layout
-from inference.hamiltonian import (
-    Point,
-    State,
-    evaluate,
-    factorize,
-    flat_value_and_grad,
-    pull,
-)
+from inference.hamiltonian import Point, State, evaluate, flat_value_and_grad
+from inference.metric import Matrix, check_mass_matrix, factorize, pull
 from inference.randomness import normal, seed_of
 
 
@@ -49,18 +43,20 @@ class HamiltonianKernel(abc.ABC):
             scalar. A ``jax.tree_util.Partial``, whose leaves are data; a plain function is wrapped
             in one. `None` where a driver is to supply it.
         step_size: Scalar, the step of the leapfrog integrator.
-        inverse_mass_matrix: Vector (a diagonal) or matrix, in the order in which
-            ``jax.tree.leaves`` lists the position; an estimate of the covariance. `None` is 1.
-        inverse_mass_factor: The factor `L` of ``inverse_mass_matrix = L @ L.T``, lower triangular
-            or the vector of square roots. Computed in every step where it is `None`.
+        inverse_mass_matrix: Vector (a diagonal), matrix or :class:`LowRankMatrix`, in the order in
+            which ``jax.tree.leaves`` lists the position; an estimate of the covariance. `None` is
+            1.
+        inverse_mass_factor: The factor `L` of ``inverse_mass_matrix = L @ L.T``: lower triangular,
+            the vector of square roots, or of low rank with square roots of the values. Computed in
+            every step where it is `None`.
         axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of
             each other keep in step, which is faster; their draws are the same.
     """
 
     log_density: Callable[[Any], jax.Array] | None = None
     step_size: jax.typing.ArrayLike = 0.1
-    inverse_mass_matrix: jax.Array | None = None
-    inverse_mass_factor: jax.Array | None = dataclasses.field(default=None, kw_only=True)
+    inverse_mass_matrix: Matrix | None = None
+    inverse_mass_factor: Matrix | None = dataclasses.field(default=None, kw_only=True)
     axis_name: Hashable = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
 
     def __post_init__(self) -> None:
@@ -112,7 +108,7 @@ class HamiltonianKernel(abc.ABC):
     @abc.abstractmethod
     def begin(
         self,
-        factor: jax.Array,
+        factor: Matrix,
         step_size: jax.Array,
         point: Point,
         seed: jax.Array,
@@ -125,7 +121,7 @@ class HamiltonianKernel(abc.ABC):
 
     @abc.abstractmethod
     def advance(
-        self, factor: jax.Array, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+        self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
     ) -> Trajectory:
         """One more leapfrog step, given the density at ``trajectory.position``."""
 
@@ -144,7 +140,7 @@ class HamiltonianKernel(abc.ABC):
 
 
 def with_momentum(
-    factor: jax.Array,
+    factor: Matrix,
     seed: jax.Array,
     position: jax.Array,
     log_density: jax.Array,
@@ -155,9 +151,9 @@ def with_momentum(
     return Point(position, momentum, pull(factor, gradient), log_density, gradient)
 
 
-def _factor(kernel: HamiltonianKernel, layout: Layout) -> jax.Array:
+def _factor(kernel: HamiltonianKernel, layout: Layout) -> Matrix:
     if kernel.inverse_mass_factor is not None:
-        return jnp.asarray(kernel.inverse_mass_factor, layout.dtype)
+        return jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), kernel.inverse_mass_factor)
     if kernel.inverse_mass_matrix is None:
         return jnp.ones(layout.size, layout.dtype)
     return factorize(check_mass_matrix(kernel.inverse_mass_matrix, layout))
@@ -172,19 +168,4 @@ def check_step_size(step_size: jax.typing.ArrayLike, layout: Layout) -> jax.Arra
     array = jnp.asarray(step_size, layout.dtype)
     if array.shape != ():
         raise ValueError(f"step_size must be a scalar, got shape {array.shape}")
-    return array
-
-
-def check_mass_matrix(matrix: jax.typing.ArrayLike, layout: Layout) -> jax.Array:
-    """`matrix` in the dtype of positions of `layout`.
-
-    Raises:
-        ValueError: if its shape is that of neither a diagonal nor a matrix for such positions.
-    """
-    array, size = jnp.asarray(matrix, layout.dtype), layout.size
-    if array.shape not in ((size,), (size, size)):
-        raise ValueError(
-            f"inverse_mass_matrix has shape {array.shape}; the position has {size} elements, so it "
-            f"must be a vector of shape {(size,)} (a diagonal) or a matrix of shape {(size, size)}"
-        )
     return array

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from inference import tree
 from inference.hamiltonian import Point, energy
 from inference.kernel import HamiltonianKernel
+from inference.metric import Matrix
 from inference.tree import Proposal, Trajectory
 
 
@@ -67,7 +68,7 @@ class NUTS(HamiltonianKernel):
 
     def begin(
         self,
-        factor: jax.Array,
+        factor: Matrix,
         step_size: jax.Array,
         point: Point,
         seed: jax.Array,
@@ -82,7 +83,7 @@ class NUTS(HamiltonianKernel):
 
     def advance(
         self,
-        factor: jax.Array,
+        factor: Matrix,
         trajectory: Trajectory,
         log_density: jax.Array,
         gradient: jax.Array,

@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from inference.chain import Chain, Plan, advance
 from inference.devices import DEVICE
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
+from inference.metric import num_bytes
 from inference.signature import signature
 from inference.target import Target
 
@@ -72,7 +72,7 @@ def compiled(
     """`function` compiled for a structure of arguments of some kinds."""
     names = list(inspect.signature(function).parameters)
     arguments = jax.tree.unflatten(structure, kinds)
-    num_bytes = _matrix_bytes(arguments[0]) if function is advance_chains else 0
+    num_more = _matrix_bytes(arguments[0]) if function is advance_chains else 0
     donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
     if mesh is not None:
         specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
@@ -80,12 +80,11 @@ def compiled(
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
-    with small_loops_in_one_kernel(2 * num_bytes):  # a matrix and its products
+    with small_loops_in_one_kernel(2 * num_more):  # a matrix and its products
         return jax.jit(function, donate_argnums=donated).lower(*arguments).compile()
 
 
 def _matrix_bytes(chains: Chain) -> int:
-    """The size of a chain's dense mass matrix, if it has one."""
-    adaptation = chains.progress.adaptation
-    matrix = adaptation.inverse_mass_factor
-    return adaptation.is_dense * math.prod(matrix.shape[1:]) * matrix.dtype.itemsize
+    """The size of a chain's mass matrix, beyond a diagonal."""
+    factor = chains.progress.adaptation.inverse_mass_factor
+    return num_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), factor))

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.tree_util import tree_flatten_with_path
 
+from inference.metric import LowRankMatrix
 from inference.names import named_leaves
 from inference.summary import Summary, summarize
 
@@ -31,8 +32,9 @@ class MCMCResult:
         stats: Statistics of each transition, ``(chain, draw)``, by name: at least `is_divergent`,
             `energy`, `acceptance_rate`, `num_steps`, `log_density` (on unconstrained space) and
             `step_size`.
-        inverse_mass_matrix: What warm-up has settled on, ``(chain, size)`` or
-            ``(chain, size, size)``, in the order of the leaves of unconstrained space.
+        inverse_mass_matrix: What warm-up has settled on, ``(chain, size)``,
+            ``(chain, size, size)``, or a :class:`LowRankMatrix` with the chains in front, in the
+            order of the leaves of unconstrained space.
     """
 
     draws: dict[str, Any]
@@ -74,7 +76,7 @@ class MCMCResult:
         """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         leaves = tree_flatten_with_path(fields)[0]
-        arrays: dict[str, Any] = {json.dumps([key.key for key in keys]): x for keys, x in leaves}
+        arrays: dict[str, Any] = {json.dumps(list(map(_name, keys))): x for keys, x in leaves}
         with open(path, "wb") as file:
             np.savez(file, **arrays)
 
@@ -94,6 +96,13 @@ class MCMCResult:
                     for scope in scopes:
                         tree = tree.setdefault(scope, {})
                     tree[last] = archive[name]
+            if isinstance(matrix := fields.get("inverse_mass_matrix"), dict):
+                fields["inverse_mass_matrix"] = LowRankMatrix(**matrix)
             return cls(**fields)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)!r} is not a saved MCMCResult: {error}") from error
+
+
+def _name(key: Any) -> str:
+    """Of a part of a path: that of an item of a dict, or of a field."""
+    return key.name if hasattr(key, "name") else key.key

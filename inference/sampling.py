@@ -31,6 +31,7 @@ from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group
 from inference.kernel import HamiltonianKernel
+from inference.metric import Matrix, kind_of
 from inference.programs import advance_chains, program, values
 from inference.start_failure import start_failure
 from inference.starting import (
@@ -46,7 +47,7 @@ _AXIS = "chain"
 
 _MOST_ROWS, _MOST_NUMBERS = 1024, 1 << 23
 _MOST_GROUPS = 64
-MOST_DENSE = 100  # coordinates for which a dense mass matrix costs little
+MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
 _FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
 
 
@@ -55,7 +56,7 @@ class Samples(NamedTuple):
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
-    inverse_mass_matrix: np.ndarray
+    inverse_mass_matrix: Matrix
 
 
 def sample(
@@ -66,7 +67,7 @@ def sample(
     num_warmup: int,
     num_draws: int,
     num_chains: int,
-    is_dense: bool | None,
+    mass_matrix: str = "auto",
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
@@ -81,13 +82,13 @@ def sample(
     """
     layout, share = Layout.of(jax.eval_shape(target.initial, key)), share_of(num_chains, mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
-    if is_dense is None:
+    kind = mass_matrix
+    if mass_matrix == "auto":
         metric = kernel.inverse_mass_matrix
-        is_small = layout.size <= MOST_DENSE and not share.is_mapped
-        is_dense = is_small if metric is None else np.ndim(metric) == 2
+        kind = _kind(layout.size, share) if metric is None else kind_of(metric)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
-    chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)
+    chain = unplaced_chain(kernel, layout, kind, num_warmup > 0)
 
     starts = init_of(init, target, num_chains)
 
@@ -95,11 +96,11 @@ def sample(
         points = starting_points(key, share.chains, attempts, starts, target, layout)
         return placed(chain, *jax.device_get(points))
 
-    run = _Run(kernel, target, layout, plan, share)
+    run = _Run(kernel, target, layout, plan, share, kind)
     with share.together():
         run.begin(start)
     try:
-        with one_blas_thread() if is_dense else nullcontext():
+        with nullcontext() if kind == "diagonal" else one_blas_thread():
             run.go_on(on_progress)
     except KeyboardInterrupt:
         if not run.num_drawn:
@@ -123,11 +124,13 @@ class _Run:
         layout: Layout,
         plan: Plan,
         share: Share,
+        kind: str,
     ) -> None:
         # As arrays: in other threads, JAX might take numbers to have other dtypes.
         constant = kernel, target, plan
         self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
-        self.layout, self.share, self.num_warmup = layout, share, int(plan.schedule.num_warmup)
+        self.layout, self.share, self.kind = layout, share, kind
+        self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
         self.groups: list[Group] = []
@@ -168,7 +171,7 @@ class _Run:
                 group.replace(part)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for group in self.groups:
-                group.guess()
+                group.guess(self.kind)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, a thread for each core."""
@@ -213,7 +216,7 @@ class _Run:
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
         group, size = next(_split(chains, group_size)), self.layout.size
-        has_gradients = chains.progress.adaptation.is_dense
+        has_gradients = chains.progress.adaptation.has_windows
         num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * group_size)))
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
         self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
@@ -262,7 +265,14 @@ class _Run:
         ]
         draws, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
         metrics = [group.chains.progress.adaptation.inverse_mass_matrix for group in self.groups]
-        return Samples(draws, stats, np.concatenate(metrics))
+        return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
+
+
+def _kind(size: int, share: Share) -> str:
+    """The kind of mass matrix that is learnt by default."""
+    if share.is_mapped or size > MOST_LOW_RANK:
+        return "diagonal"
+    return "dense" if size <= MOST_DENSE else "low_rank"
 
 
 def _split(chains: Chain, size: int) -> Iterator[Chain]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from inference.control import select
 from inference.hamiltonian import Point, State, drift, energy_change, kick
+from inference.metric import Matrix
 
 _MOST_DOUBLINGS = 50
 _TARGET = 0.8
@@ -51,14 +52,14 @@ class Search(NamedTuple):
         return State(self.start.position, self.start.log_density, self.start.gradient)
 
 
-def next_position(search: Search, factor: jax.Array) -> jax.Array:
+def next_position(search: Search, factor: Matrix) -> jax.Array:
     """Where the search has to know the density next, once it has a start with a momentum."""
     return drift(factor, search.step_size, search.start)
 
 
 def search_step(
     search: Search,
-    factor: jax.Array,
+    factor: Matrix,
     position: jax.Array,
     log_density: jax.Array,
     gradient: jax.Array,

@@ -13,7 +13,8 @@ from jax import lax, random
 from inference.chain import Chain, empty_chain
 from inference.climbing import climb
 from inference.flat import Layout
-from inference.kernel import HamiltonianKernel, check_mass_matrix, check_step_size
+from inference.kernel import HamiltonianKernel, check_step_size
+from inference.metric import check_mass_matrix, factorize, kind_of, of_kind
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -21,24 +22,25 @@ MOST_ATTEMPTS = 100
 _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
 
 
-def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, is_dense: bool, tune: bool) -> Chain:
-    """A chain that stands nowhere yet, with the kernel's step size and mass matrix."""
-    metric = np.ones(layout.size)
+def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
+    """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
+    metric = np.ones(layout.size, layout.dtype)
     if kernel.inverse_mass_matrix is not None:
-        metric = np.asarray(check_mass_matrix(kernel.inverse_mass_matrix, layout))
-    if metric.ndim == 2 and not is_dense:
+        matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
+        metric = jax.tree.map(np.asarray, matrix)
+    if kind_of(metric) == "diagonal":
+        metric = of_kind(metric, kind)
+    elif kind_of(metric) != kind:
         raise ValueError(
-            "the kernel's inverse_mass_matrix is a matrix, but mass_matrix='diagonal'; pass "
-            "mass_matrix='dense', or a vector"
+            f"the kernel's inverse_mass_matrix is of the kind {kind_of(metric)!r}, but "
+            f"mass_matrix={kind!r}; pass mass_matrix={kind_of(metric)!r}, or a vector"
         )
-    metric = (np.diag(metric) if is_dense and metric.ndim == 1 else metric).astype(layout.dtype)
     chain = empty_chain(kernel, layout, metric)
     progress = chain.progress
     step_size = np.asarray(check_step_size(kernel.step_size, layout))
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
-    factor = np.sqrt(metric) if metric.ndim == 1 else np.linalg.cholesky(metric)
     adaptation = progress.adaptation._replace(
-        inverse_mass_matrix=metric, inverse_mass_factor=factor
+        inverse_mass_matrix=metric, inverse_mass_factor=factorize(metric, np)
     )
     return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
 

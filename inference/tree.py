@@ -34,6 +34,7 @@ from inference.hamiltonian import (
     energy_change,
     kick,
 )
+from inference.metric import Matrix
 from inference.randomness import uniform
 
 _DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
@@ -107,7 +108,7 @@ class Trajectory(NamedTuple):
 
 
 def begin(
-    factor: jax.Array,
+    factor: Matrix,
     step_size: jax.Array,
     point: Point,
     seed: jax.Array,
@@ -148,7 +149,7 @@ def begin(
 
 
 def advance(
-    factor: jax.Array,
+    factor: Matrix,
     trajectory: Trajectory,
     log_density: jax.Array,
     gradient: jax.Array,
@@ -181,7 +182,7 @@ def _with(old: Trajectory, origin: Any, seed: Any, draws: Any, checkpoints: Any)
 
 
 def add_leaf(
-    factor: jax.Array,
+    factor: Matrix,
     old: Trajectory,
     log_density: jax.Array,
     gradient: jax.Array,

@@ -17,13 +17,14 @@ from inference.adaptation import (
     schedule,
     with_first_diagonal,
 )
-from inference.dense import fisher_matrix, renewed
 from inference.dual_averaging import (
     dual_averaging_init,
     dual_averaging_restart,
     dual_averaging_update,
 )
+from inference.metric import LowRankMatrix, of_kind
 from inference.welford import welford_init, welford_update
+from inference.windows import fisher_low_rank, fisher_matrix, renewed
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -150,16 +151,21 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
 
 
-@pytest.mark.parametrize("metric", [jnp.ones(3), jnp.eye(3)], ids=["diagonal", "matrix"])
-def test_the_first_matrix_is_guessed_from_a_gradient(metric):
+@pytest.mark.parametrize("kind", ["diagonal", "dense", "low_rank"])
+def test_the_first_matrix_is_guessed_from_a_gradient(kind):
     gradient = np.array([[-100.0, 0.0, 4.0], [0.0, -16.0, 1.0]])
-    state = with_first_diagonal(adaptation_init(jnp.asarray(0.1), metric), gradient)
+    state = adaptation_init(jnp.asarray(0.1), jax.tree.map(jnp.asarray, of_kind(np.ones(3), kind)))
+    state = with_first_diagonal(state, gradient, kind)
     expected = np.array([[0.1, 1.0, 0.5], [1.0, 0.25, 1.0]])
-    factor = np.sqrt(expected)
-    if metric.ndim == 2:
-        expected, factor = (np.stack(list(map(np.diag, x))) for x in (expected, factor))
-    np.testing.assert_allclose(state.inverse_mass_matrix, expected)
-    np.testing.assert_allclose(state.inverse_mass_factor, factor)
+    for i, diagonal in enumerate(expected):
+        both = state.inverse_mass_matrix, state.inverse_mass_factor
+        matrix, factor = jax.tree.map(lambda x, i=i: x[i], both)
+        if kind == "diagonal":
+            matrix, factor = np.diag(matrix), np.diag(factor)
+        elif kind == "low_rank":
+            matrix, factor = matrix.dense(), factor.scale * np.eye(3)
+        np.testing.assert_allclose(matrix, np.diag(diagonal))
+        np.testing.assert_allclose(factor, np.sqrt(np.diag(diagonal)))
 
 
 def test_only_the_chains_that_are_due_are_renewed():
@@ -249,6 +255,63 @@ def test_directions_that_no_draw_has_taken_keep_the_scale_of_the_diagonal():
     )
     assert np.all(np.linalg.eigvalsh(scaled) > 0.3)
     assert np.all(np.linalg.eigvalsh(scaled) < 3.0)
+
+
+def stretched(size, rank):
+    """A covariance of low rank beside its diagonal, with few stretched and squeezed directions."""
+    rng = np.random.default_rng(7)
+    vectors = np.linalg.qr(rng.normal(size=(size, rank)))[0].T
+    values = np.concatenate(
+        [np.geomspace(30.0, 300.0, rank // 2), np.geomspace(1e-4, 0.02, rank // 2)]
+    )
+    return LowRankMatrix(np.full(size, 0.7), vectors, values)
+
+
+def condition(matrix, covariance):
+    """The condition number that a covariance has where a matrix is taken for it."""
+    values = np.linalg.eigvals(np.linalg.solve(matrix, covariance)).real
+    return values.max() / values.min()
+
+
+@pytest.mark.parametrize(("size", "num_draws"), [(12, 60), (80, 200), (300, 100)])
+def test_a_matrix_of_low_rank_finds_the_directions_that_are_stretched(size, num_draws):
+    """Those of a normal density, from fewer draws than dimensions too; a diagonal cannot."""
+    covariance, rng = stretched(size, 6).dense(), np.random.default_rng(8)
+    draws = rng.normal(size=(num_draws, size)) @ np.linalg.cholesky(covariance).T
+    gradients = -draws @ np.linalg.inv(covariance)
+    found = fisher_low_rank(draws, gradients, np.ones(size), 10)
+    assert [x.shape for x in found] == [(size,), (10, size), (10,)]
+    assert condition(found.dense(), covariance) < 500
+    np.testing.assert_allclose(found.diagonal(), np.diag(found.dense()), rtol=1e-10)
+    scale = np.std(draws, 0) / np.std(gradients, 0)
+    assert condition(np.diag(scale), covariance) > 1e5
+
+
+def test_few_draws_of_independent_coordinates_make_a_diagonal():
+    """The largest of their sample's principal components have variances of 20 and more."""
+    rng, scale = np.random.default_rng(9), np.geomspace(0.01, 100.0, 400)
+    draws = rng.normal(size=(15, 400)) * scale
+    found = fisher_low_rank(draws, -draws / scale**2, np.ones(400), 10)
+    assert condition(found.dense(), np.diag(scale**2)) < 2.0
+    scaled = draws / scale - np.mean(draws / scale, 0)
+    assert np.linalg.svd(scaled)[1][0] ** 2 / 14 > 20
+
+
+def test_a_matrix_of_low_rank_is_renewed_in_its_form():
+    plan, rng = schedule(150), np.random.default_rng(6)
+    metric = jax.tree.map(jnp.asarray, of_kind(np.array([2.0, 3.0, 1.0]), "low_rank"))
+    state = adaptation_init(jnp.asarray(0.1), metric)
+    chains = jax.tree.map(lambda x: np.stack([x, x, x]), state)
+    moved = rng.normal(size=(15, 2, 3)) * [1.0, 5.0, 1.0]
+    after = renewed(chains, [np.zeros((15, 2, 3)), np.full((15, 2, 3), np.nan), moved])
+    matrices = [jax.tree.map(lambda x, i=i: x[i], after.inverse_mass_matrix) for i in range(3)]
+    for matrix in matrices[:2]:  # nothing was learnt
+        np.testing.assert_allclose(matrix.dense(), np.diag([2.0, 3.0, 1.0]), rtol=1e-9, atol=1e-12)
+    solved = matrices[2].dense() @ np.cov(moved[:, 1].T) @ matrices[2].dense()
+    np.testing.assert_allclose(solved, np.cov(moved[:, 0].T), rtol=0.05, atol=0.05)
+    roots = np.sqrt(after.inverse_mass_matrix.values)
+    np.testing.assert_allclose(after.inverse_mass_factor.values, roots, rtol=1e-12)
+    assert not is_due(plan, np.full(3, 35), after).any()
 
 
 @pytest.mark.parametrize("draw", [0.0, 1.0, np.nan])

@@ -21,7 +21,7 @@ SETTINGS = {
     "num_warmup": 60,
     "num_draws": 40,
     "num_chains": 6,
-    "is_dense": False,
+    "mass_matrix": "diagonal",
     "target_acceptance_rate": 0.8,
 }
 KERNELS = {"NUTS": NUTS(), "HMC": HMC(num_steps=5)}
@@ -43,7 +43,7 @@ def mapped(kernel, num_chains, plan, num_rows):
     """The chains of :func:`draw`, all moved together, and the gradients that this took."""
     layout = Layout.of(target().initial(jax.random.key(0)))
     kernel = dataclasses.replace(kernel, axis_name="chain")
-    chain = unplaced_chain(kernel, layout, False, True)
+    chain = unplaced_chain(kernel, layout, "diagonal", True)
     attempts = jnp.zeros(num_chains, jnp.int32)
     points = starting_points(
         jax.random.key(0), np.arange(num_chains), attempts, Init(), target(), layout
@@ -56,7 +56,7 @@ def mapped(kernel, num_chains, plan, num_rows):
     advance = program(advance_chains, chains, rows, first, np.int32(1), *constant)
     chains, rows, _ = advance(chains, rows, first, np.int32(1), *constant)
     start, progress = chains.progress.search.start, chains.progress
-    guess = with_first_diagonal(progress.adaptation, np.asarray(start.gradient))
+    guess = with_first_diagonal(progress.adaptation, np.asarray(start.gradient), "diagonal")
     chains = chains._replace(progress=progress._replace(adaptation=guess))
     return advance(chains, rows, first, np.int32(1 << 30), *constant)
 
@@ -103,7 +103,9 @@ def test_all_of_a_small_chain_is_one_kernel():
     layout = Layout.of(target().initial(jax.random.key(0)))
     kernel, rows = NUTS(), np.zeros((1, 11, 11), np.float32)
     chain = placed(
-        unplaced_chain(kernel, layout, False, True), np.zeros((1, 2), np.uint32), rows[:, 0, :3]
+        unplaced_chain(kernel, layout, "diagonal", True),
+        np.zeros((1, 2), np.uint32),
+        rows[:, 0, :3],
     )
     first, budget = np.zeros(1, np.int32), np.int32(8)
     arguments = chain, rows, first, budget, target(), kernel, plan(5, 5, jnp.float32), layout
@@ -127,7 +129,7 @@ def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x
         return original(state, due)
 
     monkeypatch.setattr(group, "renewed", renewed)
-    samples = draw(is_dense=True, num_warmup=400, num_draws=7)
+    samples = draw(mass_matrix="dense", num_warmup=400, num_draws=7)
     assert samples.draws["x"].shape == (6, 7, 3)
     assert {i: [len(x) for x in xs] for i, xs in windows.items()} == {
         i: [n] * 6 for i, n in enumerate([15, 30, 60, 225])
@@ -142,7 +144,9 @@ def test_the_acceptance_rate_is_the_one_asked_for(monkeypatch):
     """By the average over 6 chains; with steps that go on to move much it is nearer to 1."""
 
     def rate():
-        return np.mean(draw(is_dense=True, num_warmup=600, num_draws=600).stats["acceptance_rate"])
+        return np.mean(
+            draw(mass_matrix="dense", num_warmup=600, num_draws=600).stats["acceptance_rate"]
+        )
 
     assert abs(rate() - 0.8) < 0.05
     monkeypatch.setattr(dual_averaging, "_SHRINKAGE", 0.03)

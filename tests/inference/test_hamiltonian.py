@@ -10,10 +10,9 @@ from inference.hamiltonian import (
     Point,
     energy,
     energy_change,
-    factorize,
     flat_value_and_grad,
-    pull,
 )
+from inference.metric import LowRankMatrix, factorize, pull
 from tests.inference.targets import Dynamics, leapfrog, skewed_log_density
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
@@ -25,7 +24,7 @@ def setting(step_size, inverse_mass_matrix):
     names = {name: jnp.asarray(x) for name, x in (("x0", 0.3), ("x1", -0.4), ("x2", 0.06))}
     layout = Layout.of(names)
     value_and_grad = flat_value_and_grad(skewed_log_density, layout)
-    factor = factorize(jnp.asarray(inverse_mass_matrix))
+    factor = factorize(jax.tree.map(jnp.asarray, inverse_mass_matrix))
     position = layout.ravel(names)
     log_density, gradient = value_and_grad(position)
     momentum = jnp.array([0.7, -1.1, 0.2])
@@ -37,7 +36,9 @@ def run(dynamics, point, num_steps):
     return jax.lax.fori_loop(0, num_steps, lambda _, p: leapfrog(dynamics, p), point)
 
 
-METRICS = {"diagonal": np.diag(COVARIANCE), "dense": COVARIANCE}
+_VALUES, _VECTORS = np.linalg.eigh(COVARIANCE)
+LOW_RANK = LowRankMatrix(np.ones(3), _VECTORS.T, _VALUES)
+METRICS = {"diagonal": np.diag(COVARIANCE), "dense": COVARIANCE, "low rank": LOW_RANK}
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from jax.tree_util import Partial
 
-from inference import HMC, NUTS
+from inference import HMC, NUTS, LowRankMatrix
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
 SIZE = 7  # elements of a position
 DIAGONAL = np.linspace(0.5, 1.5, SIZE)
 DENSE = np.diag(DIAGONAL) + 0.1
+LOW_RANK = LowRankMatrix(DIAGONAL, np.eye(2, SIZE), np.array([0.5, 2.0]))
 KERNELS = {
     "HMC": HMC(step_size=0.3, num_steps=5),
     "HMC, dense, jittered": HMC(
@@ -24,6 +25,7 @@ KERNELS = {
     ),
     "NUTS, diagonal": NUTS(step_size=0.3, inverse_mass_matrix=DIAGONAL),
     "NUTS, dense": NUTS(step_size=0.3, inverse_mass_matrix=DENSE, max_depth=4),
+    "NUTS, low rank": NUTS(step_size=0.3, inverse_mass_matrix=LOW_RANK, max_depth=4),
 }
 # Compiled once for all tests.
 INIT = jax.jit(lambda kernel, position: kernel.init(position))

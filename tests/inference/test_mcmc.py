@@ -12,8 +12,9 @@ import pytest
 import distributions as dist
 import ppl
 from inference import HMC, NUTS, _mcmc, mcmc, sampling
+from inference.metric import RANK, LowRankMatrix, of_kind
 from inference.programs import compiled
-from inference.sampling import MOST_DENSE
+from inference.sampling import MOST_DENSE, MOST_LOW_RANK
 from inference.starting import starting_points
 from tests.inference.targets import FakeTarget
 
@@ -56,11 +57,12 @@ MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
         ("float32", {}),
         pytest.param("float64", {}, marks=pytest.mark.slow),
         ("float64", {"mass_matrix": "diagonal"}),
+        ("float32", {"mass_matrix": "low_rank"}),
         pytest.param("float32", {"mass_matrix": "dense", "kernel": MATRIX}, marks=pytest.mark.slow),
         # Without jitter, a diagonal that is well learnt lets all coordinates return at once.
         ("float32", {"kernel": HMC(num_steps=7, step_size_jitter=0.5)}),
     ],
-    ids=["NUTS", "NUTS in float64", "diagonal", "dense from a matrix", "HMC"],
+    ids=["NUTS", "NUTS in float64", "diagonal", "low rank", "dense from a matrix", "HMC"],
 )
 def test_posterior_of_a_linear_regression(dtype, settings):
     with jax.enable_x64(dtype == "float64"):
@@ -99,18 +101,23 @@ def test_stats_describe_every_transition():
     ("kernel", "num_sites", "shape"),
     [
         (NUTS(), MOST_DENSE, (MOST_DENSE, MOST_DENSE)),
-        (NUTS(), MOST_DENSE + 1, (MOST_DENSE + 1,)),
+        (NUTS(), MOST_DENSE + 1, "low rank"),
+        (NUTS(), MOST_LOW_RANK + 1, (MOST_LOW_RANK + 1,)),
+        (NUTS(inverse_mass_matrix=of_kind(np.ones(5, np.float32), "low_rank")), 5, "low rank"),
         (NUTS(inverse_mass_matrix=jnp.ones(2)), 2, (2,)),
         (NUTS(inverse_mass_matrix=jnp.eye(120)), 120, (120, 120)),
     ],
 )
-def test_the_mass_matrix_is_dense_for_few_coordinates(kernel, num_sites, shape):
+def test_the_kind_of_mass_matrix_follows_from_the_number_of_coordinates(kernel, num_sites, shape):
     def model(key):
         return ppl.sample(key, dist.Normal(jnp.zeros(num_sites), 1.0), name="x")
 
     settings = QUICK | {"num_warmup": 30, "num_draws": 5}
     result = mcmc(jax.random.key(0), model, kernel=kernel, **settings)
-    assert result.inverse_mass_matrix.shape == (2, *shape)
+    found = jax.tree.map(np.shape, result.inverse_mass_matrix)
+    rank = min(RANK, num_sites)
+    low_rank = LowRankMatrix((2, num_sites), (2, rank, num_sites), (2, rank))
+    assert found == (low_rank if shape == "low rank" else (2, *shape))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +166,7 @@ def test_a_density_is_traced_once_and_never_again():
             return super().constrain(position)
 
     jax.tree_util.register_dataclass(Counted)
-    settings = QUICK | {"is_dense": False, "target_acceptance_rate": 0.8}
+    settings = QUICK | {"mass_matrix": "diagonal", "target_acceptance_rate": 0.8}
 
     def run(seed, data, kernel=NUTS(), **changes):
         target = Counted(density, (2,), jnp.float32(data))
@@ -285,9 +292,9 @@ def test_an_observation_outside_of_the_support_is_named():
         (
             {"mass_matrix": "full"},
             ValueError,
-            "must be one of 'auto', 'diagonal', 'dense', got 'full'",
+            "must be one of 'auto', 'diagonal', 'low_rank', 'dense', got 'full'",
         ),
-        ({"mass_matrix": ["dense"]}, ValueError, "must be one of 'auto', 'diagonal', 'dense'"),
+        ({"mass_matrix": ["dense"]}, ValueError, "must be one of 'auto', 'diagonal', 'low_rank'"),
         ({"cache_dir": 3}, TypeError, "cache_dir must be the path of a directory, got 3"),
         ({"target_acceptance_rate": 80}, ValueError, "must lie between 0 and 1, got 80"),
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),

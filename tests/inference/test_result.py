@@ -1,5 +1,6 @@
 """Results: the table, its advice, files and ArviZ."""
 
+import dataclasses
 import re
 import sys
 
@@ -7,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from inference import MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
+from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
 
 RNG = np.random.default_rng(0)
 DRAWS = {
@@ -143,6 +144,15 @@ def test_save_and_load_are_inverse(tmp_path):
     assert jax.tree.structure(loaded) == jax.tree.structure(RESULT)
     jax.tree.map(np.testing.assert_array_equal, loaded, RESULT)
     assert loaded.stats["is_divergent"].dtype == bool
+
+
+def test_a_matrix_of_low_rank_is_saved_too(tmp_path):
+    matrix = LowRankMatrix(np.ones((4, 3)), np.ones((4, 2, 3)), np.ones((4, 2)))
+    result = dataclasses.replace(RESULT, inverse_mass_matrix=matrix)
+    result.save(tmp_path / "result")
+    loaded = MCMCResult.load(tmp_path / "result")
+    assert jax.tree.structure(loaded) == jax.tree.structure(result)
+    jax.tree.map(np.testing.assert_array_equal, loaded, result)
 
 
 def test_load_refuses_other_files(tmp_path):

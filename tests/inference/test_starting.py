@@ -24,7 +24,7 @@ SETTINGS = {
     "num_warmup": 10,
     "num_draws": 10,
     "num_chains": 3,
-    "is_dense": False,
+    "mass_matrix": "diagonal",
     "target_acceptance_rate": 0.8,
 }
 
@@ -37,7 +37,7 @@ def search_of(target, step_size=0.1, tune=True):
     """The search of a chain that makes no transition, from a random point."""
     kernel = NUTS(step_size=step_size, inverse_mass_matrix=jnp.ones(2))
     layout = Layout.of(target.initial(jax.random.key(0)))
-    chain = unplaced_chain(kernel, layout, False, tune)
+    chain = unplaced_chain(kernel, layout, "diagonal", tune)
     position = layout.ravel(target.initial(jax.random.key(0)))
     chain = chain._replace(trajectory=chain.trajectory._replace(position=position))
     plan = Plan(schedule(0), jnp.float32(0.8), jnp.int32(0))

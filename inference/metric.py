@@ -1,0 +1,136 @@
+r"""Inverse mass matrices :math:`\Sigma` and their factors: diagonal, low rank, dense.
+
+A factor `L` has :math:`\Sigma = L L^\top`; of a diagonal, both are vectors.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.flat import Layout
+
+RANK = 10  # of matrices of low rank that are learnt
+_FUSED = 32  # dimensions
+
+
+class LowRankMatrix(NamedTuple):
+    r"""The matrix :math:`D (I + V^\top (\Lambda - I) V) D`, with `D` and :math:`\Lambda` diagonal.
+
+    It stretches a few directions, the rows of `V`, and otherwise is a diagonal. An inverse mass
+    matrix of this form suits many coordinates of which some are correlated: a product with a vector
+    takes time in proportion to ``rank * size``.
+
+    Attributes:
+        scale: The diagonal of `D`, ``(size,)``.
+        vectors: `V`, ``(rank, size)``, orthonormal rows; rows of zeros do nothing.
+        values: The diagonal of :math:`\Lambda`, ``(rank,)``, positive.
+
+    Example:
+        >>> matrix = LowRankMatrix(np.array([1.0, 2.0]), np.array([[1.0, 0.0]]), np.array([9.0]))
+        >>> matrix.dense()
+        array([[9., 0.],
+               [0., 4.]])
+    """
+
+    scale: Any
+    vectors: Any
+    values: Any
+
+    def diagonal(self) -> Any:
+        """The diagonal of the matrix, ``(size,)``."""
+        return self.scale**2 * (1 + (self.values - 1) @ self.vectors**2)
+
+    def dense(self) -> Any:
+        """The matrix itself, ``(size, size)``."""
+        inner = (self.vectors.T * (self.values - 1)) @ self.vectors + np.eye(self.scale.size)
+        return self.scale[:, None] * inner * self.scale
+
+
+Matrix = Any  # a vector, a matrix or a `LowRankMatrix`
+
+
+def kind_of(matrix: Matrix) -> str:
+    """`"diagonal"`, `"low_rank"` or `"dense"`."""
+    if isinstance(matrix, LowRankMatrix):
+        return "low_rank"
+    return "diagonal" if np.ndim(matrix) == 1 else "dense"
+
+
+def of_kind(diagonal: np.ndarray, kind: str) -> Matrix:
+    """The matrix with this diagonal, ``(..., size)``, in the form of a kind, in NumPy."""
+    if kind == "diagonal":
+        return diagonal
+    if kind == "dense":
+        return diagonal[..., None] * np.eye(diagonal.shape[-1], dtype=diagonal.dtype)
+    *batch, size = diagonal.shape
+    rank = min(RANK, size)
+    vectors = np.zeros((*batch, rank, size), diagonal.dtype)
+    return LowRankMatrix(np.sqrt(diagonal), vectors, np.ones((*batch, rank), diagonal.dtype))
+
+
+def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
+    """The factor `L` of an inverse mass matrix ``L @ L.T``, in the array library `xp`."""
+    if isinstance(matrix, LowRankMatrix):
+        return matrix._replace(values=xp.sqrt(matrix.values))
+    return xp.sqrt(matrix) if matrix.ndim == 1 else xp.linalg.cholesky(matrix)
+
+
+def push(factor: Matrix, momentum: jax.Array) -> jax.Array:
+    """The velocity ``L @ w`` of a whitened momentum."""
+    if isinstance(factor, LowRankMatrix):
+        return factor.scale * _stretched(factor, momentum)
+    if factor.ndim == 1:
+        return factor * momentum
+    if len(factor) <= _FUSED:  # a sum becomes part of a kernel, which a product of matrices cannot
+        return jnp.sum(factor * momentum[None, :], 1)
+    return factor @ momentum
+
+
+def pull(factor: Matrix, gradient: jax.Array) -> jax.Array:
+    """The force ``L.T @ gradient`` on a whitened momentum."""
+    if isinstance(factor, LowRankMatrix):
+        return _stretched(factor, factor.scale * gradient)
+    if factor.ndim == 1:
+        return factor * gradient
+    if len(factor) <= _FUSED:
+        return jnp.sum(factor * gradient[:, None], 0)
+    return gradient @ factor
+
+
+def _stretched(factor: LowRankMatrix, x: jax.Array) -> jax.Array:
+    return x + ((factor.values - 1) * (factor.vectors @ x)) @ factor.vectors
+
+
+def num_bytes(factor: Matrix) -> int:
+    """The memory of a factor beyond that of a diagonal."""
+    leaves = [x for x in jax.tree.leaves(factor) if x.ndim > 1]
+    return sum(x.size * x.dtype.itemsize for x in leaves)
+
+
+def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
+    """`matrix` in the dtype of positions of `layout`.
+
+    Raises:
+        ValueError: if its shape is none of those that fit such positions.
+    """
+    size = layout.size
+    matrix = jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), matrix)
+    if isinstance(matrix, LowRankMatrix):
+        rank = matrix.values.shape[0] if matrix.values.ndim == 1 else -1
+        if [x.shape for x in matrix] != [(size,), (rank, size), (rank,)]:
+            shapes = ", ".join(f"{name} {x.shape}" for name, x in matrix._asdict().items())
+            raise ValueError(
+                f"inverse_mass_matrix has the shapes {shapes}; the position has {size} elements, "
+                f"so they must be {(size,)}, (rank, {size}) and (rank,)"
+            )
+        return matrix
+    matrix = jnp.asarray(matrix, layout.dtype)
+    if matrix.shape not in ((size,), (size, size)):
+        raise ValueError(
+            f"inverse_mass_matrix has shape {matrix.shape}; the position has {size} elements; "
+            f"it must be a vector of shape {(size,)} (a diagonal), a matrix of shape "
+            f"{(size, size)}, or a LowRankMatrix"
+        )
+    return matrix

@@ -1,0 +1,180 @@
+"""Mass matrices, dense or of low rank, learnt on the host at the end of each window of warm-up.
+
+A few times in a warm-up a matrix is decomposed. On the host this needs no compilation, and leaves
+the loop of a chain without calls of LAPACK, which would keep XLA from making one kernel of it, and
+without matrices to carry, which it would copy in every iteration.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.adaptation import Adaptation
+from inference.dual_averaging import dual_averaging_restart
+from inference.metric import LowRankMatrix, Matrix, factorize
+
+_RIDGE = 0.1  # of the variances, where there are as many dimensions as draws
+_NUM_PASSES = 4
+_DEPENDENT = 1e-6  # the sine of an angle between directions that are one
+
+
+@np.errstate(all="ignore")  # what is not finite is found in the result
+def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray) -> np.ndarray:
+    r"""The inverse mass matrix that brings draws and gradients to the same covariance.
+
+    .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
+
+    It minimises the Fisher divergence between the density and a normal one of this covariance;
+    where the density is normal, it is the covariance itself as soon as there are more draws than
+    dimensions. Both covariances have a part of their diagonals added, the more of it the fewer
+    draws there are, which shrinks the matrix towards that of
+    :func:`inference.adaptation.fisher_diagonal`.
+
+    Args:
+        draws: Of one chain, ``(draw, size)``.
+        gradients: Of the log density there.
+        default: A diagonal, ``(size,)``, for coordinates that have not moved.
+
+    Returns:
+        A symmetric matrix, ``(size, size)``, in double precision.
+
+    Raises:
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        minimizing Fisher divergence, section 3.
+    """
+    scale, is_known = _scale(draws, gradients, default)
+    share = _RIDGE * (len(default) / len(draws)) ** 3
+    spread = _covariance(draws / scale)
+    ridge = np.diag(share * np.where(is_known, np.diag(spread), 1.0))
+    lower = np.linalg.cholesky(_covariance(gradients * scale) + ridge)
+    values, vectors = np.linalg.eigh(lower.T @ (spread + ridge) @ lower)
+    half = scale[:, None] * np.linalg.solve(lower.T, vectors * np.maximum(values, 0) ** 0.25)
+    return half @ half.T
+
+
+@np.errstate(all="ignore")
+def fisher_low_rank(
+    draws: np.ndarray, gradients: np.ndarray, default: np.ndarray, rank: int
+) -> LowRankMatrix:
+    r"""The same in the directions in which draws or gradients vary most, and else a diagonal.
+
+    Draws are scaled as by the diagonal alone. In the space of the `rank` leading principal
+    components of each, draws and gradients, which holds the directions that are stretched most and
+    least, the matrix is :func:`fisher_matrix`. Outside it is a multiple of 1, by the same
+    criterion; those eigenvectors are kept whose eigenvalues are furthest from that.
+
+    Args:
+        draws: Of one chain, ``(draw, size)``.
+        gradients: Of the log density there.
+        default: A diagonal, ``(size,)``, for coordinates that have not moved.
+        rank: Directions to keep, at most `size`.
+
+    Raises:
+        numpy.linalg.LinAlgError: if draws or gradients are not finite.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        minimizing Fisher divergence, section 3, on projections.
+    """
+    scale, _ = _scale(draws, gradients, default)
+    draws, gradients = draws / scale, gradients * scale
+    leading = np.concatenate([_principal(x - np.mean(x, 0), rank) for x in (draws, gradients)])
+    _, spread, basis = np.linalg.svd(leading, full_matrices=False)
+    basis = basis[spread > _DEPENDENT * spread[0]]
+    inner = fisher_matrix(draws @ basis.T, gradients @ basis.T, np.ones(len(basis)))
+    values, vectors = np.linalg.eigh(inner)
+    rest = _rest(draws, gradients, basis)
+    rest = rest if np.isfinite(rest) else np.median(values)
+    kept = np.argsort(-np.abs(np.log(values / rest)))[:rank]
+    matrix = LowRankMatrix(np.sqrt(rest) * scale, np.zeros((rank, len(scale))), np.ones(rank))
+    matrix.vectors[: len(kept)] = (basis.T @ vectors[:, kept]).T
+    matrix.values[: len(kept)] = values[kept] / rest
+    return matrix
+
+
+def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
+    """The variance in all directions outside of a basis; NaN where there is none."""
+    outside = []
+    for x in (draws - np.mean(draws, 0), gradients - np.mean(gradients, 0)):
+        total, inside = np.sum(x**2), np.sum((x @ basis.T) ** 2)
+        outside.append(total - inside if total - inside > _DEPENDENT * total else np.nan)
+    return float(np.sqrt(outside[0] / outside[1]))
+
+
+def _scale(
+    draws: np.ndarray, gradients: np.ndarray, default: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviations by the diagonal alone, and whether they are known."""
+    ratio = np.std(draws, 0) / np.std(gradients, 0)
+    is_known = (ratio > 0) & np.isfinite(ratio)
+    return np.sqrt(np.where(is_known, ratio, default)), is_known
+
+
+def _covariance(draws: np.ndarray) -> np.ndarray:
+    deviations = draws - np.mean(draws, 0)
+    return deviations.T @ deviations / max(1, len(draws) - 1)
+
+
+def _principal(deviations: np.ndarray, rank: int) -> np.ndarray:
+    """About the `rank` leading right singular vectors, ``(rank, size)``, by subspace iteration.
+
+    References:
+        Halko, Martinsson and Tropp (2011), Finding structure with randomness, algorithm 4.4.
+    """
+    num_draws, size = deviations.shape
+    start = np.random.default_rng(0).normal(size=(size, min(2 * rank, num_draws, size)))
+    basis = np.linalg.qr(start)[0]
+    for _ in range(_NUM_PASSES):
+        basis = np.linalg.qr(deviations.T @ (deviations @ basis))[0]
+    _, _, vectors = np.linalg.svd(deviations @ basis, full_matrices=False)
+    return vectors[:rank] @ basis.T
+
+
+def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
+    """Adaptations of several chains, with new matrices where a window has ended.
+
+    There the averaging of the step size begins anew, from its average. A matrix stays as it is
+    where draws or gradients are not finite.
+
+    Args:
+        state: With the chains in front.
+        windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`.
+    """
+    state = jax.tree.map(np.array, state)
+    for chain, window in enumerate(windows):
+        if window is None:
+            continue
+        here = jax.tree.map(lambda x, chain=chain: x[chain], state)
+        try:
+            matrix = _learnt(here.inverse_mass_matrix, window.astype(np.float64))
+            factor = factorize(matrix, np)
+        except np.linalg.LinAlgError:
+            matrix, factor = here.inverse_mass_matrix, here.inverse_mass_factor
+        averaging = dual_averaging_restart(here.dual_averaging)
+        step_size = np.exp(averaging.log_step_size)
+        new: Any = (step_size, matrix, factor, averaging, here.window + 1)
+        for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True):
+            whole[chain] = part
+    return state
+
+
+def _learnt(old: Matrix, window: np.ndarray) -> Matrix:
+    """The matrix that follows one of its kind.
+
+    Raises:
+        numpy.linalg.LinAlgError: if it would not be finite.
+    """
+    draws, gradients = window.swapaxes(0, 1)
+    if isinstance(old, LowRankMatrix):
+        new: Any = fisher_low_rank(draws, gradients, old.diagonal(), len(old.values))
+    else:
+        new = fisher_matrix(draws, gradients, np.diag(old))
+    largest = np.finfo(jax.tree.leaves(old)[0].dtype).max
+    if not all(np.linalg.norm(x) <= largest for x in jax.tree.leaves(new)):
+        raise np.linalg.LinAlgError
+    return new
