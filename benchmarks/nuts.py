@@ -4,7 +4,8 @@ Ten posteriors by default, six of them of posteriordb where its data are there, 
 two of them with up to 1024 chains. Every tool runs in a process of its own with the same log
 density of unconstrained parameters, as `ppl` derives it; nutpie has models in PyMC for most, if
 that is installed. All have a target acceptance rate of 0.8 and the mass matrix of their defaults: a
-diagonal, and ours a dense one for up to 100 coordinates, else one of low rank. A tool that is not installed is left out.
+diagonal, and ours a dense one for up to 100 coordinates, then one of low rank. A tool that is not
+installed is left out.
 
 "first" is the first call, imports apart, with tracing and compiling; "again" the median of more
 calls, with other keys, of all that a user waits for; "exec" is the same work where nothing compiles
