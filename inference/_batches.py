@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 import ppl
-from inference._guide_function import GuideFunction, arguments_of
+from inference._values import Values
 from inference.flat import Layout
 from inference.likeness import Alike
 from inference.names import named_leaves
@@ -24,19 +24,16 @@ class Batches:
 
     draw: Alike
 
-    def __call__(self, key: jax.Array, target: Any, guide: Any) -> tuple[Any, Any]:
-        """The target of a batch, and the guide to it."""
-        if isinstance(guide, GuideFunction):
-            guide = guide.to(self._target(key, guide.target.target))
-            return guide.target, guide
-        return self._target(key, target), guide
-
-    def _target(self, key: jax.Array, target: ppl.Unconstrained) -> ppl.Unconstrained:
-        args, kwargs = arguments_of(target)
+    def __call__(self, key: jax.Array, target: Any, guide: Any) -> tuple[Any, Any, Layout]:
+        """The target of a batch, the guide to it, and its layout."""
+        args, kwargs = target.arguments.join(target.data)
         batch = self.draw.value(key, *args, **kwargs)
-        return ppl.unconstrain(
-            target.model, *(batch if isinstance(batch, tuple) else (batch,)), **kwargs
-        )
+        batch = batch if isinstance(batch, tuple) else (batch,)
+        if isinstance(target, Values):
+            target = target.to(batch)
+            return target, guide.to(target), target.layout
+        target = ppl.unconstrain(target.model, *batch, **kwargs)
+        return target, guide, Layout.of(jax.eval_shape(target.initial, key))
 
 
 def batches(
@@ -57,15 +54,16 @@ def batches(
             f"the arguments of one step, got {batch!r}"
         )
     drawn = Batches(Alike.of(batch))
-    shapes = lambda target: jax.eval_shape(target.initial, key)  # noqa: E731
-    of_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
-    if not isinstance(guide, GuideFunction) and Layout.of(of_batch) != Layout.of(shapes(target)):
-        raise ValueError(
-            f"the latent sites of a batch, {_listed(of_batch)}, are not those of all data, "
-            f"{_listed(shapes(target))}, so {guide!r} cannot be fitted to them. Where rows have "
-            "latent sites of their own, give a guide that is a function and draws them from the "
-            "arguments of the batch."
-        )
+    if not isinstance(target, Values):
+        all_data = jax.eval_shape(target.initial, key)
+        one_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
+        if Layout.of(one_batch) != Layout.of(all_data):
+            raise ValueError(
+                f"the latent sites of a batch, {_listed(one_batch)}, are not those of all data, "
+                f"{_listed(all_data)}, so {guide!r} cannot be fitted to them. Where rows have "
+                "latent sites of their own, give a guide that is a function and draws them from "
+                "the arguments of the batch."
+            )
     return drawn
 
 

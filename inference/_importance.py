@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 import ppl
 from inference._guide_function import GuideFunction, guide_function
+from inference._values import Values
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
@@ -79,7 +80,9 @@ def importance(
         raise TypeError(
             f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
         )
-    target = ppl.unconstrain(model, *args, **kwargs)
+    is_function = guide is not None and isinstance(guide.guide, GuideFunction)
+    make: Any = Values.of if is_function else _unconstrained
+    target = make(model, args, kwargs)
     with compilation_cache(cache_dir):
         if guide is None:
             draws, log_weights = weighted(key, target, num_draws)
@@ -87,6 +90,10 @@ def importance(
             draws, _, log_weights = drawn(key, *_fitted(key, target, guide), num_draws)
     smoothed, pareto_k = psis_on_host(np.asarray(log_weights))
     return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
+
+
+def _unconstrained(model: Callable[..., Any], args: Any, kwargs: Any) -> ppl.Unconstrained:
+    return ppl.unconstrain(model, *args, **kwargs)
 
 
 def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
@@ -97,10 +104,11 @@ def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, 
             "FullRank(), say"
         )
     guide: Any = result.guide
-    if isinstance(guide, GuideFunction):
-        guide = guide_function(key, guide.guide, target)
-        target = guide.target
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    if isinstance(target, Values):
+        guide = guide_function(guide.guide, target)
+        layout = target.layout
+    else:
+        layout = Layout.of(jax.eval_shape(target.initial, key))
     nothing = np.zeros(0, np.uint32)
     problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
     check_parameters(problem, result.parameters)

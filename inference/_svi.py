@@ -11,6 +11,7 @@ import numpy as np
 import ppl
 from inference._batches import batches
 from inference._guide_function import guide_function
+from inference._values import Values
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, SVIState
@@ -19,10 +20,10 @@ from inference.flat import Layout
 from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
-from inference.objective import ELBO
+from inference.objective import ELBO, Objective, check_objective
 from inference.pareto import psis_on_host
+from inference.starting import STRATEGIES
 from inference.svi_result import SVIResult
-from inference.target import Target
 
 if TYPE_CHECKING:
     import optax
@@ -37,7 +38,7 @@ def svi(
     num_steps: int = 10_000,
     num_particles: int = 1,
     batch: Callable[..., Any] | None = None,
-    objective: ELBO = ELBO(),
+    objective: Objective = ELBO(),
     tolerance: float | None = None,
     num_draws: int = 1000,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
@@ -74,8 +75,10 @@ def svi(
         num_particles: Draws of the guide in each step.
         batch: A function of a key and of the arguments of the model, which draws the positional
             arguments of one step, as rows of the data; see below. By default, all data.
-        objective: The bound: ``ELBO(stick_the_landing=True)`` has less variance for guides that
-            come close to the posterior.
+        objective: What is made large: :class:`ELBO`, of which ``ELBO(stick_the_landing=True)`` has
+            less variance for guides that come close to the posterior;
+            :class:`ImportanceWeighted`, :class:`Renyi` and :class:`ForwardKL`, for guides that
+            cover more of the posterior; :class:`ScoreFunction`, for guides with discrete draws.
         tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
             block by less than this share of itself, in the mean or the median of ten changes, as
             ADVI does; 1e-3, say. By default, take all steps.
@@ -139,10 +142,15 @@ def svi(
     num_particles = count("num_particles", num_particles, least=1)
     num_draws = count("num_draws", num_draws, least=1)
     _check_guide(guide)
-    _check(objective, tolerance)
-    target = ppl.unconstrain(model, *args, **kwargs)
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+    is_function = not hasattr(guide, "sample")
+    make: Any = Values.of if is_function else _unconstrained
+    target = make(model, args, kwargs)
+    if is_function and init in STRATEGIES:
+        init = "uniform"  # it starts by itself
     problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
-    family: Any = guide if hasattr(guide, "sample") else problem.guide
+    family: Any = problem.guide if is_function else guide
     with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
         fitted = fit(
             key,
@@ -174,9 +182,9 @@ def svi(
 
 def _problem(
     key: jax.Array,
-    model: ppl.Unconstrained,
+    target: Any,
     guide: Any,
-    objective: ELBO,
+    objective: Objective,
     optimizer: Any,
     num_particles: int,
     batch: Callable[..., Any] | None = None,
@@ -188,15 +196,20 @@ def _problem(
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
         )
-    target: Target = model
-    if not hasattr(guide, "sample"):
-        guide = guide_function(key, guide, model)
-        target = guide.target
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    if isinstance(target, Values):
+        guide = guide_function(guide, target)
+        layout = target.layout
+    else:
+        layout = Layout.of(jax.eval_shape(target.initial, key))
+    check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)
     problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
     return jax.device_put(problem)
+
+
+def _unconstrained(model: Callable[..., Any], args: Any, kwargs: Any) -> ppl.Unconstrained:
+    return ppl.unconstrain(model, *args, **kwargs)
 
 
 @contextmanager
@@ -229,10 +242,3 @@ def _check_guide(guide: Any) -> None:
         raise ValueError(f"init_scale of {type(guide).__name__} must be positive, got {scale!r}")
     rank = getattr(guide, "rank", 1)
     count(f"rank of {type(guide).__name__}", rank, least=1)
-
-
-def _check(objective: Any, tolerance: Any) -> None:
-    if not isinstance(objective, ELBO):
-        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")

@@ -14,7 +14,7 @@ from inference.control import select
 from inference.flat import Layout
 from inference.guides import Guide
 from inference.likeness import Alike
-from inference.objective import ELBO
+from inference.objective import Objective
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -90,25 +90,24 @@ class Problem(NamedTuple):
         optimizer: An optax optimiser, by its likeness.
         particles: The numbers of the draws of a step.
         layout: How flat positions are split.
-        batches: What draws the target of a step and the guide to it, from a key and from those of
-            all data; `None` if they are all data.
+        batches: What draws the target of a step, the guide to it and the layout, from a key and
+            from those of all data; `None` if a step sees all data.
     """
 
     target: Target
     guide: Guide
-    objective: ELBO
+    objective: Objective
     optimizer: Alike
     particles: np.ndarray
     layout: Layout
-    batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide]] | None = None
+    batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
 
     def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
         """The problem of a step, for its batch of the data."""
         if self.batches is None:
             return self
         key = random.wrap_key_data(jnp.stack(threefry(seed ^ _BATCHES, step)), impl="threefry2x32")
-        target, guide = self.batches(key, self.target, self.guide)
-        layout = Layout.of(jax.eval_shape(target.initial, key))
+        target, guide, layout = self.batches(key, self.target, self.guide)
         return self._replace(target=target, guide=guide, layout=layout)
 
     def log_density(self, position: jax.Array) -> jax.Array:

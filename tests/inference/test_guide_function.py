@@ -190,7 +190,7 @@ REFUSED = {
     "one more": (draws_more, r"no others, but draws mu \(\), nu \(\)"),
     "shape": (draws_another_shape, r"mu \(\), and no others, but draws mu \(2,\)"),
     "factor": (observes, "site 'more' of guide observes is factor"),
-    "a jump": (draws_by_a_jump, "site 'mu' of guide draws_by_a_jump has draws of Quantized"),
+    "a jump": (draws_by_a_jump, r"mu \(\), and no others, but draws mu \(\) int32"),
 }
 
 
