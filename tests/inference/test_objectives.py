@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import scipy.stats as st
 
 import distributions as dist
 import ppl
@@ -31,7 +32,7 @@ Z = 4.5  # failure rate 7e-6 for each comparison
 GUIDE = MeanField()
 AT = (-0.2, -0.4)  # mean and log standard deviation of a guide in one dimension
 NUM_KEYS = 40_000
-CORRELATED = np.array([[1.0, 0.9], [0.9, 1.0]])
+CORRELATED = np.array([[1.0, 0.7], [0.7, 1.0]])
 
 
 def log_gamma(x):
@@ -132,17 +133,23 @@ def test_gradients_are_unbiased(name):
     assert np.all(deviations < Z) == (not name.startswith("broken")), deviations
 
 
+def conjugate(mu):
+    """A prior of Normal(0, 2) and a datum of 1.5 with standard deviation 1."""
+    return jnp.sum(dist.Normal(0.0, 2.0).log_prob(mu) + dist.Normal(mu, 1.0).log_prob(1.5))
+
+
 def bound(objective, num_particles, num_keys=4000):
-    """The mean of the estimates, and its standard error."""
+    """The mean of the estimates for a guide that is too wide, and its standard error."""
+    at = parameters(jnp.asarray(0.5), jnp.asarray(0.3))
     keys = jax.random.split(jax.random.key(1), (num_keys, num_particles))
-    one = lambda keys: objective.mean(log_gamma, GUIDE, parameters(*AT), keys)  # noqa: E731
+    one = lambda keys: objective.mean(conjugate, GUIDE, at, keys)  # noqa: E731
     found = np.asarray(jax.jit(jax.vmap(one))(keys), np.float64)
     return found.mean(), found.std() / num_keys**0.5
 
 
 @pytest.mark.usefixtures("float_dtype")
 def test_bounds_rise_from_the_elbo_to_the_evidence():
-    evidence = math.log(3)
+    evidence = st.norm(0.0, 5**0.5).logpdf(1.5)
     rows = [
         bound(ELBO(), 2),
         bound(Renyi(0.5), 10),
@@ -152,8 +159,8 @@ def test_bounds_rise_from_the_elbo_to_the_evidence():
     for (low, low_error), (high, high_error) in itertools.pairwise(rows):
         assert high - low > Z * np.hypot(low_error, high_error)
     assert evidence - rows[0][0] > 0.1
-    assert abs(evidence - rows[-1][0]) < 0.05
-    # More draws, and what is recorded by the others is the same.
+    assert abs(evidence - rows[-1][0]) < 0.01
+    # What the others record is the same.
     for same in (ForwardKL(), ForwardKL(doubly_reparameterized=False), Renyi(0.0, False)):
         np.testing.assert_allclose(bound(same, 10), rows[2], rtol=1e-5)
     np.testing.assert_allclose(bound(Renyi(1.0), 2)[0], rows[0][0], atol=Z * rows[0][1])
@@ -183,7 +190,7 @@ def test_fits_cover_more_of_the_posterior_from_the_elbo_to_the_forward_divergenc
             correlated,
             jnp.asarray(CORRELATED, float),
             objective=objective,
-            num_particles=30,
+            num_particles=50,
             optimizer=optax.adam(optax.exponential_decay(0.03, 1000, 0.5)),
             num_steps=4000,
         )
@@ -193,7 +200,7 @@ def test_fits_cover_more_of_the_posterior_from_the_elbo_to_the_forward_divergenc
     np.testing.assert_allclose(scales[ELBO], narrow, rtol=0.02)
     np.testing.assert_allclose(scales[ForwardKL], 1.0, atol=0.05)
     assert np.all(scales[Renyi] > narrow + 0.05)
-    assert np.all(scales[Renyi] < 0.9)
+    assert np.all(scales[Renyi] < 0.92)
 
 
 def scalar(key, scale):
@@ -204,14 +211,14 @@ def scalar(key, scale):
 @pytest.mark.parametrize(
     "objective", [ImportanceWeighted(), Renyi(0.5), ForwardKL(), ScoreFunction()], ids=str
 )
-def test_new_data_and_keys_compile_nothing(objective, float_dtype):
+def test_new_data_and_keys_compile_nothing(objective, x64):
     settings = {"objective": objective, "num_particles": 3, "num_steps": 100, "num_draws": 30}
     svi(jax.random.key(0), scalar, 2.0, **settings)
     misses = compiled.cache_info().misses
     result = svi(jax.random.key(1), scalar, 3.0, **settings)
     assert compiled.cache_info().misses == misses
-    assert result.elbos.dtype == float_dtype
-    assert result.parameters.loc.dtype == float_dtype
+    assert result.elbos.dtype == jnp.float64
+    assert result.parameters.loc.dtype == jnp.float64
 
 
 def rows(key, *args):
