@@ -87,6 +87,22 @@ class GuideFunction:
         return Partial(_planted, self.guide, parameters)
 
 
+def target_of(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
+) -> Any:
+    """What a guide is fitted to: a function to the values of sites, others to positions."""
+    return (
+        Values.of(model, args, kwargs) if is_function else ppl.unconstrain(model, *args, **kwargs)
+    )
+
+
+def guide_to(target: Any, guide: Any, key: jax.Array) -> tuple[Any, Layout]:
+    """A guide as it is fitted to a target, and the layout of positions."""
+    if isinstance(target, Values):
+        return guide_function(guide, target), target.layout
+    return guide, Layout.of(jax.eval_shape(target.initial, key))
+
+
 def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
     """A function of a key as a guide to a model.
 

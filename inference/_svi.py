@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-import ppl
 from inference._batches import batches
-from inference._guide_function import guide_function
-from inference._values import Values
+from inference._guide_function import GuideFunction, guide_to, target_of
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
-from inference.descent import Problem, SVIState
+from inference.descent import Problem, Sampled, SVIState
+from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
-from inference.flat import Layout
 from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
@@ -145,8 +143,7 @@ def svi(
     if tolerance is not None and not 0 < tolerance < 1:
         raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
     is_function = not hasattr(guide, "sample")
-    make: Any = Values.of if is_function else _unconstrained
-    target = make(model, args, kwargs)
+    target = target_of(model, args, kwargs, is_function=is_function)
     if is_function and init in STRATEGIES:
         init = "uniform"  # it starts by itself
     problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
@@ -177,7 +174,21 @@ def svi(
         parameters=jax.device_get(parameters),
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
+        objective=objective,
+        doubts=tuple(_at_edges(problem, jax.device_get(parameters), sampled)),
     )
+
+
+def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
+    """Words for sites, or parameters of a function, that have come to the edge of their support."""
+    if isinstance(problem.guide, GuideFunction):
+        values = jax.device_get(problem.guide.values(parameters))
+        yield from at_edges("parameter", parameters, bounded(values, parameters))
+        return
+    first = jax.tree.map(lambda x: x[0], sampled.draws)
+    unravel = lambda flat: jax.device_get(problem.layout.unravel(flat))  # noqa: E731
+    inside = bounded(first, unravel(sampled.position[0]))
+    yield from at_edges("site", unravel(np.mean(sampled.position, 0)), inside)
 
 
 def _problem(
@@ -196,20 +207,12 @@ def _problem(
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
         )
-    if isinstance(target, Values):
-        guide = guide_function(guide, target)
-        layout = target.layout
-    else:
-        layout = Layout.of(jax.eval_shape(target.initial, key))
+    guide, layout = guide_to(target, guide, key)
     check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)
     problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
     return jax.device_put(problem)
-
-
-def _unconstrained(model: Callable[..., Any], args: Any, kwargs: Any) -> ppl.Unconstrained:
-    return ppl.unconstrain(model, *args, **kwargs)
 
 
 @contextmanager

@@ -224,11 +224,19 @@ def _all_finite(tree: Any) -> jax.Array:
 
 
 class Sampled(NamedTuple):
-    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``."""
+    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``.
+
+    Attributes:
+        draws: Values by site.
+        log_density: Log density of the model at the draws, as positions.
+        log_weights: The same less the guide's log density.
+        position: Where they are, flat, ``(draw, size)``.
+    """
 
     draws: dict[str, Any]
     log_density: jax.Array
     log_weights: jax.Array
+    position: jax.Array
 
 
 def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) -> Sampled:
@@ -240,9 +248,8 @@ def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) 
         position = guide.sample(parameters, key)
         log_density = problem.log_density(position)
         weight = log_density - guide.log_prob(parameters, position)
-        return Sampled(
-            problem.target.constrain(problem.layout.unravel(position)), log_density, weight
-        )
+        values = problem.target.constrain(problem.layout.unravel(position))
+        return Sampled(values, log_density, weight, position)
 
     return _each(one, key, numbers)
 

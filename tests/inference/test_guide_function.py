@@ -202,6 +202,16 @@ def test_what_cannot_be_a_guide_is_refused(name):
         svi(jax.random.key(0), posterior, floats(2.0), guide=guide, num_steps=10)
 
 
+def test_a_parameter_at_the_edge_of_its_support_is_named():
+    def guide(key):
+        sd = ppl.param(floats(1e-8), name="sd", support=constraints.positive)
+        ppl.sample(key, dist.Normal(ppl.param(floats(30.0), name="loc"), sd), name="t")
+
+    model = lambda key: ppl.sample(key, dist.Normal(30.0, 1e-8), name="t")  # noqa: E731
+    problems = svi(jax.random.key(1), model, guide=guide, num_steps=100).summary().problems
+    assert any("parameter sd is at the edge of its support (-1" in x for x in problems), problems
+
+
 def test_draws_outside_of_the_support_name_the_site():
     def model(key):
         ppl.sample(key, dist.Exponential(1.0), name="t")
