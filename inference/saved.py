@@ -53,8 +53,9 @@ class Result:
         fields = {x.name: _encoded(getattr(self, x.name), arrays) for x in _fields(self)}
         structure = json.dumps({"result": type(self).__name__, "fields": fields})
         with open(path, "wb") as file:
-            named: dict[str, Any] = {str(i): x for i, x in enumerate(arrays)}
-            np.savez(file, **named | {_STRUCTURE: np.array(structure)})
+            named: dict[str, Any] = {_STRUCTURE: np.array(structure)}
+            named |= {str(i): x for i, x in enumerate(arrays)}
+            np.savez(file, **named)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -74,7 +75,7 @@ class Result:
                     raise ValueError(f"it is a {structure['result']}")
                 fields = structure["fields"]
                 return cls(**{name: _decoded(x, archive) for name, x in fields.items()})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{refusal}: {error}") from error
 
     def to_arviz(self) -> Any:
