@@ -247,6 +247,27 @@ def test_scaled_discrete_draws_are_seen():
     assert made.jumps == (("k",),)
 
 
+def test_nothing_follows_the_path_of_a_draw_that_has_none():
+    """Draws by rejection are floats, but tell nothing of how they would move."""
+    north = floats([1.0, 0.0, 0.0])
+
+    def model(key, y):
+        x = ppl.sample(key, dist.VonMisesFisher(north, 1.0), name="x")
+        ppl.sample(key, dist.Normal(x[0], 1.0), name="z")
+
+    def guide(key, y):
+        concentration = jnp.exp(ppl.param(floats(0.3), name="x"))
+        x = ppl.sample(key, dist.VonMisesFisher(north, concentration), name="x")
+        ppl.sample(key, dist.Normal(x[0] + ppl.param(floats(0.1), name="z"), 1.0), name="z")
+
+    made = guide_function(guide, Values.of(model, (floats(1.0),), {}))
+    assert made.jumps == (("x",),)
+    at = {"x": floats(0.3), "z": floats(0.1)}
+    slopes = jax.jacobian(made.sample)(at, jax.random.key(0))
+    np.testing.assert_array_equal(slopes["x"], np.zeros(4))
+    np.testing.assert_array_equal(slopes["z"], [0.0, 0.0, 0.0, 1.0])
+
+
 def test_a_guide_without_discrete_draws_for_a_model_that_has_them():
     def guide(key, y):
         ppl.sample(key, dist.Normal(ppl.param(floats(0.0), name="loc"), 1.0), name="x")

@@ -9,7 +9,7 @@ import pytest
 import distributions as dist
 import ppl
 from distributions import constraints
-from inference import ELBO, importance, mcmc, svi
+from inference import ELBO, ForwardKL, ImportanceWeighted, Renyi, importance, mcmc, svi
 from inference.programs import compiled
 
 RATE = {"optimizer": optax.adam(optax.exponential_decay(0.05, 1000, 0.5)), "num_steps": 6000}
@@ -62,6 +62,16 @@ def test_a_conjugate_posterior_is_recovered(float_dtype):
     np.testing.assert_allclose(found["sd"], sd, rtol=1e-3)
     np.testing.assert_allclose(result.elbo, log_evidence, atol=1e-3)
     assert result.draws["mu"].shape == (1, 1000)
+
+
+@pytest.mark.parametrize("objective", [ImportanceWeighted(), Renyi(0.5), ForwardKL()], ids=str)
+def test_other_objectives_recover_it_as_well(objective):
+    """Without noise at the end, as their gradients are doubly reparameterised."""
+    result = fitted(**RATE | {"num_steps": 4000}, objective=objective, num_particles=5)
+    mean, sd, log_evidence = exact(data())
+    found = result.guide.values(result.parameters)
+    np.testing.assert_allclose([found["loc"], found["sd"]], [mean, sd], rtol=1e-3)
+    np.testing.assert_allclose(result.elbos[-1], log_evidence, atol=1e-3)
 
 
 def test_noise_of_a_guide_that_is_the_posterior_is_gone():
