@@ -182,12 +182,12 @@ def svi(
 def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
     """Words for sites, or parameters of a function, that have come to the edge of their support."""
     if isinstance(problem.guide, GuideFunction):
-        values = jax.device_get(problem.guide.values(parameters))
-        yield from at_edges("parameter", parameters, bounded(values, parameters))
+        inside = lambda: bounded(problem.guide.values(parameters), parameters)  # noqa: E731
+        yield from at_edges("parameter", parameters, inside)
         return
+    unravel = problem.layout.unravel
     first = jax.tree.map(lambda x: x[0], sampled.draws)
-    unravel = lambda flat: jax.device_get(problem.layout.unravel(flat))  # noqa: E731
-    inside = bounded(first, unravel(sampled.position[0]))
+    inside = lambda: bounded(first, unravel(sampled.position[0]))  # noqa: E731
     yield from at_edges("site", unravel(np.mean(sampled.position, 0)), inside)
 
 

@@ -1,6 +1,6 @@
 """Coordinates at the edge of their support: a sign that there is nothing to converge to."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,22 @@ def bounded(values: Mapping[str, Any], position: Any) -> set[str]:
     return found
 
 
-def at_edges(what: str, position: Any, inside: Collection[str]) -> Iterator[str]:
+def at_edges(what: str, position: Any, inside: Callable[[], Collection[str]]) -> Iterator[str]:
     """Words for coordinates that are far out on unconstrained space.
 
     Args:
         what: What they are coordinates of.
         position: Where they are on unconstrained space.
-        inside: The names of those that have bounds.
+        inside: Gives the names of those that have bounds; asked only where some are far out.
     """
     far = []
     for name, leaf in named_leaves(position):
-        names = element_names(name, np.shape(leaf))
-        far += [(n, x) for n, x in zip(names, np.ravel(leaf), strict=True) if abs(x) > _EDGE]
-    far = [(name, x) for name, x in far if name in inside]
+        flat = np.ravel(leaf)
+        places = np.flatnonzero(np.abs(flat) > _EDGE)
+        names = element_names(name, np.shape(leaf)) if places.size else []
+        far += [(names[i], flat[i]) for i in places]
+    with_bounds = inside() if far else ()
+    far = [(name, x) for name, x in far if name in with_bounds]
     if far:
         name, x = max(far, key=lambda item: abs(item[1]))
         more = f" and {len(far) - 1} more" if len(far) > 1 else ""

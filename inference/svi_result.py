@@ -15,6 +15,7 @@ from inference.summary import Summary, describe
 _LEAST_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
 _JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
+_LEAST_JUMP = 10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
 
 
 class Trace(NamedTuple):
@@ -126,7 +127,7 @@ def _jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
         return
     low, middle, high = np.quantile(late, (0.25, 0.5, 0.75))
     off = np.abs(late - middle)
-    num_jumps = np.sum(off > max(_JUMP * (high - low), _NATS))
+    num_jumps = np.sum(off > max(_JUMP * (high - low), _LEAST_JUMP))
     if num_jumps:
         yield (
             f"the {name} jumps: at {num_jumps} of the last {len(late)} steps it was more than "
