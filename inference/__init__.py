@@ -10,6 +10,9 @@ from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
 from inference._optimize import optimize as optimize
 from inference._svi import svi as svi
+from inference.bounds import ForwardKL as ForwardKL
+from inference.bounds import ImportanceWeighted as ImportanceWeighted
+from inference.bounds import Renyi as Renyi
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
 from inference.diagnostics import ess_mean as ess_mean
@@ -34,6 +37,7 @@ from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
 from inference.pareto import psis as psis
 from inference.result import MCMCResult as MCMCResult
+from inference.score_function import ScoreFunction as ScoreFunction
 from inference.summary import Summary as Summary
 from inference.svi_result import SVIResult as SVIResult
 
@@ -41,9 +45,11 @@ __all__ = [
     "ELBO",
     "HMC",
     "NUTS",
+    "ForwardKL",
     "FullRank",
     "HMCInfo",
     "ImportanceResult",
+    "ImportanceWeighted",
     "LaplaceResult",
     "LowRank",
     "LowRankMatrix",
@@ -53,7 +59,9 @@ __all__ = [
     "NUTSInfo",
     "OptimizeResult",
     "PointMass",
+    "Renyi",
     "SVIResult",
+    "ScoreFunction",
     "State",
     "Summary",
     "ebfmi",

@@ -10,18 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import logsumexp
 
-import ppl
-from inference._guide_function import GuideFunction, guide_function
+from inference._guide_function import GuideFunction, guide_to, target_of
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
-from inference.flat import Layout
 from inference.guide_result import GuideResult
 from inference.likeness import Alike
-from inference.names import named_leaves
 from inference.objective import ELBO
 from inference.pareto import largest_pareto_k, psis_on_host
+from inference.saved import Absent, Result
 from inference.summary import Summary, describe
 
 _LOW_ESS = 100
@@ -79,12 +77,14 @@ def importance(
         raise TypeError(
             f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
         )
-    target = ppl.unconstrain(model, *args, **kwargs)
+    is_function = guide is not None and isinstance(guide.guide, GuideFunction)
+    target = target_of(model, args, kwargs, is_function=is_function)
     with compilation_cache(cache_dir):
         if guide is None:
             draws, log_weights = weighted(key, target, num_draws)
         else:
-            draws, _, log_weights = drawn(key, *_fitted(key, target, guide), num_draws)
+            sampled = drawn(key, *_fitted(key, target, guide), num_draws)
+            draws, log_weights = sampled.draws, sampled.log_weights
     smoothed, pareto_k = psis_on_host(np.asarray(log_weights))
     return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
 
@@ -97,10 +97,13 @@ def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, 
             "FullRank(), say"
         )
     guide: Any = result.guide
-    if isinstance(guide, GuideFunction):
-        guide = guide_function(key, guide.guide, target)
-        target = guide.target
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    if isinstance(guide, Absent):
+        raise ValueError(
+            f"guide was loaded from a file, which keeps no functions: of {guide} there are the "
+            "parameters and the draws. Fit it again, with as many steps as you like"
+        )
+    guide = guide.guide if isinstance(guide, GuideFunction) else guide
+    guide, layout = guide_to(target, guide, key)
     nothing = np.zeros(0, np.uint32)
     problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
     check_parameters(problem, result.parameters)
@@ -127,7 +130,7 @@ def _result(
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class ImportanceResult:
+class ImportanceResult(Result):
     r"""Draws with importance weights. A pytree.
 
     Attributes:
@@ -194,5 +197,7 @@ class ImportanceResult:
             )
 
     def __repr__(self) -> str:
-        sites = ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))
-        return f"ImportanceResult({np.shape(self.weights)[1]} draws: {sites})"
+        return f"ImportanceResult({np.shape(self.weights)[1]} draws: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"log_weights": self.log_weights, "weights": self.weights}

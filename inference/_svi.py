@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-import ppl
-from inference._guide_function import guide_function
+from inference._batches import batches
+from inference._guide_function import GuideFunction, guide_to, target_of
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
-from inference.descent import Problem, SVIState
+from inference.descent import Problem, Sampled, SVIState
+from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
-from inference.flat import Layout
 from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
-from inference.objective import ELBO
+from inference.objective import ELBO, Objective, check_objective
 from inference.pareto import psis_on_host
+from inference.starting import STRATEGIES
 from inference.svi_result import SVIResult
-from inference.target import Target
 
 if TYPE_CHECKING:
     import optax
@@ -35,7 +35,8 @@ def svi(
     optimizer: "optax.GradientTransformation | None" = None,
     num_steps: int = 10_000,
     num_particles: int = 1,
-    objective: ELBO = ELBO(),
+    batch: Callable[..., Any] | None = None,
+    objective: Objective = ELBO(),
     tolerance: float | None = None,
     num_draws: int = 1000,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
@@ -52,6 +53,13 @@ def svi(
     is not finite at a step, the run stops with a warning that names the sites, and returns what it
     had before. So does an interrupt (Ctrl-C).
 
+    Of many data, a step may see a fresh batch: `batch` draws it from the arguments, which are all
+    data, observed ones too; inside of the model, ``ppl.scale(likelihood, num_rows / len(x))`` makes
+    the density of a batch an unbiased estimate of that of all data, as the second example shows.
+    Rows with latent sites of their own need a guide that is a function: it has the same arguments,
+    and scales its draws of these sites alike. The ELBO of the result, the weights and Pareto k are
+    those of all data, from which the draws come in the end (where these are large, few will do).
+
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
@@ -63,8 +71,12 @@ def svi(
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
         num_steps: Steps to take, at most.
         num_particles: Draws of the guide in each step.
-        objective: The bound: ``ELBO(stick_the_landing=True)`` has less variance for guides that
-            come close to the posterior.
+        batch: A function of a key and of the arguments of the model, which draws the positional
+            arguments of one step, as rows of the data; see below. By default, all data.
+        objective: What is made large: :class:`ELBO`, of which ``ELBO(stick_the_landing=True)`` has
+            less variance for guides that come close to the posterior;
+            :class:`ImportanceWeighted`, :class:`Renyi` and :class:`ForwardKL`, for guides that
+            cover more of the posterior; :class:`ScoreFunction`, for guides with discrete draws.
         tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
             block by less than this share of itself, in the mean or the median of ten changes, as
             ADVI does; 1e-3, say. By default, take all steps.
@@ -99,21 +111,43 @@ def svi(
         >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
         True
 
+        In batches of 100 rows of 10,000:
+
+        >>> import jax.numpy as jnp
+        >>> def regression(key, x, num_rows):
+        ...     w = ppl.sample(key, dist.Normal(0.0, 3.0), name="w")
+        ...     likelihood = lambda key: ppl.sample(key, dist.Normal(w * x, 1.0), name="y")
+        ...     return ppl.scale(likelihood, num_rows / len(x))(key)
+        >>> def posterior(key, x, y, num_rows):
+        ...     return ppl.condition(regression, {"y": y})(key, x, num_rows)
+        >>> def batch(key, x, y, num_rows):
+        ...     rows = jax.random.randint(key, (100,), 0, num_rows)
+        ...     return x[rows], y[rows], num_rows
+        >>> x = jnp.linspace(-1.0, 1.0, 10_000)
+        >>> result = svi(jax.random.key(0), posterior, x, 2 * x, 10_000, batch=batch)
+        >>> bool(abs(result.parameters.loc[0] - 2.0) < 0.02)
+        True
+
     References:
         Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
-        inference, JMLR 18; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?:
-        evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient descent for
-        non-smooth optimization, on averages.
+        inference, JMLR 18; Hoffman, Blei, Wang and Paisley (2013), Stochastic variational
+        inference, JMLR 14, on batches; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it
+        work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
+        descent for non-smooth optimization, on averages.
     """
     check_key(key)
     num_steps = count("num_steps", num_steps, least=1)
     num_particles = count("num_particles", num_particles, least=1)
     num_draws = count("num_draws", num_draws, least=1)
     _check_guide(guide)
-    _check(objective, tolerance)
-    target = ppl.unconstrain(model, *args, **kwargs)
-    problem = _problem(key, target, guide, objective, optimizer, num_particles)
-    family: Any = guide if hasattr(guide, "sample") else problem.guide
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+    is_function = not hasattr(guide, "sample")
+    target = target_of(model, args, kwargs, is_function=is_function)
+    if is_function and init in STRATEGIES:
+        init = "uniform"  # it starts by itself
+    problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
+    family: Any = problem.guide if is_function else guide
     with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
         fitted = fit(
             key,
@@ -140,16 +174,31 @@ def svi(
         parameters=jax.device_get(parameters),
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
+        objective=objective,
+        doubts=tuple(_at_edges(problem, jax.device_get(parameters), sampled)),
     )
+
+
+def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
+    """Words for sites, or parameters of a function, that have come to the edge of their support."""
+    if isinstance(problem.guide, GuideFunction):
+        inside = lambda: bounded(problem.guide.values(parameters), parameters)  # noqa: E731
+        yield from at_edges("parameter", parameters, inside)
+        return
+    unravel = problem.layout.unravel
+    first = jax.tree.map(lambda x: x[0], sampled.draws)
+    inside = lambda: bounded(first, unravel(sampled.position[0]))  # noqa: E731
+    yield from at_edges("site", unravel(np.mean(sampled.position, 0)), inside)
 
 
 def _problem(
     key: jax.Array,
-    model: ppl.Unconstrained,
+    target: Any,
     guide: Any,
-    objective: ELBO,
+    objective: Objective,
     optimizer: Any,
     num_particles: int,
+    batch: Callable[..., Any] | None = None,
 ) -> Problem:
     import optax
 
@@ -158,13 +207,11 @@ def _problem(
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
         )
-    target: Target = model
-    if not hasattr(guide, "sample"):
-        guide = guide_function(key, guide, model)
-        target = guide.target
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    guide, layout = guide_to(target, guide, key)
+    check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
-    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout)
+    drawn = batches(key, batch, target, guide)
+    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
     return jax.device_put(problem)
 
 
@@ -198,10 +245,3 @@ def _check_guide(guide: Any) -> None:
         raise ValueError(f"init_scale of {type(guide).__name__} must be positive, got {scale!r}")
     rank = getattr(guide, "rank", 1)
     count(f"rank of {type(guide).__name__}", rank, least=1)
-
-
-def _check(objective: Any, tolerance: Any) -> None:
-    if not isinstance(objective, ELBO):
-        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}")
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")

@@ -14,7 +14,7 @@ from inference.control import select
 from inference.flat import Layout
 from inference.guides import Guide
 from inference.likeness import Alike
-from inference.objective import ELBO
+from inference.objective import Objective
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -23,6 +23,7 @@ BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled
 _NUM_CHANGES = 10
 _DECAY = 7
 _DRAWS = np.uint32(1 << 31)  # beyond the counters of the seeds of starting points
+_BATCHES = np.uint32(0x9E3779B9)  # another seed than that of the draws of a step
 
 
 class Settling(NamedTuple):
@@ -89,14 +90,25 @@ class Problem(NamedTuple):
         optimizer: An optax optimiser, by its likeness.
         particles: The numbers of the draws of a step.
         layout: How flat positions are split.
+        batches: What draws the target of a step, the guide to it and the layout, from a key and
+            from those of all data; `None` if a step sees all data.
     """
 
     target: Target
     guide: Guide
-    objective: ELBO
+    objective: Objective
     optimizer: Alike
     particles: np.ndarray
     layout: Layout
+    batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
+
+    def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
+        """The problem of a step, for its batch of the data."""
+        if self.batches is None:
+            return self
+        key = random.wrap_key_data(jnp.stack(threefry(seed ^ _BATCHES, step)), impl="threefry2x32")
+        target, guide, layout = self.batches(key, self.target, self.guide)
+        return self._replace(target=target, guide=guide, layout=layout)
 
     def log_density(self, position: jax.Array) -> jax.Array:
         """The log density of a flat position."""
@@ -181,6 +193,7 @@ def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.A
 def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
     """The ELBO of the next step, and the gradient of its negative."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
+    problem = problem.at(state.seed, state.step)
     loss = lambda parameters: -problem.elbo(parameters, keys)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(state.parameters)
     return -value, gradient
@@ -211,11 +224,19 @@ def _all_finite(tree: Any) -> jax.Array:
 
 
 class Sampled(NamedTuple):
-    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``."""
+    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``.
+
+    Attributes:
+        draws: Values by site.
+        log_density: Log density of the model at the draws, as positions.
+        log_weights: The same less the guide's log density.
+        position: Where they are, flat, ``(draw, size)``.
+    """
 
     draws: dict[str, Any]
     log_density: jax.Array
     log_weights: jax.Array
+    position: jax.Array
 
 
 def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) -> Sampled:
@@ -227,9 +248,8 @@ def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) 
         position = guide.sample(parameters, key)
         log_density = problem.log_density(position)
         weight = log_density - guide.log_prob(parameters, position)
-        return Sampled(
-            problem.target.constrain(problem.layout.unravel(position)), log_density, weight
-        )
+        values = problem.target.constrain(problem.layout.unravel(position))
+        return Sampled(values, log_density, weight, position)
 
     return _each(one, key, numbers)
 

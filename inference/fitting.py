@@ -22,6 +22,7 @@ from inference.descent import (
 from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.programs import program
+from inference.saved import Leaves
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
 from inference.target import Target
@@ -122,6 +123,7 @@ class _Run:
         problem, layout = self.problem, self.problem.layout
         seed = jax.ShapeDtypeStruct((2,), np.uint32)
         expected = jax.eval_shape(begin, problem, _any_position(layout), seed)
+        state = _restored(state, expected)
         _check_state(state, expected)
         settling = jax.device_get(state.settling)
         if settling.is_settled(self.tolerance):
@@ -153,6 +155,16 @@ def _batches(num_draws: int) -> np.ndarray:
     """The numbers of so many draws, ``(batch, draw)``."""
     size = next(n for n in range(min(_MOST_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
+
+
+def _restored(state: Any, expected: SVIState) -> Any:
+    """A state from a file, with the structure of an optimiser's state that the file has not."""
+    is_part = lambda x: isinstance(x, Leaves)  # noqa: E731
+    parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)
+    structure = jax.tree.structure(expected)
+    if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:
+        return jax.tree.unflatten(structure, leaves)
+    return state
 
 
 def _check_state(state: Any, expected: SVIState) -> None:
@@ -196,7 +208,9 @@ def _failure(problem: Problem, state: SVIState) -> str:
 
 def _culprits(problem: Problem, state: SVIState) -> list[str]:
     """What is not finite in the next step."""
-    keys = keys_of(jnp.asarray(state.seed), jnp.asarray(state.step), jnp.asarray(problem.particles))
+    seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
+    keys = keys_of(seed, step, jnp.asarray(problem.particles))
+    problem = problem.at(seed, step)
     for key in keys:
         position = problem.guide.sample(state.parameters, key)
         value, gradient = jax.value_and_grad(problem.log_density)(position)

@@ -35,7 +35,7 @@ class Layout:
             TypeError: if a leaf is not a floating-point array.
             ValueError: if `position` holds no number at all.
         """
-        leaves, treedef = tree_flatten_with_path(position)
+        leaves, _ = tree_flatten_with_path(position)
         for path, leaf in leaves:
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.floating):
@@ -43,10 +43,20 @@ class Layout:
                     f"position{keystr(path)} has dtype {dtype}; a position is a pytree of "
                     "floating-point arrays. Convert it, e.g. with jnp.asarray(x, float)."
                 )
-        shapes = tuple(jnp.shape(leaf) for _, leaf in leaves)
+        return cls.of_numbers(position)
+
+    @classmethod
+    def of_numbers(cls, values: Any) -> "Layout":
+        """The layout of values some of which may be integers, exact in the vector up to 2**24.
+
+        Raises:
+            ValueError: if `values` hold no number at all.
+        """
+        leaves, treedef = jax.tree.flatten(values)
+        shapes = tuple(map(jnp.shape, leaves))
         if not sum(map(math.prod, shapes)):
-            raise ValueError(f"position has no element to move: got {position!r}")
-        return cls(treedef, shapes, tuple(jnp.result_type(leaf) for _, leaf in leaves))
+            raise ValueError(f"position has no element to move: got {values!r}")
+        return cls(treedef, shapes, tuple(map(jnp.result_type, leaves)))
 
     @property
     def size(self) -> int:
@@ -56,7 +66,8 @@ class Layout:
     @property
     def dtype(self) -> Any:
         """The dtype of the flat vector."""
-        return jnp.result_type(*self.dtypes)
+        floating = [dtype for dtype in self.dtypes if jnp.issubdtype(dtype, jnp.floating)]
+        return jnp.result_type(*floating or [float])
 
     def ravel(self, position: Any) -> jax.Array:
         """The elements of `position` as one vector of shape ``(size,)``."""

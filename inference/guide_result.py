@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from inference.guides import Guide
-from inference.names import named_leaves
 from inference.pareto import largest_pareto_k
+from inference.saved import Result
 from inference.summary import Summary
 
 
 @dataclasses.dataclass(frozen=True)
-class GuideResult:
+class GuideResult(Result):
     """A guide fitted to a posterior, and draws of it.
 
     Attributes:
@@ -38,9 +38,11 @@ class GuideResult:
     parameters: Any
 
     def __repr__(self) -> str:
-        sites = ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))
         num_draws = np.shape(self.log_density)[1]
-        return f"{type(self).__name__}({self.guide}, {num_draws} draws: {sites})"
+        return f"{type(self).__name__}({self.guide}, {num_draws} draws: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"lp": self.log_density, "log_weights": self.log_weights}
 
 
 def standard_error(log_weights: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.edges import bounded
 from inference.flat import Layout
 from inference.modes import Density, Summit
 from inference.names import element_names, named_leaves
@@ -171,7 +172,7 @@ def _problems(summit: Summit, layout: Layout, density: Density) -> Iterator[str]
 
 def _edges(summit: Summit, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
     """Coordinates that run away: the density stays as high far out, or the climb ended there."""
-    bounded = _with_edges(summit, layout.unravel(best.position))
+    inside = bounded(summit.values, layout.unravel(best.position))
     for index, gain in zip(summit.outward, summit.gains, strict=True):
         where = float(best.position[index])
         if abs(where) > _FAR and gain > -_FLAT * max(1.0, 1e-3 * abs(float(best.log_density))):
@@ -180,20 +181,11 @@ def _edges(summit: Summit, best: Any, names: list[str], layout: Layout) -> Itera
                 f"{names[index]} goes to the edge of its support or to infinity ({where:.3g} on "
                 f"unconstrained space), and the density {how} beyond"
             )
-        elif not best.has_converged and abs(where) > _EDGE and names[index] in bounded:
+        elif not best.has_converged and abs(where) > _EDGE and names[index] in inside:
             yield (
                 f"{names[index]} is close to the edge of its support ({where:.3g} on unconstrained "
                 "space), as where a scale goes to 0 and the density is unbounded"
             )
-
-
-def _with_edges(summit: Summit, position: Any) -> set[str]:
-    """The coordinates of sites whose values are other than their position."""
-    values, found = dict(named_leaves(summit.values)), set()
-    for name, x in named_leaves(position):
-        if np.shape(values[name]) != np.shape(x) or np.any(values[name] != x):
-            found |= set(element_names(name, np.shape(x)))
-    return found
 
 
 def coordinate_names(layout: Layout) -> list[str]:

@@ -119,7 +119,7 @@ def climb_from(
         ValueError: if no start has a finite log density and gradient.
     """
     num_starts = climb.num_starts
-    starts = init_of(climb.init, target, num_starts)
+    starts = init_of(climb.init, target, num_starts, "start")
     number, before = np.zeros(num_starts, np.int32), np.zeros(0)
     limits = np.int32(climb.max_steps), _tolerance(climb.tolerance, layout)
     for _ in range(MOST_ATTEMPTS):

@@ -42,7 +42,10 @@ def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
 
     Returns:
         The smoothed weights and :math:`\hat k`: NaN for fewer than 21 draws, and infinity where a
-        log weight is NaN or plus infinity, or all weights are 0.
+        log weight is NaN or plus infinity, or all weights are 0; the weights are then as they were.
+
+    Raises:
+        ValueError: if `log_weights` is no vector, or an empty one.
 
     Example:
         >>> log_weights = 0.5 * jax.random.exponential(jax.random.key(0), (4000,))
@@ -74,6 +77,8 @@ def psis_on_host(log_weights: np.ndarray) -> Smoothed:
 def _check(raw: Any) -> None:
     if raw.ndim != 1:
         raise ValueError(f"log_weights must be a vector, one for each draw, got {raw.shape}")
+    if not raw.size:
+        raise ValueError("log_weights must hold the weight of one draw at least, got none")
 
 
 def _smoothed(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoothed:

@@ -71,8 +71,10 @@ class Init:
 STRATEGIES = ("uniform", "prior", "optimum")
 
 
-def init_of(init: str | Mapping[str, Any], target: Target, num_chains: int) -> Init:
-    """How chains are to start, as a user says it.
+def init_of(
+    init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
+) -> Init:
+    """How chains, or what else `noun` calls them, are to start, as a user says it.
 
     Raises:
         TypeError: if `init` is neither a name nor a mapping.
@@ -88,11 +90,11 @@ def init_of(init: str | Mapping[str, Any], target: Target, num_chains: int) -> I
         )
     key = jax.eval_shape(lambda: random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
-    return Init(values=_by_chain(init, sites, num_chains))
+    return Init(values=_by_chain(init, sites, num_chains, noun))
 
 
 def _by_chain(
-    values: Mapping[str, Any], sites: Mapping[str, Any], num_chains: int, scope: str = ""
+    values: Mapping[str, Any], sites: Mapping[str, Any], num_chains: int, noun: str, scope: str = ""
 ) -> dict[str, Any]:
     """Values with the chains in front, which may be there already."""
     out = {}
@@ -101,26 +103,26 @@ def _by_chain(
         if name not in sites:
             raise ValueError(f"init: there is no latent site {path!r}; there are {list(sites)}")
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
-            out[name] = _by_chain(value, sites[name], num_chains, f"{path}.")
+            out[name] = _by_chain(value, sites[name], num_chains, noun, f"{path}.")
             continue
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
             is_array = jax.tree_util.all_leaves([sites[name]])
             what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
             raise ValueError(f"init: site {path!r} expects {what}, got {value!r}")
-        spread = functools.partial(_spread, path, num_chains)
+        spread = functools.partial(_spread, path, num_chains, noun)
         out[name] = jax.tree.map(spread, value, sites[name])
     return out
 
 
-def _spread(path: str, num_chains: int, value: Any, site: jax.ShapeDtypeStruct) -> np.ndarray:
+def _spread(
+    path: str, num_chains: int, noun: str, value: Any, site: jax.ShapeDtypeStruct
+) -> np.ndarray:
     value = np.asarray(value)
     if not np.issubdtype(value.dtype, np.number):
         raise TypeError(f"init: site {path!r} expects numbers, got {value!r}")
     if value.shape not in (site.shape, (num_chains, *site.shape)):
-        raise ValueError(
-            f"init: site {path!r} has the shape {site.shape}, or {(num_chains, *site.shape)} with "
-            f"a value for each chain, got {value.shape}"
-        )
+        each = f", or {(num_chains, *site.shape)} with a value for each {noun}" * (num_chains > 1)
+        raise ValueError(f"init: site {path!r} has the shape {site.shape}{each}, got {value.shape}")
     if not np.all(np.isfinite(value)):
         raise ValueError(f"init: site {path!r} is given a value that is not finite: {value}")
     return np.broadcast_to(value, (num_chains, *site.shape)).astype(site.dtype)

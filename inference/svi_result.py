@@ -9,10 +9,13 @@ import numpy as np
 
 from inference.descent import BLOCK, SVIState
 from inference.guide_result import GuideResult, tail, unknown_means
+from inference.objective import ELBO, Objective
 from inference.summary import Summary, describe
 
 _LEAST_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
+_JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
+_LEAST_JUMP = 10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
 
 
 class Trace(NamedTuple):
@@ -39,14 +42,19 @@ class SVIResult(GuideResult):
     Attributes:
         draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
             :class:`inference.guide_result.GuideResult`.
-        elbos: Estimate of the ELBO at each step of this run, ``(step,)``.
+        elbos: Estimate of the ELBO, or what else the objective is, at each step of this run,
+            ``(step,)``.
         state: To go on from: ``svi(..., state=result.state)``. It has the last parameters.
         failure: Why the run stopped early, in words; empty if it did not.
+        objective: What was made large.
+        doubts: What was found doubtful besides, in words.
     """
 
     elbos: Any
     state: SVIState
     failure: str = dataclasses.field(default="", metadata={"static": True})
+    objective: Objective = dataclasses.field(default=ELBO(), metadata={"static": True})
+    doubts: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def trace(self, block: int = BLOCK) -> Trace:
         """The ELBO during the run, averaged over blocks of so many steps, and its standard error.
@@ -77,7 +85,10 @@ class SVIResult(GuideResult):
     def _problems(self, summary: Summary) -> Iterator[str]:
         if self.failure:
             yield self.failure
-        yield from _moving(np.asarray(self.elbos, np.float64))
+        elbos = np.asarray(self.elbos, np.float64)
+        yield from _moving(elbos, self.objective.name)
+        yield from _jumping(elbos, self.objective.name)
+        yield from self.doubts
         if not self.guide.has_density:
             yield (
                 f"{self.guide} is a point: the draws are copies of it, and say nothing of the "
@@ -88,11 +99,11 @@ class SVIResult(GuideResult):
         yield from unknown_means(summary)
 
 
-def _moving(elbos: np.ndarray) -> Iterator[str]:
+def _moving(elbos: np.ndarray, name: str) -> Iterator[str]:
     """Whether the last tenth of the steps has another ELBO than the tenth before."""
     if len(elbos) < _LEAST_STEPS:
         yield (
-            f"{len(elbos)} steps are too few to see whether the ELBO still moves. Go on: "
+            f"{len(elbos)} steps are too few to see whether the {name} still moves. Go on: "
             "svi(..., state=result.state)."
         )
         return
@@ -102,8 +113,26 @@ def _moving(elbos: np.ndarray) -> Iterator[str]:
     error = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / size)
     if abs(change) > max(_MOVES * error, _NATS):
         yield (
-            f"the ELBO still moves: in the last {size} steps it was {abs(change):.2g} "
+            f"the {name} still moves: in the last {size} steps it was {abs(change):.2g} "
             f"{'higher' if change > 0 else 'lower'} than in those before (standard error "
             f"{error:.2g}). Go on, svi(..., state=result.state), "
             f"{'or' if change > 0 else 'with a smaller learning rate, or'} start elsewhere."
+        )
+
+
+def _jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
+    """Whether single steps of the last half lie further out than exponential tails ever reach."""
+    late = elbos[len(elbos) // 2 :]
+    if len(elbos) < _LEAST_STEPS:
+        return
+    low, middle, high = np.quantile(late, (0.25, 0.5, 0.75))
+    off = np.abs(late - middle)
+    num_jumps = np.sum(off > max(_JUMP * (high - low), _LEAST_JUMP))
+    if num_jumps:
+        yield (
+            f"the {name} jumps: at {num_jumps} of the last {len(late)} steps it was more than "
+            f"{_JUMP:.0f} times its interquartile range ({high - low:.2g}) off the median, at most "
+            f"{off.max():.2g}. Gradients jump with it, and throw the parameters about: give "
+            "num_particles=10, clip gradients by optax.chain(optax.clip_by_global_norm(10.0), "
+            "optax.adam(1e-2)), or reparameterise the model."
         )

@@ -243,6 +243,7 @@ REFUSED = {
     "steps": ({"max_steps": 1.5}, TypeError, "max_steps must be an integer, got 1.5"),
     "tolerance": ({"tolerance": 2}, ValueError, "tolerance must lie between 0 and 1, or be None"),
     "init": ({"init": {"z": 1.0}}, ValueError, "init: there is no latent site 'z'"),
+    "shape": ({"init": {"x": np.zeros(9)}}, ValueError, "with a value for each start, got (9,)"),
     "nowhere": (lambda: optimize(KEY, nowhere), ValueError, "no starting point.*site 'f' has"),
     "partly": (lambda: optimize(KEY, MISSING, **LIKELY), NotImplementedError, "in part ('y')"),
 }

@@ -114,3 +114,14 @@ def test_few_draws_ask_for_lighter_tails():
 def test_a_vector_is_asked_for():
     with pytest.raises(ValueError, match=r"log_weights must be a vector.* got \(2, 50\)"):
         psis(jnp.zeros((2, 50)))
+
+
+def test_no_draw_is_refused_and_not_a_number_has_no_shape():
+    for smooth in (psis, jax.jit(psis), lambda x: psis_on_host(np.asarray(x))):
+        with pytest.raises(ValueError, match="must hold the weight of one draw at least, got none"):
+            smooth(jnp.zeros(0))
+        for size, expected in ((10, np.nan), (50, np.inf)):
+            raw = jnp.linspace(0.0, 1.0, size).at[3].set(jnp.nan)
+            smoothed, pareto_k = smooth(raw)
+            np.testing.assert_array_equal(pareto_k, expected)
+            np.testing.assert_array_equal(smoothed, raw)

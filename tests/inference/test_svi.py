@@ -354,10 +354,26 @@ def far(key):
     ppl.sample(key, dist.Normal(jnp.full(10, 1000.0), 1.0), name="x")
 
 
+def jumping(key):
+    """Where the scale of the guide is 1, the second factor's is that of a log-normal variable."""
+    x = ppl.sample(key, dist.Normal(0.0, 3.0), name="x")
+    ppl.factor(-1e-3 * jnp.exp(3 * x), name="f")
+
+
+def to_the_edge(key):
+    """A site without bounds is as far out, and no worse for it."""
+    ppl.sample(key, dist.LogNormal(-18.0, 1.0), name="scale")
+    ppl.sample(key, dist.Normal(-20.0, 1.0), name="free")
+
+
+EDGE = {"init": {"scale": np.exp(-18.0), "free": -20.0}, "num_steps": 200}
+
 DOUBTFUL = {
     "a guide that is too simple": (narrow, {"num_steps": 5000}, "Pareto k is .*above 0.67"),
     "too few steps": (narrow, {"num_steps": 50}, "50 steps are too few"),
     "still rising": (far, {"num_steps": 200}, "the ELBO still moves: .* higher than"),
+    "jumps": (jumping, {"num_steps": 4000}, "the ELBO jumps: at .* of the last 2000 steps"),
+    "an edge": (to_the_edge, EDGE, r"site scale is at the edge of its support \(-1[78]"),
     "too few draws": (narrow, {"num_steps": 200, "num_draws": 20}, "20 draws are too few"),
 }
 
@@ -405,6 +421,7 @@ STATE = descent.SVIState(*[np.zeros(2)] * 6)
         ({"objective": "elbo"}, TypeError, "objective must be an objective such as ELBO()"),
         ({"tolerance": 2}, ValueError, "tolerance must lie between 0 and 1, or be None, got 2"),
         ({"init": "here"}, ValueError, "init must be one of 'uniform', 'prior', 'optimum'"),
+        ({"init": {"w": np.zeros(2)}}, ValueError, "has the shape (3,), got (2,)"),
         ({"cache_dir": 3}, TypeError, "cache_dir must be the path of a directory, got 3"),
         ({"state": 3}, TypeError, "state must be that of a result, result.state, got 3"),
         ({"state": STATE}, ValueError, "got one whose step has float64[2], where int32[]"),
