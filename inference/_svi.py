@@ -181,8 +181,9 @@ def svi(
 
 def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
     """Words for sites, or parameters of a function, that have come to the edge of their support."""
-    if isinstance(problem.guide, GuideFunction):
-        inside = lambda: bounded(problem.guide.values(parameters), parameters)  # noqa: E731
+    guide: Any = problem.guide
+    if isinstance(guide, GuideFunction):
+        inside = lambda: bounded(guide.values(parameters), parameters)  # noqa: E731
         yield from at_edges("parameter", parameters, inside)
         return
     unravel = problem.layout.unravel

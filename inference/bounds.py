@@ -45,8 +45,11 @@ class Renyi:
             else, the derivative of the formula as it stands.
 
     Example:
-        >>> Renyi(0.5)
-        Renyi(alpha=0.5, doubly_reparameterized=True)
+        >>> from inference.guides import LocScale, MeanField
+        >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
+        >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
+        >>> round(Renyi(0.5).mean(log_density, MeanField(), at, keys).item(), 4)
+        2.0
 
     References:
         Li and Turner (2016), Rényi divergence variational inference, NeurIPS, equation 8.
@@ -105,6 +108,13 @@ class ImportanceWeighted:
         doubly_reparameterized: Whether to take gradients with little variance, as the module says;
             the signal of plain ones is lost in noise for large `K`.
 
+    Example:
+        >>> from inference.guides import LocScale, MeanField
+        >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
+        >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
+        >>> round(ImportanceWeighted().mean(log_density, MeanField(), at, keys).item(), 4)
+        2.0
+
     References:
         Burda, Grosse and Salakhutdinov (2016), Importance weighted autoencoders, ICLR, equation 8;
         Rainforth et al. (2018), Tighter variational bounds are not necessarily better, ICML, on the
@@ -144,6 +154,13 @@ class ForwardKL:
     Args:
         doubly_reparameterized: Whether to take gradients with the same mean and less variance, as
             the module says; else, draws may be discrete and the log density needs no gradient.
+
+    Example:
+        >>> from inference.guides import LocScale, MeanField
+        >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
+        >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
+        >>> round(ForwardKL().mean(log_density, MeanField(), at, keys).item(), 4)
+        2.0
 
     References:
         Bornschein and Bengio (2015), Reweighted wake-sleep, ICLR, equation 6, the wake phase of q.

@@ -26,6 +26,20 @@ class ScoreFunction:
     each discrete draw is held responsible for the whole of :math:`\ell`, noise grows with their
     number: a few dozen need many particles and small steps.
 
+    Example:
+        >>> import ppl, distributions as dist
+        >>> from inference import svi
+        >>> def model(key):
+        ...     k = ppl.sample(key, dist.Bernoulli(probs=0.5), name="k")
+        ...     return ppl.sample(key, dist.Normal(jnp.where(k == 1, 2.0, 0.0), 1.0), name="y")
+        >>> def guide(key):
+        ...     ppl.sample(key, dist.Bernoulli(logits=ppl.param(0.0, name="logit")), name="k")
+        >>> settings = {"guide": guide, "objective": ScoreFunction(), "num_particles": 10}
+        >>> posterior = ppl.condition(model, {"y": 1.5})
+        >>> result = svi(jax.random.key(0), posterior, num_steps=3000, **settings)
+        >>> bool(abs(result.parameters["logit"] - 1.0) < 0.1)  # exactly (1.5**2 - 0.5**2) / 2
+        True
+
     References:
         Ranganath, Gerrish and Blei (2014), Black box variational inference, AISTATS, equation 2;
         Kool, van Hoof and Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!, on the

@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.descent import BLOCK, SVIState
 from inference.guide_result import GuideResult, tail, unknown_means
+from inference.guides import FullRank
 from inference.objective import ELBO, Objective
 from inference.summary import Summary, describe
 
@@ -95,7 +96,9 @@ class SVIResult(GuideResult):
                 "posterior's spread. Fit MeanField() or FullRank(), or use mcmc."
             )
         else:
-            yield from tail(float(self.pareto_k), self.log_weights.size)
+            is_full = isinstance(self.guide, FullRank)
+            remedy = "Take more steps" if is_full else "Use a richer guide, as FullRank()"
+            yield from tail(float(self.pareto_k), self.log_weights.size, remedy)
         yield from unknown_means(summary)
 
 

@@ -171,7 +171,9 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize(
+    "name", ["score function", pytest.param("forward", marks=pytest.mark.slow)]
+)
 def test_posteriors_of_discrete_sites_are_found(name, request):
     objective, tolerance, precision = FITS[name]
     request.getfixturevalue("x64") if precision == 64 else None
