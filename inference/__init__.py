@@ -10,6 +10,7 @@ from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
 from inference._optimize import optimize as optimize
 from inference._svi import svi as svi
+from inference.by_site import BySite as BySite
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
 from inference.diagnostics import ess_mean as ess_mean
@@ -18,6 +19,9 @@ from inference.diagnostics import mcse_mean as mcse_mean
 from inference.diagnostics import mcse_quantile as mcse_quantile
 from inference.diagnostics import mcse_sd as mcse_sd
 from inference.diagnostics import rhat as rhat
+from inference.flows import InverseAutoregressive as InverseAutoregressive
+from inference.flows import MaskedAutoregressive as MaskedAutoregressive
+from inference.flows import NeuralSpline as NeuralSpline
 from inference.guides import FullRank as FullRank
 from inference.guides import LowRank as LowRank
 from inference.guides import MeanField as MeanField
@@ -33,6 +37,7 @@ from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
 from inference.pareto import psis as psis
 from inference.result import MCMCResult as MCMCResult
+from inference.structured import Structured as Structured
 from inference.summary import Summary as Summary
 from inference.svi_result import SVIResult as SVIResult
 
@@ -40,19 +45,24 @@ __all__ = [
     "ELBO",
     "HMC",
     "NUTS",
+    "BySite",
     "FullRank",
     "HMCInfo",
     "ImportanceResult",
+    "InverseAutoregressive",
     "LaplaceResult",
     "LowRank",
     "MCMCResult",
+    "MaskedAutoregressive",
     "MeanField",
     "ModeSummary",
     "NUTSInfo",
+    "NeuralSpline",
     "OptimizeResult",
     "PointMass",
     "SVIResult",
     "State",
+    "Structured",
     "Summary",
     "ebfmi",
     "ess_bulk",

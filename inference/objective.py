@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.guides import Guide
+from inference.guides import Guide, draw_of
 
 
 @jax.tree_util.register_static
@@ -50,12 +50,15 @@ class ELBO:
         Returns:
             A scalar.
         """
-        position = guide.sample(parameters, key)
         entropy = guide.entropy(parameters)
         if self.stick_the_landing:
+            position = guide.sample(parameters, key)
             entropy = -guide.log_prob(lax.stop_gradient(parameters), position)
         elif entropy is None:
-            entropy = -guide.log_prob(parameters, position)
+            position, log_prob = draw_of(guide, parameters, key)
+            entropy = -log_prob
+        else:
+            position = guide.sample(parameters, key)
         return log_density(position) + entropy
 
     def mean(
