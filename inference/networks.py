@@ -5,7 +5,6 @@ numbers. It begins with all of them 0.
 """
 
 import itertools
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.randomness import normal
+
+
+_MOST = 5.0
 
 
 class Masks(NamedTuple):
@@ -29,22 +31,32 @@ class Masks(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The parameters of a network, of the shapes of its :class:`Masks`."""
+    r"""The parameters of a network, of the shapes of its :class:`Masks`.
+
+    What a unit with `n` inputs takes from them is divided by `n` (by :math:`\sqrt{n}` where it is
+    linear), and weights are larger for it, so that the same step of an optimiser suits networks of
+    any width, and other parameters. Hidden units see inputs within (-5, 5): rare ones that are
+    large do not lead them astray.
+
+    References:
+        Yang, Hu et al. (2021), Tensor programs V: tuning large neural networks via zero-shot
+        hyperparameter transfer, table 3.
+    """
 
     weights: tuple[jax.Array, ...]
     biases: tuple[jax.Array, ...]
     direct: jax.Array
 
     def masked(self, masks: Masks) -> "Network":
-        """The same with zeros where there is no weight."""
-        pairs = zip(masks.weights, self.weights, strict=True)
-        weights = tuple(jnp.where(mask, weight, 0) for mask, weight in pairs)
-        return Network(weights, self.biases, jnp.where(masks.direct, self.direct, 0))
+        """The same with zeros where there is no weight, and the weights divided."""
+        pairs = zip(self.weights, masks.weights, strict=True)
+        weights = tuple(_masked(weight, mask, 1.0) for weight, mask in pairs)
+        return Network(weights, self.biases, _masked(self.direct, masks.direct, 0.5))
 
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of each coordinate the shift, ``(coordinates,)``, and the rest, ``(numbers, ...)``."""
         *hidden, last = zip(self.weights, self.biases, strict=True)
-        units = x
+        units = x / jnp.sqrt(1 + (x / _MOST) ** 2)
         for weight, bias in hidden:
             units = jax.nn.silu(weight @ units + bias)
         numbers = (last[0] @ units + last[1]).reshape(-1, self.direct.shape[0])
@@ -54,7 +66,7 @@ class Network(NamedTuple):
 def initial(seed: int, masks: Masks, dtype: Any) -> Network:
     """A network whose numbers are 0, and whose hidden units differ by `seed`."""
     *hidden, last = masks.weights
-    weights = [_weights(seed, i, mask, dtype) for i, mask in enumerate(hidden)]
+    weights = [_noise(seed, i, mask, dtype) for i, mask in enumerate(hidden)]
     return Network(
         weights=(*weights, jnp.zeros(last.shape, dtype)),
         biases=tuple(jnp.zeros(mask.shape[0], dtype) for mask in masks.weights),
@@ -86,7 +98,14 @@ def dense(num_inputs: int, hidden_sizes: tuple[int, ...], size: int, num_numbers
     return Masks(tuple(np.ones(shape, bool) for shape in shapes), np.ones((size, num_inputs), bool))
 
 
-def _weights(seed: int, layer: int, mask: np.ndarray, dtype: Any) -> jax.Array:
-    noise = normal(jnp.array([seed, layer], jnp.uint32), math.prod(mask.shape), dtype)
-    num_seen = np.maximum(mask.sum(1, keepdims=True), 1)
-    return noise.reshape(mask.shape) * jnp.asarray(num_seen**-0.5, dtype)
+def _noise(seed: int, layer: int, mask: np.ndarray, dtype: Any) -> jax.Array:
+    noise = normal(jnp.array([seed, layer], jnp.uint32), mask.size, dtype)
+    return noise.reshape(mask.shape) * jnp.asarray(_num_inputs(mask) ** 0.5, dtype)
+
+
+def _masked(weight: jax.Array, mask: np.ndarray, power: float) -> jax.Array:
+    return weight * jnp.asarray(mask / _num_inputs(mask) ** power, weight.dtype)
+
+
+def _num_inputs(mask: np.ndarray) -> np.ndarray:
+    return np.maximum(mask.sum(1, keepdims=True), 1)
