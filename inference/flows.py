@@ -9,7 +9,7 @@ beside those of a network, for correlations.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,18 +25,21 @@ from inference.splines import Spline
 _MOST = 5.0  # of the logarithm of a layer's scale
 
 
+_Layer = Callable[[Network, jax.Array], tuple[jax.Array, jax.Array]]
+
+
 class FlowParameters(NamedTuple):
     """Parameters of flows.
 
     Attributes:
         loc: What is added last, ``(size,)``.
         log_scale: The logarithm of what multiplies before that, ``(size,)``.
-        layers: The network of each layer.
+        layers: The networks of all layers, each array ``(layer, ...)``.
     """
 
     loc: jax.Array
     log_scale: jax.Array
-    layers: tuple[Network, ...]
+    layers: Network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +54,9 @@ class Flow(abc.ABC):
     def init(self, position: jax.Array, layout: Layout) -> FlowParameters:
         """Parameters of independent normal coordinates with mean `position`."""
         masks, dtype = self._masks(position.size), position.dtype
-        layers = tuple(initial(i, masks, dtype) for i in range(self.num_layers))
-        return FlowParameters(position, log_scales(self.init_scale, position), layers)
+        layers = [initial(i, masks, dtype) for i in range(self.num_layers)]
+        stacked = jax.tree.map(lambda *x: jnp.stack(x), *layers)
+        return FlowParameters(position, log_scales(self.init_scale, position), stacked)
 
     def sample(self, parameters: FlowParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -79,23 +83,32 @@ class Flow(abc.ABC):
     def forward(self, parameters: FlowParameters, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The position made of `noise`, and the log determinant of its derivative there."""
         loc, log_scale, layers = parameters
-        x, total, masks = noise, jnp.sum(log_scale), self._masks(noise.size)
-        for layer, order in zip(layers, _orders(self.num_layers, noise.size), strict=True):
-            y, log_det = self._forward(layer.masked(masks), x[order])
-            x, total = y[np.argsort(order)], total + log_det
-        return loc + jnp.exp(log_scale) * x, total
+        x, log_det = self._through(self._forward, layers, noise, reverse=False)
+        return loc + jnp.exp(log_scale) * x, log_det + jnp.sum(log_scale)
 
     def inverse(
         self, parameters: FlowParameters, position: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """The noise that `position` is made of, and the log determinant of :meth:`forward`."""
         loc, log_scale, layers = parameters
-        y, total = (position - loc) * jnp.exp(-log_scale), jnp.sum(log_scale)
-        masks, orders = self._masks(position.size), _orders(self.num_layers, position.size)
-        for layer, order in zip(reversed(layers), reversed(orders), strict=True):
-            x, log_det = self._inverse(layer.masked(masks), y[order])
-            y, total = x[np.argsort(order)], total + log_det
-        return y, total
+        y = (position - loc) * jnp.exp(-log_scale)
+        x, log_det = self._through(self._inverse, layers, y, reverse=True)
+        return x, log_det + jnp.sum(log_scale)
+
+    def _through(
+        self, layer: _Layer, networks: Network, x: jax.Array, *, reverse: bool
+    ) -> tuple[jax.Array, jax.Array]:
+        """`x` through one layer after the other, and the sum of the log determinants."""
+        masks, orders = self._masks(x.size), _orders(self.num_layers, x.size)
+
+        def step(x: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
+            network, order, back = at
+            y, log_det = layer(network.masked(masks), x[order])
+            return y[back], log_det
+
+        layers = networks, orders, np.argsort(orders, axis=1)
+        x, log_dets = lax.scan(step, x, layers, reverse=reverse)
+        return x, jnp.sum(log_dets)
 
     @abc.abstractmethod
     def _masks(self, size: int) -> Masks:
@@ -251,9 +264,9 @@ def _one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Array) -> 
     return lax.scan(step, jnp.zeros_like(like), jnp.arange(like.size))[0]
 
 
-def _orders(num_layers: int, size: int) -> list[np.ndarray]:
-    """The order in which each layer takes the coordinates: as they are, reversed, then shuffled."""
+def _orders(num_layers: int, size: int) -> np.ndarray:
+    """In what order layers take the coordinates: as they are, reversed, then shuffled."""
     rng, orders = np.random.default_rng(0), [np.arange(size)]
     while 2 * len(orders) < num_layers:
         orders.append(rng.permutation(size))
-    return [order[::step] for order in orders for step in (1, -1)][:num_layers]
+    return np.stack([order[::step] for order in orders for step in (1, -1)][:num_layers])

@@ -13,7 +13,6 @@ import numpy as np
 
 from inference.randomness import normal
 
-
 _MOST = 5.0
 
 
