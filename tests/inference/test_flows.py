@@ -142,8 +142,8 @@ def test_the_density_is_normalised_and_that_of_the_draws(x64, name):
 
 
 def funnel(key):
-    v = ppl.sample(key, dist.Normal(0.0, 2.0), name="v")
-    ppl.sample(key, dist.Normal(jnp.zeros(2), jnp.exp(v / 2)), name="x")
+    v = ppl.sample(key, dist.Normal(0.0, 1.5), name="v")
+    ppl.sample(key, dist.Normal(jnp.zeros(5), jnp.exp(v / 2)), name="x")
 
 
 def banana(key):
@@ -152,8 +152,8 @@ def banana(key):
 
 
 SMALL = {
-    "inverse autoregressive": InverseAutoregressive(2, (16, 16)),
-    "masked autoregressive": MaskedAutoregressive(2, (16, 16)),
+    "inverse autoregressive": InverseAutoregressive(1, (16, 16)),
+    "masked autoregressive": MaskedAutoregressive(1, (16, 16)),
     "spline": NeuralSpline(2, (16,)),
 }
 
