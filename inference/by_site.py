@@ -15,7 +15,7 @@ from jax.scipy.linalg import block_diag
 from inference.flat import Layout
 from inference.guides import Guide, MeanField, draw_of
 from inference.randomness import seed_of, threefry
-from inference.site_names import Group, full_names, group, select
+from inference.site_names import Group, full_names, group, select, taken
 
 _REST = "rest"
 
@@ -93,7 +93,7 @@ class BySite:
             ValueError: if a name is that of no site, or a site is named twice.
         """
         parts = {
-            name: guide.init(position[part.index], part.layout)
+            name: guide.init(taken(position, part.index), part.layout)
             for name, guide, part in self._parts(layout)
         }
         return PartParameters(parts, layout)
@@ -115,14 +115,13 @@ class BySite:
             draws.append(draw)
             log_probs.append(log_prob)
         index = np.concatenate([part.index for _, _, part in parts])
-        return jnp.concatenate(draws)[np.argsort(index)], sum(
-            log_probs, jnp.zeros_like(log_probs[0])
-        )
+        total = functools.reduce(operator.add, log_probs)
+        return taken(jnp.concatenate(draws), np.argsort(index)), total
 
     def log_prob(self, parameters: PartParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         log_probs = [
-            guide.log_prob(parameters.parts[name], position[part.index])
+            guide.log_prob(parameters.parts[name], taken(position, part.index))
             for name, guide, part in self._parts(parameters.layout)
         ]
         return functools.reduce(operator.add, log_probs)

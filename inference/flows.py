@@ -9,7 +9,7 @@ beside those of a network, for correlations.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +49,7 @@ class Flow(abc.ABC):
     num_layers: int = dataclasses.field(default=2, metadata={"static": True})
     hidden_sizes: tuple[int, ...] = dataclasses.field(default=(64, 64), metadata={"static": True})
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> FlowParameters:
         """Parameters of independent normal coordinates with mean `position`."""

@@ -7,7 +7,7 @@ move anywhere.
 
 import dataclasses
 import math
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -90,7 +90,7 @@ class MeanField:
     """
 
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocScale:
         """Parameters whose mean is `position`."""
@@ -148,7 +148,7 @@ class FullRank:
     """
 
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocFactor:
         """Parameters whose mean is `position`, without correlations."""
@@ -202,7 +202,7 @@ class LowRank:
 
     rank: int = dataclasses.field(metadata={"static": True})
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocFactor:
         """Parameters whose mean is `position`, with small correlations."""
@@ -256,7 +256,7 @@ class PointMass:
     from the mode of the constrained values. It says nothing of the spread of the posterior.
     """
 
-    has_density: ClassVar[bool] = False
+    has_density = False
 
     def init(self, position: jax.Array, layout: Layout) -> Loc:
         """The point `position`."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from inference.flat import Layout
@@ -21,6 +22,14 @@ class Group(NamedTuple):
 
     index: np.ndarray
     layout: Layout
+
+
+def taken(x: jax.Array, index: np.ndarray) -> jax.Array:
+    """``x[index]`` by slices, of which there are as many as sites: no scatter in its derivative."""
+    cuts = np.flatnonzero(np.diff(index) != 1) + 1
+    runs = [run for run in np.split(index, cuts) if run.size]
+    slices = [x[run[0] : run[-1] + 1] for run in runs] or [x[:0]]
+    return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
 
 
 def group(layout: Layout, names: Iterable[str]) -> Group:

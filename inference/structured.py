@@ -1,7 +1,6 @@
 """A guide for hierarchical models: global sites, and local ones that depend on them."""
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from inference.flat import Layout
 from inference.guides import log_normal, normal_entropy
 from inference.guides import log_scales as initial_log_scales
 from inference.randomness import normal, seed_of
-from inference.site_names import full_names, group, select
+from inference.site_names import full_names, group, select, taken
 
 
 @jax.tree_util.register_dataclass
@@ -81,7 +80,7 @@ class Structured:
     global_sites: str | tuple[str, ...] = dataclasses.field(metadata={"static": True})
     init_scale: float = 0.1
     has_varying_scales: bool = dataclasses.field(default=True, metadata={"static": True})
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> StructuredParameters:
         """Parameters whose mean is `position`, without correlations.
@@ -109,15 +108,17 @@ class Structured:
         own = own * jnp.exp(self._log_scales(parameters, shared))
         scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])
         order = np.argsort(np.concatenate(self._indices(parameters.layout)))
-        return loc + jnp.exp(parameters.log_scale) * scaled[order]
+        return loc + jnp.exp(parameters.log_scale) * taken(scaled, order)
 
     def log_prob(self, parameters: StructuredParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         first, others = self._indices(parameters.layout)
         scaled = (position - parameters.loc) * jnp.exp(-parameters.log_scale)
-        shared = solve_triangular(parameters.factor, scaled[first], lower=True, unit_diagonal=True)
+        shared = solve_triangular(
+            parameters.factor, taken(scaled, first), lower=True, unit_diagonal=True
+        )
         log_scales = self._log_scales(parameters, shared)
-        own = (scaled[others] - parameters.slopes @ shared) * jnp.exp(-log_scales)
+        own = (taken(scaled, others) - parameters.slopes @ shared) * jnp.exp(-log_scales)
         log_det = jnp.sum(parameters.log_scale) + jnp.sum(log_scales)
         return log_normal(jnp.concatenate([shared, own])) - log_det
 
