@@ -11,9 +11,9 @@ draws of each tool's own; NumPyro's last parameters are noisier than our average
 
     python benchmarks/svi.py [rounds]
 
-What does a step cost with richer guides? Full rank on a normal density of 1,000 coordinates, flows
-on one of 100, mean field and a structured guide on one of 100,000: time per step of the compiled loop, and the largest
-memory of the process, each in a process of its own.
+What does a step cost with other guides? Full rank on a normal density of 1,000 coordinates, flows
+on one of 100, mean field and a structured guide on one of 100,000: time per step of the compiled
+loop, and the largest memory of the process, each in a process of its own.
 
     python benchmarks/svi.py guides
 """

@@ -117,7 +117,7 @@ def grid(width=14.0, num=700):
     return jnp.asarray(points), (2 * width / num) ** 2
 
 
-class WithoutDeterminant(NeuralSpline):
+class WithoutDeterminant(InverseAutoregressive):
     """A flow whose layers are said to keep volumes."""
 
     def _inverse(self, network, y):
@@ -126,7 +126,7 @@ class WithoutDeterminant(NeuralSpline):
 
 @pytest.mark.parametrize("name", [*FLOWS, "without determinant"])
 def test_the_density_is_normalised_and_that_of_the_draws(x64, name):
-    guide = FLOWS.get(name, WithoutDeterminant(4, (9,), num_bins=5))
+    guide = FLOWS.get(name, WithoutDeterminant(3, (7, 9)))
     parameters, (points, area) = bent(guide, 2, spread=0.4), grid()
     density = jnp.exp(jax.jit(jax.vmap(guide.log_prob, (None, 0)))(parameters, points)) * area
     if name not in FLOWS:
@@ -148,7 +148,7 @@ def funnel(key):
 
 def banana(key):
     x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
-    ppl.sample(key, dist.Normal(x**2, 0.5), name="y")
+    ppl.sample(key, dist.Normal(x**2 / 2, 0.5), name="y")
 
 
 SMALL = {
@@ -180,14 +180,15 @@ def test_a_flow_is_a_funnel(name):
     assert -0.2 < result.elbo < Z * result.elbo_standard_error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_flow_is_a_banana(name):
     result = fitted(banana, SMALL[name])
     assert -0.2 < result.elbo < Z * result.elbo_standard_error
     x, y = (result.draws[site][0] for site in ("x", "y"))
-    # Exactly 0, 1 and 1; of the tails, which weigh most in E[y] = E[x**2], a flow misses a little.
-    np.testing.assert_allclose([x.mean(), x.std(), y.mean()], [0.0, 1.0, 1.0], atol=0.3)
-    assert np.corrcoef(x**2, y)[0, 1] > 0.85
+    # Exactly 0, 1, 1/2 and 0.82; of the tails a flow misses a little.
+    np.testing.assert_allclose([x.mean(), x.std(), y.mean()], [0.0, 1.0, 0.5], atol=0.15)
+    assert np.corrcoef(x**2, y)[0, 1] > 0.65
     assert abs(np.corrcoef(x, y)[0, 1]) < 0.25
 
 
