@@ -67,7 +67,7 @@ class BySite:
         (10, 10)
 
     References:
-        Hoffman and Blei (2015), Structured stochastic variational inference, section 2, on what
+        Hoffman and Blei (2015), Structured stochastic variational inference, on what
         groups that are independent leave out; Wand, Ormerod, Padoan and Fruehwirth (2011), Mean
         field variational Bayes for elaborate distributions, on such groups.
     """

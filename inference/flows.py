@@ -182,7 +182,7 @@ class MaskedAutoregressive(Flow):
 
     References:
         Papamakarios, Pavlakou and Murray (2017), Masked autoregressive flow for density
-        estimation, equations 3 to 5.
+        estimation, section 3.1.
     """
 
     def _masks(self, size: int) -> Masks:

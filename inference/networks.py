@@ -81,7 +81,7 @@ def autoregressive(size: int, hidden_sizes: tuple[int, ...], num_numbers: int) -
 
     References:
         Germain, Gregor, Murray and Larochelle (2015), MADE: masked autoencoder for distribution
-        estimation, equations 12 and 13.
+        estimation, sections 3 and 4.
     """
     degrees = [np.arange(1, size + 1)]
     degrees += [1 + np.arange(units) * (size - 1) // units for units in hidden_sizes]

@@ -77,7 +77,7 @@ class Spline(NamedTuple):
         """The `x` whose values are `y`, and the logarithms of the derivatives of the values there.
 
         References:
-            Durkan et al. (2019), equations 6 to 8 and 29 to 31.
+            Durkan et al. (2019), appendix A.
         """
         inside = jnp.clip(y, -BOUND, BOUND)
         bins = self._bins(self.y, inside)

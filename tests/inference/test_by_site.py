@@ -72,6 +72,7 @@ def test_a_scope_stands_for_its_sites_and_the_rest_for_the_others():
 
 
 def test_parts_draw_independently():
+    """As they do not with one seed for all."""
     guide = BySite({"a": MeanField(1.0), "part.c": MeanField(1.0)}, rest=MeanField(1.0))
     parameters = guide.init(0 * FLAT, LAYOUT)
     draws = jax.vmap(guide.sample, (None, 0))(parameters, random.split(KEY, 4000))

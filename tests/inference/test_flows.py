@@ -91,7 +91,10 @@ def test_a_flow_begins_as_a_mean_field(float_dtype, name):
 
 @pytest.mark.parametrize("hidden_sizes", [(), (3,), (16, 16)])
 def test_masks_are_autoregressive(x64, hidden_sizes):
-    """A layer's derivative is a triangle; with enough units nothing below it is missing."""
+    """A layer's derivative is a triangle; with enough units nothing below it is missing.
+
+    With `>=` in place of `>` in the last mask it fails.
+    """
     guide = InverseAutoregressive(1, hidden_sizes)
     parameters, noise = bent(guide, 6), random.normal(random.key(1), (6,))
     jacobian = np.asarray(jax.jacfwd(lambda x: guide.forward(parameters, x)[0])(noise))
