@@ -13,6 +13,7 @@ from inference._svi import svi as svi
 from inference.bounds import ForwardKL as ForwardKL
 from inference.bounds import ImportanceWeighted as ImportanceWeighted
 from inference.bounds import Renyi as Renyi
+from inference.by_site import BySite as BySite
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
 from inference.diagnostics import ess_mean as ess_mean
@@ -21,6 +22,9 @@ from inference.diagnostics import mcse_mean as mcse_mean
 from inference.diagnostics import mcse_quantile as mcse_quantile
 from inference.diagnostics import mcse_sd as mcse_sd
 from inference.diagnostics import rhat as rhat
+from inference.flows import InverseAutoregressive as InverseAutoregressive
+from inference.flows import MaskedAutoregressive as MaskedAutoregressive
+from inference.flows import NeuralSpline as NeuralSpline
 from inference.guides import FullRank as FullRank
 from inference.guides import LowRank as LowRank
 from inference.guides import MeanField as MeanField
@@ -38,6 +42,7 @@ from inference.objective import ELBO as ELBO
 from inference.pareto import psis as psis
 from inference.result import MCMCResult as MCMCResult
 from inference.score_function import ScoreFunction as ScoreFunction
+from inference.structured import Structured as Structured
 from inference.summary import Summary as Summary
 from inference.svi_result import SVIResult as SVIResult
 
@@ -45,24 +50,29 @@ __all__ = [
     "ELBO",
     "HMC",
     "NUTS",
+    "BySite",
     "ForwardKL",
     "FullRank",
     "HMCInfo",
     "ImportanceResult",
     "ImportanceWeighted",
+    "InverseAutoregressive",
     "LaplaceResult",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
+    "MaskedAutoregressive",
     "MeanField",
     "ModeSummary",
     "NUTSInfo",
+    "NeuralSpline",
     "OptimizeResult",
     "PointMass",
     "Renyi",
     "SVIResult",
     "ScoreFunction",
     "State",
+    "Structured",
     "Summary",
     "ebfmi",
     "ess_bulk",

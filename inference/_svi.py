@@ -15,6 +15,7 @@ from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled, SVIState
 from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
+from inference.guide_checks import check_guide
 from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
@@ -64,8 +65,11 @@ def svi(
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        guide: What to fit: :class:`MeanField`, :class:`FullRank`, :class:`LowRank` or
-            :class:`PointMass`; or a function of a key and of the arguments of the model, that draws
+        guide: What to fit. A normal distribution: :class:`MeanField`, :class:`FullRank`,
+            :class:`LowRank` or, for hierarchical models, :class:`Structured`; a flow:
+            :class:`NeuralSpline`, :class:`InverseAutoregressive` or
+            :class:`MaskedAutoregressive`; a point: :class:`PointMass`; or a mix of these,
+            :class:`BySite`. Or a function of a key and of the arguments of the model, that draws
             each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
             begins with its own numbers, whatever `init` is.
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
@@ -139,7 +143,7 @@ def svi(
     num_steps = count("num_steps", num_steps, least=1)
     num_particles = count("num_particles", num_particles, least=1)
     num_draws = count("num_draws", num_draws, least=1)
-    _check_guide(guide)
+    check_guide(guide)
     if tolerance is not None and not 0 < tolerance < 1:
         raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
     is_function = not hasattr(guide, "sample")
@@ -231,18 +235,3 @@ def _progress(is_shown: bool, num_steps: int) -> Iterator[Callable[[int, float],
             bar.update(num_done - bar.n)
 
         yield on_progress
-
-
-def _check_guide(guide: Any) -> None:
-    is_guide = all(hasattr(guide, x) for x in ("init", "sample", "entropy"))
-    if isinstance(guide, type) or not (is_guide or callable(guide)):
-        made = f"; did you mean {guide.__name__}()?" if isinstance(guide, type) else ""
-        raise TypeError(
-            f"guide must be a guide such as MeanField(), or a function of a key, got {guide!r}"
-            f"{made}"
-        )
-    scale = getattr(guide, "init_scale", 1.0)
-    if np.ndim(scale) or not 0 < scale < np.inf:
-        raise ValueError(f"init_scale of {type(guide).__name__} must be positive, got {scale!r}")
-    rank = getattr(guide, "rank", 1)
-    count(f"rank of {type(guide).__name__}", rank, least=1)

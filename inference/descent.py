@@ -12,7 +12,7 @@ from jax import lax, random
 
 from inference.control import select
 from inference.flat import Layout
-from inference.guides import Guide
+from inference.guides import Guide, draw_of
 from inference.likeness import Alike
 from inference.objective import Objective
 from inference.randomness import seed_of, threefry
@@ -245,9 +245,9 @@ def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) 
 
     def one(words: jax.Array) -> Sampled:
         key = random.wrap_key_data(words, impl="threefry2x32")
-        position = guide.sample(parameters, key)
+        position, log_prob = draw_of(guide, parameters, key)
         log_density = problem.log_density(position)
-        weight = log_density - guide.log_prob(parameters, position)
+        weight = log_density - log_prob
         values = problem.target.constrain(problem.layout.unravel(position))
         return Sampled(values, log_density, weight, position)
 

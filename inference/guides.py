@@ -7,7 +7,7 @@ move anywhere.
 
 import dataclasses
 import math
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +23,14 @@ _FACTOR_SCALE = 0.1  # relative: at 0 the factor of a low rank guide would have 
 class Guide(Protocol):
     """A family of distributions. A frozen dataclass, and a pytree; what makes shapes is static.
 
-    Attributes:
-        has_density: Whether `log_prob` is a density; else there are no importance weights.
+    One that finds the density of its own draw in passing may have a method `sample_and_log_prob`,
+    that takes what `sample` takes.
     """
 
-    has_density: ClassVar[bool]
+    @property
+    def has_density(self) -> bool:
+        """Whether `log_prob` is a density; else there are no importance weights."""
+        ...
 
     def init(self, position: jax.Array, layout: Layout) -> Any:
         """Parameters to begin with, around `position`, which `layout` splits into sites."""
@@ -44,6 +47,15 @@ class Guide(Protocol):
     def entropy(self, parameters: Any) -> jax.Array | None:
         """The entropy, a scalar, or `None` where it has no closed form."""
         ...
+
+
+def draw_of(guide: Guide, parameters: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A flat position, and its log density, with no more work than the guide needs."""
+    together = getattr(guide, "sample_and_log_prob", None)
+    if together is not None:
+        return together(parameters, key)
+    position = guide.sample(parameters, key)
+    return position, guide.log_prob(parameters, position)
 
 
 class LocScale(NamedTuple):
@@ -78,11 +90,11 @@ class MeanField:
     """
 
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocScale:
         """Parameters whose mean is `position`."""
-        return LocScale(position, _log_scales(self.init_scale, position))
+        return LocScale(position, log_scales(self.init_scale, position))
 
     def sample(self, parameters: LocScale, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -92,11 +104,11 @@ class MeanField:
     def log_prob(self, parameters: LocScale, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         loc, log_scale = parameters
-        return _log_normal((position - loc) * jnp.exp(-log_scale)) - jnp.sum(log_scale)
+        return log_normal((position - loc) * jnp.exp(-log_scale)) - jnp.sum(log_scale)
 
     def entropy(self, parameters: LocScale) -> jax.Array:
         """The entropy, a scalar."""
-        return _normal_entropy(parameters.log_scale)
+        return normal_entropy(parameters.log_scale)
 
     def covariance(self, parameters: LocScale) -> jax.Array:
         """The covariance matrix, ``(size, size)``."""
@@ -136,12 +148,12 @@ class FullRank:
     """
 
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocFactor:
         """Parameters whose mean is `position`, without correlations."""
         factor = jnp.zeros((position.size, position.size), position.dtype)
-        return LocFactor(position, _log_scales(self.init_scale, position), factor)
+        return LocFactor(position, log_scales(self.init_scale, position), factor)
 
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -154,11 +166,11 @@ class FullRank:
         loc, log_scale, factor = parameters
         scaled = (position - loc) * jnp.exp(-log_scale)
         noise = solve_triangular(factor, scaled, lower=True, unit_diagonal=True)
-        return _log_normal(noise) - jnp.sum(log_scale)
+        return log_normal(noise) - jnp.sum(log_scale)
 
     def entropy(self, parameters: LocFactor) -> jax.Array:
         """The entropy, a scalar."""
-        return _normal_entropy(parameters.log_scale)
+        return normal_entropy(parameters.log_scale)
 
     def scale_tril(self, parameters: LocFactor) -> jax.Array:
         """The Cholesky factor of the covariance matrix, ``(size, size)``."""
@@ -190,13 +202,13 @@ class LowRank:
 
     rank: int = dataclasses.field(metadata={"static": True})
     init_scale: float = 0.1
-    has_density: ClassVar[bool] = True
+    has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> LocFactor:
         """Parameters whose mean is `position`, with small correlations."""
         noise = normal(jnp.zeros(2, jnp.uint32), position.size * self.rank, position.dtype)
         factor = _FACTOR_SCALE * noise.reshape(position.size, self.rank)
-        return LocFactor(position, _log_scales(self.init_scale, position), factor)
+        return LocFactor(position, log_scales(self.init_scale, position), factor)
 
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -211,12 +223,12 @@ class LowRank:
         scaled = (position - loc) * jnp.exp(-log_scale)
         cholesky, along = self._cholesky(factor), factor.T @ scaled
         outside = 0.5 * along @ cho_solve((cholesky, True), along)
-        return _log_normal(scaled) + outside - jnp.sum(log_scale) - _half_log_det(cholesky)
+        return log_normal(scaled) + outside - jnp.sum(log_scale) - _half_log_det(cholesky)
 
     def entropy(self, parameters: LocFactor) -> jax.Array:
         """The entropy, a scalar."""
         half_log_det = _half_log_det(self._cholesky(parameters.factor))
-        return _normal_entropy(parameters.log_scale) + half_log_det
+        return normal_entropy(parameters.log_scale) + half_log_det
 
     def covariance(self, parameters: LocFactor) -> jax.Array:
         """The covariance matrix, ``(size, size)``."""
@@ -244,7 +256,7 @@ class PointMass:
     from the mode of the constrained values. It says nothing of the spread of the posterior.
     """
 
-    has_density: ClassVar[bool] = False
+    has_density = False
 
     def init(self, position: jax.Array, layout: Layout) -> Loc:
         """The point `position`."""
@@ -263,15 +275,18 @@ class PointMass:
         return jnp.zeros((), parameters.loc.dtype)
 
 
-def _log_scales(init_scale: Any, position: jax.Array) -> jax.Array:
+def log_scales(init_scale: Any, position: jax.Array) -> jax.Array:
+    """The logarithm of `init_scale` for each coordinate of `position`."""
     return jnp.full(position.shape, jnp.log(jnp.asarray(init_scale, position.dtype)))
 
 
-def _log_normal(noise: jax.Array) -> jax.Array:
+def log_normal(noise: jax.Array) -> jax.Array:
+    """The log density of standard normal numbers, a scalar."""
     return -0.5 * jnp.sum(noise**2) - noise.size * (0.5 * _LOG_2PI)
 
 
-def _normal_entropy(log_scale: jax.Array) -> jax.Array:
+def normal_entropy(log_scale: jax.Array) -> jax.Array:
+    """The entropy of a normal distribution whose scale has this diagonal."""
     return jnp.sum(log_scale) + log_scale.size * (0.5 * (1 + _LOG_2PI))
 
 

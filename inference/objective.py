@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.guides import Guide
+from inference.guides import Guide, draw_of
 
 LogDensity = Callable[[jax.Array], jax.Array]
 
@@ -85,12 +85,15 @@ class ELBO:
         self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array
     ) -> jax.Array:
         """An unbiased estimate from one draw, whose derivative by `parameters` is one too."""
-        position = guide.sample(parameters, key)
         entropy = guide.entropy(parameters)
         if self.stick_the_landing:
+            position = guide.sample(parameters, key)
             entropy = -guide.log_prob(lax.stop_gradient(parameters), position)
         elif entropy is None:
-            entropy = -guide.log_prob(parameters, position)
+            position, log_prob = draw_of(guide, parameters, key)
+            entropy = -log_prob
+        else:
+            position = guide.sample(parameters, key)
         return log_density(position) + entropy
 
     def mean(

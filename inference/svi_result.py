@@ -8,9 +8,11 @@ import jax
 import numpy as np
 
 from inference.descent import BLOCK, SVIState
+from inference.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
 from inference.guide_result import GuideResult, tail, unknown_means
-from inference.guides import FullRank
+from inference.guides import FullRank, Guide, PointMass
 from inference.objective import ELBO, Objective
+from inference.structured import Structured
 from inference.summary import Summary, describe
 
 _LEAST_STEPS, _SHARE = 100, 10
@@ -91,15 +93,23 @@ class SVIResult(GuideResult):
         yield from _jumping(elbos, self.objective.name)
         yield from self.doubts
         if not self.guide.has_density:
+            what = "is a point" if isinstance(self.guide, PointMass) else "has points"
             yield (
-                f"{self.guide} is a point: the draws are copies of it, and say nothing of the "
-                "posterior's spread. Fit MeanField() or FullRank(), or use mcmc."
+                f"{self.guide} {what}: the draws are copies of it, and say nothing of the "
+                "posterior's spread there. Fit MeanField() or FullRank(), or use mcmc."
             )
         else:
-            is_full = isinstance(self.guide, FullRank)
-            remedy = "Take more steps" if is_full else "Use a richer guide, as FullRank()"
-            yield from tail(float(self.pareto_k), self.log_weights.size, remedy)
+            yield from tail(float(self.pareto_k), self.log_weights.size, _richer(self.guide))
         yield from unknown_means(summary)
+
+
+def _richer(guide: Guide) -> str:
+    """What to fit where `guide` was too simple."""
+    if isinstance(guide, NeuralSpline | InverseAutoregressive | MaskedAutoregressive):
+        return "Use a flow with more layers and steps"
+    if isinstance(guide, FullRank | Structured):
+        return "Use a flow, as guide=NeuralSpline()"
+    return "Use a richer guide, as FullRank() or NeuralSpline()"
 
 
 def _moving(elbos: np.ndarray, name: str) -> Iterator[str]:

@@ -10,7 +10,18 @@ import pytest
 import scipy.stats as st
 from jax import random
 
-from inference import ELBO, FullRank, LowRank, MeanField, PointMass
+from inference import (
+    ELBO,
+    BySite,
+    FullRank,
+    InverseAutoregressive,
+    LowRank,
+    MaskedAutoregressive,
+    MeanField,
+    NeuralSpline,
+    PointMass,
+    Structured,
+)
 from inference.flat import Layout
 from inference.guides import LocFactor, LocScale
 from tests.inference.targets import skewed_log_density
@@ -23,11 +34,28 @@ GUIDES = {
     "mean field": MeanField(),
     "full rank": FullRank(),
     "low rank": LowRank(2),
+    "structured": Structured("b", has_varying_scales=False),
+    "by site": BySite({"b": MeanField()}, rest=FullRank()),
 }
+OTHERS = {
+    "varying scales": Structured("b"),
+    "inverse autoregressive": InverseAutoregressive(2, (4,)),
+    "masked autoregressive": MaskedAutoregressive(2, (4,)),
+    "spline": NeuralSpline(2, (4,)),
+    "flow by site": BySite({"b": InverseAutoregressive(1, (4,))}),
+}
+
+
+def layout_of(size, dtype=float):
+    """Two sites, the later one of one coordinate."""
+    return Layout.of({"a": jnp.zeros(size - 1, dtype), "b": jnp.zeros(1, dtype)})
 
 
 def some_parameters(guide, size, dtype=float):
     """Parameters as far along as an optimiser may take them."""
+    if not isinstance(guide, MeanField | FullRank | LowRank):
+        start = guide.init(jnp.zeros(size, dtype), layout_of(size, dtype))
+        return jax.tree.map(moved(np.random.default_rng(size), dtype), start)
     rng = np.random.default_rng(size)
     loc, log_scale = 0.5 * rng.normal(size=(2, size))
     if isinstance(guide, MeanField):
@@ -37,12 +65,29 @@ def some_parameters(guide, size, dtype=float):
     return LocFactor(*(jnp.asarray(x, dtype) for x in arrays))
 
 
+def moved(rng, dtype):
+    """Anywhere from where it was, and scales from 0.1 to 0.6 or so."""
+
+    def move(x):
+        log_scale = jnp.where(jnp.isclose(x, np.log(0.1), rtol=1e-3), np.log(6.0), 0.0)
+        return jnp.asarray(x + log_scale + 0.5 * rng.normal(size=x.shape), dtype)
+
+    return move
+
+
+def mean_of(guide, parameters):
+    """Of a normal distribution; `b` comes last."""
+    if isinstance(guide, BySite):
+        return jnp.concatenate([parameters.parts[name].loc for name in ("rest", "b")])
+    return parameters.loc
+
+
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_density_is_that_of_a_normal_distribution(name, float_dtype):
     guide = GUIDES[name]
     parameters = some_parameters(guide, 4, float_dtype)
     covariance = guide.covariance(parameters)
-    exact = st.multivariate_normal(np.float64(parameters.loc), np.float64(covariance))
+    exact = st.multivariate_normal(np.float64(mean_of(guide, parameters)), np.float64(covariance))
     positions = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)), float_dtype)
     found = jax.jit(jax.vmap(guide.log_prob, (None, 0)))(parameters, positions)
     assert found.dtype == covariance.dtype == float_dtype
@@ -59,7 +104,7 @@ def test_draws_have_the_mean_and_covariance(name, float_dtype):
     draws = jax.jit(jax.vmap(guide.sample, (None, 0)))(parameters, keys)
     assert draws.dtype == float_dtype
     covariance = np.float64(guide.covariance(parameters))
-    centred = np.float64(draws) - np.float64(parameters.loc)
+    centred = np.float64(draws) - np.float64(mean_of(guide, parameters))
     variances = np.diag(covariance)
     assert np.all(np.abs(centred.mean(0)) < Z * np.sqrt(variances / num_draws))
     errors = np.sqrt((np.outer(variances, variances) + covariance**2) / num_draws)
@@ -72,19 +117,23 @@ def test_the_factor_of_full_rank_is_that_of_its_covariance():
     np.testing.assert_allclose(FullRank().scale_tril(parameters), factor, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("guide", [*GUIDES.values(), PointMass()], ids=[*GUIDES, "point"])
-def test_a_guide_begins_around_a_position(guide, float_dtype):
-    position = jnp.arange(3, dtype=float_dtype)
-    parameters = guide.init(position, Layout.of(position))
+EVERY = GUIDES | OTHERS | {"point": PointMass()}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_guide_begins_around_a_position(name, float_dtype):
+    guide, position = EVERY[name], jnp.arange(3, dtype=float_dtype)
+    parameters = guide.init(position, layout_of(3, float_dtype))
     assert all(leaf.dtype == float_dtype for leaf in jax.tree.leaves(parameters))
-    np.testing.assert_array_equal(parameters.loc, position)
-    draw = guide.sample(parameters, random.key(0))
-    spread = 0.0 if isinstance(guide, PointMass) else 0.1
-    np.testing.assert_allclose(draw, position, atol=5 * spread)
-    if spread:
-        np.testing.assert_allclose(
-            jnp.sqrt(jnp.diag(guide.covariance(parameters))), spread, rtol=0.1
-        )
+    draws = [guide.sample(parameters, random.key(seed)) for seed in range(3)]
+    is_point = isinstance(guide, PointMass)
+    assert guide.has_density is not is_point
+    np.testing.assert_allclose(draws, [position] * 3, atol=0.0 if is_point else 0.5)
+    assert np.ptp(draws, axis=0).min() > 0 or is_point
+    if name in GUIDES:
+        np.testing.assert_array_equal(mean_of(guide, parameters), position)
+        spread = jnp.sqrt(jnp.diag(guide.covariance(parameters)))
+        np.testing.assert_allclose(spread, 0.1, rtol=0.1)
 
 
 def test_legacy_keys_draw_the_same():
@@ -102,11 +151,11 @@ def skewed(flat):
 def exact_elbo(guide, parameters):
     """The ELBO by Gauss-Hermite quadrature over the guide's own normal distribution."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(24)
-    size = parameters.loc.size
+    size = mean_of(guide, parameters).size
     grid = jnp.array(list(itertools.product(nodes, repeat=size)))
     weight = np.prod(list(itertools.product(weights / weights.sum(), repeat=size)), axis=1)
     factor = jnp.linalg.cholesky(guide.covariance(parameters))
-    positions = parameters.loc[None] + grid @ factor.T
+    positions = mean_of(guide, parameters)[None] + grid @ factor.T
     values = jax.vmap(lambda z: skewed(z) - guide.log_prob(parameters, z))(positions)
     return jnp.sum(jnp.asarray(weight) * values)
 
@@ -168,21 +217,21 @@ def test_a_wrong_sign_is_seen(x64, stick_the_landing):
     assert np.max(np.abs(scores(WrongSign(), ELBO(stick_the_landing)))) > 5 * Z
 
 
-@pytest.mark.parametrize("name", GUIDES)
+@pytest.mark.parametrize("name", GUIDES | OTHERS)
 def test_stuck_to_the_landing_the_gradient_has_no_variance(x64, name):
-    guide = GUIDES[name]
+    guide = EVERY[name]
     parameters = some_parameters(guide, 3)
     posterior = lambda z: guide.log_prob(parameters, z) - 7.0  # noqa: E731
     keys = random.split(random.key(0), 10)
 
     def gradients(objective):
         estimate = lambda p, key: objective.estimate(posterior, guide, p, key)  # noqa: E731
-        return jax.vmap(jax.value_and_grad(estimate), (None, 0))(parameters, keys)
+        return jax.jit(jax.vmap(jax.value_and_grad(estimate), (None, 0)))(parameters, keys)
 
     values, stuck = gradients(ELBO(stick_the_landing=True))
     np.testing.assert_allclose(values, -7.0, rtol=1e-10)
-    assert max(np.max(np.abs(x)) for x in jax.tree.leaves(stuck)) < 1e-10
-    assert np.std(gradients(ELBO())[1].loc) > 0.1
+    assert max(np.max(np.abs(x), initial=0.0) for x in jax.tree.leaves(stuck)) < 1e-10
+    assert np.std(jax.tree.leaves(gradients(ELBO())[1])[0]) > 0.1
 
 
 def test_particles_are_averaged():
