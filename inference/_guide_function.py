@@ -72,6 +72,12 @@ class GuideFunction:
     layout: Layout
     has_density: ClassVar[bool] = True
 
+    def to(self, target: ppl.Unconstrained) -> "GuideFunction":
+        """The same function as a guide to a model with other arguments."""
+        values = Values(target)
+        layout = Layout.of(jax.eval_shape(values.initial, random.key(0)))
+        return GuideFunction(self.guide, values, layout)
+
     def init(self, position: jax.Array, layout: Layout) -> Any:
         """The parameters that the function itself begins with, wherever `position` is."""
         args, kwargs = arguments_of(self.target.target)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 import ppl
+from inference._batches import batches
 from inference._guide_function import guide_function
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
@@ -35,6 +36,7 @@ def svi(
     optimizer: "optax.GradientTransformation | None" = None,
     num_steps: int = 10_000,
     num_particles: int = 1,
+    batch: Callable[..., Any] | None = None,
     objective: ELBO = ELBO(),
     tolerance: float | None = None,
     num_draws: int = 1000,
@@ -52,6 +54,13 @@ def svi(
     is not finite at a step, the run stops with a warning that names the sites, and returns what it
     had before. So does an interrupt (Ctrl-C).
 
+    Of many data, a step may see a fresh batch: `batch` draws it from the arguments, which are all
+    data, observed ones too; inside of the model, ``ppl.scale(likelihood, num_rows / len(x))`` makes
+    the density of a batch an unbiased estimate of that of all data, as the second example shows.
+    Rows with latent sites of their own need a guide that is a function: it has the same arguments,
+    and scales its draws of these sites alike. The ELBO of the result, the weights and Pareto k are
+    those of all data, from which the draws come in the end (where these are large, few will do).
+
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
@@ -63,6 +72,8 @@ def svi(
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
         num_steps: Steps to take, at most.
         num_particles: Draws of the guide in each step.
+        batch: A function of a key and of the arguments of the model, which draws the positional
+            arguments of one step, as rows of the data; see below. By default, all data.
         objective: The bound: ``ELBO(stick_the_landing=True)`` has less variance for guides that
             come close to the posterior.
         tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
@@ -99,11 +110,29 @@ def svi(
         >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
         True
 
+        In batches of 100 rows of 10,000:
+
+        >>> import jax.numpy as jnp
+        >>> def regression(key, x, num_rows):
+        ...     w = ppl.sample(key, dist.Normal(0.0, 3.0), name="w")
+        ...     likelihood = lambda key: ppl.sample(key, dist.Normal(w * x, 1.0), name="y")
+        ...     return ppl.scale(likelihood, num_rows / len(x))(key)
+        >>> def posterior(key, x, y, num_rows):
+        ...     return ppl.condition(regression, {"y": y})(key, x, num_rows)
+        >>> def batch(key, x, y, num_rows):
+        ...     rows = jax.random.randint(key, (100,), 0, num_rows)
+        ...     return x[rows], y[rows], num_rows
+        >>> x = jnp.linspace(-1.0, 1.0, 10_000)
+        >>> result = svi(jax.random.key(0), posterior, x, 2 * x, 10_000, batch=batch)
+        >>> bool(abs(result.parameters.loc[0] - 2.0) < 0.02)
+        True
+
     References:
         Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
-        inference, JMLR 18; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?:
-        evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient descent for
-        non-smooth optimization, on averages.
+        inference, JMLR 18; Hoffman, Blei, Wang and Paisley (2013), Stochastic variational
+        inference, JMLR 14, on batches; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it
+        work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
+        descent for non-smooth optimization, on averages.
     """
     check_key(key)
     num_steps = count("num_steps", num_steps, least=1)
@@ -112,7 +141,7 @@ def svi(
     _check_guide(guide)
     _check(objective, tolerance)
     target = ppl.unconstrain(model, *args, **kwargs)
-    problem = _problem(key, target, guide, objective, optimizer, num_particles)
+    problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
     family: Any = guide if hasattr(guide, "sample") else problem.guide
     with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
         fitted = fit(
@@ -150,6 +179,7 @@ def _problem(
     objective: ELBO,
     optimizer: Any,
     num_particles: int,
+    batch: Callable[..., Any] | None = None,
 ) -> Problem:
     import optax
 
@@ -164,7 +194,8 @@ def _problem(
         target = guide.target
     layout = Layout.of(jax.eval_shape(target.initial, key))
     particles = np.arange(num_particles, dtype=np.uint32)
-    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout)
+    drawn = batches(key, batch, target, guide)
+    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
     return jax.device_put(problem)
 
 

@@ -23,6 +23,7 @@ BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled
 _NUM_CHANGES = 10
 _DECAY = 7
 _DRAWS = np.uint32(1 << 31)  # beyond the counters of the seeds of starting points
+_BATCHES = np.uint32(0x9E3779B9)  # another seed than that of the draws of a step
 
 
 class Settling(NamedTuple):
@@ -89,6 +90,8 @@ class Problem(NamedTuple):
         optimizer: An optax optimiser, by its likeness.
         particles: The numbers of the draws of a step.
         layout: How flat positions are split.
+        batches: What draws the target of a step and the guide to it, from a key and from those of
+            all data; `None` if they are all data.
     """
 
     target: Target
@@ -97,6 +100,16 @@ class Problem(NamedTuple):
     optimizer: Alike
     particles: np.ndarray
     layout: Layout
+    batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide]] | None = None
+
+    def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
+        """The problem of a step, for its batch of the data."""
+        if self.batches is None:
+            return self
+        key = random.wrap_key_data(jnp.stack(threefry(seed ^ _BATCHES, step)), impl="threefry2x32")
+        target, guide = self.batches(key, self.target, self.guide)
+        layout = Layout.of(jax.eval_shape(target.initial, key))
+        return self._replace(target=target, guide=guide, layout=layout)
 
     def log_density(self, position: jax.Array) -> jax.Array:
         """The log density of a flat position."""
@@ -181,6 +194,7 @@ def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.A
 def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
     """The ELBO of the next step, and the gradient of its negative."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
+    problem = problem.at(state.seed, state.step)
     loss = lambda parameters: -problem.elbo(parameters, keys)  # noqa: E731
     value, gradient = jax.value_and_grad(loss)(state.parameters)
     return -value, gradient

@@ -196,7 +196,9 @@ def _failure(problem: Problem, state: SVIState) -> str:
 
 def _culprits(problem: Problem, state: SVIState) -> list[str]:
     """What is not finite in the next step."""
-    keys = keys_of(jnp.asarray(state.seed), jnp.asarray(state.step), jnp.asarray(problem.particles))
+    seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
+    keys = keys_of(seed, step, jnp.asarray(problem.particles))
+    problem = problem.at(seed, step)
     for key in keys:
         position = problem.guide.sample(state.parameters, key)
         value, gradient = jax.value_and_grad(problem.log_density)(position)
