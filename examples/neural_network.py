@@ -3,7 +3,7 @@
 A network of one hidden layer is fitted to data with a gap in the middle. Where there are data, the
 bands of all three agree. In the gap NUTS admits that many functions would do; the normal guides lie
 around one mode of the posterior, and are surer than they should be, as Foong et al. prove of mean
-field. Pareto k says so in each summary. Draws a picture to examples/neural_network.png.
+field. Pareto k says so in each summary. Draws examples/neural_network.png.
 
     python examples/neural_network.py
 

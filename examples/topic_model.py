@@ -4,7 +4,8 @@ The corpus of Griffiths and Steyvers (2004): a vocabulary of 25 words, drawn as 
 and ten topics, the rows and columns of that square. A document mixes topics, and its words come
 from the mixture; the topic of each word is summed over. A guide of independent normal coordinates
 is fitted from several starts for each number of topics. Its ELBO, a bound of the evidence, is
-highest for ten, and the topics found then are the bars. Draws a picture to examples/topic_model.png.
+highest for ten, and the topics found then are the bars. Draws
+examples/topic_model.png.
 
     python examples/topic_model.py
 
@@ -74,7 +75,7 @@ def fit(words, num_topics, *, num_starts=3, num_steps=2000):
 
 
 def matched(result):
-    """The mean topics in the order of the bars, and the total variation between each and its bar."""
+    """The mean topics in the order of the bars, and the total variation between the two."""
     topics = result.draws["topics"][0].mean(0)
     distances = 0.5 * np.abs(topics[:, None] - np.asarray(bars())).sum(-1)
     order = np.argsort(linear_sum_assignment(distances)[1])
