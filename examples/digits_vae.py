@@ -101,13 +101,13 @@ def picture(fitted, pixels) -> matplotlib.figure.Figure:
     figure = matplotlib.figure.Figure(figsize=(9, 3.2), layout="constrained")
     for (title, row), panel in zip(rows.items(), figure.subplots(3), strict=True):
         squares = np.pad(row.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
-        panel.imshow(np.hstack(squares), cmap="Greys", vmin=0, vmax=MOST)
+        panel.imshow(np.hstack(list(squares)), cmap="Greys", vmin=0, vmax=MOST)
         panel.set(xticks=[], yticks=[], title=title)
     return figure
 
 
 def main() -> None:
-    seen, held_out = np.split(load_digits().data.astype(np.int32), [1500])
+    seen, held_out = np.split(np.asarray(load_digits(return_X_y=True)[0], np.int32), [1500])
     fitted = fit(seen, num_steps=6000)
     ours, linear = bound(fitted, held_out).mean(), PCA(NUM_CODES).fit(seen).score(held_out)
     print(f"log evidence of an image: at least {ours:.1f}; by principal components {linear:.1f}")

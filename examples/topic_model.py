@@ -85,7 +85,7 @@ def matched(result):
 def picture(words, fits) -> matplotlib.figure.Figure:
     """Some documents, the true topics and those found; and the ELBO by the number of topics."""
     figure = matplotlib.figure.Figure(figsize=(8, 6), layout="constrained")
-    above, below = figure.subfigures(2, 1, height_ratios=[3, 2])
+    (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=[3, 2])
     topics, _ = matched(fits[10][0])
     rows = {"documents": words[:10], "true topics": bars(), "found": topics}
     grid = above.subplots(len(rows), 10)

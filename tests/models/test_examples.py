@@ -31,7 +31,7 @@ def test_topics_are_the_bars():
 
 @pytest.fixture(scope="module")
 def digits():
-    return np.split(load_digits().data.astype(np.int32), [1500])
+    return np.split(np.asarray(load_digits(return_X_y=True)[0], np.int32), [1500])
 
 
 @pytest.fixture(scope="module")
