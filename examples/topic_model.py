@@ -104,7 +104,7 @@ def picture(words, fits) -> matplotlib.figure.Figure:
 
 def main() -> None:
     words = corpus(jax.random.key(0), 300)
-    fits = {num_topics: fit(words, num_topics) for num_topics in range(8, 13)}
+    fits = {num_topics: fit(words, num_topics) for num_topics in range(9, 12)}
     for num_topics, results in fits.items():
         print(f"{num_topics} topics: ELBO", *(f"{result.elbo:.0f}" for result in results))
     _, distances = matched(fits[10][0])
