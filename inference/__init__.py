@@ -9,6 +9,7 @@ from inference._importance import importance as importance
 from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
 from inference._optimize import optimize as optimize
+from inference._pathfinder import pathfinder as pathfinder
 from inference._svi import svi as svi
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
@@ -32,6 +33,7 @@ from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
 from inference.pareto import psis as psis
+from inference.pathfinder_result import PathfinderResult as PathfinderResult
 from inference.result import MCMCResult as MCMCResult
 from inference.summary import Summary as Summary
 from inference.svi_result import SVIResult as SVIResult
@@ -50,6 +52,7 @@ __all__ = [
     "ModeSummary",
     "NUTSInfo",
     "OptimizeResult",
+    "PathfinderResult",
     "PointMass",
     "SVIResult",
     "State",
@@ -65,6 +68,7 @@ __all__ = [
     "mcse_quantile",
     "mcse_sd",
     "optimize",
+    "pathfinder",
     "psis",
     "rhat",
     "svi",

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
-DRIVERS = ("mcmc", "svi", "importance", "guide_function", "laplace", "optimize")  # they know models
+DRIVERS = ("mcmc", "svi", "importance", "guide_function", "laplace", "optimize", "pathfinder")
 HEAVY = ("tensorflow_probability", "optax", "arviz")
 
 
