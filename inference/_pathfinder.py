@@ -19,7 +19,7 @@ from inference.likeness import Alike
 from inference.modes import Density, from_finite_starts, is_finite, tolerance_of
 from inference.normals import Mixture, Shares, StretchedNormal
 from inference.objective import ELBO
-from inference.pareto import psis_on_host
+from inference.pareto import pareto_k_of
 from inference.pathfinder_result import PathfinderResult, resampled, weights_of
 from inference.paths import Effort, Ends, paths
 from inference.programs import program
@@ -157,7 +157,7 @@ def _result(
         **kept._asdict(),
         elbo=np.mean(log_weights, dtype=np.float64),
         elbo_standard_error=standard_error(log_weights),
-        pareto_k=np.asarray(psis_on_host(log_weights).pareto_k),
+        pareto_k=np.asarray(pareto_k_of(log_weights, np.asarray(pool.log_density))),
         guide=guide,
         parameters=parameters,
         ess=1 / np.sum(weights**2),

@@ -69,8 +69,8 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stret
     Its covariance is the inverse Hessian :math:`\Sigma` of L-BFGS, its mean the end of a step of
     Newton, :math:`\theta + \Sigma \nabla\log p(\theta)`. With :math:`D^2` the diagonal,
     :math:`D^{-1} \Sigma D^{-1}` differs from the identity only in the span of :math:`D^{-1} s` and
-    :math:`D z`. There the updates are made one by one as products, in which rounding leaves it
-    positive definite, rather than in the compact form.
+    :math:`D z`. There the updates are made one by one, rather than in the compact form, which inverts
+    a matrix of the steps.
 
     References:
         Zhang et al. (2022), equations 6 to 8 and algorithm 4; Nocedal and Wright (2006), Numerical
@@ -85,8 +85,9 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stret
         step, fall = pair
         product = jnp.sum(step * fall)
         weight = jnp.where(product > 0, 1 / product, 0)
-        half = identity - weight * jnp.outer(step, fall)
-        return half @ inner @ half.T + weight * jnp.outer(step, step), None
+        along = inner @ fall
+        ahead = jnp.outer(step, along - 0.5 * (1 + weight * jnp.sum(fall * along)) * step)
+        return inner - weight * (ahead + ahead.T), None
 
     identity = jnp.eye(basis.shape[1], dtype=scale.dtype)
     inner, _ = lax.scan(update, identity, (steps, falls))

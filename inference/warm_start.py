@@ -1,0 +1,95 @@
+"""Where chains start that go on from another result, and the spread that it knows of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference._importance import ImportanceResult
+from inference.flat import Layout
+from inference.guide_result import GuideResult
+from inference.mode_result import OptimizeResult
+from inference.names import named_leaves
+from inference.pathfinder_result import weights_of
+from inference.randomness import seed_of
+from inference.target import Target
+
+RESULTS = (GuideResult, ImportanceResult, OptimizeResult)
+
+
+def starts_of(
+    key: jax.Array, result: Any, target: Target, num_chains: int
+) -> Mapping[str, Any]:
+    """Values to start chains at, with the chains in front where these differ.
+
+    They are draws of the result, taken by their smoothed weights and without replacement, so that
+    chains start at different ones as long as there are as many. That of a chain depends on the key
+    and its number alone. All chains start at a mode.
+
+    Raises:
+        ValueError: if the result is one of another model.
+    """
+    is_mode = isinstance(result, OptimizeResult)
+    values = result.values if is_mode else jax.tree.map(lambda x: x[0], result.draws)
+    _check(values, target, type(result).__name__, 0 if is_mode else 1)
+    if is_mode:
+        return values
+    chosen = _chosen(key, _counts(result), num_chains)
+    return jax.tree.map(lambda x: np.asarray(x)[chosen], values)
+
+
+def _counts(result: Any) -> np.ndarray:
+    """What each draw counts, ``(draw,)``; of those that are alike, the first counts for all."""
+    weights = getattr(result, "weights", None)
+    if weights is None:
+        known = result.guide.has_density
+        weights = weights_of(np.asarray(result.log_weights) * (1 if known else 0))
+    weights = np.nan_to_num(np.asarray(weights, np.float64)[0])
+    draws = [np.reshape(x, (weights.size, -1)) for x in jax.tree.leaves(result.draws)]
+    rows = np.concatenate([np.asarray(x[0] if len(x) == 1 else x) for x in draws], 1)
+    _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    counts = np.zeros_like(weights)
+    counts[first] = np.bincount(np.ravel(same), weights)
+    return counts
+
+
+def _chosen(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
+    """Numbers of draws by their weights, each once as long as there are any left.
+
+    References:
+        Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir.
+    """
+    rng = np.random.default_rng([*np.asarray(seed_of(key)), 1])
+    with np.errstate(divide="ignore"):
+        order = np.argsort(rng.exponential(size=weights.size) / weights, kind="stable")
+    known = order[: max(1, np.count_nonzero(weights))]
+    return np.resize(known, num_chains)
+
+
+def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
+    """Refuses values that are not those of the model's sites."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
+    expected = {name: x.shape for name, x in named_leaves(sites)}
+    found = {name: np.shape(x)[num_leading:] for name, x in named_leaves(values)}
+    if found != expected:
+        raise ValueError(
+            f"init is a {what} of another model or of data of other shapes: it has "
+            f"{_listed(found)}, and the model {_listed(expected)}. Pass a result for this model, "
+            "or a dict of values for the sites that it shares."
+        )
+
+
+def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
+
+
+def variances_of(result: Any, layout: Layout) -> Any:
+    """The covariance that a result knows of flat positions, or `None`."""
+    guide = getattr(result, "guide", None)
+    if not hasattr(guide, "covariance"):
+        return None
+    covariance = jnp.asarray(guide.covariance(result.parameters), layout.dtype)
+    return covariance if np.all(np.isfinite(covariance)) else None
