@@ -10,6 +10,7 @@ from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
 from inference._optimize import optimize as optimize
 from inference._pathfinder import pathfinder as pathfinder
+from inference._svgd import svgd as svgd
 from inference._svi import svi as svi
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
@@ -36,6 +37,7 @@ from inference.pareto import psis as psis
 from inference.pathfinder_result import PathfinderResult as PathfinderResult
 from inference.result import MCMCResult as MCMCResult
 from inference.summary import Summary as Summary
+from inference.svgd_result import SVGDResult as SVGDResult
 from inference.svi_result import SVIResult as SVIResult
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "OptimizeResult",
     "PathfinderResult",
     "PointMass",
+    "SVGDResult",
     "SVIResult",
     "State",
     "Summary",
@@ -71,5 +74,6 @@ __all__ = [
     "pathfinder",
     "psis",
     "rhat",
+    "svgd",
     "svi",
 ]

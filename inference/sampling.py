@@ -69,11 +69,13 @@ def sample(
     is_dense: bool | None,
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] = "uniform",
+    covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
     """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
 
+    `covariance` is what is known of that of positions; warm-up begins with it as a mass matrix.
     `on_progress` is told the number of finished iterations every now and then.
 
     Raises:
@@ -85,6 +87,9 @@ def sample(
         metric = kernel.inverse_mass_matrix
         is_small = layout.size <= MOST_DENSE and not share.is_mapped
         is_dense = is_small if metric is None else np.ndim(metric) == 2
+    if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
+        matrix: Any = covariance if is_dense else np.diag(covariance)
+        kernel = dataclasses.replace(kernel, inverse_mass_matrix=matrix)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, is_dense, num_warmup > 0)

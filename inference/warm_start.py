@@ -4,19 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from inference._importance import ImportanceResult
-from inference.flat import Layout
 from inference.guide_result import GuideResult
 from inference.mode_result import OptimizeResult
 from inference.names import named_leaves
+from inference.normals import Mixture
 from inference.pathfinder_result import weights_of
 from inference.randomness import seed_of
 from inference.target import Target
 
-RESULTS = (GuideResult, ImportanceResult, OptimizeResult)
+_MOST_COORDINATES = 2000
 
 
 def starts_of(
@@ -44,11 +43,12 @@ def _counts(result: Any) -> np.ndarray:
     """What each draw counts, ``(draw,)``; of those that are alike, the first counts for all."""
     weights = getattr(result, "weights", None)
     if weights is None:
+        log_weights = np.asarray(result.log_weights)
         known = result.guide.has_density
-        weights = weights_of(np.asarray(result.log_weights) * (1 if known else 0))
+        weights = weights_of(log_weights if known else np.zeros_like(log_weights))
     weights = np.nan_to_num(np.asarray(weights, np.float64)[0])
-    draws = [np.reshape(x, (weights.size, -1)) for x in jax.tree.leaves(result.draws)]
-    rows = np.concatenate([np.asarray(x[0] if len(x) == 1 else x) for x in draws], 1)
+    draws = jax.tree.leaves(result.draws)
+    rows = np.concatenate([np.reshape(x, (weights.size, -1)) for x in draws], 1)
     _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     counts = np.zeros_like(weights)
     counts[first] = np.bincount(np.ravel(same), weights)
@@ -86,10 +86,22 @@ def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
 
 
-def variances_of(result: Any, layout: Layout) -> Any:
-    """The covariance that a result knows of flat positions, or `None`."""
-    guide = getattr(result, "guide", None)
-    if not hasattr(guide, "covariance"):
+def covariance_of(result: Any) -> np.ndarray | None:
+    """The covariance of flat positions that a result knows, if it is of use as a metric.
+
+    Of several paths it is that of the best alone: within a mode, not between modes.
+    """
+    guide, parameters = getattr(result, "guide", None), getattr(result, "parameters", None)
+    if isinstance(guide, Mixture):
+        best = int(np.argmax(result.elbos))
+        guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)
+    size = getattr(getattr(parameters, "loc", None), "size", np.inf)
+    if not hasattr(guide, "covariance") or size > _MOST_COORDINATES:
         return None
-    covariance = jnp.asarray(guide.covariance(result.parameters), layout.dtype)
-    return covariance if np.all(np.isfinite(covariance)) else None
+    covariance = np.asarray(guide.covariance(parameters))
+    with np.errstate(all="ignore"):
+        try:
+            is_known = np.isfinite(np.linalg.cholesky(covariance)).all()
+        except np.linalg.LinAlgError:
+            is_known = False
+    return covariance if is_known else None

@@ -12,7 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
-DRIVERS = ("mcmc", "svi", "importance", "guide_function", "laplace", "optimize", "pathfinder")
+DRIVERS = ("mcmc", "svi", "svgd", "importance", "guide_function", "laplace", "optimize")
+DRIVERS += ("pathfinder",)
 HEAVY = ("tensorflow_probability", "optax", "arviz")
 
 
