@@ -95,7 +95,7 @@ def laplace(
     if layout.size > _MOST_COORDINATES:
         raise ValueError(
             f"laplace takes the Hessian of at most {_MOST_COORDINATES} coordinates, and the model "
-            f"has {layout.size}; use svi with guide=LowRank(10), or mcmc"
+            f"has {layout.size}; use pathfinder, svi with guide=LowRank(10), or mcmc"
         )
     with compilation_cache(cache_dir):
         mode = mode_of(key, target, Density(include_jacobian=True), climb)

@@ -158,7 +158,8 @@ class Mixture:
     def covariance(self, parameters: Shares) -> jax.Array:
         """The covariance matrix, ``(size, size)``: within the components and between."""
         share = jnp.exp(parameters.log_share)
-        within = jax.vmap(self.guide.covariance)(parameters.components)
+        family: Any = self.guide
+        within = jax.vmap(family.covariance)(parameters.components)
         locs = parameters.components.loc
         centred = locs - (share @ locs)[None]
         between = (centred * share[:, None]).T @ centred

@@ -60,7 +60,7 @@ class Flow(NamedTuple):
     Attributes:
         state: The state after them.
         discrepancies: The kernelised Stein discrepancy before each.
-        is_finite: Whether all gradients were finite; else the last step was not taken.
+        is_finite: Whether log densities and gradients were; else the last step was not taken.
     """
 
     state: SVGDState
@@ -79,12 +79,12 @@ def flow(swarm: Swarm, state: SVGDState, stop: jax.Array) -> Flow:
     last = jnp.minimum(stop, state.step + NUM_ROWS)
 
     def step(now: Flow) -> Flow:
-        _, gradients = swarm.value_and_grad(now.state.particles)
+        values, gradients = swarm.value_and_grad(now.state.particles)
         ascent, discrepancy = stein(now.state.particles, gradients, swarm.bandwidth)
-        is_finite = jnp.all(jnp.isfinite(ascent)) & jnp.all(jnp.isfinite(gradients))
-        state_after = select(is_finite, _moved(swarm, now.state, ascent), now.state)
+        is_finite = jnp.all(jnp.isfinite(ascent)) & jnp.all(jnp.isfinite(values))
+        after = select(is_finite, _moved(swarm, now.state, ascent), now.state)
         discrepancies = now.discrepancies.at[now.state.step - state.step].set(discrepancy)
-        return Flow(state_after, discrepancies, is_finite)
+        return Flow(after, discrepancies, is_finite)
 
     start = Flow(state, jnp.zeros(NUM_ROWS, state.particles.dtype), jnp.bool_(True))
     return lax.while_loop(lambda now: now.is_finite & (now.state.step < last), step, start)
@@ -144,9 +144,7 @@ def _moved(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:
     return SVGDState(state.step + 1, particles, optimizer_state)
 
 
-def told(
-    particles: jax.Array, target: Target, layout: Layout
-) -> tuple[dict[str, Any], jax.Array]:
+def told(particles: jax.Array, target: Target, layout: Layout) -> tuple[dict[str, Any], jax.Array]:
     """The values of sites that particles stand for, and their log densities."""
 
     def one(flat: jax.Array) -> tuple[dict[str, Any], jax.Array]:

@@ -6,8 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference._importance import ImportanceResult
-from inference.guide_result import GuideResult
 from inference.mode_result import OptimizeResult
 from inference.names import named_leaves
 from inference.normals import Mixture
@@ -18,9 +16,7 @@ from inference.target import Target
 _MOST_COORDINATES = 2000
 
 
-def starts_of(
-    key: jax.Array, result: Any, target: Target, num_chains: int
-) -> Mapping[str, Any]:
+def starts_of(key: jax.Array, result: Any, target: Target, num_chains: int) -> Mapping[str, Any]:
     """Values to start chains at, with the chains in front where these differ.
 
     They are draws of the result, taken by their smoothed weights and without replacement, so that
@@ -91,7 +87,8 @@ def covariance_of(result: Any) -> np.ndarray | None:
 
     Of several paths it is that of the best alone: within a mode, not between modes.
     """
-    guide, parameters = getattr(result, "guide", None), getattr(result, "parameters", None)
+    guide: Any = getattr(result, "guide", None)
+    parameters: Any = getattr(result, "parameters", None)
     if isinstance(guide, Mixture):
         best = int(np.argmax(result.elbos))
         guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)

@@ -1,5 +1,7 @@
 """Chains that start at draws of other results, by weight, each at its own, with their spread."""
 
+import dataclasses
+import functools
 import re
 
 import jax
@@ -10,8 +12,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import (
-    FullRank,
     NUTS,
+    FullRank,
     PointMass,
     importance,
     laplace,
@@ -20,7 +22,8 @@ from inference import (
     pathfinder,
     svi,
 )
-from inference.warm_start import _chosen, starts_of
+from inference.normals import Mixture
+from inference.warm_start import _chosen, covariance_of, starts_of
 
 KEY = jax.random.key(0)
 
@@ -47,35 +50,39 @@ RESULTS = {
 }
 
 
+RESULTS = {name: functools.cache(make) for name, make in RESULTS.items()}
+
+
 def target():
     return ppl.unconstrain(POSTERIOR, X)
 
 
-def still(result, num_chains=3, key=KEY):
-    """Where chains start: they hardly move from there."""
-    settings = {"num_warmup": 0, "num_draws": 1, "kernel": NUTS(step_size=1e-6, max_depth=1)}
-    draws = mcmc(key, POSTERIOR, X, init=result, num_chains=num_chains, **settings).draws
-    return np.array(draws["mu"][:, 0])
+def begun(result, num_warmup=0, kernel=NUTS(step_size=1e-6, max_depth=1), **settings):
+    """Chains that hardly move from where they start."""
+    settings |= {"num_warmup": num_warmup, "num_draws": 1, "num_chains": 3, "kernel": kernel}
+    return mcmc(KEY, POSTERIOR, X, init=result, **settings)
 
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_chains_start_at_draws_each_at_its_own(name):
     result = RESULTS[name]()
-    mu = still(result)
-    assert len(np.unique(mu.round(5))) == 3
-    distance = np.abs(mu[:, None] - np.float64(result.draws["mu"]))
-    assert np.all(distance.min(1) < 1e-4)
     starts = starts_of(KEY, result, target(), 5)
     again = starts_of(jax.random.PRNGKey(0), result, target(), 3)
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), starts, again)
+    assert len(np.unique(starts["mu"])) == 5
+    assert np.all(np.isin(starts["mu"], result.draws["mu"]))
     other = starts_of(jax.random.key(1), result, target(), 3)
     assert not np.array_equal(other["mu"], again["mu"])
 
 
-@pytest.mark.parametrize("make", [optimize, lambda *args: svi(*args, guide=PointMass())])
+@pytest.mark.parametrize(
+    "make", [optimize, functools.partial(svi, guide=PointMass(), num_steps=10)]
+)
 def test_all_chains_start_at_a_point(make):
-    mu = still(make(KEY, POSTERIOR, X))
-    np.testing.assert_allclose(mu, mu[0], atol=1e-4)
+    result = make(KEY, POSTERIOR, X)
+    starts = starts_of(KEY, result, target(), 3)
+    assert len(np.unique(starts["mu"])) == 1
+    assert covariance_of(result) is None
 
 
 def test_draws_are_taken_by_their_weights_without_replacement():
@@ -90,10 +97,40 @@ def test_draws_are_taken_by_their_weights_without_replacement():
     np.testing.assert_array_equal(np.sort(_chosen(KEY, weights, 4)), [0, 0, 2, 2])
 
 
+def test_chains_begin_there_with_the_covariance_that_is_known():
+    result = RESULTS["laplace"]()
+    covariance = covariance_of(result)
+    np.testing.assert_array_equal(covariance, result.guide.covariance(result.parameters))
+    starts = starts_of(KEY, result, target(), 3)
+    still = begun(result)
+    np.testing.assert_allclose(still.draws["mu"][:, 0], starts["mu"], atol=1e-4)
+    np.testing.assert_array_equal(still.inverse_mass_matrix[0], np.eye(3))  # without a warm-up
+    short = begun(result, num_warmup=2)
+    np.testing.assert_allclose(short.inverse_mass_matrix, np.stack([covariance] * 3), rtol=1e-6)
+    diagonal = begun(result, num_warmup=2, mass_matrix="diagonal").inverse_mass_matrix
+    np.testing.assert_allclose(diagonal[0], np.diag(covariance), rtol=1e-6)
+    own = begun(result, num_warmup=2, kernel=NUTS(inverse_mass_matrix=jnp.full(3, 0.5)))
+    np.testing.assert_array_equal(own.inverse_mass_matrix[0], 0.5)
+
+
+def test_the_covariance_of_several_paths_is_that_of_the_best():
+    result = RESULTS["pathfinder"]()
+    assert isinstance(result.guide, Mixture)
+    best = jax.tree.map(lambda x: x[np.argmax(result.elbos)], result.parameters.components)
+    expected = result.guide.guide.covariance(best)
+    np.testing.assert_array_equal(covariance_of(result), expected)
+
+
+def test_a_covariance_that_is_none_is_left_out():
+    result = RESULTS["laplace"]()
+    broken = result.parameters._replace(log_scale=jnp.full(3, jnp.inf))
+    assert covariance_of(dataclasses.replace(result, parameters=broken)) is None
+
+
 def test_copies_of_a_draw_are_one_start():
     result = RESULTS["pathfinder"]()
     copies = jax.tree.map(lambda x: x[:, np.r_[np.zeros(48, int), 1, 2]], result.draws)
-    starts = starts_of(KEY, type(result)(**{**vars(result), "draws": copies}), target(), 3)
+    starts = starts_of(KEY, dataclasses.replace(result, draws=copies), target(), 3)
     assert len(np.unique(starts["mu"])) == 3
 
 
@@ -107,4 +144,4 @@ def test_a_result_of_another_model_is_refused():
         "and the model both (2,), mu (), part.scale (2,)."
     )
     with pytest.raises(ValueError, match=re.escape(message)):
-        still(pathfinder(KEY, other, num_paths=1, num_draws=10))
+        begun(pathfinder(KEY, other, num_paths=1, num_draws=10))
