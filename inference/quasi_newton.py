@@ -69,7 +69,8 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stret
     Its covariance is the inverse Hessian :math:`\Sigma` of L-BFGS, its mean the end of a step of
     Newton, :math:`\theta + \Sigma \nabla\log p(\theta)`. With :math:`D^2` the diagonal,
     :math:`D^{-1} \Sigma D^{-1}` differs from the identity only in the span of :math:`D^{-1} s` and
-    :math:`D z`. There the updates are made one by one; the compact form would invert a matrix of them.
+    :math:`D z`. There the updates are made one by one; the compact form would invert a matrix of
+    them.
 
     References:
         Zhang et al. (2022), equations 6 to 8 and algorithm 4; Nocedal and Wright (2006), Numerical
