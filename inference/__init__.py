@@ -9,6 +9,8 @@ from inference._importance import importance as importance
 from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
 from inference._optimize import optimize as optimize
+from inference._pathfinder import pathfinder as pathfinder
+from inference._svgd import svgd as svgd
 from inference._svi import svi as svi
 from inference.bounds import ForwardKL as ForwardKL
 from inference.bounds import ImportanceWeighted as ImportanceWeighted
@@ -40,10 +42,12 @@ from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
 from inference.pareto import psis as psis
+from inference.pathfinder_result import PathfinderResult as PathfinderResult
 from inference.result import MCMCResult as MCMCResult
 from inference.score_function import ScoreFunction as ScoreFunction
 from inference.structured import Structured as Structured
 from inference.summary import Summary as Summary
+from inference.svgd_result import SVGDResult as SVGDResult
 from inference.svi_result import SVIResult as SVIResult
 
 __all__ = [
@@ -67,8 +71,10 @@ __all__ = [
     "NUTSInfo",
     "NeuralSpline",
     "OptimizeResult",
+    "PathfinderResult",
     "PointMass",
     "Renyi",
+    "SVGDResult",
     "SVIResult",
     "ScoreFunction",
     "State",
@@ -85,7 +91,9 @@ __all__ = [
     "mcse_quantile",
     "mcse_sd",
     "optimize",
+    "pathfinder",
     "psis",
     "rhat",
+    "svgd",
     "svi",
 ]

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 import ppl
@@ -23,11 +22,10 @@ from inference.likeness import Alike
 from inference.mode_result import OptimizeResult, coordinate_names
 from inference.modes import Climb, Density
 from inference.objective import ELBO
-from inference.pareto import psis_on_host
+from inference.pareto import pareto_k_of
 from inference.target import Target
 
 _MOST_COORDINATES = 2000
-_ROUNDING = 200  # units in the last place
 
 
 def laplace(
@@ -97,7 +95,7 @@ def laplace(
     if layout.size > _MOST_COORDINATES:
         raise ValueError(
             f"laplace takes the Hessian of at most {_MOST_COORDINATES} coordinates, and the model "
-            f"has {layout.size}; use svi with guide=LowRank(10), or mcmc"
+            f"has {layout.size}; use pathfinder, svi with guide=LowRank(10), or mcmc"
         )
     with compilation_cache(cache_dir):
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
@@ -140,20 +138,9 @@ def _result(
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(_pareto_k(weights, np.asarray(sampled.log_density))),
+        pareto_k=np.asarray(pareto_k_of(weights, np.asarray(sampled.log_density))),
         guide=guide,
         parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,
         mode=mode,
     )
-
-
-def _pareto_k(log_weights: np.ndarray, log_density: np.ndarray) -> float:
-    """The shape of the weights' tail; of weights that are alike but for rounding, minus infinity.
-
-    They are so where the posterior is normal, and the shape of rounding says nothing.
-    """
-    rounding = float(jnp.finfo(log_weights.dtype).eps) * max(1.0, np.max(np.abs(log_density)))
-    if np.ptp(log_weights) <= _ROUNDING * rounding:
-        return -np.inf
-    return psis_on_host(log_weights).pareto_k

@@ -9,13 +9,18 @@ import jax
 from jax.sharding import Mesh
 
 import ppl
+from inference._importance import ImportanceResult
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
+from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel
+from inference.mode_result import OptimizeResult
 from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
+from inference.warm_start import covariance_of, starts_of
 
+Started = GuideResult | ImportanceResult | OptimizeResult
 _KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
@@ -29,7 +34,7 @@ def mcmc(
     num_chains: int = 4,
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
     target_acceptance_rate: float = 0.8,
-    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     mesh: Mesh | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress_bar: bool = False,
@@ -62,7 +67,10 @@ def mcmc(
             for densities that are narrow or far away, which takes time to compile; or a dict of
             values by site, for all chains or with an axis over chains in front, as draws have when
             a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
-            are uniform.
+            are uniform. Or a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`,
+            :func:`importance` or :func:`optimize` for the same model: chains start at draws of it,
+            taken by their weights, each at its own, and a guide that knows its covariance gives the
+            first mass matrix, unless the kernel has one. A short warm-up is then enough.
         mesh: Devices over which chains are spread evenly, also of several processes that have
             called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU.
@@ -76,8 +84,9 @@ def mcmc(
 
     Raises:
         TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range, or no starting point of finite density is found; the
-            message names the sites that are not finite there.
+        ValueError: if a value is out of range; no starting point of finite density is found, the
+            message names the sites that are not finite there; or `init` is a result of another
+            model.
 
     Example:
         >>> import ppl, distributions as dist
@@ -109,11 +118,16 @@ def mcmc(
         raise ValueError(
             f"target_acceptance_rate must lie between 0 and 1, got {target_acceptance_rate!r}"
         )
+    target = ppl.unconstrain(model, *args, **kwargs)
+    covariance = None
+    if isinstance(init, Started):
+        covariance = covariance_of(init)
+        init = starts_of(key, init, target, num_chains)
     progress = _progress(progress_bar, num_warmup, num_draws)
     with compilation_cache(cache_dir), progress as on_progress:
         samples = sample(
             key,
-            ppl.unconstrain(model, *args, **kwargs),
+            target,
             kernel,
             num_warmup=num_warmup,
             num_draws=num_draws,
@@ -121,6 +135,7 @@ def mcmc(
             mass_matrix=mass_matrix,
             target_acceptance_rate=float(target_acceptance_rate),
             init=init,
+            covariance=covariance,
             mesh=mesh,
             on_progress=on_progress,
         )

@@ -37,7 +37,15 @@ class Ascent(NamedTuple):
     has_converged: jax.Array
 
 
-class _State(NamedTuple):
+class Climber(NamedTuple):
+    """An ascent on its way.
+
+    Attributes:
+        at: Where it is.
+        memory: The curvature seen so far.
+        num_idle: Iterations in a row that have gained no more than rounding.
+    """
+
     at: Ascent
     memory: Any
     num_idle: jax.Array
@@ -60,45 +68,57 @@ def ascend(
         Vandenberghe (2004), Convex Optimization, section 9.5.1, on the decrement; Hager and Zhang
         (2006), Algorithm 851: CG_DESCENT, on line searches close to rounding.
     """
-    loss = lambda position: -log_density(position)  # noqa: E731
-    rule, search = _optimizer()
-
-    def may_go_on(now: _State) -> jax.Array:
-        is_left = (now.at.step < max_steps) & ~now.at.has_converged
-        return is_left & (now.num_idle < _MOST_IDLE) & jnp.isfinite(now.at.log_density)
-
-    def step(now: _State) -> _State:
-        at, value = now.at, -now.at.log_density
-        downhill, memory = _updated(rule, -at.gradient, now.memory, at.position)
-        has_seen = memory.count > 1  # two gradients at least: there is a curvature
-        decrement = -0.5 * jnp.sum(downhill * at.gradient)
-        decrement = jnp.where(has_seen | jnp.isinf(at.decrement), decrement, at.decrement)
-        is_within = has_seen & _is_within(decrement, value, tolerance)
-        is_reached = is_within | jnp.all(at.gradient == 0)
-        position, new_value, gradient = _searched(search, loss, at, downhill)
-        slack = _ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value))
-        is_finite = jnp.isfinite(new_value) & jnp.all(jnp.isfinite(gradient))
-        is_better = is_finite & (new_value <= value + slack) & ~is_reached
-        there = at._replace(position=position, log_density=-new_value, gradient=-gradient)
-        after = select(is_better, there, at)._replace(
-            decrement=decrement,
-            step=at.step + (~is_reached).astype(jnp.int32),
-            has_converged=is_reached,
-        )
-        has_gained = is_better & (value - new_value > slack)
-        # Curvature that leads nowhere is forgotten.
-        memory = select(is_better, memory, rule.init(at.position))
-        return _State(after, memory, jnp.where(has_gained, 0, now.num_idle + 1))
-
-    value, gradient = jax.value_and_grad(loss)(position)
-    infinite = jnp.full_like(value, jnp.inf)
-    start = Ascent(position, -value, -gradient, infinite, jnp.int32(0), jnp.bool_(False))
-    state = _State(start, rule.init(position), jnp.int32(0))
-    end = lax.while_loop(may_go_on, step, state)
+    may_go_on = lambda now: may_climb(now, max_steps)  # noqa: E731
+    step = lambda now: climb_step(log_density, now, tolerance)  # noqa: E731
+    end = lax.while_loop(may_go_on, step, climb_init(log_density, position))
     # No step gains what can be told from rounding: all there is to reach, if it was close.
     is_close = _is_within(end.at.decrement, -end.at.log_density, _SLACK * tolerance)
     has_converged = end.at.has_converged | ((end.num_idle >= _MOST_IDLE) & is_close)
     return end.at._replace(has_converged=has_converged)
+
+
+def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> Climber:
+    """An ascent before its first step."""
+    rule, _ = _optimizer()
+    value, gradient = jax.value_and_grad(log_density)(position)
+    infinite = jnp.full_like(value, jnp.inf)
+    start = Ascent(position, value, gradient, infinite, jnp.int32(0), jnp.bool_(False))
+    return Climber(start, rule.init(position), jnp.int32(0))
+
+
+def may_climb(now: Climber, max_steps: jax.Array) -> jax.Array:
+    """Whether an ascent has not come to its end."""
+    is_left = (now.at.step < max_steps) & ~now.at.has_converged
+    return is_left & (now.num_idle < _MOST_IDLE) & jnp.isfinite(now.at.log_density)
+
+
+def climb_step(
+    log_density: Callable[[jax.Array], jax.Array], now: Climber, tolerance: jax.Array
+) -> Climber:
+    """An iteration, at the end of which the ascent may be where it was."""
+    loss = lambda position: -log_density(position)  # noqa: E731
+    rule, search = _optimizer()
+    at, value = now.at, -now.at.log_density
+    downhill, memory = _updated(rule, -at.gradient, now.memory, at.position)
+    has_seen = memory.count > 1  # two gradients at least: there is a curvature
+    decrement = -0.5 * jnp.sum(downhill * at.gradient)
+    decrement = jnp.where(has_seen | jnp.isinf(at.decrement), decrement, at.decrement)
+    is_within = has_seen & _is_within(decrement, value, tolerance)
+    is_reached = is_within | jnp.all(at.gradient == 0)
+    position, new_value, gradient = _searched(search, loss, at, downhill)
+    slack = _ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value))
+    is_finite = jnp.isfinite(new_value) & jnp.all(jnp.isfinite(gradient))
+    is_better = is_finite & (new_value <= value + slack) & ~is_reached
+    there = at._replace(position=position, log_density=-new_value, gradient=-gradient)
+    after = select(is_better, there, at)._replace(
+        decrement=decrement,
+        step=at.step + (~is_reached).astype(jnp.int32),
+        has_converged=is_reached,
+    )
+    has_gained = is_better & (value - new_value > slack)
+    # Curvature that leads nowhere is forgotten.
+    memory = select(is_better, memory, rule.init(at.position))
+    return Climber(after, memory, jnp.where(has_gained, 0, now.num_idle + 1))
 
 
 def _is_within(decrement: jax.Array, value: jax.Array, tolerance: jax.Array) -> jax.Array:

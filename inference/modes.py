@@ -1,6 +1,7 @@
 """Modes of the density of a model: which density, the ways up to it, and what lies beyond."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -79,7 +80,7 @@ def climbed(
         ascents = jax.tree.map(lambda x: x[None], one(positions[0]))
     else:
         ascents = jax.vmap(one)(positions)
-    best = jnp.argmax(jnp.where(_is_finite(ascents), ascents.log_density, -jnp.inf))
+    best = jnp.argmax(jnp.where(is_finite(ascents), ascents.log_density, -jnp.inf))
     top = ascents.position[best]
     _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
     beyond = lax.map(lambda i: log_density(top.at[i].multiply(2)), outward)
@@ -87,7 +88,8 @@ def climbed(
     return Summit(ascents, best, target.constrain(layout.unravel(top)), outward, gains)
 
 
-def _is_finite(ascents: Ascent) -> Any:
+def is_finite(ascents: Ascent) -> Any:
+    """Whether the ends of climbs have finite log densities and gradients."""
     finite = jnp.isfinite(ascents.gradient).all(-1)
     return finite & jnp.isfinite(ascents.log_density)
 
@@ -118,16 +120,38 @@ def climb_from(
     Raises:
         ValueError: if no start has a finite log density and gradient.
     """
-    num_starts = climb.num_starts
-    starts = init_of(climb.init, target, num_starts, "start")
-    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
-    limits = np.int32(climb.max_steps), _tolerance(climb.tolerance, layout)
-    for _ in range(MOST_ATTEMPTS):
-        points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
-        positions = jax.device_get(points[1])
+    limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
+
+    def run(_: np.ndarray, positions: np.ndarray) -> tuple[Summit, np.ndarray]:
         arguments = positions, target, layout, density, *limits
         summit = jax.device_get(program(climbed, *arguments)(*arguments))
-        finite = np.asarray(_is_finite(summit.ascents))
+        return summit, np.asarray(is_finite(summit.ascents))
+
+    return from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
+
+
+def from_finite_starts(
+    key: jax.Array,
+    target: Target,
+    layout: Layout,
+    density: Density,
+    init: Any,
+    num_starts: int,
+    run: Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]],
+) -> Any:
+    """What `run` makes of seeds and positions, where it says that these were finite.
+
+    Starts that are not finite are drawn anew, as long as that changes them.
+
+    Raises:
+        ValueError: if no start has a finite log density and gradient.
+    """
+    starts = init_of(init, target, num_starts, "start")
+    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
+    for _ in range(MOST_ATTEMPTS):
+        points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
+        seeds, positions = jax.device_get(points)
+        found, finite = run(seeds, positions)
         if finite.all() or np.array_equal(before, positions):
             break
         before, number = positions, number + ~finite
@@ -137,7 +161,7 @@ def climb_from(
             f"{attempts(int(number[0]) + 1)}. At the last one, "
             f"{'; '.join(_culprits(target, layout, density, positions[0]))}. {ADVICE}"
         )
-    return summit
+    return found
 
 
 def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) -> list[str]:
@@ -148,6 +172,7 @@ def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) 
     return not_finite(target, layout, Point(position, nothing, nothing, value, gradient))
 
 
-def _tolerance(tolerance: float | None, layout: Layout) -> np.ndarray:
+def tolerance_of(tolerance: float | None, layout: Layout) -> np.ndarray:
+    """When a climb ends, by default where rounding begins to tell."""
     eps = float(jnp.finfo(layout.dtype).eps)
     return np.asarray(eps**0.9 if tolerance is None else tolerance, layout.dtype)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 _LEAST_TAIL = 5
+_ROUNDING = 200  # units in the last place
 
 
 class Smoothed(NamedTuple):
@@ -72,6 +73,17 @@ def psis_on_host(log_weights: np.ndarray) -> Smoothed:
     _check(raw)
     with np.errstate(all="ignore"):
         return _smoothed(np, raw, put)
+
+
+def pareto_k_of(log_weights: np.ndarray, log_density: np.ndarray) -> float:
+    """The shape of the weights' tail; of weights that are alike but for rounding, minus infinity.
+
+    They are so where the posterior is that of the guide, and the shape of rounding says nothing.
+    """
+    rounding = float(np.finfo(log_weights.dtype).eps) * max(1.0, np.max(np.abs(log_density)))
+    if np.ptp(log_weights) <= _ROUNDING * rounding:
+        return -np.inf
+    return psis_on_host(log_weights).pareto_k
 
 
 def _check(raw: Any) -> None:

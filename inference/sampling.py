@@ -70,11 +70,13 @@ def sample(
     mass_matrix: str = "auto",
     target_acceptance_rate: float,
     init: str | Mapping[str, Any] = "uniform",
+    covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
     """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
 
+    `covariance` is what is known of that of positions; warm-up begins with it as a mass matrix.
     `on_progress` is told the number of finished iterations every now and then.
 
     Raises:
@@ -86,6 +88,9 @@ def sample(
     if mass_matrix == "auto":
         metric = kernel.inverse_mass_matrix
         kind = _kind(layout.size, share) if metric is None else kind_of(metric)
+    if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
+        matrix: Any = covariance if kind == "dense" else np.diag(covariance)
+        kernel = dataclasses.replace(kernel, inverse_mass_matrix=matrix)
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, kind, num_warmup > 0)

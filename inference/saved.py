@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import jax
 import numpy as np
 
+from inference.flat import Layout
 from inference.names import named_leaves
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -115,8 +116,14 @@ def _encoded(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"array": len(arrays) - 1}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: _encoded(x, arrays) for name, x in value.items()}}
+    if isinstance(value, dict):
+        return {"pairs": [[_encoded(x, arrays) for x in item] for item in value.items()]}
     if type(value) in (tuple, list):
         return {type(value).__name__: [_encoded(x, arrays) for x in value]}
+    if isinstance(value, Layout):
+        leaves = [[list(x), str(y)] for x, y in zip(value.shapes, value.dtypes, strict=True)]
+        numbered = jax.tree.unflatten(value.treedef, range(len(leaves)))
+        return {"layout": _encoded(numbered, arrays), "leaves": leaves}
     if _is_ours(value) and hasattr(value, "_fields"):
         return {"named": _name(value), "items": [_encoded(x, arrays) for x in value]}
     if _is_ours(value) and _is_plain(value):
@@ -136,6 +143,12 @@ def _decoded(code: dict[str, Any], archive: Any) -> Any:
             return archive[str(number)][()]
         case {"dict": items}:
             return {name: _decoded(x, archive) for name, x in items.items()}
+        case {"pairs": items}:
+            return {_decoded(name, archive): _decoded(x, archive) for name, x in items}
+        case {"layout": numbered, "leaves": leaves}:
+            structure = jax.tree.structure(_decoded(numbered, archive))
+            shapes = tuple(tuple(shape) for shape, _ in leaves)
+            return Layout(structure, shapes, tuple(np.dtype(name) for _, name in leaves))
         case {"tuple": items}:
             return tuple(_decoded(x, archive) for x in items)
         case {"list": items}:

@@ -12,8 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
-DRIVERS = ("mcmc", "svi", "importance", "laplace", "optimize")  # they know models
-DRIVERS += ("guide_function", "values", "batches")
+DRIVERS = ("mcmc", "svi", "svgd", "importance", "laplace", "optimize", "pathfinder")
+DRIVERS += ("guide_function", "values", "batches")  # they know models
 HEAVY = ("tensorflow_probability", "optax", "arviz")
 
 

@@ -13,16 +13,22 @@ import distributions as dist
 import ppl
 from distributions import constraints
 from inference import (
+    BySite,
     FullRank,
     ImportanceResult,
     LaplaceResult,
     LowRank,
     MCMCResult,
     MeanField,
+    NeuralSpline,
     PointMass,
+    Structured,
+    SVGDResult,
     SVIResult,
     importance,
     laplace,
+    pathfinder,
+    svgd,
     svi,
 )
 
@@ -58,6 +64,10 @@ MAKE = {
     "low rank": lambda: fitted(guide=LowRank(2)),
     "point": lambda: fitted(guide=PointMass()),
     "function": lambda: fitted(guide=guide),
+    "by site": lambda: fitted(guide=BySite({("x", "part.scale"): FullRank()}, rest=PointMass())),
+    "structured": lambda: fitted(guide=Structured("part.scale")),
+    "flow": lambda: fitted(guide=NeuralSpline(num_layers=2, hidden_sizes=(4,), num_bins=3)),
+    "pathfinder": lambda: pathfinder(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
     "laplace": lambda: laplace(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
     "importance": lambda: importance(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
 }
@@ -89,7 +99,20 @@ def test_what_is_loaded_says_the_same(name, tmp_path):
     np.testing.assert_array_equal(data["sample_stats"]["log_weights"], result.log_weights)
 
 
-@pytest.mark.parametrize("settings", [{}, {"guide": guide}], ids=["mean field", "function"])
+def test_particles_are_kept(tmp_path):
+    result = svgd(jax.random.key(0), model, jnp.asarray(Y, float), num_particles=20, num_steps=30)
+    loaded = saved(result, tmp_path)
+    assert isinstance(loaded, SVGDResult)
+    jax.tree.map(np.testing.assert_array_equal, loaded.draws, result.draws)
+    assert str(loaded.summary()) == str(result.summary())
+    assert set(loaded.to_arviz()["posterior"].data_vars) == {"x", "part.scale"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"guide": guide}, {"guide": BySite({"x": FullRank()})}],
+    ids=["mean field", "function", "by site"],
+)
 def test_a_run_goes_on_from_a_file(settings, tmp_path, float_dtype):
     settings = settings | {"optimizer": optax.chain(optax.clip(3.0), optax.adam(1e-2))}
     whole = fitted(num_steps=300, **settings)

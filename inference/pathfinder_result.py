@@ -1,0 +1,118 @@
+"""What Pathfinder returns."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.guide_result import GuideResult, tail, unknown_means
+from inference.pareto import psis_on_host
+from inference.randomness import seed_of
+from inference.summary import Summary, describe
+
+_LOW_ESS = 100
+_REMEDY = "Raise history or num_paths, fit a guide to all of the posterior by svi, as FullRank()"
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PathfinderResult(GuideResult):
+    """Normal distributions found on the ways to modes, and draws of them. A pytree.
+
+    Attributes:
+        draws: Values of the latent sites, ``(1, draw, *shape)``, resampled by importance where
+            there are several paths; a scope is a dict in the dict.
+        log_density, log_weights, elbo, elbo_standard_error, pareto_k: See
+            :class:`inference.guide_result.GuideResult`; the last three are those of all draws of
+            the guide, from which `draws` are resampled.
+        guide: The family: a normal distribution, or a mixture of one for each path.
+        parameters: The member of it that was found.
+        ess: Effective sample size of the smoothed weights of all draws of the guide.
+        elbos: The ELBO of the best distribution on each path, as estimated there, ``(path,)``;
+            minus infinity for a path that had none.
+        best_steps: The iteration of each path at which it stood, ``(path,)``.
+        num_steps: The iterations of each path, ``(path,)``.
+        has_ended: Whether each path came to a mode, ``(path,)``.
+    """
+
+    ess: Any
+    elbos: Any
+    best_steps: Any
+    num_steps: Any
+    has_ended: Any
+
+    __repr__ = GuideResult.__repr__
+
+    @property
+    def is_resampled(self) -> bool:
+        """Whether the draws have been resampled, so that all count the same."""
+        return np.size(self.elbos) > 1
+
+    @property
+    def weights(self) -> np.ndarray:
+        """What the draws count, ``(1, draw)``; they sum to 1."""
+        log_weights = np.asarray(self.log_weights)
+        return weights_of(np.zeros_like(log_weights) if self.is_resampled else log_weights)
+
+    def summary(self) -> Summary:
+        """Means and quantiles of every scalar, and whether to trust them."""
+        num_paths, num_draws = np.size(self.elbos), self.log_density.size
+        how = f", resampled from {num_draws * num_paths}," if self.is_resampled else ""
+        about = (
+            f"{num_draws} draws{how} of {num_paths} path{'s' * (num_paths > 1)}, whose best ELBO "
+            f"is {np.max(self.elbos):.2f}; importance weights worth {self.ess:.0f} draws, Pareto k "
+            f"{self.pareto_k:.2f}"
+        )
+        verdict = "No problem found: Pareto k is low, and every path came to a mode."
+        summary = describe(self.draws)
+        problems = tuple(self._problems(summary))
+        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
+
+    def _problems(self, summary: Summary) -> Iterator[str]:
+        num_paths, num_lost = self.elbos.size, int(np.sum(~np.isfinite(self.elbos)))
+        if num_lost:
+            yield (
+                f"{num_lost} of {num_paths} paths are left out, as they had nowhere to go, or met "
+                "no normal distribution with a finite ELBO. Start elsewhere, by init."
+            )
+        num_cut = int(np.sum(~self.has_ended & np.isfinite(self.elbos)))
+        if num_cut:
+            yield (
+                f"{num_cut} of {num_paths} paths were still climbing when they ended, after "
+                f"{int(np.max(self.num_steps))} steps: the mass may lie further up. Raise "
+                "max_steps, or use float64."
+            )
+        num_weighted = self.log_weights.size * num_paths
+        yield from tail(float(self.pareto_k), num_weighted, _REMEDY)
+        if self.is_resampled and self.ess < _LOW_ESS:
+            yield (
+                f"the weights of all draws are worth {self.ess:.0f} draws only, so that those "
+                "returned are copies of a few: raise num_draws, or use mcmc, started here by "
+                "init=result."
+            )
+        yield from unknown_means(summary)
+
+
+def weights_of(log_weights: np.ndarray) -> np.ndarray:
+    """Smoothed weights that sum to 1, ``(1, draw)``; alike where nothing is known of them."""
+    smoothed = np.nan_to_num(psis_on_host(log_weights[0]).log_weights, nan=-np.inf)
+    highest = np.max(smoothed)
+    if not np.isfinite(highest):
+        return np.full(log_weights.shape, 1 / log_weights.size)
+    weights = np.exp(smoothed - highest)[None]
+    return weights / np.sum(weights)
+
+
+def resampled(key: jax.Array, weights: np.ndarray, num_draws: int) -> np.ndarray:
+    """Numbers of draws by their weights, in random order: each as often as it counts, or nearly.
+
+    References:
+        Kitagawa (1996), Monte Carlo filter and smoother for non-Gaussian nonlinear state space
+        models, appendix, on systematic resampling.
+    """
+    rng = np.random.default_rng(np.asarray(seed_of(key)))
+    levels = (np.arange(num_draws) + rng.uniform()) / num_draws
+    below = np.cumsum(weights)
+    return rng.permutation(np.searchsorted(below[:-1] / below[-1], levels, side="right"))

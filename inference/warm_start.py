@@ -1,0 +1,104 @@
+"""Where chains start that go on from another result, and the spread that it knows of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.mode_result import OptimizeResult
+from inference.names import named_leaves
+from inference.normals import Mixture
+from inference.pathfinder_result import weights_of
+from inference.randomness import seed_of
+from inference.target import Target
+
+_MOST_COORDINATES = 2000
+
+
+def starts_of(key: jax.Array, result: Any, target: Target, num_chains: int) -> Mapping[str, Any]:
+    """Values to start chains at, with the chains in front where these differ.
+
+    They are draws of the result, taken by their smoothed weights and without replacement, so that
+    chains start at different ones as long as there are as many. That of a chain depends on the key
+    and its number alone. All chains start at a mode.
+
+    Raises:
+        ValueError: if the result is one of another model.
+    """
+    is_mode = isinstance(result, OptimizeResult)
+    values = result.values if is_mode else jax.tree.map(lambda x: x[0], result.draws)
+    _check(values, target, type(result).__name__, 0 if is_mode else 1)
+    if is_mode:
+        return values
+    chosen = _chosen(key, _counts(result), num_chains)
+    return jax.tree.map(lambda x: np.asarray(x)[chosen], values)
+
+
+def _counts(result: Any) -> np.ndarray:
+    """What each draw counts, ``(draw,)``; of those that are alike, the first counts for all."""
+    weights = getattr(result, "weights", None)
+    if weights is None:
+        log_weights = np.asarray(result.log_weights)
+        known = result.guide.has_density
+        weights = weights_of(log_weights if known else np.zeros_like(log_weights))
+    weights = np.nan_to_num(np.asarray(weights, np.float64)[0])
+    draws = jax.tree.leaves(result.draws)
+    rows = np.concatenate([np.reshape(x, (weights.size, -1)) for x in draws], 1)
+    _, first, same = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    counts = np.zeros_like(weights)
+    counts[first] = np.bincount(np.ravel(same), weights)
+    return counts
+
+
+def _chosen(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
+    """Numbers of draws by their weights, each once as long as there are any left.
+
+    References:
+        Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir.
+    """
+    rng = np.random.default_rng([*np.asarray(seed_of(key)), 1])
+    with np.errstate(divide="ignore"):
+        order = np.argsort(rng.exponential(size=weights.size) / weights, kind="stable")
+    known = order[: max(1, np.count_nonzero(weights))]
+    return np.resize(known, num_chains)
+
+
+def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
+    """Refuses values that are not those of the model's sites."""
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
+    expected = {name: x.shape for name, x in named_leaves(sites)}
+    found = {name: np.shape(x)[num_leading:] for name, x in named_leaves(values)}
+    if found != expected:
+        raise ValueError(
+            f"init is a {what} of another model or of data of other shapes: it has "
+            f"{_listed(found)}, and the model {_listed(expected)}. Pass a result for this model, "
+            "or a dict of values for the sites that it shares."
+        )
+
+
+def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
+
+
+def covariance_of(result: Any) -> np.ndarray | None:
+    """The covariance of flat positions that a result knows, if it is of use as a metric.
+
+    Of several paths it is that of the best alone: within a mode, not between modes.
+    """
+    guide: Any = getattr(result, "guide", None)
+    parameters: Any = getattr(result, "parameters", None)
+    if isinstance(guide, Mixture):
+        best = int(np.argmax(result.elbos))
+        guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)
+    size = getattr(getattr(parameters, "loc", None), "size", np.inf)
+    if not hasattr(guide, "covariance") or size > _MOST_COORDINATES:
+        return None
+    covariance = np.asarray(guide.covariance(parameters))
+    with np.errstate(all="ignore"):
+        try:
+            is_known = np.isfinite(np.linalg.cholesky(covariance)).all()
+        except np.linalg.LinAlgError:
+            is_known = False
+    return covariance if is_known else None
