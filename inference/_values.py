@@ -42,13 +42,21 @@ class Values:
         """A model with its arguments.
 
         Raises:
-            ValueError: if it has no latent site.
+            ValueError: if it has no latent site, or a parameter.
         """
         arguments, data = Arguments.split(args, kwargs)
         sites = sites_of(model, args, kwargs)
         shapes = {p: x.value for p, x in sites.items() if x.kind == "latent"}
         if not shapes:
             raise ValueError("the model has no latent site: there is nothing to infer")
+        parameters = jax.eval_shape(ppl.reap(model, tag="param"), random.key(0), *args, **kwargs)
+        if parameters:
+            raise ValueError(
+                f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: that "
+                "is for guides, and a model has none. Draw it with ppl.sample, with "
+                "dist.Delta(ppl.param(...)) in the guide if it is to be a number, or make it an "
+                "argument."
+            )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
         model = model if isinstance(model, Partial) else Partial(model)
         return cls(model, data, arguments, tuple(shapes.items()), derived)

@@ -46,9 +46,9 @@ class GuideResult(Result):
 
 
 def standard_error(log_weights: np.ndarray) -> np.ndarray:
-    """Of the ELBO, their mean; NaN where the guide has draws that the posterior has not."""
-    with np.errstate(invalid="ignore"):
-        return np.std(log_weights, dtype=np.float64) / np.sqrt(max(1, log_weights.size - 1))
+    """Of the ELBO, their mean; NaN for one draw, or where the posterior has not all draws."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.std(log_weights, dtype=np.float64) / np.sqrt(log_weights.size - 1)
 
 
 def tail(

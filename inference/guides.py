@@ -200,7 +200,7 @@ class LowRank:
         structure, Journal of Computational and Graphical Statistics 27.
     """
 
-    rank: int = dataclasses.field(metadata={"static": True})
+    rank: int = dataclasses.field(default=10, metadata={"static": True})
     init_scale: float = 0.1
     has_density = True
 

@@ -4,6 +4,7 @@ from ppl.harvest._sow import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; the other kinds are their own tags
+PARAM = "param"  # of guides
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 

@@ -13,7 +13,7 @@ from ppl import distribution
 from ppl._ignored import check_ignored
 from ppl._kept import kept, of_leaves
 from ppl._keys import Conflict, check_keys, conflicts_of
-from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, RANDOM, TAGS, kind_of
+from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
 from ppl._misplaced import explain
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
@@ -259,6 +259,11 @@ class Run(Harvester):
         strips = self._action.strips
         is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731
         return Survey(is_stripped, lambda _: False, RULES)(self._program.jaxpr)
+
+    def parameters(self) -> list[Path]:
+        """The parameters that are made by `param`."""
+        is_param = lambda site: site.tag == PARAM  # noqa: E731
+        return list(Survey(is_param, lambda _: False, RULES)(self._program.jaxpr))
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
         """The records: those of a density, so every draw must have randomness of its own.

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl._kinds import PARAM
 from ppl._sample import check_name
 from ppl.harvest import _jax, _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
 
-PARAM, PARAM_VALUE = "param", "param_value"
+PARAM_VALUE = "param_value"
 
 
 def param(value: Any, *, name: str, support: Any = None) -> Any:

@@ -246,8 +246,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         and `sites(position)`.
 
     Raises:
-        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, or
-            the model uses its key elsewhere than in `sample`.
+        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, the
+            model has a `param`, or uses its key elsewhere than in `sample`.
 
     Example:
         >>> import ppl, distributions as dist
@@ -262,6 +262,12 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     arguments, data = Arguments.split(args, kwargs)
     target = Unconstrained(as_pytree(model), data, arguments, (), ())
     run = target._run(Positions())
+    if parameters := run.parameters():
+        raise ValueError(
+            f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
+            "for guides, and a model has none. Draw it with ppl.sample, from dist.Flat if nothing "
+            "is known of it, or make it an argument."
+        )
     latent = {
         path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
         for path, found in run.latent().items()

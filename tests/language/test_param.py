@@ -74,6 +74,19 @@ def test_what_cannot_be_is_refused(name):
         ppl.reap(lambda key: ppl.param(value, name=site, support=support), tag="param")(KEY)
 
 
+def test_a_model_with_a_parameter_has_no_density_to_explore():
+    def part(key):
+        return ppl.sample(key, dist.Normal(ppl.param(0.5, name="loc"), 1.0), name="x")
+
+    def model(key):
+        return ppl.nest(part, scope="part")(key)
+
+    with pytest.raises(
+        ValueError, match=r"'model' has the parameter 'part.loc', made by ppl.param"
+    ):
+        ppl.unconstrain(model)
+
+
 def test_one_name_is_one_parameter():
     def guide(key):
         return ppl.param(1.0, name="a") + ppl.param(2.0, name="a")
