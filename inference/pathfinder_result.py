@@ -86,10 +86,11 @@ class PathfinderResult(GuideResult):
             )
         num_weighted = self.log_weights.size * num_paths
         yield from tail(float(self.pareto_k), num_weighted, _REMEDY)
-        if self.is_resampled and self.ess < _LOW_ESS:
+        if self.ess < _LOW_ESS:
+            effect = "are copies of a few" if self.is_resampled else "are far from the posterior"
             yield (
                 f"the weights of all draws are worth {self.ess:.0f} draws only, so that those "
-                "returned are copies of a few: raise num_draws, or use mcmc, started here by "
+                f"returned {effect}: raise num_draws and num_paths, or use mcmc, started here by "
                 "init=result."
             )
         yield from unknown_means(summary)

@@ -178,7 +178,7 @@ def steep(key):
 
 
 DOUBTFUL = {
-    "a funnel": (funnel, {}, "Pareto k is"),
+    "a funnel": (funnel, {}, "draws only, so that those returned are far from the posterior"),
     "a path that never moves": (
         hill,
         {"init": {"x": np.array([0.0, 6.0])}, "num_paths": 2},
