@@ -20,7 +20,7 @@ from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
 from inference.likeness import Alike
 from inference.objective import ELBO, Objective, check_objective
-from inference.pareto import psis_on_host
+from inference.pareto import pareto_k_of
 from inference.starting import STRATEGIES
 from inference.svi_result import SVIResult
 
@@ -165,7 +165,8 @@ def svi(
         parameters = fitted.state.average
         sampled = drawn(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
-        shape = psis_on_host(weights).pareto_k if family.has_density else np.float32(np.nan)
+        has_density = family.has_density
+        shape = pareto_k_of(weights, sampled.log_density) if has_density else np.nan
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],
