@@ -28,6 +28,8 @@ class Batches:
         """The target of a batch, the guide to it, and its layout."""
         args, kwargs = target.arguments.join(target.data)
         batch = self.draw.value(key, *args, **kwargs)
+        if isinstance(batch, list):
+            raise TypeError("batch must return a tuple of the arguments of a step, got a list")
         batch = batch if isinstance(batch, tuple) else (batch,)
         if isinstance(target, Values):
             target = target.to(batch)
@@ -54,9 +56,16 @@ def batches(
             f"the arguments of one step, got {batch!r}"
         )
     drawn = Batches(Alike.of(batch))
+    try:
+        one_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
+    except Exception as error:
+        error.add_note(
+            "The arguments were those that batch has returned: those of the model, in the same "
+            "order, with fewer rows."
+        )
+        raise
     if not isinstance(target, Values):
         all_data = jax.eval_shape(target.initial, key)
-        one_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
         if Layout.of(one_batch) != Layout.of(all_data):
             raise ValueError(
                 f"the latent sites of a batch, {_listed(one_batch)}, are not those of all data, "

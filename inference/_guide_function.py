@@ -51,7 +51,7 @@ class GuideFunction:
 
     def sample(self, parameters: dict[str, Any], key: jax.Array) -> jax.Array:
         """The values of a draw, flat; what follows from `jumps` has no derivative along them."""
-        guide = self._with(parameters)
+        guide = self.at(parameters)
         values = self.target.call(ppl.simulate(guide), key)
         if self.jumps:
             fixed = lax.stop_gradient(pick(values, self.jumps))
@@ -61,12 +61,12 @@ class GuideFunction:
     def log_prob(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
         """The log density of values, a scalar."""
         values = self.layout.unravel(position)
-        return self.target.call(ppl.log_density(self._with(parameters)), values)
+        return self.target.call(ppl.log_density(self.at(parameters)), values)
 
     def log_prob_of_jumps(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
         """The part of the log density that is of `jumps`, each given the draws before it."""
         values = self.layout.unravel(position)
-        found = self.target.call(ppl.log_probs(self._with(parameters)), values)
+        found = self.target.call(ppl.log_probs(self.at(parameters)), values)
         parts = map(jnp.sum, jax.tree.leaves(pick(found, self.jumps)))
         return sum(parts, start=jnp.zeros((), position.dtype))
 
@@ -76,14 +76,27 @@ class GuideFunction:
 
     def values(self, parameters: dict[str, Any]) -> Any:
         """The parameters in their supports, by name."""
-        reaped = ppl.reap(self._with(parameters), tag=_PARAM_VALUE)
+        reaped = ppl.reap(self.at(parameters), tag=_PARAM_VALUE)
         return self.target.call(reaped, random.key(0))
 
     def __repr__(self) -> str:
         return getattr(self.guide.func, "__name__", "a function")
 
-    def _with(self, parameters: dict[str, Any]) -> Callable[..., Any]:
-        """The guide with other parameters than those that it begins with."""
+    def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
+        """The function with these parameters: a model of the latent sites.
+
+        Example:
+            >>> import ppl, distributions as dist
+            >>> from inference import svi
+            >>> def model(key):
+            ...     return ppl.sample(key, dist.Normal(3.0, 1.0), name="x")
+            >>> def guide(key):
+            ...     return ppl.sample(key, dist.Normal(ppl.param(0.0, name="loc"), 1.0), name="x")
+            >>> result = svi(random.key(0), model, guide=guide, num_steps=2000)
+            >>> fitted = result.guide.at(result.parameters)
+            >>> bool(abs(fitted(random.key(1)) - guide(random.key(1)) - 3.0) < 0.1)
+            True
+        """
         return Partial(_planted, self.guide, parameters)
 
 

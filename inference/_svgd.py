@@ -17,8 +17,10 @@ from inference.hamiltonian import Point
 from inference.likeness import Alike
 from inference.modes import Density, from_finite_starts
 from inference.programs import program
+from inference.progress import Pace
+from inference.progress import progress_bar as _progress
 from inference.start_failure import not_finite
-from inference.stein import SVGDState, Swarm, flow, gather, told
+from inference.stein import NUM_ROWS, SVGDState, Swarm, flow, gather, told
 from inference.svgd_result import SVGDResult
 
 if TYPE_CHECKING:
@@ -103,7 +105,8 @@ def svgd(
             begun = program(gather, swarm, particles)(swarm, particles)
         else:
             begun = _checked(state, swarm, num_particles)
-        end, discrepancies, is_finite = _run(swarm, begun, num_steps, progress_bar)
+        with _progress(progress_bar, num_steps, "discrepancy") as on_progress:
+            end, discrepancies, is_finite = _run(swarm, begun, num_steps, on_progress)
         failure = "" if is_finite else _failure(swarm, end)
         arguments = end.particles, swarm.target, layout
         draws, log_density = jax.device_get(program(told, *arguments)(*arguments))
@@ -161,23 +164,30 @@ def _evaluated(swarm: Swarm, particles: jax.Array) -> tuple[jax.Array, jax.Array
 
 
 def _run(
-    swarm: Swarm, state: SVGDState, num_steps: int, is_shown: bool
+    swarm: Swarm,
+    state: SVGDState,
+    num_steps: int,
+    on_progress: Callable[[int, float], None],
 ) -> tuple[SVGDState, np.ndarray, bool]:
     """The state after so many steps, the discrepancies, and whether it was finite up to there."""
-    from inference._svi import _progress
-
-    first, parts = int(state.step), []
-    with _progress(is_shown, num_steps) as on_progress:
-        while True:
-            arguments = swarm, state, np.int32(first + num_steps)
-            moved = program(flow, *arguments)(*arguments)
+    first, parts, pace = int(state.step), [], Pace(NUM_ROWS)
+    num_done, is_finite = 0, True
+    try:
+        while is_finite and num_done < num_steps:
+            stop = np.int32(first + min(num_steps, num_done + pace.num_steps))
+            with pace.call():
+                moved = jax.block_until_ready(program(flow, swarm, state, stop)(swarm, state, stop))
             num_taken = int(moved.state.step) - int(state.step)
             state, is_finite = moved.state, bool(moved.is_finite)
             parts.append(np.asarray(moved.discrepancies)[:num_taken])
-            num_done = int(state.step) - first
+            num_done += num_taken
             on_progress(num_done, float(parts[-1][-1]) if num_taken else np.nan)
-            if not is_finite or num_done == num_steps:
-                return state, np.concatenate(parts), is_finite
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+        message = f"interrupted: the result is that of {num_done} steps of {num_steps}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return state, np.concatenate(parts), is_finite
 
 
 def _failure(swarm: Swarm, state: SVGDState) -> str:

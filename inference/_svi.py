@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -21,6 +20,7 @@ from inference.guides import Guide, MeanField
 from inference.likeness import Alike
 from inference.objective import ELBO, Objective, check_objective
 from inference.pareto import pareto_k_of
+from inference.progress import progress_bar as _progress
 from inference.starting import STRATEGIES
 from inference.svi_result import SVIResult
 
@@ -71,7 +71,8 @@ def svi(
             :class:`MaskedAutoregressive`; a point: :class:`PointMass`; or a mix of these,
             :class:`BySite`. Or a function of a key and of the arguments of the model, that draws
             each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
-            begins with its own numbers, whatever `init` is.
+            begins with its own numbers, whatever `init` is; ``result.guide.at(result.parameters)``
+            is the fitted function, for other arguments too.
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
         num_steps: Steps to take, at most.
         num_particles: Draws of the guide in each step.
@@ -152,7 +153,10 @@ def svi(
         init = "uniform"  # it starts by itself
     problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
     family: Any = problem.guide if is_function else guide
-    with compilation_cache(cache_dir), _progress(progress_bar, num_steps) as on_progress:
+    with (
+        compilation_cache(cache_dir),
+        _progress(progress_bar, num_steps, objective.name) as on_progress,
+    ):
         fitted = fit(
             key,
             problem,
@@ -219,20 +223,3 @@ def _problem(
     drawn = batches(key, batch, target, guide)
     problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
     return jax.device_put(problem)
-
-
-@contextmanager
-def _progress(is_shown: bool, num_steps: int) -> Iterator[Callable[[int, float], None]]:
-    """A function to be told the number of finished steps and the last ELBO."""
-    if not is_shown:
-        yield lambda _, __: None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=num_steps, unit="step") as bar:
-
-        def on_progress(num_done: int, elbo: float) -> None:
-            bar.set_postfix_str(f"ELBO {elbo:.4g}", refresh=False)
-            bar.update(num_done - bar.n)
-
-        yield on_progress

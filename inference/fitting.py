@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.descent import (
+    NUM_ROWS,
     Advance,
     Problem,
     Sampled,
@@ -22,6 +23,7 @@ from inference.descent import (
 from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.programs import program
+from inference.progress import Pace
 from inference.saved import Leaves
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
@@ -67,12 +69,13 @@ def fit(
         ValueError: if the ELBO or its gradient is not finite from the start, or `state` is that of
             another problem.
     """
-    run = _Run(problem, tolerance)
+    run, pace = _Run(problem, tolerance), Pace(NUM_ROWS)
     now = run.started(key, init) if state is None else run.taken_up(state)
     first, parts = int(now.step), []
     try:
         while True:
-            moved = run.advance(now, first + num_steps)
+            with pace.call():
+                moved = run.advance(now, min(first + num_steps, int(now.step) + pace.num_steps))
             now = moved.state
             parts.append(moved.elbos)
             num_done = sum(map(len, parts))

@@ -17,6 +17,7 @@ from inference.summary import Summary, describe
 
 _LEAST_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
+_MANY = 500  # numbers, of which a full rank guide has a triangle
 _JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
 _LEAST_JUMP = 10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
 
@@ -85,6 +86,11 @@ class SVIResult(GuideResult):
 
     __repr__ = GuideResult.__repr__
 
+    @property
+    def _size(self) -> int:
+        """The numbers of a draw."""
+        return sum(int(np.prod(np.shape(x)[2:])) for x in jax.tree.leaves(self.draws))
+
     def _problems(self, summary: Summary) -> Iterator[str]:
         if self.failure:
             yield self.failure
@@ -99,16 +105,20 @@ class SVIResult(GuideResult):
                 "posterior's spread there. Fit MeanField() or FullRank(), or use mcmc."
             )
         else:
-            yield from tail(float(self.pareto_k), self.log_weights.size, _richer(self.guide))
+            yield from tail(
+                float(self.pareto_k), self.log_weights.size, _richer(self.guide, self._size)
+            )
         yield from unknown_means(summary)
 
 
-def _richer(guide: Guide) -> str:
-    """What to fit where `guide` was too simple."""
+def _richer(guide: Guide, size: int) -> str:
+    """What to fit where `guide` was too simple for so many numbers."""
     if isinstance(guide, NeuralSpline | InverseAutoregressive | MaskedAutoregressive):
         return "Use a flow with more layers and steps"
     if isinstance(guide, FullRank | Structured):
         return "Use a flow, as guide=NeuralSpline()"
+    if size > _MANY:
+        return "Use a richer guide, as LowRank(10) or Structured()"
     return "Use a richer guide, as FullRank() or NeuralSpline()"
 
 

@@ -119,11 +119,15 @@ def _as_array(leaf: Any, name: Hashable, where: str = "sow") -> jax.Array:
     try:
         return _values.as_array(leaf)
     except TypeError as error:
+        remedy = (
+            "Register its class with jax.tree_util.register_dataclass or "
+            "jax.tree_util.register_pytree_node, or give the arrays that it holds."
+        )
+        if callable(leaf):
+            remedy = "It is a function: give what it returns, as in x.mean() for x.mean."
         raise TypeError(
             f"{where} {name!r}: expected a pytree of arrays, got a leaf of type "
-            f"{type(leaf).__name__}: {leaf!r}. Register its class with "
-            "jax.tree_util.register_dataclass or jax.tree_util.register_pytree_node, or give the "
-            "arrays that it holds."
+            f"{type(leaf).__name__}: {leaf!r}. {remedy}"
         ) from error
 
 

@@ -199,12 +199,20 @@ REFUSED = {
         TypeError,
         "batch must be a function of a key and of the arguments",
     ),
+    "list": ({"batch": lambda key, *args: list(args)}, TypeError, "a tuple of the arguments"),
     "rows with sites": (
         {"batch": some_rows},
         ValueError,
         "latent sites of a batch, z (10,), are not those of all data, z (50,)",
     ),
 }
+
+
+def test_errors_of_the_model_tell_that_a_batch_led_to_them():
+    short = lambda key, *args: args[:2]  # noqa: E731
+    with pytest.raises(TypeError, match="cannot be called") as caught:
+        svi(jax.random.key(0), posterior, *data(50), batch=short)
+    assert any("that batch has returned" in note for note in caught.value.__notes__)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -10,7 +10,8 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import stein, svgd
+from inference import _svgd, stein, svgd
+from inference.flat import Layout
 from inference.programs import compiled
 from tests.inference.test_optimize import nowhere
 
@@ -141,6 +142,24 @@ def test_a_step_that_is_not_finite_ends_the_run():
         result = svgd(KEY, cliff, num_particles=4)
     assert result.failure in result.summary().problems
     assert 5 < int(result.state.step) == len(result.discrepancies) < 1000
+
+
+def test_an_interrupt_keeps_the_steps():
+    def interrupt(num_done, _):
+        if num_done > 50:
+            raise KeyboardInterrupt
+
+    begun = moved(num_particles=10, num_steps=1)
+    swarm = _svgd._swarm(
+        ppl.unconstrain(correlated, jnp.asarray(MEAN, float)),
+        None,
+        None,
+        Layout.of({"w": jnp.zeros(2, float)}),
+    )
+    with pytest.warns(RuntimeWarning, match=r"interrupted: the result is that of \d+ steps of 900"):
+        state, discrepancies, is_finite = _svgd._run(swarm, begun.state, 900, interrupt)
+    assert is_finite
+    assert 50 < len(discrepancies) == int(state.step) - 1 < 900
 
 
 def test_particles_that_still_move_are_said():

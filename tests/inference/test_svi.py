@@ -299,11 +299,13 @@ def test_the_run_stops_when_the_elbo_has_settled():
 
 def test_an_interrupt_keeps_the_steps(monkeypatch):
     def interrupt(num_done, _):
-        if num_done >= 2 * descent.NUM_ROWS:
+        if num_done > descent.NUM_ROWS:
             raise KeyboardInterrupt
 
     problem = problem_of(FakeTarget(lambda x, _: -jnp.sum(x**2), (2,)))
-    with pytest.warns(RuntimeWarning, match="interrupted: the result is that of 8192 steps"):
+    with pytest.warns(
+        RuntimeWarning, match=r"interrupted: the result is that of \d+ steps of 1000000"
+    ):
         result = fitting.fit(
             jax.random.key(0),
             problem,
@@ -313,8 +315,10 @@ def test_an_interrupt_keeps_the_steps(monkeypatch):
             state=None,
             on_progress=interrupt,
         )
-    assert len(result.elbos) == int(result.state.step) == 8192
-    assert_same(fit(problem, num_steps=8192), result)
+    num_steps = len(result.elbos)
+    assert int(result.state.step) == num_steps
+    assert descent.NUM_ROWS < num_steps < 10**6
+    assert_same(fit(problem, num_steps=num_steps), result)
 
 
 def test_progress_bar(capsys):
