@@ -16,16 +16,16 @@ from inference.descent import Problem
 from inference.fitting import drawn
 from inference.flat import Layout
 from inference.guide_result import standard_error
-from inference.guides import FullRank
 from inference.laplace_result import LaplaceResult
 from inference.likeness import Alike
+from inference.low_rank_curvature import LowRankNormal, low_rank_normal_at
 from inference.mode_result import OptimizeResult, coordinate_names
 from inference.modes import Climb, Density
 from inference.objective import ELBO
 from inference.pareto import pareto_k_of
 from inference.target import Target
 
-_MOST_COORDINATES = 2000
+_MOST_DENSE, _RANK = 2000, 50
 
 
 def laplace(
@@ -37,6 +37,7 @@ def laplace(
     num_starts: int = 4,
     max_steps: int = 2000,
     tolerance: float | None = None,
+    rank: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> LaplaceResult:
@@ -59,17 +60,20 @@ def laplace(
         num_starts: How many there are.
         max_steps: Iterations, at most.
         tolerance: When a climb ends, as in :func:`optimize`.
+        rank: Directions in which the covariance differs from a diagonal, 2 at least: those whose
+            curvature, scaled by the diagonal of the Hessian, is least and most. By default it is
+            any covariance for up to 2000 coordinates, and for more of rank 50.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
     Returns:
-        The normal distribution as a full rank guide, draws of it, and how far to trust them.
+        The normal distribution as a guide, draws of it, and how far to trust them.
 
     Raises:
         TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range; no start has a finite log density; there are more
-            than 2000 coordinates; or the Hessian is not negative definite: the message names the
-            sites along which the density is flat or rises.
+        ValueError: if a value is out of range; no start has a finite log density; or the Hessian is
+            not negative definite: the message names the sites along which the density is flat or
+            rises.
 
     Example:
         >>> import ppl, distributions as dist
@@ -90,22 +94,26 @@ def laplace(
     check_key(key)
     num_draws = count("num_draws", num_draws, least=1)
     climb = Climb.of(init, num_starts, max_steps, tolerance)
+    if rank is not None:
+        rank = count("rank", rank, least=2)
     target = jax.device_put(ppl.unconstrain(model, *args, **kwargs))
     layout = Layout.of(jax.eval_shape(target.initial, key))
-    if layout.size > _MOST_COORDINATES:
-        raise ValueError(
-            f"laplace takes the Hessian of at most {_MOST_COORDINATES} coordinates, and the model "
-            f"has {layout.size}; use pathfinder, svi with guide=LowRank(10), or mcmc"
-        )
+    if rank is None and layout.size > _MOST_DENSE:
+        rank = _RANK
     with compilation_cache(cache_dir):
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
-        normal = _normal(mode, target, layout)
+        normal = _normal(mode, target, layout, rank)
         return _result(key, mode, normal, target, layout, num_draws)
 
 
-def _normal(mode: OptimizeResult, target: Target, layout: Layout) -> Normal:
+def _normal(
+    mode: OptimizeResult, target: Target, layout: Layout, rank: int | None
+) -> Normal | LowRankNormal:
+    position = np.asarray(layout.ravel(mode.position))
     try:
-        return normal_at(np.asarray(layout.ravel(mode.position)), target, layout)
+        if rank is not None and rank < layout.size:
+            return low_rank_normal_at(position, target, layout, rank)
+        return normal_at(position, target, layout)
     except NotAPeakError as error:
         names = coordinate_names(layout)
         shown = ", ".join(names[i] for i in error.index[:4])
@@ -122,12 +130,12 @@ def _normal(mode: OptimizeResult, target: Target, layout: Layout) -> Normal:
 def _result(
     key: jax.Array,
     mode: OptimizeResult,
-    normal: Normal,
+    normal: Normal | LowRankNormal,
     target: Target,
     layout: Layout,
     num_draws: int,
 ) -> LaplaceResult:
-    guide, nothing = FullRank(), np.zeros(0, np.uint32)
+    guide, nothing = normal.guide, np.zeros(0, np.uint32)
     parameters = normal.parameters(layout.dtype)
     problem = jax.device_put(Problem(target, guide, ELBO(), Alike.of(None), nothing, layout))
     sampled = drawn(key, problem, parameters, num_draws)

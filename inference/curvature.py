@@ -9,7 +9,7 @@ from jax import lax
 
 from inference.blas import one_blas_thread
 from inference.flat import Layout
-from inference.guides import LocFactor
+from inference.guides import FullRank, LocFactor
 from inference.programs import program
 from inference.target import Target
 
@@ -36,6 +36,11 @@ class Normal(NamedTuple):
     loc: np.ndarray
     scale_tril: np.ndarray
     log_integral: float
+
+    @property
+    def guide(self) -> FullRank:
+        """The family."""
+        return FullRank()
 
     def parameters(self, dtype: np.dtype) -> LocFactor:
         """As those of a full rank guide."""

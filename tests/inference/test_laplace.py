@@ -108,8 +108,9 @@ def saddle(key):
     ppl.factor(x[0] ** 2 - x[0] ** 4 - x[1] ** 2, name="f")
 
 
-def large(key):
-    ppl.sample(key, dist.Normal(jnp.zeros(3000), 1.0), name="x")
+def wide_saddle(key):
+    x = ppl.sample(key, dist.Flat(dist.constraints.real, shape=(5,)), name="x")
+    ppl.factor(x[0] ** 2 - x[0] ** 4 - jnp.sum(x[1:] ** 2), name="f")
 
 
 def heavy(key):
@@ -130,7 +131,14 @@ REFUSED = {
         ValueError,
         "no peak.*there may be no mode",
     ),
-    "large": (large, {}, ValueError, "at most 2000 coordinates, and the model has 3000"),
+    "flat, of low rank": (sum_only, {"rank": 2}, ValueError, r"is flat along x\[0\], x\[1\]\."),
+    "rising, of low rank": (
+        wide_saddle,
+        {"init": {"x": np.zeros(5)}, "rank": 2},
+        ValueError,
+        r"rises along x\[0\]\.",
+    ),
+    "rank": (exponential, {"rank": 1}, ValueError, "rank must be an integer of at least 2, got 1"),
     "nowhere": (nowhere, {}, ValueError, "no starting point.*site 'f' has"),
     "draws": (exponential, {"num_draws": 0}, ValueError, "num_draws must be an integer of at"),
 }
