@@ -169,11 +169,11 @@ def svi(
         parameters = fitted.state.average
         sampled = drawn(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
-        has_density = family.has_density
-        shape = pareto_k_of(weights, sampled.log_density) if has_density else np.nan
+        log_density, has_density = np.asarray(sampled.log_density), family.has_density
+        shape = pareto_k_of(weights, log_density) if has_density else np.nan
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
-        log_density=sampled.log_density[None],
+        log_density=log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),

@@ -1,7 +1,7 @@
 """The normal distribution that fits a log density of many coordinates at a mode."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -121,14 +121,15 @@ def _ends(
     product: Callable[[np.ndarray], np.ndarray], scale: np.ndarray, rank: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The least and largest eigenvalues of a scaled matrix, ascending, and vectors as columns."""
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    import scipy.sparse.linalg
 
+    linalg: Any = scipy.sparse.linalg
     size = len(scale)
     scaled = lambda vector: scale * product(scale * np.ravel(vector))  # noqa: E731
-    operator = LinearOperator((size, size), matvec=scaled, dtype=np.float64)
+    operator = linalg.LinearOperator((size, size), matvec=scaled, dtype=np.float64)
     start = np.random.default_rng(0).normal(size=size)
     with one_blas_thread():
-        return eigsh(operator, k=rank, which="BE", v0=start, tol=_TOLERANCE)
+        return linalg.eigsh(operator, k=rank, which="BE", v0=start, tol=_TOLERANCE)
 
 
 def _value_and_diagonal(
