@@ -18,9 +18,10 @@ from inference.mode_result import OptimizeResult
 from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
+from inference.svgd_result import SVGDResult
 from inference.warm_start import covariance_of, starts_of
 
-Started = GuideResult | ImportanceResult | OptimizeResult
+Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
 _KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
@@ -68,9 +69,10 @@ def mcmc(
             values by site, for all chains or with an axis over chains in front, as draws have when
             a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
             are uniform. Or a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`,
-            :func:`importance` or :func:`optimize` for the same model: chains start at draws of it,
-            taken by their weights, each at its own, and a guide that knows its covariance gives the
-            first mass matrix, unless the kernel has one. A short warm-up is then enough.
+            :func:`importance`, :func:`svgd` or :func:`optimize` for the same model: chains start at
+            draws of it, taken by their weights, each at its own, and a guide that knows its
+            covariance gives the first mass matrix, unless the kernel has one. A short warm-up is
+            then enough.
         mesh: Devices over which chains are spread evenly, also of several processes that have
             called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU.

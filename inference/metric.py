@@ -12,7 +12,7 @@ import numpy as np
 from inference.flat import Layout
 
 RANK = 10  # of matrices of low rank that are learnt
-_FUSED = 32  # dimensions
+_FUSED, _MOST_DECOMPOSED = 32, 1000  # dimensions
 
 
 class LowRankMatrix(NamedTuple):
@@ -68,6 +68,26 @@ def of_kind(diagonal: np.ndarray, kind: str) -> Matrix:
     rank = min(RANK, size)
     vectors = np.zeros((*batch, rank, size), diagonal.dtype)
     return LowRankMatrix(np.sqrt(diagonal), vectors, np.ones((*batch, rank), diagonal.dtype))
+
+
+def as_kind(covariance: np.ndarray, kind: str) -> Matrix:
+    """What a kind of matrix can hold of a covariance, ``(size, size)``, in NumPy.
+
+    Of low rank, the eigenvectors of the correlations whose eigenvalues are furthest from those of
+    the others; for more than 1000 coordinates the diagonal alone, as that takes long.
+    """
+    diagonal, size = np.diag(covariance), len(covariance)
+    if kind == "dense":
+        return covariance
+    if kind == "diagonal" or not RANK < size <= _MOST_DECOMPOSED:
+        return of_kind(diagonal, kind)
+    scale = np.sqrt(diagonal)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    middle = np.median(values)
+    order = np.argsort(-np.abs(np.log(np.maximum(values, np.finfo(values.dtype).tiny) / middle)))
+    kept, others = order[:RANK], order[RANK:]
+    rest = np.exp(np.mean(np.log(values[others])))
+    return LowRankMatrix(np.sqrt(rest) * scale, vectors[:, kept].T, values[kept] / rest)
 
 
 def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:

@@ -31,7 +31,7 @@ from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group
 from inference.kernel import HamiltonianKernel
-from inference.metric import Matrix, kind_of
+from inference.metric import Matrix, as_kind, kind_of
 from inference.programs import advance_chains, program, values
 from inference.start_failure import start_failure
 from inference.starting import (
@@ -89,8 +89,7 @@ def sample(
         metric = kernel.inverse_mass_matrix
         kind = _kind(layout.size, share) if metric is None else kind_of(metric)
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
-        matrix: Any = covariance if kind == "dense" else np.diag(covariance)
-        kernel = dataclasses.replace(kernel, inverse_mass_matrix=matrix)
+        kernel = dataclasses.replace(kernel, inverse_mass_matrix=as_kind(covariance, kind))
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, kind, num_warmup > 0)

@@ -39,9 +39,10 @@ def _counts(result: Any) -> np.ndarray:
     """What each draw counts, ``(draw,)``; of those that are alike, the first counts for all."""
     weights = getattr(result, "weights", None)
     if weights is None:
-        log_weights = np.asarray(result.log_weights)
-        known = result.guide.has_density
-        weights = weights_of(log_weights if known else np.zeros_like(log_weights))
+        log_weights = np.zeros_like(np.asarray(result.log_density))
+        if getattr(result, "guide", None) is not None and result.guide.has_density:
+            log_weights = np.asarray(result.log_weights)
+        weights = weights_of(log_weights)
     weights = np.nan_to_num(np.asarray(weights, np.float64)[0])
     draws = jax.tree.leaves(result.draws)
     rows = np.concatenate([np.reshape(x, (weights.size, -1)) for x in draws], 1)

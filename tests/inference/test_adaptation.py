@@ -22,7 +22,7 @@ from inference.dual_averaging import (
     dual_averaging_restart,
     dual_averaging_update,
 )
-from inference.metric import LowRankMatrix, of_kind
+from inference.metric import LowRankMatrix, as_kind, kind_of, of_kind
 from inference.welford import welford_init, welford_update
 from inference.windows import fisher_low_rank, fisher_matrix, renewed
 
@@ -285,6 +285,21 @@ def test_a_matrix_of_low_rank_finds_the_directions_that_are_stretched(size, num_
     np.testing.assert_allclose(found.diagonal(), np.diag(found.dense()), rtol=1e-10)
     scale = np.std(draws, 0) / np.std(gradients, 0)
     assert condition(np.diag(scale), covariance) > 1e5
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "largest"),
+    [("dense", 80, 1.01), ("low_rank", 80, 20.0), ("low_rank", 8, 1e7), ("diagonal", 80, 1e7)],
+)
+def test_a_covariance_is_taken_as_far_as_a_kind_can_hold_it(kind, size, largest):
+    covariance = stretched(size, 6).dense()
+    matrix = as_kind(covariance, kind)
+    assert kind_of(matrix) == kind
+    dense = matrix.dense() if kind == "low_rank" else matrix
+    dense = np.diag(dense) if kind == "diagonal" else dense
+    assert largest / 1e3 < condition(dense, covariance) < largest
+    if kind == "diagonal" or size == 8:
+        np.testing.assert_allclose(np.diag(dense), np.diag(covariance))
 
 
 def test_few_draws_of_independent_coordinates_make_a_diagonal():

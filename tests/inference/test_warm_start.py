@@ -20,6 +20,7 @@ from inference import (
     mcmc,
     optimize,
     pathfinder,
+    svgd,
     svi,
 )
 from inference.normals import Mixture
@@ -46,6 +47,7 @@ RESULTS = {
     "svi": lambda: svi(KEY, POSTERIOR, X, num_steps=200, num_draws=50, guide=FullRank()),
     "laplace": lambda: laplace(KEY, POSTERIOR, X, num_draws=50),
     "pathfinder": lambda: pathfinder(KEY, POSTERIOR, X, num_draws=50, num_paths=2),
+    "svgd": lambda: svgd(KEY, POSTERIOR, X, num_particles=20, num_steps=20),
     "importance": lambda: importance(KEY, POSTERIOR, X, num_draws=200),
 }
 
