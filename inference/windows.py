@@ -75,7 +75,7 @@ def fisher_low_rank(
         rank: Directions to keep, at most `size`.
 
     Raises:
-        numpy.linalg.LinAlgError: if draws or gradients are not finite.
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -88,6 +88,8 @@ def fisher_low_rank(
     basis = basis[spread > _DEPENDENT * spread[0]]
     inner = fisher_matrix(draws @ basis.T, gradients @ basis.T, np.ones(len(basis)))
     values, vectors = np.linalg.eigh(inner)
+    if not values[0] > 0:
+        raise np.linalg.LinAlgError
     rest = _rest(draws, gradients, basis)
     rest = rest if np.isfinite(rest) else np.median(values)
     kept = np.argsort(-np.abs(np.log(values / rest)))[:rank]

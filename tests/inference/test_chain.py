@@ -151,3 +151,20 @@ def test_the_acceptance_rate_is_the_one_asked_for(monkeypatch):
     assert abs(rate() - 0.8) < 0.05
     monkeypatch.setattr(dual_averaging, "_SHRINKAGE", 0.03)
     assert rate() > 0.87
+
+
+def test_a_matrix_of_low_rank_follows_a_narrow_direction():
+    """Of 120 coordinates whose sum is known a hundred times better than each of them."""
+
+    def known_sum(x, data):
+        return -0.5 * jnp.sum((x / data) ** 2) - 5000.0 * jnp.mean(x) ** 2 * x.size
+
+    narrow = FakeTarget(known_sum, (120,), jnp.ones(120))
+    settings = SETTINGS | {"num_warmup": 250, "num_draws": 100, "num_chains": 2}
+
+    def num_steps(kind):
+        settings["mass_matrix"] = kind
+        return np.mean(sample(jax.random.key(0), narrow, NUTS(), **settings).stats["num_steps"])
+
+    assert num_steps("low_rank") < 20
+    assert num_steps("diagonal") > 60
