@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import logsumexp
 
 from inference._guide_function import GuideFunction, guide_to, target_of
 from inference.checks import check_key, count
@@ -113,7 +112,7 @@ def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, 
 def _result(
     draws: dict[str, Any], log_weights: np.ndarray, smoothed: np.ndarray, pareto_k: Any
 ) -> "ImportanceResult":
-    num_draws, total = len(smoothed), logsumexp(smoothed)
+    num_draws, total = len(smoothed), np.logaddexp.reduce(smoothed)
     is_known = np.isfinite(total)
     weights = np.exp(smoothed - total) if is_known else np.full(num_draws, np.nan)
     ess = 1 / np.sum(weights**2)

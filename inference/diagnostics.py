@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import wraps
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
 
 Array = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def mcse_quantile(draws: Array, prob: float) -> Array:
     ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
     size = ordered.shape[1]
     one_sd = np.array([0.1586553, 0.8413447])
-    place = betaincinv(ess * prob + 1, ess * (1 - prob) + 1, one_sd) * size - 1
+    place = scipy.special.betaincinv(ess * prob + 1, ess * (1 - prob) + 1, one_sd) * size - 1
     low = np.fmax(np.floor(place[:, :1]), 0).astype(int)
     high = np.fmin(np.ceil(place[:, 1:]), size - 1).astype(int)
     interval = np.take_along_axis(ordered, np.hstack([low, high]), 1)
@@ -219,7 +219,7 @@ def _rank_normalize(draws: Array) -> Array:
     first = np.maximum.accumulate(np.where(np.hstack([edge, rises]), place, 0), 1)
     last = np.where(np.hstack([rises, edge]), place, size)
     last = np.minimum.accumulate(last[:, ::-1], 1)[:, ::-1]
-    scores = ndtri(((first + last) / 2 + 1 - 3 / 8) / (size + 1 / 4))
+    scores = scipy.special.ndtri(((first + last) / 2 + 1 - 3 / 8) / (size + 1 / 4))
     result = np.empty_like(scores)
     np.put_along_axis(result, order, scores, 1)
     return result.reshape(draws.shape)

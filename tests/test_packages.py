@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
 DRIVERS = ("mcmc", "svi", "svgd", "importance", "laplace", "optimize", "pathfinder")
 DRIVERS += ("guide_function", "values", "batches")  # they know models
-HEAVY = ("tensorflow_probability", "optax", "arviz")
+HEAVY = ("tensorflow_probability", "optax", "arviz", "scipy.special")
 
 
 def imports(source: str, package: str) -> set[str]:
