@@ -80,7 +80,7 @@ def fit(pixels, num_steps):
     result = inference.svi(
         *of_all, guide=guide, batch=batch, optimizer=optimizer, num_steps=num_steps, num_draws=1
     )
-    return result.guide.at(result.parameters)
+    return result.guide_function()
 
 
 def bound(fitted, pixels):

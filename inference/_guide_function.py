@@ -83,20 +83,7 @@ class GuideFunction:
         return getattr(self.guide.func, "__name__", "a function")
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
-        """The function with these parameters: a model of the latent sites.
-
-        Example:
-            >>> import ppl, distributions as dist
-            >>> from inference import svi
-            >>> def model(key):
-            ...     return ppl.sample(key, dist.Normal(3.0, 1.0), name="x")
-            >>> def guide(key):
-            ...     return ppl.sample(key, dist.Normal(ppl.param(0.0, name="loc"), 1.0), name="x")
-            >>> result = svi(random.key(0), model, guide=guide, num_steps=2000)
-            >>> fitted = result.guide.at(result.parameters)
-            >>> bool(abs(fitted(random.key(1)) - guide(random.key(1)) - 3.0) < 0.1)
-            True
-        """
+        """The function with these parameters: a model of the latent sites."""
         return Partial(_planted, self.guide, parameters)
 
 

@@ -71,8 +71,8 @@ def svi(
             :class:`MaskedAutoregressive`; a point: :class:`PointMass`; or a mix of these,
             :class:`BySite`. Or a function of a key and of the arguments of the model, that draws
             each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
-            begins with its own numbers, whatever `init` is; ``result.guide.at(result.parameters)``
-            is the fitted function, for other arguments too.
+            begins with its own numbers, whatever `init` is; ``result.guide_function()`` is the
+            fitted one, for other arguments too.
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
         num_steps: Steps to take, at most.
         num_particles: Draws of the guide in each step.

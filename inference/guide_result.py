@@ -1,7 +1,7 @@
 """What is common to all that fits a guide."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,29 @@ class GuideResult(Result):
     pareto_k: Any
     guide: Guide
     parameters: Any
+
+    def guide_function(self) -> Callable[..., Any]:
+        """The guide that is a function, with the parameters found: a model of the latent sites.
+
+        Raises:
+            TypeError: if the guide is none, or was left behind in a file.
+
+        Example:
+            >>> import jax, ppl, distributions as dist
+            >>> from inference import svi
+            >>> def model(key):
+            ...     return ppl.sample(key, dist.Normal(3.0, 1.0), name="x")
+            >>> def guide(key):
+            ...     return ppl.sample(key, dist.Normal(ppl.param(0.0, name="loc"), 1.0), name="x")
+            >>> result = svi(jax.random.key(0), model, guide=guide, num_steps=2000)
+            >>> fitted, key = result.guide_function(), jax.random.key(1)
+            >>> bool(abs(fitted(key) - guide(key) - 3.0) < 0.1)
+            True
+        """
+        at: Any = getattr(self.guide, "at", None)
+        if at is None:
+            raise TypeError(f"the guide is no function, but {self.guide}: draw by its `sample`")
+        return at(self.parameters)
 
     def __repr__(self) -> str:
         num_draws = np.shape(self.log_density)[1]

@@ -212,6 +212,13 @@ def test_what_cannot_be_a_guide_is_refused(name):
         svi(jax.random.key(0), posterior, floats(2.0), guide=guide, num_steps=10)
 
 
+def test_only_a_function_is_one():
+    posterior = ppl.condition(normal, {"y": floats(data())})
+    result = svi(jax.random.key(0), posterior, floats(2.0), num_steps=10)
+    with pytest.raises(TypeError, match=r"the guide is no function, but MeanField"):
+        result.guide_function()
+
+
 def test_a_model_has_no_parameters():
     def model(key, scale):
         return ppl.sample(key, dist.Normal(ppl.param(floats(0.0), name="level"), scale), name="mu")
