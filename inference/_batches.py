@@ -28,8 +28,8 @@ class Batches:
         """The target of a batch, the guide to it, and its layout."""
         args, kwargs = target.arguments.join(target.data)
         batch = self.draw.value(key, *args, **kwargs)
-        if isinstance(batch, list):
-            raise TypeError("batch must return a tuple of the arguments of a step, got a list")
+        if batch is None or isinstance(batch, list):
+            raise TypeError(f"batch must return a tuple of the arguments of a step, got {batch!r}")
         batch = batch if isinstance(batch, tuple) else (batch,)
         if isinstance(target, Values):
             target = target.to(batch)

@@ -120,7 +120,8 @@ def check_objective(objective: Any, guide: Any, num_particles: int, has_batches:
         ValueError: if it does not suit.
     """
     if isinstance(objective, type) or not hasattr(objective, "mean"):
-        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}")
+        made = f"; did you mean {objective.__name__}()?" if isinstance(objective, type) else ""
+        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}{made}")
     jumps = [".".join(path) for path in getattr(guide, "jumps", ())]
     if jumps and objective.needs_paths:
         raise ValueError(

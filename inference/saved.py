@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import json
 import os
+import zipfile
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -70,6 +71,9 @@ class Result:
         """
         refusal = f"{os.fspath(path)!r} is not a saved {cls.__name__}"
         try:
+            with open(path, "rb") as file:
+                if not zipfile.is_zipfile(file):
+                    raise ValueError("it is no archive of NumPy")
             with np.load(path, allow_pickle=False) as archive:
                 structure = json.loads(str(archive[_STRUCTURE]))
                 if structure["result"] != cls.__name__:

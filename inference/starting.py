@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from inference.chain import Chain, empty_chain
 from inference.climbing import climb
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel, check_step_size
-from inference.metric import check_mass_matrix, factorize, kind_of, of_kind
+from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -40,9 +41,24 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: b
     step_size = np.asarray(check_step_size(kernel.step_size, layout))
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
     adaptation = progress.adaptation._replace(
-        inverse_mass_matrix=metric, inverse_mass_factor=factorize(metric, np)
+        inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
     )
     return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
+
+
+def _factorized(metric: Matrix) -> Matrix:
+    factor: Any = np.array(np.nan)
+    with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
+        factor = factorize(metric, np)
+    positive = [np.diag(factor)] if kind_of(metric) == "dense" and factor.ndim else [factor]
+    if kind_of(metric) == "low_rank":
+        positive = [factor.scale, factor.values, 1 + 0 * np.abs(factor.vectors)]
+    if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
+        raise ValueError(
+            "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
+            f"estimate of a covariance, such as numpy.cov gives of draws, got {metric}"
+        )
+    return factor
 
 
 @jax.tree_util.register_dataclass

@@ -199,6 +199,7 @@ REFUSED = {
         TypeError,
         "batch must be a function of a key and of the arguments",
     ),
+    "nothing": ({"batch": lambda key, *args: None}, TypeError, "a tuple of the arguments"),
     "list": ({"batch": lambda key, *args: list(args)}, TypeError, "a tuple of the arguments"),
     "rows with sites": (
         {"batch": some_rows},

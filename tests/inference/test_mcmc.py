@@ -306,6 +306,16 @@ def test_an_observation_outside_of_the_support_is_named():
             ValueError,
             "pass mass_matrix='dense', or a vector",
         ),
+        *(
+            ({"kernel": NUTS(inverse_mass_matrix=x)}, ValueError, "must be finite and positive")
+            for x in (
+                np.array([1.0, -1.0, 1.0]),
+                np.array([1.0, np.nan, 1.0]),
+                np.ones((3, 3)) - 2 * np.eye(3),
+                LowRankMatrix(np.ones(3), np.eye(1, 3), -np.ones(1)),
+                LowRankMatrix(np.ones(3), np.full((1, 3), np.nan), np.ones(1)),
+            )
+        ),
         (
             {"kernel": NUTS(inverse_mass_matrix=jnp.ones(2))},
             ValueError,

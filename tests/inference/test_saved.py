@@ -155,3 +155,11 @@ def test_other_files_are_refused(tmp_path):
 
 def test_a_guide_of_plain_numbers_is_kept_as_it_is(tmp_path):
     assert saved(fitted(guide=MeanField(0.25)), tmp_path).guide == MeanField(0.25)
+
+
+def test_a_file_that_is_none_or_something_else(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        SVIResult.load(tmp_path / "nothing")
+    (tmp_path / "text").write_text("draws")
+    with pytest.raises(ValueError, match="is not a saved SVIResult: it is no archive of NumPy"):
+        SVIResult.load(tmp_path / "text")
