@@ -12,10 +12,11 @@ import numpy as np
 import ppl
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
+from inference.fitting import kinds
 from inference.flat import Layout
 from inference.hamiltonian import Point
-from inference.likeness import Alike
 from inference.modes import Density, from_finite_starts
+from inference.optimizers import optimizer_of
 from inference.programs import program
 from inference.progress import Pace
 from inference.progress import progress_bar as _progress
@@ -122,17 +123,10 @@ def svgd(
 
 
 def _swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
-    import optax
-
-    optimizer = optax.adam(0.1) if optimizer is None else optimizer
-    if not isinstance(optimizer, optax.GradientTransformation):
-        raise TypeError(
-            f"optimizer must be an optax optimiser such as optax.adam(0.1), got {optimizer!r}"
-        )
     if bandwidth is not None and (np.ndim(bandwidth) or not 0 < bandwidth < np.inf):
         raise ValueError(f"bandwidth must be a positive number, or be None, got {bandwidth!r}")
     number = np.asarray(-1.0 if bandwidth is None else bandwidth, layout.dtype)
-    return jax.device_put(Swarm(target, Alike.of(optimizer), number, layout))
+    return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
 
 
 def _starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
@@ -211,14 +205,10 @@ def _checked(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
         raise TypeError(f"state must be that of a result, result.state, got {state!r}")
     size, dtype = swarm.layout.size, swarm.layout.dtype
     particles = jax.ShapeDtypeStruct((num_particles, size), dtype)
-    expected = _kinds(jax.eval_shape(gather, swarm, particles))
-    if _kinds(state) != expected:
+    expected = kinds(jax.eval_shape(gather, swarm, particles))
+    if kinds(state) != expected:
         raise ValueError(
             "state must be that of a result with as many particles, the same sites and optimizer, "
-            f"got {_kinds(state)}, where {expected} is expected"
+            f"got {kinds(state)}, where {expected} is expected"
         )
     return state
-
-
-def _kinds(tree: Any) -> str:
-    return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))

@@ -17,8 +17,8 @@ from inference.fitting import drawn, fit
 from inference.guide_checks import check_guide
 from inference.guide_result import standard_error
 from inference.guides import Guide, MeanField
-from inference.likeness import Alike
 from inference.objective import ELBO, Objective, check_objective
+from inference.optimizers import optimizer_of
 from inference.pareto import pareto_k_of
 from inference.progress import progress_bar as _progress
 from inference.starting import STRATEGIES
@@ -210,16 +210,10 @@ def _problem(
     num_particles: int,
     batch: Callable[..., Any] | None = None,
 ) -> Problem:
-    import optax
-
-    optimizer = optax.adam(1e-2) if optimizer is None else optimizer
-    if not isinstance(optimizer, optax.GradientTransformation):
-        raise TypeError(
-            f"optimizer must be an optax optimiser such as optax.adam(1e-2), got {optimizer!r}"
-        )
+    rule = optimizer_of(optimizer, 0.01)
     guide, layout = guide_to(target, guide, key)
     check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)
-    problem = Problem(target, guide, objective, Alike.of(optimizer), particles, layout, drawn)
+    problem = Problem(target, guide, objective, rule, particles, layout, drawn)
     return jax.device_put(problem)

@@ -15,6 +15,7 @@ from inference.flat import Layout
 from inference.guides import Guide, draw_of
 from inference.likeness import Alike
 from inference.objective import Objective
+from inference.optimizers import updated
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 
@@ -200,15 +201,9 @@ def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
 
 
 def _moved(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
-    import optax
-
-    optimizer = optax.with_extra_args_support(problem.optimizer.value)
-    # Optax multiplies counts of steps by floats, which users may have forbidden.
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        updates, optimizer_state = optimizer.update(
-            gradient, state.optimizer_state, state.parameters, value=-elbo, grad=gradient
-        )
-        parameters: Any = optax.apply_updates(state.parameters, updates)
+    parameters, optimizer_state = updated(
+        problem.optimizer, gradient, state.optimizer_state, state.parameters, value=-elbo
+    )
     step = state.step + 1
     weight = (1 + _DECAY) / (step + _DECAY)
     average = jax.tree.map(

@@ -174,10 +174,10 @@ def _check_state(state: Any, expected: SVIState) -> None:
     if not isinstance(state, SVIState):
         raise TypeError(f"state must be that of a result, result.state, got {state!r}")
     for name, found, wanted in zip(SVIState._fields, state, expected, strict=True):
-        if _kinds(found) != _kinds(wanted):
+        if kinds(found) != kinds(wanted):
             raise ValueError(
                 "state must be that of a result with the same sites, guide and optimizer, got "
-                f"one whose {name} has {_kinds(found)}, where {_kinds(wanted)} is expected"
+                f"one whose {name} has {kinds(found)}, where {kinds(wanted)} is expected"
             )
 
 
@@ -185,10 +185,10 @@ def check_parameters(problem: Problem, parameters: Any) -> None:
     """Refuses parameters of a guide that are those of other sites."""
     guide, layout = problem.guide, problem.layout
     expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
-    if _kinds(parameters) != _kinds(expected):
+    if kinds(parameters) != kinds(expected):
         raise ValueError(
             "guide must be fitted to the same sites, got one with the parameters "
-            f"{_kinds(parameters)}, where {_kinds(expected)} are expected"
+            f"{kinds(parameters)}, where {kinds(expected)} are expected"
         )
 
 
@@ -196,7 +196,7 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
 
 
-def _kinds(tree: Any) -> str:
+def kinds(tree: Any) -> str:
     """Structure, dtypes and shapes."""
     return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))
 

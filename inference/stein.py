@@ -10,6 +10,7 @@ from jax import lax
 from inference.control import select
 from inference.flat import Layout
 from inference.likeness import Alike
+from inference.optimizers import updated
 from inference.target import Target
 
 NUM_ROWS = 4096  # steps of one call at most
@@ -132,15 +133,9 @@ def _median(squared: jax.Array) -> jax.Array:
 
 
 def _moved(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:
-    import optax
-
-    optimizer = optax.with_extra_args_support(swarm.optimizer.value)
-    # Optax multiplies counts of steps by floats, which users may have forbidden.
-    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-        updates, optimizer_state = optimizer.update(
-            -ascent, state.optimizer_state, state.particles, grad=-ascent
-        )
-        particles: Any = optax.apply_updates(state.particles, updates)
+    particles, optimizer_state = updated(
+        swarm.optimizer, -ascent, state.optimizer_state, state.particles
+    )
     return SVGDState(state.step + 1, particles, optimizer_state)
 
 
