@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, ClassVar, NoReturn
 
 import jax
@@ -17,7 +18,7 @@ from distributions._pytree import pytree_dataclass
 from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
-from distributions.special import exponentials, open_uniform
+from distributions.special import open_uniform
 
 
 class _Gated(Distribution):
@@ -104,33 +105,24 @@ class _Gated(Distribution):
 
 
 @jax.custom_jvp
-def _log_open(gate: Array, log_gate: Array, log_part: Array) -> Array:
-    """`log(gate + (1 - gate) exp(log_part))`; the logarithm of the gate has no derivative.
-
-    The gate may be 0, where the sum has a derivative, but the logarithm of the gate has none.
-    """
-    return _opened(gate, log_gate, log_part)[0]
+def _log_open(gate: Array, log_part: Array) -> Array:
+    """`log(gate + (1 - gate) exp(log_part))`, also for a gate of 0."""
+    part, excess = _excess(log_part)
+    return select(gate > 0, part + jnp.log1p(gate * excess), log_part)
 
 
-def _opened(gate: Array, log_gate: Array, log_part: Array) -> tuple[Array, ...]:
-    """`log_open`; `base` and `t` with `log_open = base + log(1 + t)`; whether by a ratio."""
-    near = log_part > -40
-    least = float(jnp.finfo(log_part.dtype).min)  # Of two infinities the gap were NaN.
-    gap = select(near, 0, jnp.maximum(log_part, least)) - select(near, 0, log_gate)
-    value, excess, _ = exponentials(select(near, -log_part, -jnp.abs(gap)))
-    t = select(near, gate * excess, value)
-    base = select(near | (gap > 0), log_part, log_gate)
-    return base + jnp.log1p(t), t, excess, near, gap
+def _excess(log_part: Array) -> tuple[Array, Array]:
+    """`log_part`, no lower than what can be inverted, and `exp(-log_part) - 1`."""
+    part = jnp.maximum(log_part, 3 - math.log(float(jnp.finfo(log_part.dtype).max)))
+    return part, jnp.expm1(-part)
 
 
 @_log_open.defjvp
 def _log_open_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    gate, _, _ = primals
-    log_open, t, excess, near, gap = _opened(*primals)
-    by_part = (1 - gate) * select(near | (gap > 0), 1, t)
-    share = select(gap > 0, t, 1) / jnp.maximum(gate, jnp.finfo(gate.dtype).tiny)
-    by_gate = select(near, excess, share)
-    return log_open, (by_part * tangents[2] + by_gate * tangents[0]) / (1 + t)
+    gate, log_part = primals
+    excess = _excess(log_part)[1]
+    dot = (1 - gate) * tangents[1] + excess * tangents[0]
+    return _log_open(*primals), dot / (1 + gate * excess)
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -168,8 +160,10 @@ class ZeroInflated(_Gated):
         log_gate, log_count, log_rest, log_part, gate = parts
         rest = select(log_rest == -jnp.inf, -jnp.inf, log_count + log_rest)
         shape = np.broadcast_shapes(gate.shape, log_part.shape)
-        parts = (jnp.broadcast_to(x, shape) for x in (gate, log_gate, log_part))
-        return select(is_zero, _log_open(*parts), rest)
+        opened = _log_open(*(jnp.broadcast_to(x, shape) for x in (gate, log_part)))
+        if self.probs is None:  # Of odds below the smallest probability.
+            opened = jnp.maximum(opened, log_gate)
+        return select(is_zero, opened, rest)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         log_prob, x = promote(self.distribution.log_prob(value), value)

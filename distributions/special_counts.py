@@ -167,28 +167,22 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
     k, log_rate = jnp.broadcast_arrays(k, log_rate)
     some = select(k > 0, k, 1)
-    return _log_poisson(k, some, _exp_divergence(k, some, log_rate - jnp.log(some)))
+    return _log_poisson(k, some, _divergence_of_log(k, some, log_rate))
 
 
 @jax.custom_jvp
-def _exp_divergence(k: Array, some: Array, excess: Array) -> Array:
-    """`some (exp(excess) - 1 - excess)`, and `exp(excess)` where `k` is 0."""
-    return some * _exp_and_gap(k, excess)[1]
+def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
+    """`exp(log_rate) - some - some (log_rate - log(some))`, and `exp(log_rate)` where `k` is 0."""
+    excess = log_rate - jnp.log(some)
+    return select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(log_rate))
 
 
-def _exp_and_gap(k: Array, x: Array) -> tuple[Array, Array]:
-    """`exp(x) - 1` and `exp(x) - 1 - x`; `exp(x)` for both where `k` is 0."""
-    value, *less = exponentials(x)
-    slope, gap = (select(k > 0, y, value) for y in less)
-    return slope, gap
-
-
-@_exp_divergence.defjvp
-def _exp_divergence_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """By the same exponential, which leaves nothing to cancel."""
-    k, some, excess = primals
-    slope, gap = _exp_and_gap(k, excess)
-    return some * gap, some * slope * tangents[2] + gap * tangents[1]
+@_divergence_of_log.defjvp
+def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    k, some, log_rate = primals
+    by_some = select(k > 0, jnp.log(some) - log_rate, 0)
+    dot = (jnp.exp(log_rate) - k) * tangents[2] + by_some * tangents[1]
+    return _divergence_of_log(*primals), dot
 
 
 @jax.jit

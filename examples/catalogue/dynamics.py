@@ -9,7 +9,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, interval, nonnegative
 from examples.catalogue.log_probs import beta, exponential, log_normal, normal, poisson
 
 
@@ -112,6 +112,21 @@ def sir_epidemic_data(rng):
 
 
 ENTRIES = [
-    Entry(lotka_volterra, lotka_volterra_density, lotka_volterra_data),
-    Entry(sir_epidemic, sir_epidemic_density, sir_epidemic_data),
+    Entry(
+        lotka_volterra,
+        lotka_volterra_density,
+        lotka_volterra_data,
+        {"start": nonnegative, "sigma": nonnegative},
+    ),
+    Entry(
+        sir_epidemic,
+        sir_epidemic_density,
+        sir_epidemic_data,
+        {
+            "contact": nonnegative,
+            "recovery": nonnegative,
+            "infected": interval(0, 1),
+            "outside": nonnegative,
+        },
+    ),
 ]

@@ -4,9 +4,26 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 Data = tuple[tuple[Any, ...], dict[str, Any]]
+Support = Callable[[Any], tuple[Any, float]]
+
+
+def nonnegative(x: Any) -> tuple[Any, float]:
+    """Which numbers are finite and at least 0, and a point that is."""
+    return (x >= 0) & (x < jnp.inf), 1.0
+
+
+def interval(low: float, high: float) -> Support:
+    """Which numbers are between two, and the point in the middle."""
+    return lambda x: ((x > low) & (x < high), (low + high) / 2)
+
+
+def simplex(x: Any) -> tuple[Any, float]:
+    """Which rows are positive and of sum 1, and the numbers of a row that is."""
+    return (x > 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-3), 1 / x.shape[-1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,14 +32,28 @@ class Entry:
 
     Attributes:
         model: `f(key, *args)`.
-        density: `(values, *args) -> log joint density`, with the values of all sites, observed and
-            latent. It uses nothing of this library.
+        inner: `(values, *args) -> log joint density`, with the values of all sites, observed and
+            latent, these within their supports. It uses nothing of this library.
         simulate: Makes arguments and data: `rng -> (args, observed)`. Arguments are arrays.
+        supports: Those of the latent sites that are not real.
     """
 
     model: Callable[..., Any]
-    density: Callable[..., Any]
+    inner: Callable[..., Any]
     simulate: Callable[[np.random.Generator], Data]
+    supports: Mapping[str, Support] = dataclasses.field(default_factory=dict)
+
+    def density(self, values: Mapping[str, Any], *args: Any) -> Any:
+        """The log joint density by hand: `-inf`, and with a finite gradient, out of the support."""
+        is_inside, values = jnp.array(True), dict(values)
+        for name, support in self.supports.items():
+            value = values[name]
+            valid, point = support(value)
+            values[name] = jnp.where(
+                valid[(..., *(None,) * (value.ndim - valid.ndim))], value, point
+            )
+            is_inside &= valid.all()
+        return jnp.where(is_inside, self.inner(values, *args), -jnp.inf)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, nonnegative
 from examples.catalogue.log_probs import gamma, half_normal, multivariate_normal, normal, poisson
 
 
@@ -99,9 +99,13 @@ ENTRIES = [
         gaussian_process_regression,
         gaussian_process_regression_density,
         gaussian_process_regression_data,
+        {"length": nonnegative, "scale": nonnegative, "sigma": nonnegative},
     ),
     Entry(
-        gaussian_process_poisson, gaussian_process_poisson_density, gaussian_process_poisson_data
+        gaussian_process_poisson,
+        gaussian_process_poisson_density,
+        gaussian_process_poisson_data,
+        {"length": nonnegative, "scale": nonnegative},
     ),
-    Entry(neural_network, neural_network_density, neural_network_data),
+    Entry(neural_network, neural_network_density, neural_network_data, {"sigma": nonnegative}),
 ]

@@ -8,7 +8,7 @@ from jax.scipy.special import gammaln, logsumexp
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, interval, nonnegative, simplex
 from examples.catalogue.log_probs import HALF_LOG_TWO_PI, beta, dirichlet, exponential, normal
 
 
@@ -76,12 +76,13 @@ def capture_recapture(key, at_risk, seen, last_seen):
     """
     survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
     capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")
-    never_again = [jnp.ones_like(survival)]
-    for p in capture[::-1]:
-        never_again.append(1 - survival + survival * (1 - p) * never_again[-1])
+    never_again, last = jnp.ones_like(survival), 0.0
+    for i in reversed(range(seen.size)):
+        never_again = 1 - survival + survival * (1 - capture[i]) * never_again
+        last += last_seen[i] * jnp.log(never_again)
     log_probs = seen * jnp.log(capture) + (at_risk - seen) * jnp.log1p(-capture)
     ppl.factor(at_risk * jnp.log(survival) + log_probs, name="seen")
-    ppl.factor(last_seen * jnp.log(jnp.stack(never_again[::-1])), name="last_seen")
+    ppl.factor(last, name="last_seen")
 
 
 def capture_recapture_density(v, at_risk, seen, last_seen):
@@ -104,7 +105,22 @@ def capture_recapture_data(rng):
 
 
 ENTRIES = [
-    Entry(changepoint, changepoint_density, changepoint_data),
-    Entry(hidden_markov_model, hidden_markov_model_density, hidden_markov_model_data),
-    Entry(capture_recapture, capture_recapture_density, capture_recapture_data),
+    Entry(
+        changepoint,
+        changepoint_density,
+        changepoint_data,
+        {"early": nonnegative, "late": nonnegative},
+    ),
+    Entry(
+        hidden_markov_model,
+        hidden_markov_model_density,
+        hidden_markov_model_data,
+        {"transition": simplex},
+    ),
+    Entry(
+        capture_recapture,
+        capture_recapture_density,
+        capture_recapture_data,
+        {"survival": interval(0, 1), "capture": interval(0, 1)},
+    ),
 ]

@@ -7,7 +7,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, interval, nonnegative
 from examples.catalogue.log_probs import (
     beta,
     binomial,
@@ -143,9 +143,34 @@ def baseball_data(_):
 
 
 ENTRIES = [
-    Entry(eight_schools_centered, eight_schools_centered_density, eight_schools_data),
-    Entry(eight_schools_noncentered, eight_schools_noncentered_density, eight_schools_data),
-    Entry(radon, radon_density, radon_data),
-    Entry(growth_of_rats, growth_of_rats_density, growth_of_rats_data),
-    Entry(baseball, baseball_density, baseball_data),
+    Entry(
+        eight_schools_centered,
+        eight_schools_centered_density,
+        eight_schools_data,
+        {"tau": nonnegative},
+    ),
+    Entry(
+        eight_schools_noncentered,
+        eight_schools_noncentered_density,
+        eight_schools_data,
+        {"tau": nonnegative},
+    ),
+    Entry(
+        radon,
+        radon_density,
+        radon_data,
+        {"scales": nonnegative, "rho": interval(-1, 1), "sigma": nonnegative},
+    ),
+    Entry(
+        growth_of_rats,
+        growth_of_rats_density,
+        growth_of_rats_data,
+        {"size_sd": nonnegative, "slope_sd": nonnegative, "sigma": nonnegative},
+    ),
+    Entry(
+        baseball,
+        baseball_density,
+        baseball_data,
+        {"phi": interval(0, 1), "log_kappa": nonnegative, "theta": interval(0, 1)},
+    ),
 ]

@@ -5,7 +5,7 @@ import numpy as np
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, nonnegative
 from examples.catalogue.log_probs import gamma, half_normal, normal
 
 
@@ -88,7 +88,19 @@ def measurement_error_data(rng):
 
 
 ENTRIES = [
-    Entry(weibull_survival, weibull_survival_density, weibull_survival_data),
-    Entry(missing_data, missing_data_density, missing_data_data),
-    Entry(measurement_error, measurement_error_density, measurement_error_data),
+    Entry(
+        weibull_survival, weibull_survival_density, weibull_survival_data, {"shape": nonnegative}
+    ),
+    Entry(
+        missing_data,
+        missing_data_density,
+        missing_data_data,
+        {"scale": nonnegative, "sigma": nonnegative},
+    ),
+    Entry(
+        measurement_error,
+        measurement_error_density,
+        measurement_error_data,
+        {"scale": nonnegative, "sigma": nonnegative},
+    ),
 ]

@@ -7,7 +7,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, nonnegative
 from examples.catalogue.log_probs import bernoulli, half_normal, log_normal, normal
 
 
@@ -97,8 +97,20 @@ def probabilistic_pca_data(rng):
 
 
 ENTRIES = [
-    Entry(item_response_1pl, item_response_1pl_density, item_response_1pl_data),
-    Entry(item_response_2pl, item_response_2pl_density, item_response_2pl_data),
-    Entry(bradley_terry, bradley_terry_density, bradley_terry_data),
-    Entry(probabilistic_pca, probabilistic_pca_density, probabilistic_pca_data),
+    Entry(
+        item_response_1pl,
+        item_response_1pl_density,
+        item_response_1pl_data,
+        {"spread": nonnegative},
+    ),
+    Entry(
+        item_response_2pl,
+        item_response_2pl_density,
+        item_response_2pl_data,
+        {"discrimination": nonnegative},
+    ),
+    Entry(bradley_terry, bradley_terry_density, bradley_terry_data, {"spread": nonnegative}),
+    Entry(
+        probabilistic_pca, probabilistic_pca_density, probabilistic_pca_data, {"sigma": nonnegative}
+    ),
 ]

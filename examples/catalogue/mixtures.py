@@ -8,7 +8,7 @@ from jax.scipy.special import gammaln, logsumexp
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, interval, nonnegative, simplex
 from examples.catalogue.log_probs import HALF_LOG_TWO_PI, beta, dirichlet, half_normal, normal
 
 
@@ -105,8 +105,25 @@ def topic_model_data(rng):
 
 
 ENTRIES = [
-    Entry(normal_mixture, normal_mixture_density, normal_mixture_data),
-    Entry(mixture_of_regressions, mixture_of_regressions_density, mixture_of_regressions_data),
-    Entry(zero_inflated_poisson, zero_inflated_poisson_density, zero_inflated_poisson_data),
-    Entry(topic_model, topic_model_density, topic_model_data),
+    Entry(
+        normal_mixture,
+        normal_mixture_density,
+        normal_mixture_data,
+        {"sigma": nonnegative, "weights": simplex},
+    ),
+    Entry(
+        mixture_of_regressions,
+        mixture_of_regressions_density,
+        mixture_of_regressions_data,
+        {"weight": interval(0, 1), "sigma": nonnegative},
+    ),
+    Entry(
+        zero_inflated_poisson,
+        zero_inflated_poisson_density,
+        zero_inflated_poisson_data,
+        {"psi": interval(0, 1)},
+    ),
+    Entry(
+        topic_model, topic_model_density, topic_model_data, {"topics": simplex, "weights": simplex}
+    ),
 ]

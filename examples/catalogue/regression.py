@@ -7,7 +7,7 @@ from jax.scipy.special import gammaln
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, nonnegative
 from examples.catalogue.log_probs import (
     bernoulli,
     categorical,
@@ -165,8 +165,9 @@ def ordered_logistic_regression_density(v, x):
     inner = v["first"] + jnp.concatenate([jnp.zeros(1), jnp.cumsum(v["gaps"])])
     ends = jnp.concatenate([jnp.array([-jnp.inf]), inner, jnp.array([jnp.inf])])
     level = x @ v["beta"]
-    upper = jax.nn.sigmoid(ends[v["y"] + 1] - level)
-    return prior + jnp.sum(jnp.log(upper - jax.nn.sigmoid(ends[v["y"]] - level)))
+    low, high = ends[v["y"]] - level, ends[v["y"] + 1] - level
+    widths = jnp.log(-jnp.expm1(low - high))
+    return prior + jnp.sum(jax.nn.log_sigmoid(high) + jax.nn.log_sigmoid(-low) + widths)
 
 
 def ordered_logistic_regression_data(rng):
@@ -193,21 +194,37 @@ def softmax_regression_data(rng):
 
 
 ENTRIES = [
-    Entry(linear_regression, linear_regression_density, linear_regression_data),
+    Entry(
+        linear_regression, linear_regression_density, linear_regression_data, {"sigma": nonnegative}
+    ),
     Entry(logistic_regression, logistic_regression_density, logistic_regression_data),
     Entry(poisson_regression, poisson_regression_density, poisson_regression_data),
-    Entry(robust_regression, robust_regression_density, robust_regression_data),
+    Entry(
+        robust_regression,
+        robust_regression_density,
+        robust_regression_data,
+        {"sigma": nonnegative, "df": nonnegative},
+    ),
     Entry(
         negative_binomial_regression,
         negative_binomial_regression_density,
         negative_binomial_regression_data,
+        {"size": nonnegative},
     ),
-    Entry(gamma_regression, gamma_regression_density, gamma_regression_data),
-    Entry(horseshoe_regression, horseshoe_regression_density, horseshoe_regression_data),
+    Entry(
+        gamma_regression, gamma_regression_density, gamma_regression_data, {"shape": nonnegative}
+    ),
+    Entry(
+        horseshoe_regression,
+        horseshoe_regression_density,
+        horseshoe_regression_data,
+        {"tau": nonnegative, "local": nonnegative},
+    ),
     Entry(
         ordered_logistic_regression,
         ordered_logistic_regression_density,
         ordered_logistic_regression_data,
+        {"gaps": nonnegative},
     ),
     Entry(softmax_regression, softmax_regression_density, softmax_regression_data),
 ]

@@ -7,7 +7,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry
+from examples.catalogue.entry import Entry, interval, nonnegative
 from examples.catalogue.log_probs import beta, half_cauchy, half_normal, normal
 
 
@@ -144,7 +144,8 @@ def garch_density(v, first_variance):
         return x + v["beta1"] * variance, variance
 
     variances = lax.scan(step, first_variance, inputs)[1]
-    return prior + normal(v["y"], v["mu"], jnp.sqrt(variances))
+    total = prior + normal(v["y"], v["mu"], jnp.sqrt(variances))
+    return jnp.where(v["beta1"] < 1 - v["alpha1"], total, -jnp.inf)
 
 
 def garch_data(rng):
@@ -216,13 +217,41 @@ def seasonal_data(rng):
 
 
 ENTRIES = [
-    Entry(autoregression, autoregression_density, autoregression_data),
+    Entry(autoregression, autoregression_density, autoregression_data, {"sigma": nonnegative}),
     Entry(
-        threshold_autoregression, threshold_autoregression_density, threshold_autoregression_data
+        threshold_autoregression,
+        threshold_autoregression_density,
+        threshold_autoregression_data,
+        {"sigma": nonnegative},
     ),
-    Entry(local_level, local_level_density, local_level_data),
-    Entry(stochastic_volatility, stochastic_volatility_density, stochastic_volatility_data),
-    Entry(garch, garch_density, garch_data),
-    Entry(moving_average, moving_average_density, moving_average_data),
-    Entry(seasonal, seasonal_density, seasonal_data),
+    Entry(
+        local_level,
+        local_level_density,
+        local_level_data,
+        {"walk_sd": nonnegative, "noise_sd": nonnegative},
+    ),
+    Entry(
+        stochastic_volatility,
+        stochastic_volatility_density,
+        stochastic_volatility_data,
+        {"phi": interval(0, 1), "sigma": nonnegative},
+    ),
+    Entry(
+        garch,
+        garch_density,
+        garch_data,
+        {"alpha0": nonnegative, "alpha1": interval(0, 1), "beta1": interval(0, 1)},
+    ),
+    Entry(
+        moving_average,
+        moving_average_density,
+        moving_average_data,
+        {"theta": interval(-1, 1), "sigma": nonnegative},
+    ),
+    Entry(
+        seasonal,
+        seasonal_density,
+        seasonal_data,
+        {"level_sd": nonnegative, "season_sd": nonnegative, "noise_sd": nonnegative},
+    ),
 ]

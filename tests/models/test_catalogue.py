@@ -27,7 +27,7 @@ def arrays(entry):
 def test_there_are_forty_models():
     assert len(MODELS) == 40
     assert len({entry.model for entry in MODELS.values()}) == 40
-    assert len({entry.density for entry in MODELS.values()}) == 40
+    assert len({entry.inner for entry in MODELS.values()}) == 40
 
 
 @EVERY_MODEL
@@ -38,7 +38,7 @@ def test_data_are_the_same_every_time(entry):
 @EVERY_MODEL
 def test_density_by_hand_is_independent_of_the_library(entry):
     assert names_in(entry.model.__code__) & OURS
-    assert not names_in(entry.density.__code__) & OURS
+    assert not names_in(entry.inner.__code__) & OURS
 
 
 @EVERY_MODEL
@@ -61,6 +61,28 @@ def test_density_and_gradient(entry, x64):
         actual, expected = both(position)
         assert np.isfinite(expected[0])
         assert_close(actual, expected)
+
+
+@EVERY_MODEL
+def test_out_of_the_support_of_each_site(entry, x64):
+    """Both are -inf there, with finite gradients; of the sites by hand, and of no others."""
+    args, observed = arrays(entry)
+    posterior = ppl.condition(entry.model, observed)
+    target = ppl.unconstrain(posterior, *args)
+    values = target.constrain(target.initial(jax.random.key(0)))
+
+    @jax.jit
+    def both(values):
+        by_hand = lambda values: entry.density(join(values, observed), *args)  # noqa: E731
+        ours = lambda values: ppl.log_density(posterior)(values, *args)  # noqa: E731
+        return jax.value_and_grad(ours)(values), jax.value_and_grad(by_hand)(values)
+
+    assert set(entry.supports) <= set(values)
+    for name, value in values.items():
+        outside = {**values, name: jax.tree.map(lambda x: -1 - abs(x), value)}
+        for log_density, gradient in both(outside):
+            assert (log_density == -np.inf) == (name in entry.supports), name
+            assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradient)), name
 
 
 @EVERY_MODEL
