@@ -78,7 +78,7 @@ def capture_recapture(key, at_risk, seen, last_seen):
     capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")
     never_again, last = jnp.ones_like(survival), 0.0
     for i in reversed(range(seen.size)):
-        never_again = 1 - survival + survival * (1 - capture[i]) * never_again
+        never_again = 1 - survival * (1 - (1 - capture[i]) * never_again)
         last += last_seen[i] * jnp.log(never_again)
     log_probs = seen * jnp.log(capture) + (at_risk - seen) * jnp.log1p(-capture)
     ppl.factor(at_risk * jnp.log(survival) + log_probs, name="seen")
