@@ -9,7 +9,8 @@ from jax import Array
 from jax.scipy.special import digamma, gammaln
 
 from distributions._arrays import promote
-from distributions.special import EULER_GAMMA, log_beta
+from distributions.gamma_functions import log_beta
+from distributions.special import EULER_GAMMA
 
 
 def _normal(p: Any, q: Any) -> Array:

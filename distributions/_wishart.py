@@ -15,7 +15,8 @@ from distributions._linalg import (
     last_axis,
     log_diagonal,
 )
-from distributions.special import LOG_PI, LOG_TWO, log_beta_half
+from distributions.gamma_functions import log_beta_half
+from distributions.special import LOG_PI, LOG_TWO
 
 # `scale` is a matrix S, given as it is or by its Cholesky factor; n is the number of its rows. A
 # factor of a draw is the product of that of S and of one for S = I, the standard one.

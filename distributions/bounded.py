@@ -8,10 +8,10 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.special import (
-    log_beta,
     log_normal_mass,
     ratio,
     truncated_normal_moments,

@@ -11,11 +11,12 @@ from jax.typing import ArrayLike
 from distributions._derive import reparameterised
 from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta_half
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, log_beta_half, ratio
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, ratio
 
 
 @family(

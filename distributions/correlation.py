@@ -19,7 +19,8 @@ from distributions._linalg import (
 from distributions._pytree import static
 from distributions.constraints import correlation, correlation_cholesky, positive
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_TWO, log_beta
+from distributions.gamma_functions import log_beta
+from distributions.special import LOG_PI, LOG_TWO
 
 # In row k = 0 .. n - 1 of a factor L, the square of the diagonal entry has the distribution
 # Beta(b_k, k / 2) with b_k = concentration + (n - 1 - k) / 2, and the others are in all directions.

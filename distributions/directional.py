@@ -14,15 +14,9 @@ from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, real_vector, unit_vector
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta, log_beta_half
 from distributions.noncentral_chi_square import log_poisson_mass, poisson_terms
-from distributions.special import (
-    GAUSS_LEGENDRE,
-    LOG_PI,
-    LOG_SQRT_TWO_PI,
-    LOG_TWO,
-    log_beta,
-    log_beta_half,
-)
+from distributions.special import GAUSS_LEGENDRE, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO
 
 
 def _at_least_two(dimension):

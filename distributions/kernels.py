@@ -19,7 +19,8 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions.special import LOG_SQRT_TWO_PI, digamma_rest, stirling_error
+from distributions.gamma_functions import digamma_rest, stirling_error
+from distributions.special import LOG_SQRT_TWO_PI
 
 # The best polynomials in r^2 <= 1/9 for 2 (atanh(r) / r - 1) / r^2, in single and in double
 # precision.

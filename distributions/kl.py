@@ -16,7 +16,7 @@ from distributions.distribution import Distribution, full
 
 
 def _dirichlet(p: Any, q: Any) -> Array:
-    from distributions.special import log_multivariate_beta
+    from distributions.gamma_functions import log_multivariate_beta
 
     a, b = _together(p, q, "concentration")
     log_means = digamma(a) - digamma(jnp.sum(a, -1, keepdims=True))

@@ -31,7 +31,8 @@ from distributions.constraints import (
     real_vector,
 )
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, log_beta
+from distributions.gamma_functions import log_beta
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI
 
 # What follows is given a matrix S in one of five ways, as `MultivariateNormal` is its covariance;
 # the ways that are not used are None.

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from distributions._derive import transformed
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.real_line import Logistic
@@ -20,7 +21,6 @@ from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     clip_positive,
-    log_beta,
     log_ndtr,
     ratio,
 )

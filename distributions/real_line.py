@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.special import (
     LOG_PI,
@@ -17,7 +18,6 @@ from distributions.special import (
     LOG_TWO,
     log,
     log1p_square,
-    log_beta_half,
     log_ndtr,
     ratio,
 )

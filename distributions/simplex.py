@@ -10,7 +10,7 @@ from distributions._linalg import per_event
 from distributions._pytree import static
 from distributions.constraints import independent, open_simplex, positive
 from distributions.family import Family, family, parameter
-from distributions.special import log_multivariate_beta
+from distributions.gamma_functions import log_multivariate_beta
 
 
 def _dirichlet_sample(key, shape, dtype, a):

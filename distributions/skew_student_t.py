@@ -9,9 +9,10 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta, log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
-from distributions.special import LOG_TWO, bounded_ratio, log_beta, log_beta_half, ratio
+from distributions.special import LOG_TWO, bounded_ratio, ratio
 
 
 def _reduced(x, a, b, loc, scale):

@@ -19,15 +19,14 @@ import numpy as np
 from jax import Array, lax
 
 from distributions._arrays import select
+from distributions.gamma_functions import digamma_rest, stirling_error
 from distributions.kernels import deviation
 from distributions.special import (
     LOG_SQRT_TWO_PI,
-    digamma_rest,
     exponentials,
     log1p_or,
     safe_log,
     safe_log1m,
-    stirling_error,
     times_log,
 )
 

@@ -13,12 +13,9 @@ from distributions._numerical import normal_expectation
 from distributions.bounded import Beta, beta_entropy, beta_variance
 from distributions.constraints import open_interval, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import log_beta
 from distributions.real_line import Normal
-from distributions.special import (
-    EULER_GAMMA,
-    LOG_SQRT_TWO_PI,
-    log_beta,
-)
+from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI
 
 unit = open_interval(0.0, 1.0)
 

@@ -11,6 +11,7 @@ from jax import lax
 from inference.blas import one_blas_thread
 from inference.curvature import NotAPeakError
 from inference.flat import Layout
+from inference.metric import LowRankMatrix
 from inference.normals import Stretched, StretchedNormal
 from inference.programs import program
 from inference.target import Target
@@ -52,10 +53,10 @@ class LowRankNormal(NamedTuple):
 
     def parameters(self, dtype: np.dtype) -> Stretched:
         """The member of the family."""
-        log_scale = np.log(self.scale) - 0.5 * np.log(self.rest)
-        log_stretch = -0.5 * np.log(self.values / self.rest)
-        fields = (self.loc, log_scale, self.vectors.T, log_stretch)
-        return Stretched(*(jnp.asarray(x, dtype) for x in fields))
+        rest = np.sqrt(self.rest)
+        parts = self.scale / rest, self.vectors, rest / np.sqrt(self.values)
+        factor = LowRankMatrix(*(jnp.asarray(x, dtype) for x in parts))
+        return Stretched(jnp.asarray(self.loc, dtype), factor)
 
 
 def low_rank_normal_at(

@@ -44,8 +44,13 @@ class LowRankMatrix(NamedTuple):
 
     def dense(self) -> Any:
         """The matrix itself, ``(size, size)``."""
-        inner = (self.vectors.T * (self.values - 1)) @ self.vectors + np.eye(self.scale.size)
-        return self.scale[:, None] * inner * self.scale
+        inner = (self.vectors.T * (self.values - 1)[None]) @ self.vectors
+        inner = inner + np.eye(self.scale.size, dtype=self.scale.dtype)
+        return self.scale[:, None] * inner * self.scale[None]
+
+    def stretch(self, x: jax.Array) -> jax.Array:
+        r"""The product :math:`(I + V^\top (\Lambda - I) V) x`, ``(size,)``."""
+        return x + ((self.values - 1) * (self.vectors @ x)) @ self.vectors
 
 
 Matrix = Any  # a vector, a matrix or a `LowRankMatrix`
@@ -100,7 +105,7 @@ def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
 def push(factor: Matrix, momentum: jax.Array) -> jax.Array:
     """The velocity ``L @ w`` of a whitened momentum."""
     if isinstance(factor, LowRankMatrix):
-        return factor.scale * _stretched(factor, momentum)
+        return factor.scale * factor.stretch(momentum)
     if factor.ndim == 1:
         return factor * momentum
     if len(factor) <= _FUSED:  # a sum becomes part of a kernel, which a product of matrices cannot
@@ -111,16 +116,12 @@ def push(factor: Matrix, momentum: jax.Array) -> jax.Array:
 def pull(factor: Matrix, gradient: jax.Array) -> jax.Array:
     """The force ``L.T @ gradient`` on a whitened momentum."""
     if isinstance(factor, LowRankMatrix):
-        return _stretched(factor, factor.scale * gradient)
+        return factor.stretch(factor.scale * gradient)
     if factor.ndim == 1:
         return factor * gradient
     if len(factor) <= _FUSED:
         return jnp.sum(factor * gradient[:, None], 0)
     return gradient @ factor
-
-
-def _stretched(factor: LowRankMatrix, x: jax.Array) -> jax.Array:
-    return x + ((factor.values - 1) * (factor.vectors @ x)) @ factor.vectors
 
 
 def num_bytes(factor: Matrix) -> int:

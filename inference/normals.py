@@ -13,10 +13,9 @@ import jax.numpy as jnp
 from jax import random
 
 from inference.flat import Layout
-from inference.guides import Guide
+from inference.guides import Guide, log_normal, normal_entropy
+from inference.metric import LowRankMatrix, push
 from inference.randomness import normal, seed_of, threefry, uniform
-
-_LOG_2PI = math.log(2 * math.pi)
 
 
 class Stretched(NamedTuple):
@@ -24,44 +23,36 @@ class Stretched(NamedTuple):
 
     Attributes:
         loc: The mean, ``(size,)``.
-        log_scale: The logarithm of the diagonal `D`, ``(size,)``.
-        directions: Orthonormal columns `U`, ``(size, rank)``.
-        log_stretch: Half of the logarithm of :math:`\Lambda`, ``(rank,)``.
+        factor: `L`, of the covariance :math:`L L^\top`.
     """
 
     loc: jax.Array
-    log_scale: jax.Array
-    directions: jax.Array
-    log_stretch: jax.Array
+    factor: LowRankMatrix
 
     def place(self, noise: jax.Array) -> jax.Array:
         """The position that standard normal numbers stand for, both ``(size,)``."""
-        return self.loc + jnp.exp(self.log_scale) * self._along(jnp.expm1(self.log_stretch), noise)
+        return self.loc + push(self.factor, noise)
 
     def noise(self, position: jax.Array) -> jax.Array:
         """The numbers that a position stands for."""
-        scaled = (position - self.loc) * jnp.exp(-self.log_scale)
-        return self._along(jnp.expm1(-self.log_stretch), scaled)
+        inverse = self.factor._replace(values=1 / self.factor.values)
+        return inverse.stretch((position - self.loc) / self.factor.scale)
 
     def half_log_det(self) -> jax.Array:
         """Half of the logarithm of the covariance's determinant."""
-        return jnp.sum(self.log_scale) + jnp.sum(self.log_stretch)
-
-    def _along(self, change: jax.Array, x: jax.Array) -> jax.Array:
-        return x + self.directions @ (change * (self.directions.T @ x))
+        return jnp.sum(jnp.log(self.factor.scale)) + jnp.sum(jnp.log(self.factor.values))
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StretchedNormal:
-    r"""A normal distribution with covariance :math:`D (I + U (\Lambda - I) U^\top) D`.
+    r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
 
-    `D` is a positive diagonal, and `rank` orthonormal columns of `U` are directions in which the
-    scaled coordinates spread more or less than 1. It holds a diagonal and a low rank both of a
-    covariance and of its inverse. A draw takes time in proportion to ``size * rank``.
+    That form holds a diagonal and a low rank both of a covariance and of its inverse. A draw takes
+    time in proportion to ``size * rank``.
 
     Args:
-        rank: Columns of `U`, at most the number of coordinates.
+        rank: Directions that are stretched, at most the number of coordinates.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -73,9 +64,9 @@ class StretchedNormal:
 
     def init(self, position: jax.Array, layout: Layout) -> Stretched:
         """The standard normal distribution around `position`."""
-        zeros = jnp.zeros_like(position)
-        directions = jnp.eye(position.size, self.rank, dtype=position.dtype)
-        return Stretched(position, zeros, directions, zeros[: self.rank])
+        ones = jnp.ones_like(position)
+        vectors = jnp.eye(self.rank, position.size, dtype=position.dtype)
+        return Stretched(position, LowRankMatrix(ones, vectors, ones[: self.rank]))
 
     def sample(self, parameters: Stretched, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -88,19 +79,17 @@ class StretchedNormal:
 
     def entropy(self, parameters: Stretched) -> jax.Array:
         """The entropy, a scalar."""
-        return parameters.half_log_det() + parameters.loc.size * (0.5 * (1 + _LOG_2PI))
+        return parameters.half_log_det() + normal_entropy(jnp.zeros_like(parameters.loc))
 
     def covariance(self, parameters: Stretched) -> jax.Array:
         """The covariance matrix, ``(size, size)``."""
-        _, log_scale, directions, log_stretch = parameters
-        scale = jnp.exp(log_scale)
-        stretch = (directions * jnp.expm1(2 * log_stretch)[None]) @ directions.T
-        return jnp.outer(scale, scale) * (jnp.eye(scale.size, dtype=scale.dtype) + stretch)
+        factor = parameters.factor
+        return factor._replace(values=factor.values**2).dense()
 
 
 def log_prob_of_noise(parameters: Stretched, noise: jax.Array) -> jax.Array:
     """The log density of where `noise` is placed."""
-    return -0.5 * jnp.sum(noise**2) - noise.size * (0.5 * _LOG_2PI) - parameters.half_log_det()
+    return log_normal(noise) - parameters.half_log_det()
 
 
 class Shares(NamedTuple):

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from inference.control import select
+from inference.metric import LowRankMatrix, pull, push
 from inference.normals import Stretched
 
 
@@ -93,13 +94,6 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stret
     inner, _ = lax.scan(update, identity, (steps, falls))
     values, vectors = jnp.linalg.eigh(inner)
     least = jnp.finfo(values.dtype).eps * values[-1]
-    log_stretch = 0.5 * jnp.log(jnp.maximum(values, least))
-    covariance = Stretched(jnp.zeros_like(position), jnp.log(scale), basis @ vectors, log_stretch)
-    return covariance._replace(loc=position + _times(covariance, gradient))
-
-
-def _times(normal: Stretched, x: jax.Array) -> jax.Array:
-    """The covariance matrix times a vector."""
-    scale = jnp.exp(normal.log_scale)
-    along = normal.directions.T @ (scale * x)
-    return scale * (scale * x + normal.directions @ (jnp.expm1(2 * normal.log_stretch) * along))
+    values = jnp.sqrt(jnp.maximum(values, least))
+    factor = LowRankMatrix(scale, (basis @ vectors).T, values)
+    return Stretched(position + push(factor, pull(factor, gradient)), factor)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions.special import log1p_square, log_beta, log_beta_half, log_ndtr
+from distributions.gamma_functions import log_beta, log_beta_half
+from distributions.special import log1p_square, log_ndtr
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 

@@ -97,19 +97,16 @@ def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
     )
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="what it is about is the CPU's compiler")
-def test_all_of_a_small_chain_is_one_kernel():
+def test_all_of_a_small_chain_is_one_kernel_of_the_cpu():
     """XLA has understood the option; where it does not, all of this is many times slower."""
-    layout = Layout.of(target().initial(jax.random.key(0)))
-    kernel, rows = NUTS(), np.zeros((1, 11, 11), np.float32)
-    chain = placed(
-        unplaced_chain(kernel, layout, "diagonal", True),
-        np.zeros((1, 2), np.uint32),
-        rows[:, 0, :3],
-    )
-    first, budget = np.zeros(1, np.int32), np.int32(8)
-    arguments = chain, rows, first, budget, target(), kernel, plan(5, 5, jnp.float32), layout
-    text = program(advance_chains, *arguments).as_text()
+    with jax.default_device(jax.devices("cpu")[0]):  # whatever else there is
+        layout = Layout.of(target().initial(jax.random.key(0)))
+        kernel, rows = NUTS(), np.zeros((1, 11, 11), np.float32)
+        chain = unplaced_chain(kernel, layout, "diagonal", True)
+        chain = placed(chain, np.zeros((1, 2), np.uint32), rows[:, 0, :3])
+        first, budget = np.zeros(1, np.int32), np.int32(8)
+        rest = budget, target(), kernel, plan(5, 5, jnp.float32), layout
+        text = program(advance_chains, chain, rows, first, *rest).as_text()
     entry = text[text.index("\nENTRY") :]
     assert "xla_cpu_small_call" in entry
     assert " while(" not in entry

@@ -12,9 +12,9 @@ import distributions as dist
 import ppl
 from inference import curvature, importance, laplace, mcmc
 from inference.programs import compiled
+from tests.inference.regression import design, evidence, exact_posterior, posterior
 from tests.inference.test_optimize import DESIGN as LOGISTIC_DESIGN
 from tests.inference.test_optimize import exponential, labelled, nowhere, schools
-from tests.inference.test_svi import design, evidence, exact_posterior, posterior
 
 KEY = jax.random.key(0)
 

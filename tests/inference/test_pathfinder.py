@@ -14,8 +14,8 @@ import ppl
 from inference import _pathfinder, importance, normals, pathfinder, paths
 from inference.pathfinder_result import resampled, weights_of
 from inference.programs import compiled
+from tests.inference.regression import design, evidence, posterior
 from tests.inference.test_optimize import nowhere
-from tests.inference.test_svi import design, evidence, posterior
 
 KEY = jax.random.key(0)
 # Tests compare a few estimates each with their standard errors: failure rate 2e-5 apiece.

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats as st
 
 from inference.flat import Layout
+from inference.metric import LowRankMatrix
 from inference.normals import Mixture, Shares, Stretched, StretchedNormal
 from inference.quasi_newton import no_pairs, normal_from, with_pair
 
@@ -50,7 +51,7 @@ def test_the_covariance_is_that_of_the_compact_form(name, float_dtype):
     rank = min(size, 2 * history)
     covariance = StretchedNormal(rank).covariance(found)
     assert covariance.dtype == float_dtype
-    assert found.directions.shape == (size, rank)
+    assert found.factor.vectors.shape == (rank, size)
     np.testing.assert_allclose(covariance, expected, **tolerance)
     np.testing.assert_allclose(found.loc, 1 + expected @ np.linspace(-1, 1, size), **tolerance)
     np.testing.assert_allclose(expected @ falls[-1], steps[-1], atol=1e-8)  # the secant equation
@@ -80,9 +81,10 @@ def test_pairs_without_curvature_are_left_out():
 
 def some_stretched(dtype, seed=0):
     rng = np.random.default_rng(seed)
-    directions = np.linalg.qr(rng.normal(size=(4, 2)))[0]
-    arrays = rng.normal(size=4), rng.normal(size=4) - 1, directions, np.array([1.0, -0.7])
-    return Stretched(*(jnp.asarray(x, dtype) for x in arrays))
+    vectors = np.linalg.qr(rng.normal(size=(4, 2)))[0].T
+    loc, scale = rng.normal(size=4), np.exp(rng.normal(size=4) - 1)
+    parameters = Stretched(loc, LowRankMatrix(scale, vectors, np.array([2.7, 0.5])))
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), parameters)
 
 
 def some_mixture(dtype):
