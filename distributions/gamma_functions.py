@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from distributions._arrays import select
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, ratio
@@ -56,6 +56,12 @@ def _shifted(x: Array) -> tuple[Array, Array, Array]:
     return small, z, select(small, z + 8, x)
 
 
+def _rising(z: Array) -> Array:
+    """`z (z + 1) ... (z + 7)`."""
+    u = z * (z + 7)
+    return (u * (u + 6)) * ((u + 10) * (u + 12))
+
+
 @jax.custom_jvp
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
@@ -63,9 +69,7 @@ def stirling_error(x: Array) -> Array:
     Below 8, the recurrence of the gamma function leads to `x + 8`; cheaper than a log-gamma.
     """
     small, z, y = _shifted(x)
-    u = z * (z + 7)
-    product = (u * (u + 6)) * ((u + 10) * (u + 12))
-    y2 = y * y
+    product, y2 = _rising(z), y * y
     shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / (y2 * y2 * y2 * y2)) - 8
     return large_stirling_error(y) + select(small, shift, 0)
 
@@ -80,9 +84,8 @@ def digamma_rest(x: Array) -> Array:
     """`digamma(x) - log(x)` for positive `x`, by the same recurrence."""
     small, z, y = _shifted(x)
     u = z * (z + 7)
-    product = (u * (u + 6)) * ((u + 10) * (u + 12))
     slope = ((4 * u + 84) * u + 504) * u + 720
-    shift = jnp.log(y / z) - (2 * z + 7) * (slope / product)
+    shift = jnp.log(y / z) - (2 * z + 7) * (slope / _rising(z))
     large = (0.5 + _in_inverse_squares(y, _DIGAMMA) / y) / y
     return select(small, shift, 0) - large
 
@@ -123,9 +126,11 @@ def log_multivariate_beta(a: Array) -> Array:
 def log_beta_half(x: Array) -> Array:
     """`log B(x, 1/2)` for positive `x`, with half the operations of `log_beta`.
 
-    At `x >= 8` by the series of `log Gamma(x + 1/2) - log Gamma(x)` in `1 / (x - 1/4)^2`.
+    By the series of `log Gamma(y + 1/2) - log Gamma(y)` in `1 / (y - 1/4)^2`, where `y` is `x`, or
+    `x + 8` below 8; cheaper than log-gammas.
     """
-    small = x < 8
-    z = select(small, 8, x) - 0.25
-    step = -0.5 * jnp.log(z) - _in_inverse_squares(z, _HALF_STEP) * (1 / (z * z))
-    return 0.5 * LOG_PI + select(small, lax.lgamma(x) - lax.lgamma(x + 0.5), step)
+    small, z, y = _shifted(x)
+    shift = jnp.log(_rising(z + 0.5)) - jnp.log(_rising(z))
+    y = y - 0.25
+    step = -0.5 * jnp.log(y) - _in_inverse_squares(y, _HALF_STEP) * (1 / (y * y))
+    return 0.5 * LOG_PI + step + select(small, shift, 0)

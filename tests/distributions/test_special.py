@@ -52,6 +52,12 @@ def test_log_beta_half(x64):
         np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
 
 
+def test_slope_of_log_beta_half_near_0():
+    """Where the ratio of two products has a derivative beyond single precision."""
+    for x in (1e-30, 1e-10):
+        np.testing.assert_allclose(jax.grad(log_beta_half)(jnp.float32(x)), -1 / x, rtol=1e-5)
+
+
 # On both sides of -16 and -8, where the series of the derivative begins in either precision.
 LOWER = (-1e4, -300.0, -20.0, -16.1, -15.9, -8.1, -7.9, -1.0, 0.0, 2.0, 12.0)
 
