@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -10,14 +10,14 @@ import numpy as np
 from inference.guide_result import GuideResult, tail, unknown_means
 from inference.pareto import psis_on_host
 from inference.randomness import seed_of
-from inference.summary import Summary, describe
+from inference.summary import Summary
 
 _LOW_ESS = 100
 _REMEDY = "Raise history or num_paths, fit a guide to all of the posterior by svi, as FullRank()"
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PathfinderResult(GuideResult):
     """Normal distributions found on the ways to modes, and draws of them. A pytree.
 
@@ -42,8 +42,7 @@ class PathfinderResult(GuideResult):
     best_steps: Any
     num_steps: Any
     has_ended: Any
-
-    __repr__ = GuideResult.__repr__
+    _verdict: ClassVar[str] = "No problem found: Pareto k is low, and every path came to a mode."
 
     @property
     def is_resampled(self) -> bool:
@@ -56,19 +55,14 @@ class PathfinderResult(GuideResult):
         log_weights = np.asarray(self.log_weights)
         return weights_of(np.zeros_like(log_weights) if self.is_resampled else log_weights)
 
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar, and whether to trust them."""
+    def _about(self) -> str:
         num_paths, num_draws = np.size(self.elbos), self.log_density.size
         how = f", resampled from {num_draws * num_paths}," if self.is_resampled else ""
-        about = (
+        return (
             f"{num_draws} draws{how} of {num_paths} path{'s' * (num_paths > 1)}, whose best ELBO "
             f"is {np.max(self.elbos):.2f}; importance weights worth {self.ess:.0f} draws, Pareto k "
             f"{self.pareto_k:.2f}"
         )
-        verdict = "No problem found: Pareto k is low, and every path came to a mode."
-        summary = describe(self.draws)
-        problems = tuple(self._problems(summary))
-        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         num_paths, num_lost = self.elbos.size, int(np.sum(~np.isfinite(self.elbos)))
