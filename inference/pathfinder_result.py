@@ -35,6 +35,7 @@ class PathfinderResult(GuideResult):
         best_steps: The iteration of each path at which it stood, ``(path,)``.
         num_steps: The iterations of each path, ``(path,)``.
         has_ended: Whether each path came to a mode, ``(path,)``.
+        max_steps: The most iterations that a path had.
     """
 
     ess: Any
@@ -42,6 +43,7 @@ class PathfinderResult(GuideResult):
     best_steps: Any
     num_steps: Any
     has_ended: Any
+    max_steps: Any
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and every path came to a mode."
 
     @property
@@ -71,13 +73,7 @@ class PathfinderResult(GuideResult):
                 f"{num_lost} of {num_paths} paths are left out, as they had nowhere to go, or met "
                 "no normal distribution with a finite ELBO. Start elsewhere, by init."
             )
-        num_cut = int(np.sum(~self.has_ended & np.isfinite(self.elbos)))
-        if num_cut:
-            yield (
-                f"{num_cut} of {num_paths} paths were still climbing when they ended, after "
-                f"{int(np.max(self.num_steps))} steps: the mass may lie further up. Raise "
-                "max_steps, or use float64."
-            )
+        yield from self._short_of_modes()
         num_weighted = self.log_weights.size * num_paths
         yield from tail(float(self.pareto_k), num_weighted, _REMEDY)
         if self.ess < _LOW_ESS:
@@ -88,6 +84,23 @@ class PathfinderResult(GuideResult):
                 "init=result."
             )
         yield from unknown_means(summary)
+
+    def _short_of_modes(self) -> Iterator[str]:
+        """Which paths ended elsewhere, and why."""
+        is_short = ~self.has_ended & np.isfinite(self.elbos)
+        is_cut = self.num_steps >= self.max_steps
+        num_cut, num_idle = int(np.sum(is_short & is_cut)), int(np.sum(is_short & ~is_cut))
+        if num_cut:
+            yield (
+                f"{num_cut} of {self.elbos.size} paths were still climbing when they ended, after "
+                f"{int(self.max_steps)} steps: the mass may lie further up. Raise max_steps."
+            )
+        if num_idle:
+            yield (
+                f"{num_idle} of {self.elbos.size} paths came to a halt short of a mode, where no "
+                "step gained more than rounding: the mass may lie further up. Use float64, or "
+                "start elsewhere, by init, as where the density has no kinks."
+            )
 
 
 def weights_of(log_weights: np.ndarray) -> np.ndarray:
