@@ -14,8 +14,6 @@ from inference._values import Path, Values, nested, pick, sites_of
 from inference.flat import Layout
 from inference.names import named_leaves
 
-_PARAM, _PARAM_VALUE = "param", "param_value"
-
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +45,7 @@ class GuideFunction:
 
     def init(self, position: jax.Array, layout: Layout) -> Any:
         """The parameters that the function itself begins with, wherever `position` is."""
-        return self.target.call(ppl.reap(self.guide, tag=_PARAM), random.key(0))
+        return self.target.call(ppl.reap(self.guide, tag="param"), random.key(0))
 
     def sample(self, parameters: dict[str, Any], key: jax.Array) -> jax.Array:
         """The values of a draw, flat; what follows from `jumps` has no derivative along them."""
@@ -76,7 +74,7 @@ class GuideFunction:
 
     def values(self, parameters: dict[str, Any]) -> Any:
         """The parameters in their supports, by name."""
-        reaped = ppl.reap(self.at(parameters), tag=_PARAM_VALUE)
+        reaped = ppl.reap(self.at(parameters), tag="param_value")
         return self.target.call(reaped, random.key(0))
 
     def __repr__(self) -> str:
@@ -127,7 +125,7 @@ def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
 def _planted(
     guide: Callable[..., Any], parameters: Any, key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    return ppl.plant(guide, tag=_PARAM)(parameters, key, *args, **kwargs)
+    return ppl.plant(guide, tag="param")(parameters, key, *args, **kwargs)
 
 
 def _drawn(made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]) -> dict[Path, ppl.SiteTrace]:

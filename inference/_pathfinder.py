@@ -98,7 +98,7 @@ def pathfinder(
     layout = Layout.of(jax.eval_shape(target.initial, key))
     with compilation_cache(cache_dir):
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
-        return _result(key, ends, target, layout, effort, num_draws)
+        return _result(key, ends, target, layout, effort, num_draws, max_steps)
 
 
 def _ends(
@@ -143,6 +143,7 @@ def _result(
     layout: Layout,
     effort: Effort,
     num_draws: int,
+    max_steps: int,
 ) -> PathfinderResult:
     guide, parameters = _guide(ends, effort, layout)
     num_paths, nothing = ends.best.elbo.size, np.zeros(0, np.uint32)
@@ -166,6 +167,7 @@ def _result(
         best_steps=ends.best.step,
         num_steps=ends.ascent.step,
         has_ended=ends.ascent.has_converged,
+        max_steps=np.int32(max_steps),
     )
 
 

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 
 import ppl
 from inference.flat import Layout
-from ppl._arguments import Arguments
+from ppl.arguments import Arguments
 
 Path = tuple[str, ...]
 

@@ -70,11 +70,7 @@ def ascend(
     """
     may_go_on = lambda now: may_climb(now, max_steps)  # noqa: E731
     step = lambda now: climb_step(log_density, now, tolerance)  # noqa: E731
-    end = lax.while_loop(may_go_on, step, climb_init(log_density, position))
-    # No step gains what can be told from rounding: all there is to reach, if it was close.
-    is_close = _is_within(end.at.decrement, -end.at.log_density, _SLACK * tolerance)
-    has_converged = end.at.has_converged | ((end.num_idle >= _MOST_IDLE) & is_close)
-    return end.at._replace(has_converged=has_converged)
+    return climb_end(lax.while_loop(may_go_on, step, climb_init(log_density, position)), tolerance)
 
 
 def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> Climber:
@@ -90,6 +86,14 @@ def may_climb(now: Climber, max_steps: jax.Array) -> jax.Array:
     """Whether an ascent has not come to its end."""
     is_left = (now.at.step < max_steps) & ~now.at.has_converged
     return is_left & (now.num_idle < _MOST_IDLE) & jnp.isfinite(now.at.log_density)
+
+
+def climb_end(now: Climber, tolerance: jax.Array) -> Ascent:
+    """What an ascent that may not go on has come to."""
+    # No step gains what can be told from rounding: all there is to reach, if it was close.
+    is_close = _is_within(now.at.decrement, -now.at.log_density, _SLACK * tolerance)
+    has_converged = now.at.has_converged | ((now.num_idle >= _MOST_IDLE) & is_close)
+    return now.at._replace(has_converged=has_converged)
 
 
 def climb_step(

@@ -27,9 +27,18 @@ from inference.guides import Guide
 from inference.objective import LogDensity, with_gradient_of
 
 
+class _Weighted:
+    """What objectives of several weights have in common."""
+
+    name: ClassVar[str] = "importance weighted bound"
+    least_particles: ClassVar[int] = 2
+    is_linear: ClassVar[bool] = False
+    needs_density: ClassVar[bool] = True
+
+
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class Renyi:
+class Renyi(_Weighted):
     r"""The variational Rényi bound, between the evidence and the ELBO for `alpha` from 0 to 1.
 
     .. math:: \frac{1}{1 - \alpha} \log \frac1K \sum_{k=1}^K w_k^{1 - \alpha}
@@ -58,18 +67,11 @@ class Renyi:
     alpha: float
     doubly_reparameterized: bool = True
     name: ClassVar[str] = "Rényi bound"
-    least_particles: ClassVar[int] = 2
-    is_linear: ClassVar[bool] = False
-    needs_density: ClassVar[bool] = True
+    needs_paths = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, int | float) or not math.isfinite(self.alpha):
             raise ValueError(f"alpha of Renyi must be a finite number, got {self.alpha!r}")
-
-    @property
-    def needs_paths(self) -> bool:
-        """Yes."""
-        return True
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
@@ -97,7 +99,7 @@ class Renyi:
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class ImportanceWeighted:
+class ImportanceWeighted(_Weighted):
     r"""The importance weighted bound, :math:`E[\log \frac1K \sum_k w_k] \le \log p(y)`.
 
     With `K` draws of the guide, `num_particles`, it lies between the ELBO and the evidence, and
@@ -122,15 +124,7 @@ class ImportanceWeighted:
     """
 
     doubly_reparameterized: bool = True
-    name: ClassVar[str] = "importance weighted bound"
-    least_particles: ClassVar[int] = 2
-    is_linear: ClassVar[bool] = False
-    needs_density: ClassVar[bool] = True
-
-    @property
-    def needs_paths(self) -> bool:
-        """Yes."""
-        return True
+    needs_paths = True
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
@@ -142,7 +136,7 @@ class ImportanceWeighted:
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class ForwardKL:
+class ForwardKL(_Weighted):
     r"""The divergence :math:`KL(p \| q)` from posterior to guide, which is to cover all of it.
 
     The best guide has the posterior's means and, if it is normal, its variances, whatever the
@@ -167,10 +161,6 @@ class ForwardKL:
     """
 
     doubly_reparameterized: bool = True
-    name: ClassVar[str] = "importance weighted bound"
-    least_particles: ClassVar[int] = 2
-    is_linear: ClassVar[bool] = False
-    needs_density: ClassVar[bool] = True
 
     @property
     def needs_paths(self) -> bool:

@@ -1,19 +1,20 @@
 """What is common to all that fits a guide."""
 
+import abc
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from inference.guides import Guide
 from inference.pareto import largest_pareto_k
 from inference.saved import Result
-from inference.summary import Summary
+from inference.summary import Summary, describe
 
 
 @dataclasses.dataclass(frozen=True)
-class GuideResult(Result):
+class GuideResult(Result, abc.ABC):
     """A guide fitted to a posterior, and draws of it.
 
     Attributes:
@@ -36,6 +37,23 @@ class GuideResult(Result):
     pareto_k: Any
     guide: Guide
     parameters: Any
+    _verdict: ClassVar[str]
+
+    def summary(self) -> Summary:
+        """Means and quantiles of every scalar, and whether to trust them."""
+        summary = describe(self.draws)
+        problems = tuple(self._problems(summary))
+        return dataclasses.replace(
+            summary, problems=problems, about=self._about(), verdict=self._verdict
+        )
+
+    @abc.abstractmethod
+    def _about(self) -> str:
+        """How the draws were made."""
+
+    @abc.abstractmethod
+    def _problems(self, summary: Summary) -> Iterator[str]:
+        """What is doubtful."""
 
     def guide_function(self) -> Callable[..., Any]:
         """The guide that is a function, with the parameters found: a model of the latent sites.

@@ -2,19 +2,19 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 
 from inference.guide_result import GuideResult, tail, unknown_means
 from inference.mode_result import OptimizeResult
-from inference.summary import Summary, describe
+from inference.summary import Summary
 
 _REMEDY = "Fit a guide to all of the posterior by svi, as FullRank()"
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class LaplaceResult(GuideResult):
     """A normal distribution at the mode on unconstrained space, and draws of it. A pytree.
 
@@ -27,20 +27,16 @@ class LaplaceResult(GuideResult):
 
     log_evidence: Any
     mode: OptimizeResult
+    _verdict: ClassVar[str] = (
+        "No problem found: Pareto k is low, and the climb to the mode has converged."
+    )
 
-    __repr__ = GuideResult.__repr__
-
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar, and whether to trust them."""
-        about = (
+    def _about(self) -> str:
+        return (
             f"{self.log_density.size} draws of a normal distribution at the mode; log evidence "
             f"{self.log_evidence:.2f}, ELBO {self.elbo:.2f} (standard error "
             f"{self.elbo_standard_error:.2g}), Pareto k {self.pareto_k:.2f}"
         )
-        verdict = "No problem found: Pareto k is low, and the climb to the mode has converged."
-        summary = describe(self.draws)
-        problems = tuple(self._problems(summary))
-        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         yield from self.mode.problems

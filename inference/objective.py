@@ -75,11 +75,7 @@ class ELBO:
     least_particles: ClassVar[int] = 1
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = False
-
-    @property
-    def needs_paths(self) -> bool:
-        """Yes."""
-        return True
+    needs_paths = True
 
     def estimate(
         self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array

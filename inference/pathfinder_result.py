@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -10,14 +10,14 @@ import numpy as np
 from inference.guide_result import GuideResult, tail, unknown_means
 from inference.pareto import psis_on_host
 from inference.randomness import seed_of
-from inference.summary import Summary, describe
+from inference.summary import Summary
 
 _LOW_ESS = 100
 _REMEDY = "Raise history or num_paths, fit a guide to all of the posterior by svi, as FullRank()"
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class PathfinderResult(GuideResult):
     """Normal distributions found on the ways to modes, and draws of them. A pytree.
 
@@ -35,6 +35,7 @@ class PathfinderResult(GuideResult):
         best_steps: The iteration of each path at which it stood, ``(path,)``.
         num_steps: The iterations of each path, ``(path,)``.
         has_ended: Whether each path came to a mode, ``(path,)``.
+        max_steps: The most iterations that a path had.
     """
 
     ess: Any
@@ -42,8 +43,8 @@ class PathfinderResult(GuideResult):
     best_steps: Any
     num_steps: Any
     has_ended: Any
-
-    __repr__ = GuideResult.__repr__
+    max_steps: Any
+    _verdict: ClassVar[str] = "No problem found: Pareto k is low, and every path came to a mode."
 
     @property
     def is_resampled(self) -> bool:
@@ -56,19 +57,14 @@ class PathfinderResult(GuideResult):
         log_weights = np.asarray(self.log_weights)
         return weights_of(np.zeros_like(log_weights) if self.is_resampled else log_weights)
 
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar, and whether to trust them."""
+    def _about(self) -> str:
         num_paths, num_draws = np.size(self.elbos), self.log_density.size
         how = f", resampled from {num_draws * num_paths}," if self.is_resampled else ""
-        about = (
+        return (
             f"{num_draws} draws{how} of {num_paths} path{'s' * (num_paths > 1)}, whose best ELBO "
             f"is {np.max(self.elbos):.2f}; importance weights worth {self.ess:.0f} draws, Pareto k "
             f"{self.pareto_k:.2f}"
         )
-        verdict = "No problem found: Pareto k is low, and every path came to a mode."
-        summary = describe(self.draws)
-        problems = tuple(self._problems(summary))
-        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         num_paths, num_lost = self.elbos.size, int(np.sum(~np.isfinite(self.elbos)))
@@ -77,13 +73,7 @@ class PathfinderResult(GuideResult):
                 f"{num_lost} of {num_paths} paths are left out, as they had nowhere to go, or met "
                 "no normal distribution with a finite ELBO. Start elsewhere, by init."
             )
-        num_cut = int(np.sum(~self.has_ended & np.isfinite(self.elbos)))
-        if num_cut:
-            yield (
-                f"{num_cut} of {num_paths} paths were still climbing when they ended, after "
-                f"{int(np.max(self.num_steps))} steps: the mass may lie further up. Raise "
-                "max_steps, or use float64."
-            )
+        yield from self._short_of_modes()
         num_weighted = self.log_weights.size * num_paths
         yield from tail(float(self.pareto_k), num_weighted, _REMEDY)
         if self.ess < _LOW_ESS:
@@ -94,6 +84,23 @@ class PathfinderResult(GuideResult):
                 "init=result."
             )
         yield from unknown_means(summary)
+
+    def _short_of_modes(self) -> Iterator[str]:
+        """Which paths ended elsewhere, and why."""
+        is_short = ~self.has_ended & np.isfinite(self.elbos)
+        is_cut = self.num_steps >= self.max_steps
+        num_cut, num_idle = int(np.sum(is_short & is_cut)), int(np.sum(is_short & ~is_cut))
+        if num_cut:
+            yield (
+                f"{num_cut} of {self.elbos.size} paths were still climbing when they ended, after "
+                f"{int(self.max_steps)} steps: the mass may lie further up. Raise max_steps."
+            )
+        if num_idle:
+            yield (
+                f"{num_idle} of {self.elbos.size} paths came to a halt short of a mode, where no "
+                "step gained more than rounding: the mass may lie further up. Use float64, or "
+                "start elsewhere, by init, as where the density has no kinks."
+            )
 
 
 def weights_of(log_weights: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.ascent import Ascent, Climber, climb_init, climb_step, may_climb
+from inference.ascent import Ascent, Climber, climb_end, climb_init, climb_step, may_climb
 from inference.control import select
 from inference.flat import Layout
 from inference.normals import Stretched, log_prob_of_noise
@@ -80,7 +80,7 @@ def paths(
 
     def one(position: jax.Array, seed: jax.Array) -> Ends:
         path = follow(log_density, position, seed, effort, max_steps, tolerance)
-        return Ends(path.best, path.climber.at)
+        return Ends(path.best, climb_end(path.climber, tolerance))
 
     if len(positions) == 1:
         return jax.tree.map(lambda x: x[None], one(positions[0], seeds[0]))

@@ -51,11 +51,7 @@ class ScoreFunction:
     least_particles: ClassVar[int] = 2
     is_linear: ClassVar[bool] = True
     needs_density: ClassVar[bool] = True
-
-    @property
-    def needs_paths(self) -> bool:
-        """No."""
-        return False
+    needs_paths = False
 
     def mean(
         self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -13,7 +13,7 @@ from inference.guide_result import GuideResult, tail, unknown_means
 from inference.guides import FullRank, Guide, PointMass
 from inference.objective import ELBO, Objective
 from inference.structured import Structured
-from inference.summary import Summary, describe
+from inference.summary import Summary
 
 _LEAST_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
@@ -37,7 +37,7 @@ class Trace(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class SVIResult(GuideResult):
     """A guide fitted to a posterior, and draws of it. A pytree.
 
@@ -59,6 +59,7 @@ class SVIResult(GuideResult):
     failure: str = dataclasses.field(default="", metadata={"static": True})
     objective: Objective = dataclasses.field(default=ELBO(), metadata={"static": True})
     doubts: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 
     def trace(self, block: int = BLOCK) -> Trace:
         """The ELBO during the run, averaged over blocks of so many steps, and its standard error.
@@ -72,19 +73,12 @@ class SVIResult(GuideResult):
         errors = blocks.std(1, ddof=1) / np.sqrt(block) if block > 1 else np.nan * blocks[:, 0]
         return Trace(steps, blocks.mean(1), errors)
 
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar under the guide, and whether to trust them."""
-        about = (
+    def _about(self) -> str:
+        return (
             f"{self.log_density.size} draws of {self.guide} after {int(self.state.step)} steps; "
             f"ELBO {self.elbo:.2f} (standard error {self.elbo_standard_error:.2g}), Pareto k "
             f"{self.pareto_k:.2f}"
         )
-        verdict = "No problem found: Pareto k is low, and the ELBO has stopped rising."
-        summary = describe(self.draws)
-        problems = tuple(self._problems(summary))
-        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
-
-    __repr__ = GuideResult.__repr__
 
     @property
     def _size(self) -> int:

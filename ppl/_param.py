@@ -21,7 +21,8 @@ def param(value: Any, *, name: str, support: Any = None) -> Any:
 
     A guide is a function of a random key, as a model is. A parameter is sown in unconstrained
     space with the tag "param", so that ``reap(guide, tag="param")`` gives the numbers to begin
-    with, and ``plant(guide, tag="param")`` is the guide as a function of them. It has no density.
+    with, and ``plant(guide, tag="param")`` is the guide as a function of them. Its value in the
+    support has the tag "param_value". It has no density.
 
     Args:
         value: Where to begin: a pytree of arrays of floats, or with a `support` one array.

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ppl._arguments import Arguments
 from ppl._kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl._sample import check_key
+from ppl.arguments import Arguments
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site, describe

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
-from ppl._arguments import Arguments
 from ppl._condition import condition
 from ppl._density import LogDensity, LogProbs, total
 from ppl._kept import kept
@@ -20,6 +19,7 @@ from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, tra
 from ppl._sample import check_key
 from ppl._simulate import simulate
 from ppl._trace import inspection
+from ppl.arguments import Arguments
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in

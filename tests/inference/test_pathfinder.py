@@ -12,9 +12,11 @@ import scipy.stats as st
 import distributions as dist
 import ppl
 from inference import _pathfinder, importance, normals, pathfinder, paths
+from inference.flat import Layout
 from inference.pathfinder_result import resampled, weights_of
 from inference.programs import compiled
 from tests.inference.regression import design, evidence, posterior
+from tests.inference.targets import FakeTarget
 from tests.inference.test_optimize import nowhere
 
 KEY = jax.random.key(0)
@@ -177,6 +179,12 @@ def steep(key):
     ppl.factor(-50 * (x[1] - x[0] ** 2) ** 2, name="f")
 
 
+def ridge(key):
+    """The ridge of a roof, which no line search follows."""
+    x = ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="x")
+    ppl.factor(-jnp.abs(x[0]) - 1e3 * jnp.abs(x[1] - x[0]), name="f")
+
+
 DOUBTFUL = {
     "a funnel": (funnel, {}, "draws only, so that those returned are far from the posterior"),
     "a path that never moves": (
@@ -184,7 +192,17 @@ DOUBTFUL = {
         {"init": {"x": np.array([0.0, 6.0])}, "num_paths": 2},
         "1 of 2 paths are left out",
     ),
-    "cut short": (steep, {"max_steps": 2}, "paths were still climbing when they ended, after 2"),
+    "cut short": (
+        steep,
+        {"max_steps": 2},
+        "1 of 1 paths were still climbing when they ended, after 2 steps: the mass may lie further "
+        "up. Raise max_steps.",
+    ),
+    "a halt": (
+        ridge,
+        {"init": {"x": np.array([3.0, 1.0])}},
+        "1 of 1 paths came to a halt short of a mode, where no step gained more than rounding",
+    ),
 }
 
 
@@ -194,6 +212,23 @@ def test_what_is_doubtful_is_said(name):
     settings = {"num_paths": 1} | settings
     problems = pathfinder(KEY, model, **settings).summary().problems
     assert any(words in problem for problem in problems), problems
+    assert any("max_steps" in problem for problem in problems) == (name == "cut short")
+
+
+def lying(x, _):
+    """Zero, with a gradient that promises more."""
+    return jnp.sum(x) - jax.lax.stop_gradient(jnp.sum(x))
+
+
+@pytest.mark.parametrize(("tolerance", "has_ended"), [(0.1, True), (0.01, False)])
+def test_a_halt_as_close_as_rounding_allows_is_an_end(tolerance, has_ended):
+    """The decrement is 10 times the tolerance, or 100 times."""
+    position, seed, steps = jnp.zeros((1, 2)), jnp.zeros((1, 2), jnp.uint32), jnp.int32(100)
+    rest = Layout.of({"x": position[0]}), paths.Effort(5, 5), steps, jnp.float32(tolerance)
+    ascent = paths.paths(position, seed, FakeTarget(lying, (2,)), *rest).ascent
+    np.testing.assert_allclose(ascent.decrement, 1.0)
+    assert ascent.step < steps
+    assert ascent.has_converged == has_ended
 
 
 REFUSED = {
