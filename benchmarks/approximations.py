@@ -4,7 +4,8 @@ For each posterior of posteriordb that we have as a model, and each guide: the l
 mean from the reference's, in its standard deviations; the smallest and largest ratio of a standard
 deviation to the reference's; Pareto k, which is to be at most 0.7 for an approximation to be good;
 and the seconds of a call, compiling included. In float64, seed 0; a guide is fitted by 20,000 steps
-of Adam, from the end of a short climb, with a rate that falls from 0.02 by half every 3,000.
+of Adam, with a rate that falls from 0.02 by half every 3,000, and starts at the result of
+Pathfinder, whose seconds are in its own row.
 
 Reads the folder that `PPL_POSTERIORDB` names, else `../shared/posteriordb`.
 
@@ -36,15 +37,23 @@ POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../share
 GUIDES = {"mean field": MeanField(), "full rank": FullRank(), "low rank 5": LowRank(5)}
 
 
+DRAWS = {"num_draws": 4000}
+
+
 def fit(guide: Any, num_steps: int) -> Callable[..., Any]:
     rate = optax.exponential_decay(0.02, 3000, 0.5)
-    settings = {"guide": guide, "optimizer": optax.adam(rate), "num_steps": num_steps}
-    settings |= {"init": "optimum", "num_draws": 4000}
-    return lambda *args: inference.svi(jax.random.key(0), *args, **settings)
+    settings = {"guide": guide, "optimizer": optax.adam(rate), "num_steps": num_steps} | DRAWS
+    return lambda start, *args: inference.svi(
+        jax.random.key(0), *args, init=start or "optimum", **settings
+    )
 
 
-def laplace(*args: Any) -> Any:
-    return inference.laplace(jax.random.key(0), *args, num_draws=4000)
+def laplace(_: Any, *args: Any) -> Any:
+    return inference.laplace(jax.random.key(0), *args, **DRAWS)
+
+
+def pathfinder(_: Any, *args: Any) -> Any:
+    return inference.pathfinder(jax.random.key(0), *args, **DRAWS)
 
 
 def scalar(draws: dict[str, Any], name: str) -> np.ndarray:
@@ -64,23 +73,27 @@ def distances(draws: dict[str, Any], reference: dict[str, Any]) -> tuple[float, 
     return max(means), min(ratios), max(ratios)
 
 
-def row(posterior: Posterior, published: dict[str, Any], approximate: Callable[..., Any]) -> str:
+def row(
+    posterior: Posterior, published: dict[str, Any], approximate: Callable[..., Any], start: Any
+) -> tuple[str, Any]:
+    """A row of the table, and the result."""
     model, args = posterior.condition(published["data"])
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a run that stops early says so in the summary
-            result = approximate(model, *args)
+            result = approximate(start, model, *args)
     except ValueError as error:
-        return f"  {str(error)[:70]}"
+        return f"  {str(error).partition(':')[0]}", None
     seconds = time.perf_counter() - began
     mean, low, high = distances(posterior.derived(dict(result.draws)), published["reference"])
     mark = " " if result.pareto_k <= 0.7 else "!"
-    return f"{mean:8.2f}{low:8.2f}{high:8.2f}{result.pareto_k:9.2f}{mark}{seconds:8.1f}"
+    return f"{mean:8.2f}{low:8.2f}{high:8.2f}{result.pareto_k:9.2f}{mark}{seconds:8.1f}", result
 
 
 def main(names: list[str], num_steps: int) -> None:
-    tools = {name: fit(guide, num_steps) for name, guide in GUIDES.items()} | {"laplace": laplace}
+    tools = {"pathfinder": pathfinder, "laplace": laplace}
+    tools |= {name: fit(guide, num_steps) for name, guide in GUIDES.items()}
     print(f"jax {jax.__version__}, {jax.default_backend()}, float64, seed 0, {num_steps} steps")
     print(f"{'':52}    mean  lowest highest Pareto k   seconds")
     for posterior in POSTERIORS:
@@ -88,8 +101,10 @@ def main(names: list[str], num_steps: int) -> None:
         if (names and posterior.name not in names) or not path.is_file():
             continue
         published = json.loads(path.read_text())
+        start = None
         for name, approximate in tools.items():
-            shown = row(posterior, published, approximate)
+            shown, result = row(posterior, published, approximate, start)
+            start = start or result  # that of Pathfinder, the first
             print(f"{posterior.name:40} {name:11}{shown}", flush=True)
 
 

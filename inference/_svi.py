@@ -9,23 +9,31 @@ import numpy as np
 
 from inference._batches import batches
 from inference._guide_function import GuideFunction, guide_to, target_of
+from inference._importance import ImportanceResult
 from inference.checks import check_key, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled, SVIState
 from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
 from inference.guide_checks import check_guide
-from inference.guide_result import standard_error
+from inference.guide_result import GuideResult, standard_error
 from inference.guides import Guide, MeanField
+from inference.mode_result import OptimizeResult
 from inference.objective import ELBO, Objective, check_objective
 from inference.optimizers import optimizer_of
 from inference.pareto import pareto_k_of
 from inference.progress import progress_bar as _progress
+from inference.result import MCMCResult
 from inference.starting import STRATEGIES
+from inference.svgd_result import SVGDResult
 from inference.svi_result import SVIResult
+from inference.warm_start import normal_start
 
 if TYPE_CHECKING:
     import optax
+
+
+Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
 
 
 def svi(
@@ -40,7 +48,7 @@ def svi(
     objective: Objective = ELBO(),
     tolerance: float | None = None,
     num_draws: int = 1000,
-    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     state: SVIState | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress_bar: bool = False,
@@ -88,7 +96,12 @@ def svi(
         num_draws: Draws of the fitted guide.
         init: Where the guide starts: ``"uniform"`` on (-2, 2) in unconstrained space, each
             coordinate; ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short
-            climb by L-BFGS; or a dict of values by site, the others being uniform.
+            climb by L-BFGS; or a dict of values by site, the others being uniform. Or a result of
+            :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`, :func:`svgd`,
+            :func:`importance` or :func:`optimize` for the same model: the mean is then that of its
+            normal distribution, or of its draws; and guides begin with the scales and correlations
+            that it knows and they can have, in place of `init_scale`. Where coordinates have very
+            different scales, ``init=laplace(...)`` saves most of the steps.
         state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
             are one of 2000. The noise of its steps follows from `state`, that of the draws from
             `key`.
@@ -101,8 +114,9 @@ def svi(
 
     Raises:
         TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range, or no starting point has a finite ELBO and gradient;
-            the message names the sites that are not finite there.
+        ValueError: if a value is out of range; no starting point has a finite ELBO and gradient,
+            the message names the sites that are not finite there; or `init` is a result of another
+            model.
 
     Example:
         >>> import ppl, distributions as dist
@@ -151,7 +165,15 @@ def svi(
     target = target_of(model, args, kwargs, is_function=is_function)
     if is_function and init in STRATEGIES:
         init = "uniform"  # it starts by itself
+    if is_function and isinstance(init, Started):
+        raise ValueError(
+            "init is a result, but a guide that is a function begins with its own numbers, those "
+            "of ppl.param: give them there, or go on with state=result.state"
+        )
     problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
+    start: Any = init
+    if isinstance(init, Started):
+        start = normal_start(init, target, problem.layout)
     family: Any = problem.guide if is_function else guide
     with (
         compilation_cache(cache_dir),
@@ -162,7 +184,7 @@ def svi(
             problem,
             num_steps=num_steps,
             tolerance=tolerance,
-            init=init,
+            init=start,
             state=state,
             on_progress=on_progress,
         )

@@ -13,7 +13,7 @@ from jax import random
 from jax.scipy.linalg import block_diag
 
 from inference.flat import Layout
-from inference.guides import Guide, MeanField, draw_of
+from inference.guides import Guide, MeanField, draw_of, init_of_guide, rows_of_scale
 from inference.randomness import seed_of, threefry
 from inference.site_names import Group, full_names, group, select, taken
 
@@ -96,6 +96,14 @@ class BySite:
             name: guide.init(taken(position, part.index), part.layout)
             for name, guide, part in self._parts(layout)
         }
+        return PartParameters(parts, layout)
+
+    def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> PartParameters:
+        """Parameters of all parts close to a normal distribution, each by its own coordinates."""
+        parts = {}
+        for name, guide, part in self._parts(layout):
+            own = rows_of_scale(scale, part.index)
+            parts[name] = init_of_guide(guide, taken(position, part.index), part.layout, own)
         return PartParameters(parts, layout)
 
     def sample(self, parameters: PartParameters, key: jax.Array) -> jax.Array:

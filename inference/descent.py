@@ -12,7 +12,7 @@ from jax import lax, random
 
 from inference.control import select
 from inference.flat import Layout
-from inference.guides import Guide, draw_of
+from inference.guides import Guide, draw_of, init_of_guide
 from inference.likeness import Alike
 from inference.objective import Objective
 from inference.optimizers import updated
@@ -121,9 +121,9 @@ class Problem(NamedTuple):
         return elbo.astype(self.layout.dtype)
 
 
-def begin(problem: Problem, position: jax.Array, seed: jax.Array) -> SVIState:
-    """The state before the first step."""
-    parameters = problem.guide.init(position, problem.layout)
+def begin(problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None) -> SVIState:
+    """The state before the first step; `scale` is that of a normal distribution, if it is known."""
+    parameters = init_of_guide(problem.guide, position, problem.layout, scale)
     zero = jnp.zeros((), problem.layout.dtype)
     changes = jnp.full(_NUM_CHANGES, jnp.inf, zero.dtype)
     state = SVIState(

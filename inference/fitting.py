@@ -26,7 +26,7 @@ from inference.programs import program
 from inference.progress import Pace
 from inference.saved import Leaves
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
-from inference.starting import MOST_ATTEMPTS, init_of, starting_points
+from inference.starting import MOST_ATTEMPTS, NormalStart, init_of, starting_points
 from inference.target import Target
 
 _NEVER = -1.0  # no change is smaller
@@ -57,7 +57,7 @@ def fit(
     *,
     num_steps: int,
     tolerance: float | None,
-    init: str | Mapping[str, Any],
+    init: str | Mapping[str, Any] | NormalStart,
     state: SVIState | None,
     on_progress: Callable[[int, float], None],
 ) -> Fit:
@@ -100,15 +100,16 @@ class _Run:
         dtype = problem.layout.dtype
         self.tolerance = np.asarray(_NEVER if tolerance is None else tolerance, dtype)
 
-    def started(self, key: jax.Array, init: str | Mapping[str, Any]) -> SVIState:
+    def started(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
         """The state before the first step, from where that is finite."""
         target, layout = self.problem.target, self.problem.layout
-        starts, chains, before = init_of(init, target, 1), np.arange(1), None
+        known = init if isinstance(init, NormalStart) else NormalStart(init_of(init, target, 1))
+        (starts, scale), chains, before = known, np.arange(1), None
         for attempt in range(MOST_ATTEMPTS):
             number = np.full(1, attempt, np.int32)
             points = starting_points(key, chains, number, starts, target, layout)
             seeds, positions = jax.device_get(points)
-            arguments = self.problem, positions[0], seeds[0]
+            arguments = self.problem, positions[0], seeds[0], scale
             state = program(begin, *arguments)(*arguments)
             if self.advance(state, 1).is_finite:
                 return state

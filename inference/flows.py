@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from inference.flat import Layout
-from inference.guides import log_normal, log_scales
+from inference.guides import log_normal, log_scales, own_scales
 from inference.networks import Masks, Network, autoregressive, dense, initial
 from inference.randomness import normal, seed_of
 from inference.splines import Spline
@@ -57,6 +57,10 @@ class Flow(abc.ABC):
         layers = [initial(i, masks, dtype) for i in range(self.num_layers)]
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *layers)
         return FlowParameters(position, log_scales(self.init_scale, position), stacked)
+
+    def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> FlowParameters:
+        """Parameters of the independent coordinates that are closest to a normal distribution."""
+        return self.init(position, layout)._replace(log_scale=jnp.log(own_scales(scale)))
 
     def sample(self, parameters: FlowParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""

@@ -24,7 +24,9 @@ class Guide(Protocol):
     """A family of distributions. A frozen dataclass, and a pytree; what makes shapes is static.
 
     One that finds the density of its own draw in passing may have a method `sample_and_log_prob`,
-    that takes what `sample` takes.
+    that takes what `sample` takes. One that can begin close to a normal distribution may have
+    ``init_normal(position, layout, scale)``: `position` is its mean, and `scale` the Cholesky
+    factor of its covariance, ``(size, size)``, or standard deviations, ``(size,)``.
     """
 
     @property
@@ -47,6 +49,13 @@ class Guide(Protocol):
     def entropy(self, parameters: Any) -> jax.Array | None:
         """The entropy, a scalar, or `None` where it has no closed form."""
         ...
+
+
+def init_of_guide(guide: Any, position: jax.Array, layout: Layout, scale: Any = None) -> Any:
+    """Parameters to begin with, around `position`, and with `scale` if that is known and of use."""
+    if scale is None or not hasattr(guide, "init_normal"):
+        return guide.init(position, layout)
+    return guide.init_normal(position, layout, scale)
 
 
 def draw_of(guide: Guide, parameters: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -95,6 +104,10 @@ class MeanField:
     def init(self, position: jax.Array, layout: Layout) -> LocScale:
         """Parameters whose mean is `position`."""
         return LocScale(position, log_scales(self.init_scale, position))
+
+    def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocScale:
+        """Parameters with the highest ELBO for a normal distribution."""
+        return LocScale(position, jnp.log(own_scales(scale)))
 
     def sample(self, parameters: LocScale, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -155,6 +168,12 @@ class FullRank:
         factor = jnp.zeros((position.size, position.size), position.dtype)
         return LocFactor(position, log_scales(self.init_scale, position), factor)
 
+    def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocFactor:
+        """Parameters of a normal distribution."""
+        scale_tril = scale if scale.ndim == 2 else jnp.diag(scale)
+        diagonal = jnp.diag(scale_tril)
+        return LocFactor(position, jnp.log(diagonal), jnp.tril(scale_tril / diagonal[:, None], -1))
+
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc, log_scale, factor = parameters
@@ -209,6 +228,18 @@ class LowRank:
         noise = normal(jnp.zeros(2, jnp.uint32), position.size * self.rank, position.dtype)
         factor = _FACTOR_SCALE * noise.reshape(position.size, self.rank)
         return LocFactor(position, log_scales(self.init_scale, position), factor)
+
+    def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocFactor:
+        """Parameters with the directions in which a normal distribution is stretched most."""
+        start, own = self.init(position, layout), own_scales(scale)
+        rank = min(self.rank, position.size - 1)
+        if scale.ndim == 1 or not rank:
+            return start._replace(log_scale=jnp.log(own))
+        vectors, stretch, _ = jnp.linalg.svd(scale / own[:, None])
+        rest = jnp.mean(stretch[rank:] ** -2) ** -0.5  # the one number that is best for the ELBO
+        width = jnp.sqrt(jnp.maximum((stretch / rest) ** 2 - 1, _FACTOR_SCALE**2))
+        factor = start.factor.at[:, :rank].set((vectors * width[None])[:, :rank])
+        return LocFactor(position, jnp.log(own * rest), factor)
 
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
@@ -278,6 +309,23 @@ class PointMass:
 def log_scales(init_scale: Any, position: jax.Array) -> jax.Array:
     """The logarithm of `init_scale` for each coordinate of `position`."""
     return jnp.full(position.shape, jnp.log(jnp.asarray(init_scale, position.dtype)))
+
+
+def own_scales(scale: jax.Array) -> jax.Array:
+    """Standard deviations of coordinates given all others, ``(size,)``, from a Cholesky factor."""
+    if scale.ndim == 1:
+        return scale
+    inverse = solve_triangular(scale, jnp.eye(len(scale), dtype=scale.dtype), lower=True)
+    return jnp.linalg.norm(inverse, axis=0) ** -1
+
+
+def rows_of_scale(scale: jax.Array, index: Any) -> jax.Array:
+    """The Cholesky factor of the covariance of some coordinates, or their standard deviations."""
+    rows = scale[index]
+    if rows.ndim == 1:
+        return rows
+    triangle = jnp.linalg.qr(rows.T, mode="r").T
+    return triangle * jnp.sign(jnp.diag(triangle))[None]
 
 
 def log_normal(noise: jax.Array) -> jax.Array:

@@ -80,6 +80,9 @@ def compiled(
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
+    # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
+    # what it has traced for another.
+    function = functools.partial(function)
     with small_loops_in_one_kernel(2 * num_more):  # a matrix and its products
         return jax.jit(function, donate_argnums=donated).lower(*arguments).compile()
 

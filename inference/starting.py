@@ -4,7 +4,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -67,21 +67,37 @@ class Init:
     """How chains are to start.
 
     Attributes:
-        strategy: `"uniform"`, `"prior"` or `"optimum"`.
-        values: Values of some sites, with the chains in front; the other sites are uniform.
+        strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
+        values: Values of some sites, with the chains in front; the other sites are uniform. For
+            `"flat"`, the positions themselves.
     """
 
     strategy: str = dataclasses.field(default="uniform", metadata={"static": True})
-    values: Mapping[str, Any] | None = None
+    values: Any = None
 
     def position(self, target: Target, layout: Layout, key: jax.Array, values: Any) -> jax.Array:
         """A flat position to try."""
+        if self.strategy == "flat":
+            return values
         if self.strategy == "prior":
             return layout.ravel(target.prior(key))
         position = layout.ravel(target.initial(key, values))
         if self.strategy == "optimum":
             return climb(lambda flat: target.log_density(layout.unravel(flat)), position)
         return position
+
+
+class NormalStart(NamedTuple):
+    """Where an optimisation is to start, and how far the density is known to spread from there.
+
+    Attributes:
+        init: The mean.
+        scale: The Cholesky factor of the covariance, ``(size, size)``, or standard deviations,
+            ``(size,)``, if they are known.
+    """
+
+    init: Init
+    scale: np.ndarray | None = None
 
 
 STRATEGIES = ("uniform", "prior", "optimum")

@@ -8,7 +8,7 @@ import numpy as np
 from jax.scipy.linalg import solve_triangular
 
 from inference.flat import Layout
-from inference.guides import log_normal, normal_entropy
+from inference.guides import log_normal, normal_entropy, own_scales, rows_of_scale
 from inference.guides import log_scales as initial_log_scales
 from inference.randomness import normal, seed_of
 from inference.site_names import full_names, group, select, taken
@@ -99,6 +99,24 @@ class Structured:
                 (num_local * self.has_varying_scales, num_global), position.dtype
             ),
             layout=layout,
+        )
+
+    def init_normal(
+        self, position: jax.Array, layout: Layout, scale: jax.Array
+    ) -> StructuredParameters:
+        """Parameters with the highest ELBO for a normal distribution."""
+        start, (first, others) = self.init(position, layout), self._indices(layout)
+        if scale.ndim == 1:
+            return dataclasses.replace(start, log_scale=jnp.log(scale))
+        index, size = np.concatenate([first, others]), first.size
+        rows = rows_of_scale(scale, index)
+        own = jnp.concatenate([jnp.diag(rows)[:size], own_scales(rows[size:, size:])])
+        linear = jnp.tril(rows, -1)[:, :size] / own[:, None]
+        return dataclasses.replace(
+            start,
+            log_scale=taken(jnp.log(own), np.argsort(index)),
+            factor=linear[:size],
+            slopes=linear[size:],
         )
 
     def sample(self, parameters: StructuredParameters, key: jax.Array) -> jax.Array:

@@ -133,7 +133,8 @@ def _moving(elbos: np.ndarray, name: str) -> Iterator[str]:
             f"the {name} still moves: in the last {size} steps it was {abs(change):.2g} "
             f"{'higher' if change > 0 else 'lower'} than in those before (standard error "
             f"{error:.2g}). Go on, svi(..., state=result.state), "
-            f"{'or' if change > 0 else 'with a smaller learning rate, or'} start elsewhere."
+            f"{'or' if change > 0 else 'with a smaller learning rate, or'} start elsewhere, as by "
+            "init=inference.pathfinder(...)."
         )
 
 

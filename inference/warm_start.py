@@ -1,4 +1,4 @@
-"""Where chains start that go on from another result, and the spread that it knows of."""
+"""Where chains and fits start that go on from another result, and the spread that it knows of."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.flat import Layout
 from inference.mode_result import OptimizeResult
 from inference.names import named_leaves
 from inference.normals import Mixture
 from inference.pathfinder_result import weights_of
 from inference.randomness import seed_of
+from inference.starting import Init, NormalStart
 from inference.target import Target
 
 _MOST_COORDINATES = 2000
+_LEAST_DRAWS = 5  # for each coordinate, for a covariance
 
 
 def starts_of(key: jax.Array, result: Any, target: Target, num_chains: int) -> Mapping[str, Any]:
@@ -88,18 +91,81 @@ def covariance_of(result: Any) -> np.ndarray | None:
 
     Of several paths it is that of the best alone: within a mode, not between modes.
     """
+    guide, parameters = _best(result)
+    size = getattr(getattr(parameters, "loc", None), "size", np.inf)
+    if not hasattr(guide, "covariance") or size > _MOST_COORDINATES:
+        return None
+    covariance = np.asarray(guide.covariance(parameters))
+    return None if _cholesky(covariance) is None else covariance
+
+
+def _best(result: Any) -> tuple[Any, Any]:
+    """The guide of a result and its parameters, of several paths those of the best."""
     guide: Any = getattr(result, "guide", None)
     parameters: Any = getattr(result, "parameters", None)
     if isinstance(guide, Mixture):
         best = int(np.argmax(result.elbos))
         guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)
-    size = getattr(getattr(parameters, "loc", None), "size", np.inf)
-    if not hasattr(guide, "covariance") or size > _MOST_COORDINATES:
-        return None
-    covariance = np.asarray(guide.covariance(parameters))
+    return guide, parameters
+
+
+def _cholesky(covariance: np.ndarray) -> np.ndarray | None:
+    """The Cholesky factor, if there is one, in float64."""
     with np.errstate(all="ignore"):
         try:
-            is_known = np.isfinite(np.linalg.cholesky(covariance)).all()
+            factor = np.linalg.cholesky(np.asarray(covariance, np.float64))
         except np.linalg.LinAlgError:
-            is_known = False
-    return covariance if is_known else None
+            return None
+    return factor if np.isfinite(factor).all() else None
+
+
+def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
+    """The normal distribution that a result stands for: that of its guide, or that of its draws.
+
+    Of a point, and of draws that do not spread, it is the place alone.
+
+    Raises:
+        ValueError: if the result is one of another model.
+    """
+    is_mode = isinstance(result, OptimizeResult)
+    flat = lambda x: np.reshape(x, (-1, *np.shape(x)[2:]))  # noqa: E731
+    values = result.values if is_mode else jax.tree.map(flat, result.draws)
+    _check(values, target, type(result).__name__, 0 if is_mode else 1)
+    covariance = covariance_of(result)
+    if is_mode:
+        loc, scale = layout.ravel(result.position), None
+    elif covariance is not None:
+        loc, scale = _best(result)[1].loc, _cholesky(covariance)
+    else:
+        loc, scale = _moments(result, _positions(values, target, layout))
+    scale = None if scale is None else scale.astype(layout.dtype)
+    return NormalStart(Init("flat", np.asarray(loc, layout.dtype)[None]), scale)
+
+
+def _positions(values: Any, target: Target, layout: Layout) -> np.ndarray:
+    """Draws on unconstrained space, ``(draw, size)``."""
+
+    def position(values: Any) -> jax.Array:
+        return layout.ravel(target.initial(jax.random.key(0), values))
+
+    return np.asarray(jax.jit(jax.vmap(position))(values), np.float64)
+
+
+def _moments(result: Any, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """The mean of draws, and the factor of their covariance, or where they are few the scales."""
+    weights = np.ravel(getattr(result, "weights", np.ones(len(positions))))
+    weights = np.where(np.isfinite(positions).all(1), np.nan_to_num(weights), 0.0)
+    used = weights > 0
+    positions, weights = positions[used], weights[used] / np.sum(weights)
+    loc = weights @ positions
+    guide = getattr(result, "guide", None)
+    if guide is not None and not guide.has_density:
+        return loc, None
+    centred, excess, size = positions - loc, np.sum(weights**2), loc.size
+    scale = np.sqrt(weights @ centred**2 / (1 - excess))
+    if not np.all(scale > 0):
+        return loc, None
+    if size > _MOST_COORDINATES or 1 / excess < _LEAST_DRAWS * size:
+        return loc, scale
+    factor = _cholesky((centred.T * weights) @ centred / (1 - excess))
+    return loc, scale if factor is None else factor
