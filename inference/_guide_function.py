@@ -13,9 +13,10 @@ import ppl
 from inference._values import Path, Values, nested, pick, sites_of
 from inference.flat import Layout
 from inference.names import named_leaves
+from ppl.harvest.pytrees import register_dataclass
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GuideFunction:
     """A guide that is a function of a key and of the arguments of a model.

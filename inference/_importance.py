@@ -20,6 +20,7 @@ from inference.objective import ELBO
 from inference.pareto import largest_pareto_k, psis_on_host
 from inference.saved import Absent, Result
 from inference.summary import Summary, describe
+from ppl.harvest.pytrees import register_dataclass
 
 _LOW_ESS = 100
 
@@ -127,7 +128,7 @@ def _result(
     )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ImportanceResult(Result):
     r"""Draws with importance weights. A pytree.

@@ -12,11 +12,12 @@ from jax.tree_util import Partial
 import ppl
 from inference.flat import Layout
 from ppl.arguments import Arguments
+from ppl.harvest.pytrees import register_dataclass
 
 Path = tuple[str, ...]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Values:
     """A model's density of the values of its latent sites, in place of unconstrained positions.

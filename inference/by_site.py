@@ -16,11 +16,12 @@ from inference.flat import Layout
 from inference.guides import Guide, MeanField, draw_of, init_of_guide, rows_of_scale
 from inference.randomness import seed_of, threefry
 from inference.site_names import Group, full_names, group, select, taken
+from ppl.harvest.pytrees import register_dataclass
 
 _REST = "rest"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PartParameters:
     """Parameters of :class:`BySite`.
@@ -37,7 +38,7 @@ class PartParameters:
         return f"PartParameters({self.parts})"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BySite:
     r"""Independent groups of sites with a guide each, :math:`q(z) = \prod_g q_g(z_g)`.

@@ -21,6 +21,7 @@ from inference.guides import log_normal, log_scales, own_scales
 from inference.networks import Masks, Network, autoregressive, dense, initial
 from inference.randomness import normal, seed_of
 from inference.splines import Spline
+from ppl.harvest.pytrees import register_dataclass
 
 _MOST = 5.0  # of the logarithm of a layer's scale
 
@@ -127,7 +128,7 @@ class Flow(abc.ABC):
         """Its inverse, and the log determinant of the derivative of the layer."""
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class InverseAutoregressive(Flow):
     r"""A flow of layers :math:`y_i = m_i(x_{<i}) + e^{s_i(x_{<i})} x_i`, of which draws are fast.
@@ -169,7 +170,7 @@ class InverseAutoregressive(Flow):
         return x, jnp.sum(_affine(network, x)[1])
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MaskedAutoregressive(Flow):
     r"""A flow of layers :math:`y_i = m_i(y_{<i}) + e^{s_i(y_{<i})} x_i`, whose density is fast.
@@ -205,7 +206,7 @@ class MaskedAutoregressive(Flow):
         return (y - shift) * jnp.exp(-log_scale), jnp.sum(log_scale)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NeuralSpline(Flow):
     r"""A flow of coupling layers with rational quadratic splines; both ways are fast.

@@ -15,6 +15,7 @@ from jax.scipy.linalg import cho_solve, solve_triangular
 
 from inference.flat import Layout
 from inference.randomness import normal, seed_of
+from ppl.harvest.pytrees import register_dataclass
 
 _LOG_2PI = math.log(2 * math.pi)
 _FACTOR_SCALE = 0.1  # relative: at 0 the factor of a low rank guide would have no gradient
@@ -74,7 +75,7 @@ class LocScale(NamedTuple):
     log_scale: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MeanField:
     r"""Independent normal coordinates, :math:`z = \mu + \sigma \odot \epsilon`.
@@ -144,7 +145,7 @@ class LocFactor(NamedTuple):
     factor: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FullRank:
     r"""A normal distribution with any covariance, :math:`z = \mu + D L \epsilon`.
@@ -202,7 +203,7 @@ class FullRank:
         return scale_tril @ scale_tril.T
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LowRank:
     r"""A normal distribution with covariance :math:`D (I + W W^\top) D`.
@@ -278,7 +279,7 @@ class Loc(NamedTuple):
     loc: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PointMass:
     """One point: the mode of the density on unconstrained space, which the ELBO then climbs to.

@@ -18,6 +18,7 @@ from inference.hamiltonian import (
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix
 from inference.randomness import uniform
+from ppl.harvest.pytrees import register_dataclass
 
 
 class HMCInfo(NamedTuple):
@@ -50,7 +51,7 @@ class HMCTrajectory(NamedTuple):
     is_done: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HMC(HamiltonianKernel):
     """Hamiltonian Monte Carlo: a trajectory of `num_steps` leapfrog steps, then accept or reject.

@@ -4,16 +4,15 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import jax
-
 from inference.guide_result import GuideResult, tail, unknown_means
 from inference.mode_result import OptimizeResult
 from inference.summary import Summary
+from ppl.harvest.pytrees import register_dataclass
 
 _REMEDY = "Fit a guide to all of the posterior by svi, as FullRank()"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class LaplaceResult(GuideResult):
     """A normal distribution at the mode on unconstrained space, and draws of it. A pytree.

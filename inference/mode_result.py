@@ -12,6 +12,7 @@ from inference.edges import bounded
 from inference.flat import Layout
 from inference.modes import Density, Summit
 from inference.names import element_names, named_leaves
+from ppl.harvest.pytrees import register_dataclass
 
 _WIDTH, _MOST_ROWS = 88, 60
 _AGREEMENT = 0.01  # nats
@@ -53,7 +54,7 @@ class ModeSummary:
     __repr__ = __str__
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class OptimizeResult:
     """A mode. A pytree.

@@ -16,6 +16,7 @@ from inference.flat import Layout
 from inference.guides import Guide, log_normal, normal_entropy
 from inference.metric import LowRankMatrix, push
 from inference.randomness import normal, seed_of, threefry, uniform
+from ppl.harvest.pytrees import register_dataclass
 
 
 class Stretched(NamedTuple):
@@ -43,7 +44,7 @@ class Stretched(NamedTuple):
         return jnp.sum(jnp.log(self.factor.scale)) + jnp.sum(jnp.log(self.factor.values))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StretchedNormal:
     r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
@@ -104,7 +105,7 @@ class Shares(NamedTuple):
     components: Any
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Mixture:
     """A mixture of members of one family.

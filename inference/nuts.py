@@ -11,6 +11,7 @@ from inference.hamiltonian import Point, energy
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix
 from inference.tree import Proposal, Trajectory
+from ppl.harvest.pytrees import register_dataclass
 
 
 class NUTSInfo(NamedTuple):
@@ -33,7 +34,7 @@ class NUTSInfo(NamedTuple):
     is_truncated: jax.Array
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NUTS(HamiltonianKernel):
     """The no-U-turn sampler: Hamiltonian Monte Carlo whose trajectories end when they turn back.

@@ -11,12 +11,13 @@ from inference.guide_result import GuideResult, tail, unknown_means
 from inference.pareto import psis_on_host
 from inference.randomness import seed_of
 from inference.summary import Summary
+from ppl.harvest.pytrees import register_dataclass
 
 _LOW_ESS = 100
 _REMEDY = "Raise history or num_paths, fit a guide to all of the posterior by svi, as FullRank()"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class PathfinderResult(GuideResult):
     """Normal distributions found on the ways to modes, and draws of them. A pytree.

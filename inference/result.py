@@ -3,11 +3,11 @@
 import dataclasses
 from typing import Any
 
-import jax
 import numpy as np
 
 from inference.saved import Result
 from inference.summary import Summary, summarize
+from ppl.harvest.pytrees import register_dataclass
 
 _ARVIZ_NAMES = {
     "is_divergent": "diverging",
@@ -18,7 +18,7 @@ _ARVIZ_NAMES = {
 }
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MCMCResult(Result):
     """Draws of several chains and the statistics of the sampler that made them. A pytree.

@@ -18,6 +18,7 @@ from inference.kernel import HamiltonianKernel, check_step_size
 from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
 from inference.randomness import seed_of, threefry
 from inference.target import Target
+from ppl.harvest.pytrees import register_dataclass
 
 MOST_ATTEMPTS = 100
 _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
@@ -61,7 +62,7 @@ def _factorized(metric: Matrix) -> Matrix:
     return factor
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Init:
     """How chains are to start.

@@ -12,9 +12,10 @@ from inference.guides import log_normal, normal_entropy, own_scales, rows_of_sca
 from inference.guides import log_scales as initial_log_scales
 from inference.randomness import normal, seed_of
 from inference.site_names import full_names, group, select, taken
+from ppl.harvest.pytrees import register_dataclass
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StructuredParameters:
     """Parameters of :class:`Structured`, for so many global and local coordinates.
@@ -41,7 +42,7 @@ class StructuredParameters:
         return f"StructuredParameters({shown})"
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Structured:
     r"""Global coordinates with any covariance, and local ones that depend on these alone.

@@ -4,19 +4,19 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import numpy as np
 
 from inference.guide_result import unknown_means
 from inference.saved import Result
 from inference.stein import SVGDState
 from inference.summary import Summary, describe
+from ppl.harvest.pytrees import register_dataclass
 
 _SHARE, _CHANGE, _LEAST_STEPS = 10, 0.95, 100
 _FEW = 20  # particles for each coordinate; where there are fewer, variances are 30 % too small
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SVGDResult(Result):
     """Particles that stand for a posterior. A pytree.

@@ -14,6 +14,7 @@ from inference.guides import FullRank, Guide, PointMass
 from inference.objective import ELBO, Objective
 from inference.structured import Structured
 from inference.summary import Summary
+from ppl.harvest.pytrees import register_dataclass
 
 _LEAST_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
@@ -36,7 +37,7 @@ class Trace(NamedTuple):
     standard_error: np.ndarray
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class SVIResult(GuideResult):
     """A guide fitted to a posterior, and draws of it. A pytree.

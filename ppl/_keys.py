@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import jax
-
 from ppl import distribution
 from ppl._draw import Draw
 from ppl._symbolic import Drawn, Place, Symbolic
@@ -14,6 +12,7 @@ from ppl.harvest import _values
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, Survey
+from ppl.harvest.pytrees import register_dataclass
 
 _LOOPS = {
     "scan": (
@@ -60,7 +59,7 @@ class Conflict(NamedTuple):
         )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Shares(distribution.Wrapper):
     """The distribution of an observed site that was drawn as others are.

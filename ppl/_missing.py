@@ -11,6 +11,7 @@ import numpy as np
 
 from ppl import distribution
 from ppl.harvest import _jax, _values
+from ppl.harvest.pytrees import register_dataclass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Mask:
         return jnp.zeros(self.shape, entries.dtype).at[self.missing].set(entries)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Missing:
     """Data with missing entries, for `condition`; made by `impute` or `ignore`.
@@ -56,7 +57,7 @@ class Missing:
     mask: Mask | None = dataclasses.field(metadata={"static": True})
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Ignored(distribution.Wrapper):
     """A distribution that does not score missing entries."""
@@ -74,7 +75,7 @@ class Ignored(distribution.Wrapper):
         return jnp.where(is_missing, 0, distribution.log_prob(self.base, safe))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Imputed(distribution.Wrapper):
     """A distribution of which some entries are known: positions of the others alone count."""

@@ -16,11 +16,12 @@ from ppl._strategies import Pushforward
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site, describe
+from ppl.harvest.pytrees import register_dataclass
 
 Strategy = Callable[[Any], Any]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reparameterised(distribution.Wrapper):
     """A distribution in the coordinates that a strategy gives it."""

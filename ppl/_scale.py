@@ -16,9 +16,10 @@ from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._program import Harvester, trace
 from ppl.harvest._sow import Site
+from ppl.harvest.pytrees import register_dataclass
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Scaled(distribution.Wrapper):
     """A distribution whose log probability counts `factor` times."""

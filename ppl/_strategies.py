@@ -12,6 +12,7 @@ from jax import lax
 from ppl import distribution
 from ppl._bases import Normal, Plane, angle
 from ppl.harvest import _jax
+from ppl.harvest.pytrees import register_dataclass
 
 # Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
 # makes of a member another one.
@@ -48,7 +49,7 @@ class Pushforward:
     inverse: Callable[[Any], Any]
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NonCentred:
     """A member of a location-scale family as `loc + scale * z`, z from the standard member.
@@ -135,7 +136,7 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Transformed:
     """A transformed distribution as the transform of its base, a log-normal as exp of a normal.
@@ -174,7 +175,7 @@ class Transformed:
         )
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Circular:
     """An angle, in (-pi, pi], as the direction of a point in the plane.

@@ -20,11 +20,12 @@ from ppl.harvest._names import nested
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, show
+from ppl.harvest.pytrees import register_dataclass
 
 _WIDTH = 40  # of a support, in characters
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SiteTrace:
     """A site of a model's run.
@@ -50,7 +51,7 @@ class SiteTrace:
         return getattr(self.distribution, "support", None)
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Trace:
     """A model's run, which prints as a table.

@@ -25,6 +25,7 @@ from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, show
+from ppl.harvest.pytrees import register_dataclass
 
 
 def _position(site: Site, value: Any, d: Any) -> Any:
@@ -89,7 +90,7 @@ class Positions(SiteAction):
         return plant, at_site(site, operands, plant, lambda x, d: _position(site, x, d))
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Unconstrained:
     """A model over unconstrained space, made by `unconstrain`.

@@ -30,6 +30,9 @@ def imports(source: str, package: str) -> set[str]:
     return found
 
 
+PYTREES = "ppl.harvest.pytrees"  # of dataclasses: for every package that may import ppl
+
+
 def modules(package: str) -> list[pathlib.Path]:
     found = sorted((ROOT / package).rglob("*.py"))
     assert found, package
@@ -45,11 +48,11 @@ def within(name: str, package: str) -> bool:
 
 
 def importers(where: str, target: str) -> set[str]:
-    """The files under `where` that import `target` or anything in it."""
+    """The files under `where` that import `target` or anything in it, but for pytrees."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in modules(where)
-        if any(within(name, target) for name in imports_of(path))
+        if any(within(n, target) and not within(n, PYTREES) for n in imports_of(path))
     }
 
 

@@ -16,6 +16,7 @@ from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
+from ppl.harvest.pytrees import register_dataclass
 
 
 class Action(abc.ABC):
@@ -91,7 +92,7 @@ class Operands:
     is_used: bool = True
 
 
-@jax.tree_util.register_dataclass
+@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reaped:
     """A record of one occurrence. `pred` tells whether it took place; None if that is certain.
