@@ -85,17 +85,15 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
-def exponentials(x: Array) -> tuple[Array, Array, Array]:
-    """`exp(x)`, `exp(x) - 1` and `exp(x) - 1 - x`, by one exponential and, near 0, a series."""
+def exponentials(x: Array) -> tuple[Array, Array]:
+    """`exp(x)` and `exp(x) - 1`, by one exponential and, near 0, a series."""
     value, near = jnp.exp(x), jnp.abs(x) < 0.5
     y = select(near, x, 0)
     last = 9 if x.dtype.itemsize < 8 else 16
     total: Any = 1 / math.factorial(last)
     for n in range(last - 1, 1, -1):
         total = total * y + 1 / math.factorial(n)
-    less = value - 1
-    rest = select(near, total * (y * y), less - x)
-    return value, select(near, x + rest, less), rest
+    return value, select(near, x + total * (y * y), value - 1)
 
 
 def bounded_ratio(x: Array, scale: Array) -> Array:

@@ -48,7 +48,7 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
     x = select(swap, -excess, excess)
     y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))
-    power, less, _ = exponentials(y)
+    power, less = exponentials(y)
     z = select(inner, w * less, power)
     log_total = jnp.log1p(z) + (x - y)
     slope = n * (1 - w) * (z / (1 + z))

@@ -101,7 +101,8 @@ def optimize(
 def mode_of(key: jax.Array, target: Target, density: Density, climb: Climb) -> OptimizeResult:
     """The highest mode that climbs lead to."""
     layout = Layout.of(jax.eval_shape(target.initial, key))
-    return OptimizeResult.of(climb_from(key, target, layout, density, climb), layout, density)
+    summit = climb_from(key, target, layout, density, climb)
+    return OptimizeResult.of(summit, layout, density, climb.max_steps)
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:

@@ -86,8 +86,10 @@ class OptimizeResult:
     problems: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @classmethod
-    def of(cls, summit: Summit, layout: Layout, density: Density) -> "OptimizeResult":
-        """The highest of the ends of some climbs."""
+    def of(
+        cls, summit: Summit, layout: Layout, density: Density, max_steps: int
+    ) -> "OptimizeResult":
+        """The highest of the ends of some climbs of so many steps at most."""
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
         return cls(
             values=summit.values,
@@ -99,7 +101,7 @@ class OptimizeResult:
             has_converged=best.has_converged,
             log_densities=summit.ascents.log_density,
             density=density,
-            problems=tuple(_problems(summit, layout, density)),
+            problems=tuple(_problems(summit, layout, density, max_steps)),
         )
 
     @property
@@ -140,16 +142,19 @@ def _num_agree(log_densities: Any, best: Any) -> int:
         return int(np.sum(np.asarray(log_densities) >= float(best) - slack))
 
 
-def _problems(summit: Summit, layout: Layout, density: Density) -> Iterator[str]:
+def _problems(summit: Summit, layout: Layout, density: Density, max_steps: int) -> Iterator[str]:
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     names = coordinate_names(layout)
     edges = list(_edges(summit, best, names, layout))
     if not best.has_converged:
         steepest = names[int(np.argmax(np.abs(best.gradient)))]
+        is_cut = best.step >= max_steps
         yield (
             f"it has not converged: after {int(best.step)} steps the gradient is still "
-            f"{np.linalg.norm(best.gradient):.2g}, steepest along {steepest}. Raise max_steps, use "
-            f"float64, or bring coordinates to similar scales{' (but see below)' if edges else ''}."
+            f"{np.linalg.norm(best.gradient):.2g}, steepest along {steepest}"
+            f"{'' if is_cut else ', and no step gains more than rounding'}. "
+            f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
+            f"similar scales{' (but see below)' if edges else ''}."
         )
     if edges:
         remedy = (

@@ -128,8 +128,21 @@ def test_a_climb_that_is_cut_short_says_so():
     assert not result.has_converged
     assert result.num_steps == 3
     (first, *_) = result.summary().problems
-    assert re.search(r"not converged: after 3 steps the gradient is still .*along w\[", first)
+    words = r"not converged: after 3 steps the gradient is still .*along w\[\d\]. Raise max_steps"
+    assert re.search(words, first)
     assert repr(result).startswith("OptimizeResult(not converged, log density -")
+
+
+def test_a_climb_that_comes_to_a_halt_says_so():
+    """On the ridge of a roof, which no line search follows."""
+
+    def ridge(key):
+        x = ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="x")
+        ppl.factor(-jnp.abs(x[0]) - 1e3 * jnp.abs(x[1] - x[0]), name="roof")
+
+    result = optimize(KEY, ridge, init={"x": np.array([3.0, 1.0])})
+    (first, *_) = result.summary().problems
+    assert re.search(r"along x\[\d\], and no step gains more than rounding. Use float64", first)
 
 
 def schools(key):
