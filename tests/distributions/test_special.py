@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions.gamma_functions import log_beta, log_beta_half
+from distributions.gamma_functions import (
+    digamma_rest,
+    log_beta,
+    log_beta_half,
+    stirling_error,
+)
 from distributions.special import log1p_square, log_ndtr
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -50,6 +55,22 @@ def test_log_beta_half(x64):
         ]
     for value, truth in zip([*found, second], truths, strict=True):
         np.testing.assert_allclose(value, np.array(truth, float), rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("x", [1e-30, 1e-3, 0.5, 1.5, 3.9, 4.0, 4.1, 7.9, 8.0, 8.1, 30.0, 1e6])
+def test_stirling_error(x, float_dtype):
+    """Where the series begin, in either precision, and below."""
+    x = jnp.asarray(x, float_dtype)
+    with mpmath.workdps(40):
+        y = mpmath.mpf(float(x))
+        leading = (y - 0.5) * mpmath.log(y) - y + mpmath.log(2 * mpmath.pi) / 2
+        truths = mpmath.loggamma(y) - leading, _polygamma(0, y) - mpmath.log(y)
+        truths = [float(truth) for truth in truths]
+    tolerance = 1e-6 if float_dtype == np.float32 else 1e-13
+    found = [float(f(x)) for f in (stirling_error, digamma_rest)]
+    np.testing.assert_allclose(found, truths, rtol=tolerance, atol=tolerance)
+    slope = float(jax.grad(stirling_error)(x))
+    np.testing.assert_allclose(slope, truths[1] + 0.5 / float(x), rtol=tolerance, atol=tolerance)
 
 
 def test_slope_of_log_beta_half_near_0():
