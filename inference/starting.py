@@ -119,7 +119,7 @@ def init_of(
         error = ValueError if isinstance(init, str) else TypeError
         raise error(
             f"init must be one of {', '.join(map(repr, STRATEGIES))}, or a dict of values by site, "
-            f"got {init!r}"
+            f"got {init!r}; mcmc and svi also take a result of the same model"
         )
     key = jax.eval_shape(lambda: random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)

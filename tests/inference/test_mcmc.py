@@ -16,28 +16,12 @@ from inference.metric import RANK, LowRankMatrix, of_kind
 from inference.programs import compiled
 from inference.sampling import MOST_DENSE, MOST_LOW_RANK
 from inference.starting import starting_points
+from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget
 
-DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
-    [[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 5.0]]
-)
-Y = DESIGN @ np.array([0.5, -1.0, 0.2]) + np.random.default_rng(1).normal(size=30)
 # Below this many of its standard errors, each of some forty estimates stays at a two-sided failure
 # rate of 2e-5.
 Z = 4.3
-
-
-def regression(key, design):
-    w = ppl.sample(key, dist.Normal(jnp.zeros(3), 2.0), name="w")
-    return ppl.sample(key, dist.Normal(design @ w, 1.0), name="y")
-
-
-def posterior(y=Y):
-    return ppl.condition(regression, {"y": jnp.asarray(y, jnp.result_type(float))})
-
-
-def design():
-    return jnp.asarray(DESIGN, jnp.result_type(float))
 
 
 def exact_posterior():
