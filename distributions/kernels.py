@@ -11,6 +11,7 @@ References:
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -38,6 +39,23 @@ _DOUBLE = (
     0.1618757452483668,
 )
 
+# The best polynomials in x from -1/2 to 1/2 for (exp(x) - 1 - x) / x^2.
+_SINGLE_EXP = (0.5, 0.166666668, 0.0416657912, 0.00833323613, 0.0013982186, 0.000199448744)
+_DOUBLE_EXP = (
+    0.5,
+    0.16666666666666667,
+    0.041666666666667062,
+    0.0083333333333333597,
+    0.0013888888888704549,
+    0.00019841269841146972,
+    2.4801587616145413e-5,
+    2.7557319433620243e-6,
+    2.7557076636642723e-7,
+    2.5051946709721621e-8,
+    2.0962955815976076e-9,
+    1.6116496514371546e-10,
+)
+
 
 def is_single(x: Any) -> bool:
     """Whether its precision is single, or less."""
@@ -62,10 +80,20 @@ def deviation(a: Array, d: Array) -> tuple[Array, Array]:
 
 def _series(w: Array) -> Array:
     """`2 (atanh(r) / r - 1) / r^2` for `w = r^2`."""
-    *coefficients, total = _SINGLE if is_single(w) else _DOUBLE
+    return _polynomial(_SINGLE if is_single(w) else _DOUBLE, w)
+
+
+def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
+    """With its lowest coefficient first."""
+    *coefficients, total = coefficients
     for coefficient in reversed(coefficients):
-        total = coefficient + w * total
+        total = coefficient + x * total
     return jnp.asarray(total)
+
+
+def exp_rest(x: Array) -> Array:
+    """`exp(x) - 1 - x` for `x` from -1/2 to 1/2."""
+    return x * x * _polynomial(_SINGLE_EXP if is_single(x) else _DOUBLE_EXP, x)
 
 
 def curvature(a: Array, d: Array) -> Array:

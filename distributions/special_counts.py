@@ -20,7 +20,7 @@ from jax import Array, lax
 
 from distributions._arrays import select
 from distributions.gamma_functions import digamma_rest, stirling_error
-from distributions.kernels import deviation
+from distributions.kernels import deviation, exp_rest
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     exponentials,
@@ -172,8 +172,9 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
 @jax.custom_jvp
 def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
     """`exp(log_rate) - some - some (log_rate - log(some))`, and `exp(log_rate)` where `k` is 0."""
-    excess = log_rate - jnp.log(some)
-    return select(k > 0, some * (jnp.expm1(excess) - excess), jnp.exp(log_rate))
+    rate, excess = jnp.exp(log_rate), log_rate - jnp.log(some)
+    near, far = some * exp_rest(excess), rate - some * (1 + excess)
+    return select(k > 0, select(jnp.abs(excess) < 0.5, near, far), rate)
 
 
 @_divergence_of_log.defjvp

@@ -5,7 +5,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.random import split
 
 import distributions as dist
 import ppl
@@ -82,14 +81,14 @@ def sir_epidemic(key, population, num_days=14):
     infected = ppl.sample(key, dist.Beta(1.0, 50.0), name="infected")
     outside = ppl.sample(key, dist.Exponential(1.0), name="outside")
 
-    def day(state, key):
-        start = jnp.append(state, 0.0)
-        *state, new = runge_kutta(lambda x: epidemic(contact, recovery, x), start, 0.25, 4)
-        return jnp.stack(state), ppl.sample(
-            key, dist.Poisson(population * new + outside), name="cases"
-        )
+    def day(state, _):
+        start = state.at[2].set(0.0)
+        state = runge_kutta(lambda x: epidemic(contact, recovery, x), start, 0.25, 4)
+        return state, state[2]
 
-    return lax.scan(day, jnp.stack([1 - infected, infected]), split(key, num_days))[1]
+    start = jnp.stack([1 - infected, infected, jnp.zeros_like(infected)])
+    new = lax.scan(day, start, length=num_days)[1]
+    return ppl.sample(key, dist.Poisson(population * new + outside), name="cases")
 
 
 def sir_epidemic_density(v, population):
