@@ -127,20 +127,21 @@ def _of_gamma(a: Array, log_x: Array, x: Array, shift: Array) -> Array:
     return _gamma_parts(a, log_x, x, shift)[0]
 
 
-def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array, Array]:
-    """The kernel, and `log(x / a)`."""
+def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array, ...]:
+    """The kernel; what `shift` adds near to `a`, whether it is; and `log(x / a)` elsewhere."""
     log_a = jnp.log(a)
     rest, is_near = deviation(a, shift)
     far = log_x - log_a
     scale = 0.5 * log_a - LOG_SQRT_TWO_PI - stirling_error(a)
-    return select(is_near, rest, a * far - shift) + scale, select(is_near, (rest + shift) / a, far)
+    return select(is_near, rest, a * far - shift) + scale, rest, is_near, far
 
 
 @_of_gamma.defjvp
 def _of_gamma_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    value, log_ratio = _gamma_parts(*primals)
-    by_a = log_ratio - digamma_rest(primals[0])
-    return value, by_a * tangents[0] - primals[3] * tangents[1]
+    a, shift = primals[0], primals[3]
+    value, rest, is_near, far = _gamma_parts(*primals)
+    by_a = select(is_near, (rest + shift) / a, far) - digamma_rest(a)
+    return value, by_a * tangents[0] - shift * tangents[1]
 
 
 def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> Array:
