@@ -45,10 +45,10 @@ from inference.target import Target
 
 _AXIS = "chain"
 
-_MOST_ROWS, _MOST_NUMBERS = 1024, 1 << 23
-_MOST_GROUPS = 64
+_MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 20, 1 << 23
+_MOST_GROUPS = 16
 MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
-_FIRST_BUDGET, _CALL_SECONDS = 256, 0.1
+_FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 256, 64, 0.1
 
 
 class Samples(NamedTuple):
@@ -202,14 +202,15 @@ class _Run:
                 group = waiting.popleft()
             except IndexError:
                 return
-            began = time.monotonic()
-            num_spent = self._move(group, self.budget)
+            began, budget = time.monotonic(), self.budget
+            num_spent = self._move(group, budget)
             seconds = time.monotonic() - began
             # A call takes about as long as one should wait for a sign of life.
-            if seconds < _CALL_SECONDS / 4 and num_spent >= self.budget:
-                self.budget = np.int32(min(4 * int(self.budget), 1 << 28))
+            growth = min(_CALL_SECONDS / (2 * max(seconds, 1e-6)), _MOST_GROWTH)
+            if growth > 2 and num_spent >= budget:
+                self.budget = np.int32(min(growth * int(budget), 1 << 28))
             elif seconds > 2 * _CALL_SECONDS:
-                self.budget = np.int32(max(1, int(self.budget) // 2))
+                self.budget = np.int32(max(1, int(budget) // 2))
             if not group.is_complete:
                 waiting.append(group)
 
@@ -221,7 +222,8 @@ class _Run:
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
         group, size = next(_split(chains, group_size)), self.layout.size
         has_gradients = chains.progress.adaptation.has_windows
-        num_rows = max(1, min(_MOST_ROWS, _MOST_NUMBERS // (size * group_size)))
+        most_numbers = _MOST_NUMBERS_MAPPED if self.share.is_mapped else _MOST_NUMBERS
+        num_rows = max(1, min(_MOST_ROWS, most_numbers // (size * group_size)))
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
         self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
@@ -241,7 +243,7 @@ class _Run:
         group.renew(self._values)
         if np.any(group.iteration - group.first >= rows.shape[1] - 1) or group.is_complete:
             group.take(self._values)
-        return int(np.max(num_spent))
+        return int(np.asarray(num_spent).max())
 
     def _values(self, rows: Any) -> Any:
         return self.values(self.target, self.layout, rows)

@@ -33,12 +33,12 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
     :func:`inference.adaptation.fisher_diagonal`.
 
     Args:
-        draws: Of one chain, ``(draw, size)``.
+        draws: Of one chain, or of several with their axis in front, ``(..., draw, size)``.
         gradients: Of the log density there.
-        default: A diagonal, ``(size,)``, for coordinates that have not moved.
+        default: A diagonal, ``(..., size)``, for coordinates that have not moved.
 
     Returns:
-        A symmetric matrix, ``(size, size)``, in double precision.
+        Symmetric matrices, ``(..., size, size)``, in double precision.
 
     Raises:
         numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
@@ -48,13 +48,16 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
         minimizing Fisher divergence, section 3.
     """
     scale, is_known = _scale(draws, gradients, default)
-    share = _RIDGE * (len(default) / len(draws)) ** 3
-    spread = _covariance(draws / scale)
-    ridge = np.diag(share * np.where(is_known, np.diag(spread), 1.0))
-    lower = np.linalg.cholesky(_covariance(gradients * scale) + ridge)
-    values, vectors = np.linalg.eigh(lower.T @ (spread + ridge) @ lower)
-    half = scale[:, None] * np.linalg.solve(lower.T, vectors * np.maximum(values, 0) ** 0.25)
-    return half @ half.T
+    num_draws, size = draws.shape[-2:]
+    spread = _covariance(draws / scale[..., None, :])
+    variances = np.where(is_known, np.diagonal(spread, 0, -2, -1), 1.0)
+    ridge = _RIDGE * (size / num_draws) ** 3 * variances[..., None] * np.eye(size)
+    lower = np.linalg.cholesky(_covariance(gradients * scale[..., None, :]) + ridge)
+    upper = np.swapaxes(lower, -2, -1)
+    values, vectors = np.linalg.eigh(upper @ (spread + ridge) @ lower)
+    roots = vectors * np.maximum(values, 0)[..., None, :] ** 0.25
+    half = scale[..., None] * np.linalg.solve(upper, roots)
+    return half @ np.swapaxes(half, -2, -1)
 
 
 @np.errstate(all="ignore")
@@ -112,14 +115,14 @@ def _scale(
     draws: np.ndarray, gradients: np.ndarray, default: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Standard deviations by the diagonal alone, and whether they are known."""
-    ratio = np.std(draws, 0) / np.std(gradients, 0)
+    ratio = np.std(draws, -2) / np.std(gradients, -2)
     is_known = (ratio > 0) & np.isfinite(ratio)
     return np.sqrt(np.where(is_known, ratio, default)), is_known
 
 
 def _covariance(draws: np.ndarray) -> np.ndarray:
-    deviations = draws - np.mean(draws, 0)
-    return deviations.T @ deviations / max(1, len(draws) - 1)
+    deviations = draws - np.mean(draws, -2, keepdims=True)
+    return np.swapaxes(deviations, -2, -1) @ deviations / max(1, draws.shape[-2] - 1)
 
 
 def _principal(deviations: np.ndarray, rank: int) -> np.ndarray:
@@ -148,35 +151,54 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`.
     """
     state = jax.tree.map(np.array, state)
-    for chain, window in enumerate(windows):
-        if window is None:
-            continue
-        here = jax.tree.map(lambda x, chain=chain: x[chain], state)
-        try:
-            matrix = _learnt(here.inverse_mass_matrix, window.astype(np.float64))
-            factor = factorize(matrix, np)
-        except np.linalg.LinAlgError:
-            matrix, factor = here.inverse_mass_matrix, here.inverse_mass_factor
+    lengths = [0 if window is None else len(window) for window in windows]
+    for length in sorted({*lengths} - {0}):
+        chains = [chain for chain, n in enumerate(lengths) if n == length]
+        here: Adaptation = jax.tree.map(lambda x, chains=chains: x[chains], state)
+        learnt = np.stack([windows[chain] for chain in chains]).astype(np.float64)
+        matrix, factor = _learnt(here.inverse_mass_matrix, here.inverse_mass_factor, learnt)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
         new: Any = (step_size, matrix, factor, averaging, here.window + 1)
         for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True):
-            whole[chain] = part
+            whole[chains] = part
     return state
 
 
-def _learnt(old: Matrix, window: np.ndarray) -> Matrix:
-    """The matrix that follows one of its kind.
+def _learnt(old: Matrix, factor: Matrix, windows: np.ndarray) -> tuple[Matrix, Matrix]:
+    """The matrices of some chains that follow those of their kind, and their factors.
+
+    Matrices stay as they are where they would not be finite.
+    """
+    try:
+        new = _finite(_matrices(old, windows), np.finfo(jax.tree.leaves(old)[0].dtype).max)
+        return new, factorize(new, np)
+    except np.linalg.LinAlgError:
+        if len(windows) == 1:
+            return old, factor
+    one = lambda x, i: jax.tree.map(lambda x: x[i : i + 1], x)  # noqa: E731
+    parts = [_learnt(one(old, i), one(factor, i), windows[[i]]) for i in range(len(windows))]
+    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+
+
+def _matrices(old: Matrix, windows: np.ndarray) -> Matrix:
+    """The matrices that draws and gradients, ``(chain, draw, 2, size)``, tell."""
+    draws, gradients = windows[:, :, 0], windows[:, :, 1]
+    if not isinstance(old, LowRankMatrix):
+        return fisher_matrix(draws, gradients, np.diagonal(old, 0, -2, -1))
+    matrices = [
+        fisher_low_rank(*window, LowRankMatrix(*one).diagonal(), one[-1].size)
+        for *window, one in zip(draws, gradients, zip(*old, strict=True), strict=True)
+    ]
+    return jax.tree.map(lambda *x: np.stack(x), *matrices)
+
+
+def _finite(matrix: Matrix, largest: float) -> Matrix:
+    """`matrix`.
 
     Raises:
-        numpy.linalg.LinAlgError: if it would not be finite.
+        numpy.linalg.LinAlgError: if it has infinite entries, or such that a float cannot hold.
     """
-    draws, gradients = window.swapaxes(0, 1)
-    if isinstance(old, LowRankMatrix):
-        new: Any = fisher_low_rank(draws, gradients, old.diagonal(), len(old.values))
-    else:
-        new = fisher_matrix(draws, gradients, np.diag(old))
-    largest = np.finfo(jax.tree.leaves(old)[0].dtype).max
-    if not all(np.linalg.norm(x) <= largest for x in jax.tree.leaves(new)):
+    if not all(np.all(np.abs(x) <= largest) for x in jax.tree.leaves(matrix)):
         raise np.linalg.LinAlgError
-    return new
+    return matrix

@@ -1,5 +1,7 @@
 """Dual averaging, windows and Welford's recurrence, each against its definition."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -346,3 +348,22 @@ def test_a_coordinate_that_says_nothing_keeps_its_scale():
     default = jnp.array([7.0, 8.0, 9.0])
     diagonal = fisher_diagonal(Spread(positions, gradients), default)
     np.testing.assert_allclose(diagonal, [7.0, 8.0, 2.0])
+
+
+def test_matrices_of_several_chains_are_those_of_each():
+    """Also where the windows of some are longer, or one of a batch cannot be learnt."""
+    rng, metric = np.random.default_rng(10), jnp.eye(4) * 2.0
+    state = adaptation_init(jnp.asarray(0.1), metric)
+    windows = [rng.normal(size=(n, 2, 4)) for n in (15, 15, 30, 15)] + [None]
+    windows[1][3, 1, 2] = np.nan
+    chains = jax.tree.map(lambda x: np.stack([x] * 5), state)
+    together = renewed(chains, windows)
+    for i, window in enumerate(windows):
+        alone = renewed(jax.tree.map(lambda x, i=i: x[i : i + 1], chains), [window])
+        here = jax.tree.map(lambda x, i=i: x[i : i + 1], together)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12), here, alone)
+        np.testing.assert_array_equal(here.window, 0 if window is None else 1)
+    matrices = together.inverse_mass_matrix
+    np.testing.assert_array_equal(matrices[1], metric)
+    assert not np.allclose(matrices[0], matrices[3])
+    assert not np.allclose(matrices[0], metric)

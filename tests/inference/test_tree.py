@@ -7,15 +7,16 @@ import pytest
 
 from inference import NUTS
 from inference.randomness import normal, seed_of, uniform
-from inference.tree import _DOUBLINGS
+from inference.tree import _DOUBLINGS, is_turning
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
 SCALES = np.array([1.0, 0.3, 3.0])
+MANY_SCALES = np.tile(SCALES, 15)  # so many coordinates that inner products take another form
 
 
 def log_density(q):
-    z = q / SCALES
+    z = q / np.resize(SCALES, q.shape)
     return -0.5 * jnp.sum(z**2) - 0.1 * jnp.sum(z**4) + jnp.sin(z[0] * z[1])
 
 
@@ -106,16 +107,18 @@ class Recursion:
 
 
 @pytest.mark.parametrize(
-    ("step_size", "max_depth"), [(0.05, 10), (0.15, 10), (0.3, 10), (0.7, 10), (0.2, 3), (2.0, 4)]
+    ("step_size", "max_depth", "scales"),
+    [(step_size, 10, SCALES) for step_size in (0.05, 0.15, 0.3, 0.7)]
+    + [(0.2, 3, SCALES), (2.0, 4, SCALES), (0.1, 10, MANY_SCALES), (0.25, 10, MANY_SCALES)],
 )
-def test_nuts_is_the_recursive_one(step_size, max_depth):
+def test_nuts_is_the_recursive_one(step_size, max_depth, scales):
     kernel = NUTS(log_density, step_size, max_depth=max_depth)
     depths = set()
     for number in range(12):
         key = jax.random.key(number)
-        position = SCALES * np.random.default_rng(number).normal(size=3)
+        position = scales * np.random.default_rng(number).normal(size=scales.size)
         state, info = STEP(kernel, key, jnp.asarray(position))
-        momentum = normal(seed_of(key), 3, jnp.float64)
+        momentum = normal(seed_of(key), scales.size, jnp.float64)
         reference = Recursion(seed_of(key), position, momentum, step_size, max_depth)
         (q, _, gradient, lp), joined, ended = reference.run()
         np.testing.assert_allclose(state.position, q, rtol=0, atol=1e-9)
@@ -128,3 +131,18 @@ def test_nuts_is_the_recursive_one(step_size, max_depth):
         np.testing.assert_allclose(info.acceptance_rate, np.mean(reference.acceptances), rtol=1e-8)
         depths.add(joined)
     assert len(depths) > 1 or max_depth < 5
+
+
+@pytest.mark.parametrize("size", [3, 45])
+def test_two_stretches_turn_where_one_of_six_products_is_negative(size):
+    """Each of the six decides for some of these vectors, so that none can be left out."""
+    vectors = np.random.default_rng(0).normal(size=(3000, 6, size)) + 0.5 / np.sqrt(size)
+    vectors[:, 4:] *= 1.5
+    found = jax.vmap(lambda v: is_turning(*v))(jnp.asarray(vectors))
+    outer_a, inner_a, inner_b, outer_b, sum_a, sum_b = np.moveaxis(vectors, 1, 0)
+    pairs = [(sum_a + sum_b, outer_a), (sum_a + sum_b, outer_b), (sum_a + inner_b, outer_a)]
+    pairs += [(sum_a + inner_b, inner_b), (inner_a + sum_b, inner_a), (inner_a + sum_b, outer_b)]
+    is_negative = np.stack([np.sum(a * b, -1) <= 0 for a, b in pairs], -1)
+    np.testing.assert_array_equal(found, np.any(is_negative, -1))
+    alone = is_negative[np.sum(is_negative, -1) == 1]
+    assert np.all(np.sum(alone, 0) > 0)
