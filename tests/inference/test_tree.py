@@ -137,7 +137,7 @@ def test_nuts_is_the_recursive_one(step_size, max_depth, scales):
 def test_two_stretches_turn_where_one_of_six_products_is_negative(size):
     """Each of the six decides for some of these vectors, so that none can be left out."""
     vectors = np.random.default_rng(0).normal(size=(3000, 6, size)) + 0.5 / np.sqrt(size)
-    vectors[:, 4:] *= 1.5
+    vectors[:, 4:] *= np.sqrt(size)
     found = jax.vmap(lambda v: is_turning(*v))(jnp.asarray(vectors))
     outer_a, inner_a, inner_b, outer_b, sum_a, sum_b = np.moveaxis(vectors, 1, 0)
     pairs = [(sum_a + sum_b, outer_a), (sum_a + sum_b, outer_b), (sum_a + inner_b, outer_a)]
