@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from distributions._derive import implicit
 from distributions.constraints import interval, positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import GAUSS_LEGENDRE, open_uniform
+from distributions.special import gauss_legendre, open_uniform
 
 _TURN = 2 * math.pi
 
@@ -29,7 +29,7 @@ def _mass(angle, c):
     rest = angle - _TURN * turns
     widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
     width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
-    nodes, weights = (x.reshape((1,) * c.ndim + (-1,)).astype(c.dtype) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(c)
     density = jnp.exp(_log_density(width[..., None] * nodes, c[..., None]))
     return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)
 

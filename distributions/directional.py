@@ -16,7 +16,7 @@ from distributions.constraints import nonnegative, real_vector, unit_vector
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import log_beta, log_beta_half
 from distributions.noncentral_chi_square import log_poisson_mass, poisson_terms
-from distributions.special import GAUSS_LEGENDRE, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, gauss_legendre
 
 
 def _at_least_two(dimension):
@@ -148,7 +148,7 @@ def _log_radial_integral(t, n):
     peak = lax.stop_gradient(jnp.where(t > 0, safe / 2, 2 * m / safe))
     high = peak + jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     low = jnp.maximum(peak - 8.8, 0)
-    nodes, weights = (align(jnp.asarray(x, t.dtype), 0, t.ndim + 1) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(t)
     r = low[..., None] + (high - low)[..., None] * nodes
     log_terms = m * jnp.log(r) - 0.5 * jnp.square(r - t[..., None])
     return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low)

@@ -11,7 +11,7 @@ from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.lifetime import inverse_gaussian_sample
-from distributions.special import EULER_GAMMA, GAUSS_LEGENDRE, LOG_PI, LOG_TWO, ratio
+from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, gauss_legendre, ratio
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
 _GAUSS_WEIGHTS = 0.3 * np.exp(-np.square(_GAUSS)) * np.where(_GAUSS == 0, 0.5, 1)
@@ -104,7 +104,7 @@ def _log_tails(x, loc, scale, tailweight, skewness):
     square = jnp.square(jnp.sinh(0.5 * jnp.maximum(ahead, 0)))
     reach = 2 * jnp.arcsinh(jnp.sqrt(square + 20 / rate)) - ahead
     width = lax.stop_gradient(sign * jnp.where(most < 0.1, most, jnp.minimum(most, reach)))
-    nodes, weights = (v.reshape((1,) * y.ndim + (-1,)).astype(y.dtype) for v in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(y)
     u = width[..., None] * nodes
     y_, a_, rate_, tilt_ = (v[..., None] for v in (y, a, rate, tilt))
     bessel = log_k1e(a_ * jnp.cosh(y_ + u)) - log_k1e(a_ * jnp.cosh(y_))

@@ -12,7 +12,7 @@ from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
 from distributions.family import Family, family, parameter
-from distributions.special import GAUSS_LEGENDRE, LOG_SQRT_TWO_PI, clip_positive, ratio
+from distributions.special import LOG_SQRT_TWO_PI, clip_positive, gauss_legendre, ratio
 
 # Of `sqrt(2 pi t) I0(t) exp(-t)` in powers of `1 / t`.
 _BESSEL = np.cumprod([1] + [(2 * k - 1) ** 2 / (8 * k) for k in range(1, 16)])
@@ -59,7 +59,7 @@ def _log_tails(z, b):
     slope = lax.stop_gradient(1 / z - z + b * i1e(t) / i0e(t))
     width = 80 / (jnp.abs(slope) + jnp.hypot(slope, math.sqrt(80)))
     width = jnp.where(slope > 0, -jnp.minimum(width, lax.stop_gradient(z)), width)
-    nodes, weights = (x.reshape((1,) * z.ndim + (-1,)).astype(z.dtype) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(z)
     u, z_, b_ = width[..., None] * nodes, z[..., None], b[..., None]
     bessel = _log_i0e(z_ + u, b_) - _log_i0e(z_, b_)
     ratio = (1 + u / z_) * jnp.exp(bessel - u * (z_ - b_ + 0.5 * u))

@@ -11,9 +11,9 @@ from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
-    GAUSS_LEGENDRE,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    gauss_legendre,
     log_mills,
     log_ndtr,
     ratio,
@@ -49,7 +49,7 @@ def _skew_log_tails(z, a):
     sign = jnp.where(slope > 0, -1, 1).astype(z.dtype)
     steep = jnp.abs(slope)
     width = 80 / (steep + jnp.sqrt(steep * steep + 80))
-    nodes, weights = (x.reshape((1,) * z.ndim + (-1,)).astype(z.dtype) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(z)
     u, z_, a_ = (sign * width)[..., None] * nodes, z[..., None], a[..., None]
     ratio = jnp.exp(-u * (z_ + 0.5 * u) + _log_ndtr_ratio(a_ * z_, a_ * u))
     tail = _log_skew(z, a) + jnp.log(width * jnp.sum(weights * ratio, axis=-1))

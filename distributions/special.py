@@ -1,5 +1,6 @@
 """Special functions that stay precise, and differentiable, where their textbook forms do not."""
 
+import functools
 import math
 from typing import Any
 
@@ -15,10 +16,16 @@ LOG_PI = math.log(math.pi)
 EULER_GAMMA = 0.5772156649015329
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
-# Nodes and weights for the integral from 0 to 1.
-GAUSS_LEGENDRE = tuple(
-    0.5 * (x + y) for x, y in zip(np.polynomial.legendre.leggauss(40), (1, 0), strict=True)
-)
+
+@functools.cache
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    return 0.5 * (nodes + 1), 0.5 * weights
+
+
+def gauss_legendre(like: Array) -> list[np.ndarray]:
+    """Nodes and weights for an integral from 0 to 1, along a new axis behind those of `like`."""
+    return [x.reshape((1,) * like.ndim + (-1,)).astype(like.dtype) for x in _gauss_legendre()]
 
 
 def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -167,7 +174,7 @@ def _tail(a: Array, b: Array) -> Array:
     Gauss-Legendre quadrature up to `b` or to where the integrand has fallen to `exp(-40)`.
     """
     width = jnp.minimum(b - a, 80 / (a + jnp.sqrt(a * a + 80)))[..., None]
-    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(a)
     u = width * nodes
     return jnp.sum(width * weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
 
@@ -209,7 +216,7 @@ def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
     reach = 80 / (anchor + jnp.sqrt(anchor * anchor + 80))
     low = jnp.maximum(jnp.minimum(near, 0), -reach)[..., None]
     high = jnp.minimum(far - anchor, reach)[..., None]
-    nodes, weights = (x.reshape((1,) * a.ndim + (-1,)).astype(a.dtype) for x in GAUSS_LEGENDRE)
+    nodes, weights = gauss_legendre(a)
     u = low + (high - low) * nodes
     mass = weights * jnp.exp(-u * (anchor[..., None] + 0.5 * u))
     mass = mass / jnp.sum(mass, axis=-1, keepdims=True)
