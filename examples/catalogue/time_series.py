@@ -169,12 +169,11 @@ def moving_average(key, num_steps=30):
 def moving_average_density(v):
     prior = normal(v["mu"], 0.0, 2.0) + half_cauchy(v["sigma"], 1.0) - jnp.log(2.0)
 
-    def step(error, deviation):
-        error = deviation - v["theta"] * error
+    def step(error, y):
+        error = y - (v["mu"] + v["theta"] * error)
         return error, error
 
-    deviations = v["y"] - v["mu"]
-    errors = lax.scan(step, jnp.zeros_like(deviations[0]), deviations)[1]
+    errors = lax.scan(step, jnp.zeros_like(v["y"][0]), v["y"])[1]
     return prior + normal(errors, 0.0, v["sigma"])
 
 
