@@ -257,6 +257,27 @@ def test_a_loop_is_left_where_a_step_waits_for_another(model):
     assert has_loop(model)
 
 
+def test_a_loop_that_must_be_left_makes_states_alone():
+    """The logarithm is of the density, the sine of the states."""
+
+    def step(s, kx):
+        s = jnp.sin(s) + kx[1]
+        return s, ppl.sample(kx[0], dist.Normal(0.0, jnp.exp(s)), name="x")
+
+    def model(key):
+        return lax.scan(step, 0.3, (split(key, NUM), XS))
+
+    jaxpr = jax.make_jaxpr(ppl.log_density(model))({"x": jnp.arange(5.0)})
+    (loop,) = (eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive.name == "scan")
+    assert "sin" in str(loop.params["jaxpr"])
+    assert not any(f" {name} " in str(loop.params["jaxpr"]) for name in ("log", "exp"))
+    states = [0.3]
+    for x in XS:
+        states.append(np.sin(states[-1]) + x)
+    expected = dist.Normal(0.0, np.exp(np.array(states[1:]))).log_prob(jnp.arange(5.0))
+    assert_close(ppl.log_density(model)({"x": jnp.arange(5.0)}), jnp.sum(expected))
+
+
 def test_no_loop_is_left_where_data_are_the_states():
     model = chain(walk)
     density = ppl.log_density(ppl.condition(model, {"x": jnp.arange(5.0)}))

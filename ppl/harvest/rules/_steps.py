@@ -2,7 +2,8 @@
 
 With the values of a Markov chain given, its density is a product of terms that do not wait for one
 another: the state before a step is what was planted in the step before. A loop that was written
-step by step is then evaluated as a person writes it for speed, as arrays over time.
+step by step is then evaluated as a person writes it for speed, as arrays over time. Where states do
+wait, the loop makes them and nothing else, and terms of the density are evaluated after it.
 """
 
 import math
@@ -77,6 +78,55 @@ class Steps:
         outs = [*(last[i] for i in range(self._num_carry)), *outputs]
         return jax.tree.unflatten(self._tree, outs)
 
+    def parted(self, carry: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
+        """The last carry and the stacked outputs, from a loop that does no more than it must.
+
+        Step by step is evaluated what needs a state and is needed for a later one. What needs
+        none is evaluated before, for all steps at once; and what only makes outputs, as densities
+        are, after it. None if there is no such thing, or it cannot be.
+        """
+        inner, consts = _jaxprs.raw(self._jaxpr)
+        carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
+        states, scanned = inner.invars[: self._num_carry], inner.invars[self._num_carry :]
+        needed = [eqn for eqn, _ in _needed(inner, range(self._num_carry), is_open=False)[0]]
+        before, looped = _parted(needed, {*scanned, *inner.constvars})
+        made = _made(needed)
+        after, read = _needed(inner, range(self._num_carry, len(inner.outvars)), made)
+        rows = jax.tree.leaves(inputs)
+        too_large = options["length"] * _size(inner) > _MAX_ELEMENTS
+        if not after or not rows or too_large or inner.effects:
+            return None
+        if any(_waits(eqn) for eqn, _ in after):
+            return None
+        late = [v for v in [*states, *_made(looped)] if v in read]
+        read |= _variables(carried).union(*(_variables(eqn.invars) for eqn in looped))
+        early = [v for v in _made(before) if v in read]
+        constants = dict(zip(inner.constvars, consts, strict=True))
+
+        def prepare(rows: Sequence[Any]) -> list[Any]:
+            env = constants | dict(zip(scanned, rows, strict=True))
+            _bind_all(before, env)
+            return [env[v] for v in early]
+
+        def step(carry: Sequence[Any], rows: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+            known = zip([*states, *scanned, *early], [*carry, *rows], strict=True)
+            env = constants | dict(known)
+            _bind_all(looped, env)
+            new = [_jax.as_aval(_read(env, v), v.aval) for v in carried]
+            return new, [env[v] for v in late]
+
+        def finish(rows: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+            known = zip([*scanned, *early, *late], [*rows, *found], strict=True)
+            env = constants | dict(known)
+            _evaluate_all(after, env)
+            return [_jax.as_aval(_read(env, v), v.aval) for v in outputs]
+
+        rows += jax.vmap(prepare)(rows) if early else []
+        pairs = zip(jax.tree.leaves(carry), states, strict=True)
+        start = [_jax.as_aval(x, v.aval) for x, v in pairs]
+        last, found = lax.scan(step, start, rows, **options)
+        return jax.tree.unflatten(self._tree, [*last, *jax.vmap(finish)(rows, found)])
+
     def _ranks(self) -> list[list[int]] | None:
         inner, _ = _jaxprs.raw(self._jaxpr)
         if any(map(_waits, inner.eqns)):
@@ -101,19 +151,55 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
     inner, consts = _jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
     env |= {inner.invars[i]: x for i, x in args.items()}
-    read = lambda v: v.val if isinstance(v, jex.Literal) else env[v]  # noqa: E731
-    for eqn, outs in _needed(inner, wanted)[0]:
+    _evaluate_all(_needed(inner, wanted)[0], env)
+    found = [inner.outvars[i] for i in wanted]
+    return [_jax.as_aval(_read(env, v), v.aval) for v in found]
+
+
+def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any, Any]) -> None:
+    """Adds to the values of variables some results of each equation."""
+    for eqn, outs in equations:
         if _is_jit(eqn) and not _is_whole(eqn, outs):
             body = eqn.params["jaxpr"]
-            operands = {i: read(eqn.invars[i]) for i in _inputs_of(_jaxprs.raw(body)[0], outs)}
-            results = _evaluate(body, outs, operands)
+            needed = _inputs_of(_jaxprs.raw(body)[0], outs)
+            results = _evaluate(body, outs, {i: _read(env, eqn.invars[i]) for i in needed})
         elif _is_cond(eqn):
-            outs, results = range(len(eqn.outvars)), _select(eqn, list(map(read, eqn.invars)))
+            operands = [_read(env, v) for v in eqn.invars]
+            outs, results = range(len(eqn.outvars)), _select(eqn, operands)
         else:
-            outs, results = range(len(eqn.outvars)), _jax.bind(eqn, list(map(read, eqn.invars)))
+            operands = [_read(env, v) for v in eqn.invars]
+            outs, results = range(len(eqn.outvars)), _jax.bind(eqn, operands)
         env.update(zip((eqn.outvars[i] for i in outs), results, strict=True))
-    found = [inner.outvars[i] for i in wanted]
-    return [_jax.as_aval(read(v), v.aval) for v in found]
+
+
+def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
+    """Adds to the values of variables all results of each equation."""
+    for eqn in equations:
+        outs = _jax.bind(eqn, [_read(env, v) for v in eqn.invars])
+        env.update(zip(eqn.outvars, outs, strict=True))
+
+
+def _parted(equations: Iterable[Any], known: set[Any]) -> tuple[list[Any], list[Any]]:
+    """The equations that depend on nothing but what is known, and may be mapped, and the others."""
+    parts: tuple[list[Any], list[Any]] = [], []
+    for eqn in equations:
+        is_late = not _variables(eqn.invars) <= known or _waits(eqn, is_open=False)
+        parts[is_late].append(eqn)
+        if not is_late:
+            known = known | {*eqn.outvars}
+    return parts
+
+
+def _variables(atoms: Iterable[Any]) -> set[Any]:
+    return {v for v in atoms if not isinstance(v, jex.Literal)}
+
+
+def _made(equations: Iterable[Any]) -> list[Any]:
+    return [v for eqn in equations for v in eqn.outvars]
+
+
+def _read(env: Mapping[Any, Any], v: Any) -> Any:
+    return v.val if isinstance(v, jex.Literal) else env[v]
 
 
 def _select(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
@@ -136,18 +222,22 @@ def _passed(x: Any, is_taken: Any) -> Any:
     return jnp.where(is_taken, x, lax.stop_gradient(x))
 
 
-def _needed(jaxpr: Any, wanted: Iterable[int]) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
-    """What some results of a jaxpr depend on.
+def _needed(
+    jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
+) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
+    """What some results of a jaxpr depend on, where the variables of `given` are known.
 
-    The equations, in order, each with those of its results that are needed, and the variables.
+    The equations, in order, each with those of its results that are needed, and the variables. A
+    jit may be opened, and then does not depend on what no needed result of it does.
     """
+    given = {*given}
     variables = {v for v in (jaxpr.outvars[i] for i in wanted) if not isinstance(v, jex.Literal)}
     equations = []
     for eqn in reversed(jaxpr.eqns):
-        if outs := [i for i, v in enumerate(eqn.outvars) if v in variables]:
+        if outs := [i for i, v in enumerate(eqn.outvars) if v in variables and v not in given]:
             equations.append((eqn, outs))
             operands = range(len(eqn.invars))
-            if _is_jit(eqn):
+            if is_open and _is_jit(eqn):
                 operands = _inputs_of(_jaxprs.raw(eqn.params["jaxpr"])[0], outs)
             read = (eqn.invars[i] for i in operands)
             variables.update(v for v in read if not isinstance(v, jex.Literal))

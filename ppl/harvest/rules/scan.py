@@ -1,7 +1,7 @@
 """The rule for `jax.lax.scan`, and so for `fori_loop` with static bounds and `lax.map`."""
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants, move_axis, unstack
-from ppl.harvest._survey import Path, Sites, Survey, error
+from ppl.harvest._survey import Sites, Survey, error
 from ppl.harvest.rules._given import needs
 from ppl.harvest.rules._loop import Kept, Sum
 from ppl.harvest.rules._steps import Steps, by_rank
@@ -63,9 +63,12 @@ class Scan:
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
 
-        if _may_be_at_once(eqn, (args, rows), on, live_body, sites, taken):
-            run_body = Steps(run_body, carry, (xs, rows))
-            if found := run_body.at_once(carry, (xs, rows), reverse=eqn.params["reverse"]):
+        if _may_part(eqn, (args, rows), on, sites):
+            run_body = steps = Steps(run_body, carry, (xs, rows))
+            options, found = _jax.scan_options(eqn), None
+            if by_rank(needs(eqn, on, live_body, taken)) is not None:
+                found = steps.at_once(carry, (xs, rows), reverse=options["reverse"])
+            if found := found or steps.parted(carry, (xs, rows), options):
                 carry, (ys, reaps) = found
                 return [*carry, *ys], on.condense(reaps)
 
@@ -88,21 +91,12 @@ class Scan:
         return [*carry, *ys], appended
 
 
-def _may_be_at_once(
-    eqn: Any,
-    args: Any,
-    on: Interpreter,
-    live_body: Mask,
-    sites: Sites,
-    planted: Collection[Path],
-) -> bool:
-    """Whether each state might follow from what is planted, and so need no earlier one."""
+def _may_part(eqn: Any, args: Any, on: Interpreter, sites: Sites) -> bool:
+    """Whether the steps may be evaluated in another way than one after the other."""
     clobbers = any(found.clobbers for found in sites.values())
     leaves = jax.tree.leaves(args)
     varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # In a shard, one by one.
-    if not on.action.at_once or clobbers or varies or not eqn.params["length"]:
-        return False
-    return by_rank(needs(eqn, on, live_body, planted)) is not None
+    return on.action.at_once and not clobbers and not varies and bool(eqn.params["length"])
 
 
 def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
