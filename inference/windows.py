@@ -151,11 +151,14 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`.
     """
     state = jax.tree.map(np.array, state)
-    lengths = [0 if window is None else len(window) for window in windows]
-    for length in sorted({*lengths} - {0}):
-        chains = [chain for chain, n in enumerate(lengths) if n == length]
-        here: Adaptation = jax.tree.map(lambda x, chains=chains: x[chains], state)
-        learnt = np.stack([windows[chain] for chain in chains]).astype(np.float64)
+    by_length: dict[int, dict[int, np.ndarray]] = {}
+    for chain, window in enumerate(windows):
+        if window is not None:
+            by_length.setdefault(len(window), {})[chain] = window
+    for group in by_length.values():
+        chains = [*group]
+        here: Any = jax.tree.map(lambda x, chains=chains: x[chains], state)
+        learnt = np.stack([*group.values()]).astype(np.float64)
         matrix, factor = _learnt(here.inverse_mass_matrix, here.inverse_mass_factor, learnt)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
@@ -186,10 +189,10 @@ def _matrices(old: Matrix, windows: np.ndarray) -> Matrix:
     draws, gradients = windows[:, :, 0], windows[:, :, 1]
     if not isinstance(old, LowRankMatrix):
         return fisher_matrix(draws, gradients, np.diagonal(old, 0, -2, -1))
-    matrices = [
-        fisher_low_rank(*window, LowRankMatrix(*one).diagonal(), one[-1].size)
-        for *window, one in zip(draws, gradients, zip(*old, strict=True), strict=True)
-    ]
+    rank, matrices = old.values.shape[-1], []
+    for i, window in enumerate(zip(draws, gradients, strict=True)):
+        default = jax.tree.map(lambda x, i=i: x[i], old).diagonal()
+        matrices.append(fisher_low_rank(*window, default, rank))
     return jax.tree.map(lambda *x: np.stack(x), *matrices)
 
 
