@@ -46,7 +46,7 @@ from inference.target import Target
 _AXIS = "chain"
 
 _MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 20, 1 << 23
-_MOST_GROUPS = 16
+_LEAST_GROUPS = 16  # of chains, where there are so many; and at least two for each core
 MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
 _FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 256, 64, 0.1
 
@@ -289,8 +289,8 @@ def _split(chains: Chain, size: int) -> Iterator[Chain]:
 
 def _group_size(num_chains: int) -> int:
     """How many chains one call moves: a divisor, so that all groups share a compiled function."""
-    least = -(-num_chains // _MOST_GROUPS)
-    return next(size for size in range(least, num_chains + 1) if num_chains % size == 0)
+    most = max(1, num_chains // max(_LEAST_GROUPS, 2 * _num_cores()))
+    return next(size for size in range(most, 0, -1) if num_chains % size == 0)
 
 
 def _num_cores() -> int:

@@ -90,11 +90,21 @@ def test_the_number_of_cores_changes_nothing(monkeypatch):
 
 def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
     alone = draw(num_warmup=5)
-    monkeypatch.setattr(sampling, "_MOST_GROUPS", 3)
+    monkeypatch.setattr(sampling, "_group_size", lambda num_chains: num_chains // 3)
     grouped = draw(num_warmup=5)
     np.testing.assert_allclose(
         grouped.draws["x"][:, :10], alone.draws["x"][:, :10], rtol=1e-6, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("num_cores", [1, 2, 64])
+def test_groups_are_alike_and_enough_for_all_cores(monkeypatch, num_cores):
+    monkeypatch.setattr(sampling, "_num_cores", lambda: num_cores)
+    sizes = {n: sampling._group_size(n) for n in (1, 4, 17, 61, 64, 1009, 1024)}
+    assert all(n % size == 0 for n, size in sizes.items())
+    assert all(n // size >= min(n, 16, 2 * num_cores) for n, size in sizes.items())
+    assert sizes[17] == sizes[61] == 1
+    assert sizes[1024] == (8 if num_cores == 64 else 64)
 
 
 def test_all_of_a_small_chain_is_one_kernel_of_the_cpu():
@@ -116,7 +126,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu():
 def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), group.renewed
-    monkeypatch.setattr(sampling, "_MOST_GROUPS", num_groups)
+    monkeypatch.setattr(sampling, "_group_size", lambda num_chains: num_chains // num_groups)
     monkeypatch.setattr(sampling, "_MOST_ROWS", 100)
 
     def renewed(state, due):
