@@ -13,6 +13,7 @@ from distributions.gamma_functions import (
     log_beta_half,
     stirling_error,
 )
+from distributions.kernels import exp_rest
 from distributions.special import log1p_square, log_ndtr
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -71,6 +72,15 @@ def test_stirling_error(x, float_dtype):
     np.testing.assert_allclose(found, truths, rtol=tolerance, atol=tolerance)
     slope = float(jax.grad(stirling_error)(x))
     np.testing.assert_allclose(slope, truths[1] + 0.5 / float(x), rtol=tolerance, atol=tolerance)
+
+
+def test_exp_rest(float_dtype):
+    """Within three roundings: the polynomial, its square and the product."""
+    x = np.concatenate([np.linspace(-0.5, 0.5, 101), [1e-12, -1e-9]]).astype(float_dtype)
+    with mpmath.workdps(60):
+        truth = [float(mpmath.expm1(v) - v) for v in map(mpmath.mpf, map(float, x))]
+    tolerance = 3 * np.finfo(float_dtype).eps
+    np.testing.assert_allclose(exp_rest(jnp.asarray(x)), truth, rtol=tolerance)
 
 
 def test_slope_of_log_beta_half_near_0():
