@@ -1,6 +1,6 @@
 """Ordered levels (OrderedLogistic, OrderedProbit, StoppingRatioLogistic), orders (PlackettLuce)."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,8 @@ from distributions.family import Family, family, parameter
 from distributions.special import log_ndtr
 from distributions.special_counts import column
 
+_SHORT = 16  # The length of rows whose entries are found by comparisons.
+
 
 def _levels(cutpoints, loc):
     return integer_interval(0, np.shape(cutpoints)[-1])
@@ -36,7 +38,7 @@ def _pick(table: Array, index: Array) -> Array:
     Of a short table by comparisons, which are fused with what follows: gathers are not, nor are
     the scatters that their derivatives are.
     """
-    if table.shape[-1] > 16:
+    if table.shape[-1] > _SHORT:
         return take(table, index)
     entry = table[..., 0]
     for i in range(1, table.shape[-1]):
@@ -44,15 +46,27 @@ def _pick(table: Array, index: Array) -> Array:
     return entry
 
 
-def _between(y: Array, cutpoints: Array, loc: Array) -> tuple[Array, Array, Array, Array]:
-    """Distances of `loc` from the cutpoints below and above a level, and whether there are such.
+def _between(y: Array, cutpoints: Array, loc: Array, low: Any, high: Any) -> tuple[Array, Array]:
+    """The cutpoints below and above a level; where there is none, `low` and `high`.
 
-    Where there is none, the distance is that from some other cutpoint.
+    Those of a short row by comparisons, as `_pick`, each spread over the levels once: then the
+    derivative by it is a single sum.
     """
     index, last = y.astype(int), cutpoints.shape[-1]
-    below = _pick(cutpoints, jnp.maximum(index - 1, 0)) - loc
-    above = _pick(cutpoints, jnp.minimum(index, last - 1)) - loc
-    return below, above, index > 0, index < last
+    shape = np.broadcast_shapes(index.shape, loc.shape, cutpoints.shape[:-1])
+    below, above = jnp.full(shape, low, loc.dtype), jnp.full(shape, high, loc.dtype)
+    if last > _SHORT:
+        under, over = (take(cutpoints, jnp.clip(index - k, 0, last - 1)) for k in (1, 0))
+        return select(index > 0, under, below), select(index < last, over, above)
+    for k in range(last):
+        cutpoint = jnp.broadcast_to(cutpoints[..., k], shape)
+        below, above = select(index == k + 1, cutpoint, below), select(index == k, cutpoint, above)
+    return below, above
+
+
+def _above(x: Array, cutpoints: Array, loc: Array) -> Array:
+    """How far the cutpoint above a level is from `loc`."""
+    return _between(x, cutpoints, loc, 0, 0)[1] - loc
 
 
 def _split_softplus(x: Array) -> tuple[Array, Array]:
@@ -61,26 +75,14 @@ def _split_softplus(x: Array) -> tuple[Array, Array]:
     return select(is_positive, x, 0), jnp.exp(select(is_positive, -x, x))
 
 
-def _rows(tables: Sequence[Array], index: Array) -> list[Array]:
-    """`table[..., index]` of tables of one shape along the last axis, by one gather."""
-    table = jnp.stack(tables, -1)
-    if all(n == 1 for n in table.shape[:-2]):
-        found = jnp.take(table.reshape(table.shape[-2:]), index, axis=0, mode="clip")
-    else:
-        found = jnp.take_along_axis(table, index[..., None, None], axis=-2, mode="clip")[..., 0, :]
-    return [found[..., i] for i in range(len(tables))]
-
-
 def _ordered_logistic_log_prob(y, cutpoints, loc):
     """`F(b) - F(a) = F(b) F(-a) (1 - exp(a - b))` for the logistic function `F`."""
-    end = jnp.zeros_like(cutpoints[..., :1])
-    far = jnp.full_like(end, jnp.finfo(end.dtype).max / 4)
-    widths = log1mexp(cutpoints[..., :-1] - cutpoints[..., 1:])
-    pairs = (-far, cutpoints), (cutpoints, far), (end, widths, end)
-    tables = [jnp.concatenate(parts, axis=-1) for parts in pairs]
-    below, above, width = _rows(tables, y.astype(int))
+    far = jnp.finfo(loc.dtype).max / 4
+    below, above = _between(y, cutpoints, loc, -far, far)
     (a, e), (b, f) = _split_softplus(below - loc), _split_softplus(loc - above)
-    return width - a - b - jnp.log1p(e + f + e * f)
+    width = select(below < above, below - above, -1)
+    total = jnp.log(-jnp.expm1(width)) - a - b - jnp.log1p(e + f + e * f)
+    return select(below < above, total, -jnp.inf)
 
 
 def _all_log_probs(log_prob, cutpoints, loc):
@@ -108,8 +110,8 @@ def _ordinal_rows(log_prob):
 
 @family(
     **_ordinal_rows(_ordered_logistic_log_prob),
-    log_cdf=lambda x, *p: -jax.nn.softplus(-_between(x, *p)[1]),
-    log_survival=lambda x, *p: -jax.nn.softplus(_between(x, *p)[1]),
+    log_cdf=lambda x, *p: -jax.nn.softplus(-_above(x, *p)),
+    log_survival=lambda x, *p: -jax.nn.softplus(_above(x, *p)),
 )
 class OrderedLogistic(Family):
     r"""Distribution over ordered levels: of the cutpoints below a logistic variable, how many.
@@ -136,7 +138,8 @@ class OrderedLogistic(Family):
 
 def _ordered_probit_log_prob(y, cutpoints, loc):
     """In the tail in which the level lies: the probabilities are differences of small ones."""
-    below, above, has_below, has_above = _between(y, cutpoints, loc)
+    below, above = (x - loc for x in _between(y, cutpoints, loc, 0, 0))
+    has_below, has_above = y > 0, y < cutpoints.shape[-1]
     flip = has_below & (~has_above | (below + above > 0))
     upper, lower = select(flip, -below, above), select(flip, -above, below)
     total = log_ndtr(upper)
@@ -147,10 +150,10 @@ def _ordered_probit_log_prob(y, cutpoints, loc):
 
 @family(
     **_ordinal_rows(_ordered_probit_log_prob),
-    cdf=lambda x, *p: ndtr(_between(x, *p)[1]),
-    survival=lambda x, *p: ndtr(-_between(x, *p)[1]),
-    log_cdf=lambda x, *p: log_ndtr(_between(x, *p)[1]),
-    log_survival=lambda x, *p: log_ndtr(-_between(x, *p)[1]),
+    cdf=lambda x, *p: ndtr(_above(x, *p)),
+    survival=lambda x, *p: ndtr(-_above(x, *p)),
+    log_cdf=lambda x, *p: log_ndtr(_above(x, *p)),
+    log_survival=lambda x, *p: log_ndtr(-_above(x, *p)),
 )
 class OrderedProbit(Family):
     r"""Distribution over ordered levels: of the cutpoints below a normal variable, how many.
