@@ -3,8 +3,9 @@
 For each of the twenty families that models use most: a new function that makes the distribution of
 its arguments and asks for the log density of a value, or for a draw, is traced and lowered, and
 then compiled. Both take turns in one process, with Python's garbage collector off; the figures are
-medians over rounds of CPU time, which others on the machine disturb less than time. The greatest
-relative difference of the two log densities stands beside them. Above the table: what importing the
+medians over rounds of CPU time, which others on the machine disturb less than time. "both" is the
+ratio of what density and draw together take to trace and lower. The greatest relative difference of
+the two log densities stands beside it. Above the table: what importing the
 package costs in fresh processes, after JAX, beside the import of TensorFlow Probability's
 substrate.
 
@@ -142,12 +143,13 @@ def main(rounds: int) -> None:
     print(f"Python {sys.version.split()[0]}, {versions}, {jax.default_backend()}, {rounds} rounds")
     imports()
     print(f"{'':20}{'log_prob: trace, ms':>24}{'XLA':>8}{'sample: trace, ms':>26}{'XLA':>8}")
-    print(f"{'':20}" + f"{'ours':>8}{'numpyro':>8}{'ratio':>8}{'ratio':>8}  " * 2 + "difference")
-    columns: list[list[float]] = [[], [], [], []]
+    heads = f"{'ours':>8}{'numpyro':>8}{'ratio':>8}{'ratio':>8}  " * 2
+    print(f"{'':20}{heads}{'both':>6}{'difference':>12}")
+    columns: list[list[float]] = [[], [], [], [], []]
     for name, (ours, theirs, parameters, value) in FAMILIES.items():
         scores = [np.asarray(make(*parameters).log_prob(value)) for make in (ours, theirs)]
         difference = np.max(np.abs(scores[0] / scores[1] - 1))
-        shown, at = "", jnp.asarray(value)
+        shown, at, totals = "", jnp.asarray(value), np.zeros(2)
         for k, (method, first) in enumerate(((log_prob, at), (sample, KEY))):
             calls = [
                 lambda m=make, f=method, args=(first, *parameters): once(f(m), *args)
@@ -156,8 +158,10 @@ def main(rounds: int) -> None:
             (a, a_xla), (b, b_xla) = medians(rounds, calls)
             columns[2 * k].append(a / b)
             columns[2 * k + 1].append(a_xla / b_xla)
+            totals += a, b
             shown += f"{a:8.1f}{b:8.1f}{a / b:8.2f}{a_xla / b_xla:8.2f}  "
-        print(f"{name:20}{shown}{difference:10.1e}", flush=True)
+        columns[4].append(totals[0] / totals[1])
+        print(f"{name:20}{shown}{columns[4][-1]:6.2f}{difference:12.1e}", flush=True)
     means = [geometric_mean(c) for c in columns]
     above = [sum(r > 1 for r in c) for c in columns]
     print("geometric means of the ratios: " + ", ".join(f"{m:.2f}" for m in means))
