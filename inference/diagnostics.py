@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
+LEAST_DRAWS = 4  # of a chain, for a diagnostic to be a number
 _BLOCK = 1 << 20  # numbers looked at together: what stays in the cache, more or less
 
 
@@ -32,7 +33,7 @@ def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
         flat = np.moveaxis(array.reshape(num_chains, num_draws, -1), -1, 0)
         result = np.full(len(flat), np.nan)
         step = max(1, _BLOCK // max(1, num_chains * num_draws))
-        for start in range(0, len(flat) if num_draws >= 4 and num_chains else 0, step):
+        for start in range(0, len(flat) if num_draws >= LEAST_DRAWS and num_chains else 0, step):
             block = np.asarray(flat[start : start + step], np.float64, order="C")
             is_valid = ~np.isnan(block).any((1, 2))
             if not is_valid.any():

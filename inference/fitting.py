@@ -107,8 +107,7 @@ class _Run:
         (starts, scale), chains, before = known, np.arange(1), None
         for attempt in range(MOST_ATTEMPTS):
             number = np.full(1, attempt, np.int32)
-            points = starting_points(key, chains, number, starts, target, layout)
-            seeds, positions = jax.device_get(points)
+            seeds, positions = starting_points(key, chains, number, starts, target, layout)
             arguments = self.problem, positions[0], seeds[0], scale
             state = program(begin, *arguments)(*arguments)
             if self.advance(state, 1).is_finite:

@@ -149,8 +149,8 @@ def from_finite_starts(
     starts = init_of(init, target, num_starts, "start")
     number, before = np.zeros(num_starts, np.int32), np.zeros(0)
     for _ in range(MOST_ATTEMPTS):
-        points = starting_points(key, np.arange(num_starts), number, starts, target, layout)
-        seeds, positions = jax.device_get(points)
+        chains = np.arange(num_starts)
+        seeds, positions = starting_points(key, chains, number, starts, target, layout)
         found, finite = run(seeds, positions)
         if finite.all() or np.array_equal(before, positions):
             break

@@ -98,7 +98,7 @@ def sample(
 
     def start(attempts: np.ndarray) -> Chain:
         points = starting_points(key, share.chains, attempts, starts, target, layout)
-        return placed(chain, *jax.device_get(points))
+        return placed(chain, *points)
 
     run = _Run(kernel, target, layout, plan, share, kind)
     with share.together():

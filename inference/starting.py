@@ -16,6 +16,7 @@ from inference.climbing import climb
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel, check_step_size
 from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
+from inference.names import named_leaves
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 from ppl.harvest.pytrees import register_dataclass
@@ -161,8 +162,47 @@ def _spread(
     return np.broadcast_to(value, (num_chains, *site.shape)).astype(site.dtype)
 
 
-@jax.jit
 def starting_points(
+    key: jax.Array,
+    chains: np.ndarray,
+    attempts: np.ndarray,
+    init: Init,
+    target: Target,
+    layout: Layout,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Seeds of the chains of these numbers, and for each the starting point of its attempt.
+
+    Raises:
+        ValueError: if a value of the user's has no place in unconstrained space.
+    """
+    points = _starting_points(key, chains, attempts, init, target, layout)
+    seeds, positions = jax.device_get(points)
+    is_finite = np.all(np.isfinite(positions), 1)
+    if init.strategy == "uniform" and init.values is not None and not np.all(is_finite):
+        first = int(np.argmin(is_finite))
+        values = jax.tree.map(lambda x: x[chains[first]], init.values)
+        _check_inside(values, target, layout.unravel(positions[first]))
+    return seeds, positions
+
+
+def _check_inside(values: Any, target: Target, position: Any) -> None:
+    """Raises ValueError for a value that is not inside of the support of its site."""
+    unconstrained = dict(named_leaves(position))
+    for name, value in named_leaves(values):
+        if np.all(np.isfinite(unconstrained.get(name, 0.0))):
+            continue
+        site: Any = functools.reduce(
+            lambda sites, scope: sites[scope], name.split("."), target.sites(position)
+        )
+        support = site.distribution.support.description
+        raise ValueError(
+            f"init: site {name!r} is given {value}, expected a value inside of its support "
+            f"({support}), not at its edge"
+        )
+
+
+@jax.jit
+def _starting_points(
     key: jax.Array,
     chains: jax.Array,
     attempts: jax.Array,
@@ -170,7 +210,6 @@ def starting_points(
     target: Target,
     layout: Layout,
 ) -> tuple[jax.Array, jax.Array]:
-    """Seeds of the chains of these numbers, and for each the starting point of its attempt."""
     seeds = jnp.stack(threefry(seed_of(key), chains), axis=-1)
 
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.diagnostics import ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.diagnostics import LEAST_DRAWS, ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 from inference.names import element_names, named_leaves
 
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
@@ -104,7 +104,10 @@ class Summary:
             hidden = len(self.names) - len(shown)
             lines.append(f"... and {hidden} more; summary.table() shows all {len(self.names)}")
         found = [f"! {problem}" for problem in self.problems] or [self.verdict]
-        about = self.about or f"{self.num_chains} chains x {self.num_draws} draws"
+        about = (
+            self.about
+            or f"{_counted('chain', self.num_chains)} x {_counted('draw', self.num_draws)}"
+        )
         notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in (about, *found)]
         return "\n".join([*lines, "", *notes])
 
@@ -119,7 +122,12 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
         ess_tail=ess_tail(values),
         rhat=rhat(values),
     )
-    problems = (*_transition_problems(stats), *_chain_problems(stats), *_mixing_problems(summary))
+    problems = (
+        *_range_problems(draws),
+        *_transition_problems(stats),
+        *_chain_problems(stats),
+        *_mixing_problems(summary),
+    )
     return dataclasses.replace(summary, problems=problems)
 
 
@@ -183,6 +191,20 @@ def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.take_along_axis(np.take_along_axis(values, order, 0), places, 0)
 
 
+def _range_problems(draws: dict[str, Any]) -> Iterator[str]:
+    """Sites whose draws go on to where the numbers of their dtype end."""
+    for name, leaf in named_leaves(draws):
+        if not np.issubdtype(leaf.dtype, np.floating):
+            continue
+        farthest = float(np.max(np.abs(leaf), initial=0.0, where=np.isfinite(leaf)))
+        if farthest > np.sqrt(np.finfo(leaf.dtype).max):
+            yield (
+                f"draws of {name} reach {farthest:.0e}, and go on towards the end of the range of "
+                f"{leaf.dtype}: the posterior seems to be improper, with a density that does not "
+                "fall off in some direction. Give the sites behind it proper priors."
+            )
+
+
 def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
     num_divergent = int(np.sum(stats["is_divergent"]))
     if num_divergent:
@@ -231,6 +253,11 @@ def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
 def _mixing_problems(summary: Summary) -> Iterator[str]:
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
+    if summary.num_draws < LEAST_DRAWS:
+        yield (
+            f"R-hat and ESS need {LEAST_DRAWS} draws of each chain at least, got "
+            f"{summary.num_draws}: nothing can be said of how the chains mix. Raise num_draws."
+        )
     high = np.flatnonzero(summary.rhat > HIGH_RHAT)
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
@@ -255,6 +282,10 @@ def _mixing_problems(summary: Summary) -> Iterator[str]:
             f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
             "draws that are not finite: look for overflow in the transformation of these sites."
         )
+
+
+def _counted(noun: str, number: int) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _listed(noun: str, numbers: np.ndarray) -> str:

@@ -48,7 +48,7 @@ def mapped(kernel, num_chains, plan, num_rows):
     points = starting_points(
         jax.random.key(0), np.arange(num_chains), attempts, Init(), target(), layout
     )
-    chains = placed(chain, *jax.device_get(points))
+    chains = placed(chain, *points)
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
     first = np.full(num_chains, plan.schedule.num_warmup, np.int32)

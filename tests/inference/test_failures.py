@@ -60,6 +60,16 @@ def test_draws_that_cannot_be_trusted_come_with_a_warning(name):
     assert any(words in problem for problem in result.summary().problems), result.summary().problems
 
 
+def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior():
+    def model(key):
+        mu = ppl.sample(key, dist.Flat(dist.constraints.real, ()), name="mu")
+        ppl.sample(key, dist.Normal(0.0 * mu, 1.0), name="x")
+
+    problems = mcmc(jax.random.key(0), model).summary().problems
+    assert [p for p in problems if "improper" in p and "draws of mu reach" in p], problems
+    assert not [p for p in problems if "draws of x reach" in p], problems
+
+
 def no_latent(key):
     ppl.sample(key, dist.Normal(0.0, 1.0), name="y")
 
@@ -98,4 +108,7 @@ def test_the_smallest_runs_have_a_summary(settings, shape):
     result = run(with_factor(lambda x: 0.0), **settings)
     assert result.draws["x"].shape == shape
     assert np.all(np.isfinite(result.draws["x"]))
-    assert "x[0]" in str(result.summary())
+    summary = result.summary()
+    assert "x[0]" in str(summary)
+    says_too_few = [p for p in summary.problems if "need 4 draws of each chain" in p]
+    assert bool(says_too_few) == (settings.get("num_draws") == 1)

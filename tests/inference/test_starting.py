@@ -10,7 +10,7 @@ import scipy.stats as st
 
 import distributions as dist
 import ppl
-from inference import NUTS, mcmc
+from inference import NUTS, mcmc, optimize, svi
 from inference.adaptation import schedule
 from inference.chain import Plan, advance
 from inference.climbing import climb
@@ -257,3 +257,31 @@ def test_a_mistake_in_a_start_is_explained(name):
     init, error, message = MISTAKES[name]
     with pytest.raises(error, match=re.escape(message)):
         start(pairs, jnp.ones(3), init=init)
+
+
+def bounded(key):
+    def scoped(key):
+        ppl.sample(key, dist.Uniform(0.0, 2.0), name="x")
+
+    ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")
+    ppl.nest(scoped, scope="scope")(key)
+
+
+@pytest.mark.parametrize(
+    ("init", "message"),
+    [
+        ({"scope": {"x": 3.0}}, "site 'scope.x' is given 3.0, expected a value inside of its"),
+        ({"scope": {"x": 2.0}}, "support (in the interval [0.0, 2.0]), not at its edge"),
+        ({"p": np.array([1.0, 0.0, 0.0])}, "site 'p' is given [1. 0. 0.], expected"),
+    ],
+)
+@pytest.mark.parametrize("infer", [mcmc, optimize, svi])
+def test_a_start_outside_of_the_support_is_an_error(infer, init, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        infer(jax.random.key(0), bounded, init=init)
+
+
+def test_a_start_outside_of_the_support_of_one_chain_is_an_error():
+    values = {"scope": {"x": np.array([1.0, 0.5, -1.0, 1.5])}}
+    with pytest.raises(ValueError, match=r"site 'scope.x' is given -1.0"):
+        mcmc(jax.random.key(0), bounded, init=values)
