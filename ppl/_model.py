@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -134,13 +134,15 @@ def with_distribution(
     `by_element`, which have these axes in front.
     """
     extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
-    old = {id(leaf): i for i, leaf in enumerate(operands.extras)}
     mapped = {id(leaf) for leaf in by_element}
 
-    def maps(axis: Axis, leaf: Any) -> bool:
-        return axis.mapped[old[id(leaf)]] if id(leaf) in old else id(leaf) in mapped
+    def maps(axis: Axis) -> Iterator[bool]:
+        old = list(zip(operands.extras, axis.mapped, strict=True))  # in the order that they keep
+        for leaf in extras:
+            is_old = bool(old) and leaf is old[0][0]
+            yield old.pop(0)[1] if is_old else id(leaf) in mapped
 
-    axes = tuple(Axis(axis.size, tuple(maps(axis, leaf) for leaf in extras)) for axis in site.axes)
+    axes = tuple(Axis(axis.size, tuple(maps(axis))) for axis in site.axes)
     site = dataclasses.replace(site, extra_tree=tree, axes=axes)
     return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
 

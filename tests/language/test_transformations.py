@@ -206,6 +206,23 @@ def test_minibatches_are_unbiased_and_new_ones_are_not_traced():
     assert_close(sum(each) / 6, full, "float32")
 
 
+def test_one_array_by_element_and_as_a_whole():
+    """What wraps a distribution tells its parameters apart even where they are one array."""
+
+    def same(key, x):
+        element = lambda key, loc: ppl.sample(key, dist.Normal(loc, x), name="y")  # noqa: E731
+        return jax.vmap(element)(split(key, 3), x)
+
+    x, y = X**2, jnp.arange(9.0).reshape(3, 3)
+    scores = NORMAL(y, x[:, None], x)
+    assert_close(ppl.log_density(ppl.scale(same, 2.0))({"y": y}, x), 2 * scores.sum(), "float32")
+    gone = jnp.eye(3, dtype=bool)
+    ignored = ppl.condition(same, {"y": ppl.ignore(y, gone)})
+    assert_close(ppl.log_density(ignored)({}, x), jnp.where(gone, 0, scores).sum(), "float32")
+    target = ppl.unconstrain(ppl.reparam(same, {"y": ppl.NonCentred()}), x)
+    assert_close(target.constrain({"y": y})["y"], x[:, None] + x * y, "float32")
+
+
 def test_scale_of_zero_keeps_the_support():
     model = ppl.scale(lambda key: ppl.sample(key, dist.HalfNormal(1.0), name="x"), 0.0)
     assert ppl.log_density(model)({"x": 1.0}) == 0.0
