@@ -194,6 +194,12 @@ def _copy(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     return Summary(tuple(operands[: len(eqn.outvars)]))
 
 
+def _convert(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
+    """A copy, where the dtype stays; that weak types become strong is no other value."""
+    is_copy = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
+    return Summary((operands[0] if is_copy else Flow(operands[0].sources),))
+
+
 def _jaxpr(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     return on(eqn.params["jaxpr"]).at(operands)
 
@@ -294,6 +300,7 @@ _RULES: Mapping[str, Callable[[Dependence, Any, list[Flow]], Summary]] = {
     "tie": _copy,
     "copy": _copy,
     "pvary": _copy,
+    "convert_element_type": _convert,
     "device_put": _copy,
     "optimization_barrier": _copy,
     "jit": _jaxpr,

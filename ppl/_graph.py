@@ -161,8 +161,8 @@ def graph(model: Model) -> Callable[..., Graph]:
     put together from.
 
     An observed site keeps its parents, and has those as children that use its data. A site that is
-    fixed by `intervene` is deterministic and has no parents. A site that is blocked is no node: its
-    children depend on its parents.
+    fixed by `intervene` is deterministic and has no parents, but for the predicate of a `cond` that
+    it stands in. A site that is blocked is no node: its children depend on its parents.
 
     Of a `vmap` a program keeps no more than the size of its axis. Two sites share a plate if they
     have an axis of the same size at the same place, unless one depends on the other as a whole,

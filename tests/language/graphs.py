@@ -263,6 +263,7 @@ ROWS = {
     "circles-odd": Row(circles(9), "b>x c>y"),
     "long-circles": Row(long_circles, "v0>y v1>y v2>y"),
     "branch-site": Row(predicate("site"), "a>x b>x x>y"),
+    "branch-site-observed": Row(ppl.condition(predicate("site"), {"x": 1.0}), "a>x b>x x>y"),
     "branch-other": Row(predicate("other"), "a>x a>y b>x x>y"),
     "branch-outer-site": Row(predicate("outer-site"), "b>y"),
     "branch-no-site": Row(predicate("no-site"), "a>y b>y"),
