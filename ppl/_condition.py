@@ -14,7 +14,7 @@ from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site
+from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path
 
 
@@ -54,10 +54,20 @@ def _with_missing(
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
         value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
     else:
-        make = lambda d: Imputed(d, data, missing, mask)  # noqa: E731
+        make = lambda d: _imputed(site, d, data, missing, mask)  # noqa: E731
         value = jnp.where(missing, drawn, data)
     site, operands = with_distribution(site, operands, make, (data, missing))
     return site, dataclasses.replace(operands, values=(value,))
+
+
+def _imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:
+    if getattr(d, "moves", False):
+        raise ValueError(
+            f"condition: site {describe(site.path)} is reparameterised, and what is observed in "
+            "part has no other coordinates than its own. Leave it out of reparam, or give a rule "
+            "to reparam after condition: it passes over such sites."
+        )
+    return Imputed(d, data, missing, mask)
 
 
 def condition(model: Model, data: Mapping[str, Any]) -> Model:

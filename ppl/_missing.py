@@ -102,11 +102,8 @@ class Imputed(distribution.Wrapper):
         position = distribution.inverse(self.base, value)
         num_events = distribution.num_event_axes(self.base)
         is_elementwise = not num_events or distribution.is_real(self.base)
-        if self.moves or position.shape != value.shape or not is_elementwise:
-            raise NotImplementedError(
-                "impute is for numbers, and for vectors of real numbers, in the coordinates that "
-                "their distribution has by itself."
-            )
+        if position.shape != value.shape or not is_elementwise:
+            raise NotImplementedError("impute is for numbers, and for vectors of real numbers.")
         return position
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:

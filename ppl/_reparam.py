@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
@@ -43,13 +44,25 @@ class Reparameterised(distribution.Wrapper):
     def inverse(self, value: Any) -> Any:
         """The position of a value."""
         by = self._pushforward()
-        return distribution.inverse(by.base, by.inverse(value))
+        position = distribution.inverse(by.base, by.inverse(value))
+        self._check_shape(value, jax.eval_shape(self.forward, position))
+        return position
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and the log density of the position, which is the base's."""
         by = self._pushforward()
         z, log_density = distribution.constrain(by.base, position)
         return by.forward(z), log_density
+
+    def _check_shape(self, value: Any, image: Any) -> None:
+        """A weight with more elements than the site, say, would make several values of one."""
+        expected, got = (jax.tree.map(jnp.shape, tree) for tree in (value, image))
+        if got != expected:
+            raise ValueError(
+                f"reparam: site {self.site}: a draw has the shape {expected}, but what the "
+                f"strategy makes of it, {got}. Let the strategy keep the shape: a weight must "
+                "broadcast to one draw, which has none of the axes of vmap and of loops."
+            )
 
     def _pushforward(self) -> Pushforward:
         try:
@@ -79,7 +92,7 @@ class Reparameterise(SiteAction):
         if kind_of(site) == LATENT:
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
-            if self.rule is not None:
+            if self.rule is not None and _is_free(d):
                 strategy = self.rule("/".join(map(str, site.path)), innermost(d))
             if strategy is not None:
                 make = lambda d: _wrapped(d, as_pytree(strategy), describe(site.path))  # noqa: E731
@@ -90,6 +103,13 @@ class Reparameterise(SiteAction):
 def innermost(d: Any) -> Any:
     """A distribution without what transformations of the model have put around it."""
     return innermost(d.base) if isinstance(d, distribution.Wrapper) else d
+
+
+def _is_free(d: Any) -> bool:
+    """Whether a site may get coordinates: it has none, and is not observed in part."""
+    if isinstance(d, Imputed | Reparameterised):
+        return False
+    return not isinstance(d, distribution.Wrapper) or _is_free(d.base)
 
 
 def _wrapped(d: Any, strategy: Strategy, site: str) -> Any:
@@ -117,7 +137,8 @@ def reparam(
         strategies: By latent site, nested as the scopes are: `NonCentred()`,
             `PartiallyCentred(weight)`, `Transformed()`, `Circular()`, or a function from the
             distribution of the site to a `Pushforward`. Or a rule over all latent sites,
-            `(name, distribution) -> strategy or None`, such as `auto_reparam`.
+            `(name, distribution) -> strategy or None`, such as `auto_reparam`; it is not asked
+            about sites that are observed in part, or have been reparameterised already.
 
     Returns:
         The model with these coordinates, again a model and a pytree.

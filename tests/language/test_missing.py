@@ -291,7 +291,7 @@ ERRORS = {
     "site-shape": (lambda: ppl.condition(SITE, {"y": ppl.impute(np.array([1.0, NAN]))})(KEY), ValueError, r"'y': expected float32\[3\], got float32\[2\]"),
     "simplex": (lambda: ppl.unconstrain(ppl.condition(SIMPLEX, {"p": ppl.impute(np.array([0.5, NAN, NAN]))})), ValueError, "'p'.*impute is for numbers"),
     "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTRED)(KEY), ValueError, "'y' is observed in part"),
-    "reparam-before": (lambda: ppl.unconstrain(ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})), ValueError, "'y'.*impute is for"),
+    "reparam-before": (lambda: ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})(KEY), ValueError, "condition: site 'y' is reparameterised.*after condition"),
 }  # fmt: skip
 
 

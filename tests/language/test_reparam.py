@@ -21,6 +21,7 @@ from .programs import EFFECTS, SIGMA, eight_schools
 
 tfd = tfp.distributions
 KEY = key(5)
+POSITION = {"scale": jnp.float32(-0.3), "x": jnp.array([0.5, -1.0, 2.0])}
 NON_CENTRED, HALF = ppl.NonCentred(), ppl.PartiallyCentred(0.3)
 NORMAL = stats.norm.logpdf
 
@@ -230,6 +231,18 @@ def test_auto_leaves_constants_alone():
     assert ppl.auto_reparam("x", dist.Normal(jnp.float32(0.0), 1.0)) == NON_CENTRED
 
 
+def test_a_rule_passes_over_sites_that_have_their_coordinates():
+    """Those that have been reparameterised, and those that are observed in part."""
+    half = ppl.reparam(mapped, {"x": HALF})
+    for model in (half, ppl.scale(half, 2.0)):
+        ours = ppl.unconstrain(ppl.reparam(model, ppl.auto_reparam))
+        assert_close(ours.constrain(POSITION), ppl.unconstrain(model).constrain(POSITION))
+    partly = ppl.condition(mapped, {"x": ppl.impute(np.array([0.0, np.nan, 1.0]))})
+    target = ppl.unconstrain(ppl.reparam(partly, lambda name, d: NON_CENTRED))
+    values = target.constrain({"scale": 2.0, "x": jnp.array([0.7])})
+    assert_close(values["x"], jnp.array([0.0, 0.7, 1.0]), "float32")
+
+
 SAMPLE = lambda key: ppl.sample(key, dist.Beta(1.0, 2.0), name="x")  # noqa: E731
 ERRORS = {
     "family": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale.*Pushforward"),
@@ -244,6 +257,7 @@ ERRORS = {
     "weight-below": (lambda: ppl.PartiallyCentred(jnp.array([0.5, -0.1])), ValueError, r"in \[0, 1\], got \[ 0.5 -0.1\]"),
     "weight-nan": (lambda: ppl.PartiallyCentred(np.nan), ValueError, r"in \[0, 1\], got nan"),
     "weight-in-jit": (lambda: jax.jit(lambda x: ppl.PartiallyCentred(np.float32(1.5)).centredness * x)(1.0), ValueError, r"in \[0, 1\], got 1.5"),
+    "weight-shape": (lambda: ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(np.array([0.1, 0.5, 0.9]))})), ValueError, r"'x': a draw has the shape \(\), but what the strategy makes of it, \(3,\)"),
     "no-pushforward": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": lambda d: d})), TypeError, "'x': expected of the strategy ppl.Pushforward"),
 }  # fmt: skip
 
