@@ -169,12 +169,24 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
         ]
         fronts = {np.shape(x)[: np.ndim(x) - len(s)] for x, s in zip(leaves, shapes, strict=True)}
         if ends == shapes and len(fronts) == 1:
+            _check_not_cut(path, leaves, found)
             return fronts.pop()
     got = [np.shape(x) for x in leaves]
     raise ValueError(
         f"predict: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
         f"front of that, as (chain, draw, ...); got {got}."
     )
+
+
+def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
+    """Floats for counts would be cut off to integers."""
+    for x, aval in zip(leaves, found.collapsed().avals, strict=True):
+        have, is_float = jnp.result_type(x), lambda dtype: jnp.issubdtype(dtype, np.inexact)
+        if is_float(have) and not is_float(aval.dtype):
+            raise TypeError(
+                f"predict: site {describe(path)} has the dtype {aval.dtype}, its draws have "
+                f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
+            )
 
 
 def predict(
@@ -201,7 +213,8 @@ def predict(
     Raises:
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, or there
             are no draws.
-        TypeError: If `draws` is no dict and no number.
+        TypeError: If `draws` is no dict and no number. When called, if draws of integers are
+            floats.
 
     Example:
         >>> import jax, jax.numpy as jnp, ppl, distributions as dist

@@ -177,6 +177,10 @@ def test_new_draws_are_not_traced_again():
     )  # once to compile, and for each set of draws once to look at the sites
 
 
+COUNT = lambda key: (  # noqa: E731
+    ppl.sample(key, dist.Poisson(3.0), name="n"),
+    ppl.sample(key, dist.Normal(0.0, 1.0), name="y"),
+)
 ERRORS = {
     "no-sites-left": (lambda: ppl.predict(ppl.condition(ppl.block(line, ["mean"]), {"y": X}), DRAWS)(KEY, X), ValueError, "no site but those that are given or observed.*before condition"),
     "unknown": (lambda: ppl.predict(line, {"slop": X})(KEY, X), ValueError, "predict: model 'line' has no site 'slop'.*'slope', 'scale'"),
@@ -191,6 +195,7 @@ ERRORS = {
     "none": (lambda: ppl.predict(line, 0), ValueError, "at least 1, got 0"),
     "array": (lambda: ppl.predict(line, X), TypeError, "expected a dict of draws or their number"),
     "chunk": (lambda: ppl.predict(line, DRAWS, chunk_size=0), ValueError, "chunk_size must be an integer of at least 1, got 0"),
+    "floats-for-counts": (lambda: ppl.predict(COUNT, {"n": jnp.array([3.5, 2.0])})(KEY), TypeError, r"'n' has the dtype int32, its draws have float32.*astype\('int32'\)"),
     "key": (lambda: ppl.predict(line, DRAWS)(X), TypeError, "predict: expected one random key"),
     "arguments": (lambda: ppl.predict(line, DRAWS)(KEY), TypeError, "'line' cannot be called.*'x'"),
 }  # fmt: skip
