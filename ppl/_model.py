@@ -26,6 +26,7 @@ Model = Callable[..., Any]
 
 _NOT_CONCRETE = (
     jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )

@@ -110,6 +110,15 @@ def _():
     ppl.simulate(looping)(KEY)
 
 
+@mistake("As many elements as a site says", "'picking'", "bool[3]", "jnp.where")
+def _():
+    def picking(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        return ppl.sample(key, dist.Normal(x[x > 0].sum(), 1.0), name="y")
+
+    ppl.simulate(picking)(KEY)
+
+
 @mistake(
     "A trans-dimensional cond", "'extra'", "some branches", "how many variables", "every branch"
 )
@@ -328,6 +337,21 @@ def _():
 @mistake("A weight that is none", "PartiallyCentred", "[0, 1]", "2.0", "NonCentred()")
 def _():
     ppl.reparam(line, {"slope": ppl.PartiallyCentred(2.0)})
+
+
+@mistake("A weight for each element of a vmap", "'x'", "()", "(3,)", "one draw")
+def _():
+    def mapped(key):
+        site = lambda key: ppl.sample(key, dist.Normal(0.0, 2.0), name="x")  # noqa: E731
+        return jax.vmap(site)(split(key, 3))
+
+    weights = jnp.array([0.0, 0.5, 1.0])
+    ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weights)}))
+
+
+@mistake("Floats as draws of counts", "'n'", "int32", "float32", ".astype")
+def _():
+    ppl.predict(count, {"n": jnp.array([3.5, 2.0])})(KEY)
 
 
 @mistake("A constraint as a truth value", "'order'", "bool[]", "jnp.where(ok, 0.0, -jnp.inf)")
