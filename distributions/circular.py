@@ -47,13 +47,13 @@ def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: 
     `1 / (4 c)` where `g = 1 / (1 + 4 c)`.
     """
     loc, c = (jnp.broadcast_to(jnp.asarray(p), shape) for p in (loc, c))
-    log_ratio = lambda y: jnp.log1p(4 * c * y) - 2 * c * y  # noqa: E731
+    log_ratio = lambda y: jnp.log1p(4 * (c * y)) - 2 * (c * y)  # noqa: E731
     log_most = log_ratio(jnp.minimum(0.25 / c, 1))
 
     def propose(state):
         key, half, accepted = state
         key, first, second = random.split(key, 3)
-        t = random.cauchy(first, shape, dtype) / jnp.sqrt(1 + 4 * c)
+        t = 0.5 * random.cauchy(first, shape, dtype) / jnp.sqrt(0.25 + c)
         new = jnp.arctan(t)
         log_u = jnp.log(open_uniform(second, shape, dtype))
         is_new = log_u < log_ratio(jnp.square(jnp.sin(new))) - log_most

@@ -15,7 +15,7 @@ from distributions.constraints import (
     unit_interval,
 )
 from distributions.family import Family, family, parameter
-from distributions.incomplete import betainc, gammaincs
+from distributions.incomplete import log_gammainc, log_tails_of_chances
 from distributions.special import safe_log, safe_log1m, times_log
 from distributions.special_counts import (
     column,
@@ -33,6 +33,13 @@ def chances(logits: Any, probs: Any) -> tuple[Any, Any]:
     return (lax.logistic(logits), lax.logistic(-logits)) if probs is None else (probs, 1 - probs)
 
 
+def log_chances(logits: Any, probs: Any) -> tuple[Array, Array]:
+    """The logarithms of the probabilities of success and of failure."""
+    if probs is None:
+        return -jax.nn.softplus(-logits), -jax.nn.softplus(logits)
+    return safe_log(probs), safe_log1m(probs)
+
+
 def difference(n: Array, k: Array, dtype: Any) -> Array:
     """`n - k` in a floating dtype; exact for integers."""
     exact = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (n, k))
@@ -48,14 +55,9 @@ def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
     return log_binomial_of_probs(k, m, probs)
 
 
-def _binomial_cdf(x, n, logits, probs):
-    q = chances(logits, probs)[1]
-    return betainc(jnp.maximum(n.astype(x.dtype) - x, 1), x + 1, q)
-
-
-def _binomial_survival(x, n, logits, probs):
-    p = chances(logits, probs)[0]
-    return betainc(x + 1, jnp.maximum(n.astype(x.dtype) - x, 1), p)
+def _binomial_log_tails(x, n, logits, probs):
+    log_p, log_q = log_chances(logits, probs)
+    return log_tails_of_chances(jnp.maximum(n.astype(x.dtype) - x, 1), x + 1, log_q, log_p)
 
 
 def _binomial_moments(n, logits, probs):
@@ -86,8 +88,8 @@ def _binomial_entropy(n, logits, probs):
     variance=lambda *parameters: _binomial_moments(*parameters)[1],
     mode=_binomial_mode,
     entropy=_binomial_entropy,
-    cdf=_binomial_cdf,
-    survival=_binomial_survival,
+    log_cdf=lambda x, *parameters: _binomial_log_tails(x, *parameters)[0],
+    log_survival=lambda x, *parameters: _binomial_log_tails(x, *parameters)[1],
 )
 class Binomial(Family):
     r"""Distribution of the number of successes in `total_count` independent trials.
@@ -139,8 +141,8 @@ def _poisson_entropy(rate, log_rate):
     variance=_poisson_mean,
     mode=lambda *parameters: jnp.floor(_poisson_mean(*parameters)),
     entropy=_poisson_entropy,
-    cdf=lambda x, *parameters: gammaincs(x + 1, _poisson_mean(*parameters))[1],
-    survival=lambda x, *parameters: gammaincs(x + 1, _poisson_mean(*parameters))[0],
+    log_cdf=lambda x, *parameters: log_gammainc(x + 1, _poisson_mean(*parameters))[1],
+    log_survival=lambda x, *parameters: log_gammainc(x + 1, _poisson_mean(*parameters))[0],
 )
 class Poisson(Family):
     r"""Poisson distribution with mean `rate`.
@@ -164,15 +166,8 @@ class Poisson(Family):
     log_rate: ArrayLike | None = parameter(real, default=None)
 
 
-def _geometric_logs(logits, probs):
-    """The logarithms of `probs` and of `1 - probs`."""
-    if probs is None:
-        return -jax.nn.softplus(-logits), -jax.nn.softplus(logits)
-    return safe_log(probs), safe_log1m(probs)
-
-
 def _geometric_log_prob(y, logits, probs):
-    log_p, log_q = _geometric_logs(logits, probs)
+    log_p, log_q = log_chances(logits, probs)
     return times_log(y.astype(log_p.dtype), log_q) + log_p
 
 
@@ -181,7 +176,7 @@ def _geometric_mean(logits, probs):
 
 
 def _geometric_entropy(logits, probs):
-    (p, q), (log_p, log_q) = chances(logits, probs), _geometric_logs(logits, probs)
+    (p, q), (log_p, log_q) = chances(logits, probs), log_chances(logits, probs)
     return -times_log(q / p, log_q) - log_p
 
 
@@ -190,13 +185,13 @@ def _geometric_entropy(logits, probs):
     one_of=("logits", "probs"),
     log_prob=_geometric_log_prob,
     sample=lambda key, shape, dtype, *parameters: jnp.floor(
-        -random.exponential(key, shape, dtype) / _geometric_logs(*parameters)[1]
+        -random.exponential(key, shape, dtype) / log_chances(*parameters)[1]
     ),
     mean=_geometric_mean,
     variance=lambda *parameters: _geometric_mean(*parameters) / chances(*parameters)[0],
     mode=lambda logits, probs: 0,
     entropy=_geometric_entropy,
-    log_survival=lambda x, *parameters: (x + 1) * _geometric_logs(*parameters)[1],
+    log_survival=lambda x, *parameters: (x + 1) * log_chances(*parameters)[1],
 )
 class Geometric(Family):
     r"""Distribution of the number of failures before the first success.

@@ -123,6 +123,14 @@ def log_betainc(
     return below, above
 
 
+def log_tails_of_chances(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, Array]:
+    """`log_betainc` of chances, of which one may be 0."""
+    inside = (log_x > -jnp.inf) & (log_y > -jnp.inf)
+    inner = (jnp.where(inside, log, -LOG_TWO) for log in (log_x, log_y))
+    below, above = log_betainc(a, b, *inner)
+    return jnp.where(inside, below, log_x), jnp.where(inside, above, log_y)
+
+
 def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, ...]:
     """Whether `a` is far greater than `b`, and then a smaller one, for which `I` is the same.
 
@@ -205,29 +213,3 @@ def _log_gamma_tails(a: Array, x: Array, shift: Array) -> tuple[Array, Array]:
     tail = jnp.minimum(tail, 0)
     rest = log1mexp(tail)
     return jnp.where(above, rest, tail), jnp.where(above, tail, rest)
-
-
-def _probabilities(log_below: Array, log_above: Array) -> tuple[Array, Array]:
-    """Each from the lesser one, whose derivative is the more precise."""
-    is_less = log_below < -LOG_TWO
-    below = jnp.where(is_less, jnp.exp(log_below), -jnp.expm1(log_above))
-    return below, jnp.where(is_less, -jnp.expm1(log_below), jnp.exp(log_above))
-
-
-def betainc(a: Array, b: Array, x: Array) -> Array:
-    """The regularised incomplete beta function `I_x(a, b)`.
-
-    JAX's has no derivatives in `a` and `b`, and is wrong where they are large.
-    """
-    inside = (x > 0) & (x < 1)
-    z = jnp.where(inside, x, 0.5)
-    below, _ = _probabilities(*log_betainc(a, b, jnp.log(z), jnp.log1p(-z)))
-    return jnp.where(inside, below, x)
-
-
-def gammaincs(a: Array, x: Array) -> tuple[Array, Array]:
-    """The regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
-
-    JAX's are wrong where `a` is large.
-    """
-    return _probabilities(*log_gammainc(a, x))

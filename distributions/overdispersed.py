@@ -7,9 +7,9 @@ from jax.typing import ArrayLike
 from distributions._arrays import select
 from distributions._gamma_ratios import log_tails
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
-from distributions.counts import chances
+from distributions.counts import log_chances
 from distributions.family import Family, family, parameter
-from distributions.incomplete import betainc
+from distributions.incomplete import log_tails_of_chances
 from distributions.special import safe_log1m
 from distributions.special_counts import log_negative_binomial, poisson_draw
 
@@ -59,11 +59,11 @@ def _sample(key, shape, dtype, *parameters):
     return poisson_draw(poisson_key, rate, shape)
 
 
-def _both(r, logits, probs, mean, concentration):
-    """The probabilities that are raised to the count and to the size."""
+def _log_tails(x, r, logits, probs, mean, concentration):
     if mean is not None:
-        return chances(jnp.log(mean) - jnp.log(concentration), None)
-    return chances(logits, probs)
+        r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
+    log_p, log_q = log_chances(logits, probs)
+    return log_tails_of_chances(jnp.asarray(r), x + 1, log_q, log_p)
 
 
 @family(
@@ -74,8 +74,8 @@ def _both(r, logits, probs, mean, concentration):
     mean=_mean,
     variance=_variance,
     mode=_mode,
-    cdf=lambda x, *p: betainc(jnp.asarray(_size(*p)), x + 1, _both(*p)[1]),
-    survival=lambda x, *p: betainc(x + 1, jnp.asarray(_size(*p)), _both(*p)[0]),
+    log_cdf=lambda x, *p: _log_tails(x, *p)[0],
+    log_survival=lambda x, *p: _log_tails(x, *p)[1],
 )
 class NegativeBinomial(Family):
     r"""Negative binomial distribution: a Poisson distribution whose mean has a gamma distribution.
@@ -120,8 +120,8 @@ def _as_negative_binomial(concentration, rate):
     mean=lambda concentration, rate: concentration / rate,
     variance=lambda concentration, rate: concentration / rate * (1 + 1 / rate),
     mode=lambda concentration, rate: jnp.maximum(jnp.floor((concentration - 1) / rate), 0),
-    cdf=lambda x, concentration, rate: betainc(concentration, x + 1, rate / (1 + rate)),
-    survival=lambda x, concentration, rate: betainc(x + 1, concentration, 1 / (1 + rate)),
+    log_cdf=lambda x, *p: _log_tails(x, *_as_negative_binomial(*p))[0],
+    log_survival=lambda x, *p: _log_tails(x, *_as_negative_binomial(*p))[1],
 )
 class GammaPoisson(Family):
     r"""Poisson distribution whose mean has a gamma distribution.

@@ -188,14 +188,15 @@ def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 @jax.jit
 def log_zeta(s: Array, q: Array) -> Array:
     """`log sum_{j >= 0} (q + j)^-s` for `s > 1` and `q >= 1`, by the Euler-Maclaurin formula."""
-    a = q + 12
+    a, decay = q + 12, s * jnp.log1p(12 / q)
     first = sum(jnp.exp(-s * jnp.log1p(j / q)) for j in range(12))
-    tail = a / (s - 1) + 0.5
-    term = s / a
+    s_near = select(decay < 800, s, 2)  # Of larger ones the powers overflow, and count nothing.
+    tail = a / (s_near - 1) + 0.5
+    term = s_near / a
     for i, coefficient in enumerate(_EULER_MACLAURIN):
         tail = tail + coefficient * term
-        term = term * (s + 2 * i + 1) / a * (s + 2 * i + 2) / a
-    return -s * jnp.log(q) + jnp.log(first + jnp.exp(-s * jnp.log1p(12 / q)) * tail)
+        term = term * (s_near + 2 * i + 1) / a * (s_near + 2 * i + 2) / a
+    return -s * jnp.log(q) + jnp.log(first + jnp.exp(-decay) * tail)
 
 
 def column(x: Any) -> Any:

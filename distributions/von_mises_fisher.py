@@ -55,7 +55,7 @@ def _fisher_log_prob(x, direction, concentration):
 def _fisher_below_one(key, shape, dtype, n, concentration):
     """Draws of `1 - t` by rejection, for all until the last is accepted (Wood 1994)."""
     m = n - 1
-    b = m / (2 * concentration + jnp.sqrt(4 * jnp.square(concentration) + m * m))
+    b = m / (2 * concentration + jnp.hypot(2 * concentration, jnp.full_like(concentration, m)))
     b = jnp.broadcast_to(jnp.asarray(b, dtype), shape)
 
     def propose(state):

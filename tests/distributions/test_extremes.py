@@ -241,3 +241,25 @@ def test_values_whose_squares_overflow(name, x):
     if not is_huge and abs(x) < 1e38:
         for parameter, slope in slopes.items():
             np.testing.assert_allclose(gradients[0][parameter], slope, rtol=1e-4, atol=1e-30)
+
+
+CONCENTRATED = {
+    "VonMises": (lambda c: dist.VonMises(0.0, c), 3e38),
+    "VonMisesFisher": (lambda c: dist.VonMisesFisher(np.float32([1, 0, 0]), c), 1e30),
+}
+
+
+@over(CONCENTRATED)
+def test_draws_around_a_direction_of_huge_concentration(name):
+    """Rejection ends where multiples or squares of the concentration overflow."""
+    make, concentration = CONCENTRATED[name]
+    draws = make(jnp.float32(concentration)).sample(jax.random.key(0), (4,))
+    units = np.abs(draws[..., 1:] if draws.ndim > 1 else draws) * np.sqrt(concentration)
+    assert ((units > 1e-3) & (units < 6)).all()
+
+
+@pytest.mark.parametrize("power", [1e3, 1e30])
+def test_zipf_of_a_large_power(power):
+    score = lambda power, k: dist.Zipf(power).log_prob(k)  # noqa: E731
+    found = [jax.value_and_grad(score)(jnp.float32(power), k) for k in (1, 2)]
+    np.testing.assert_allclose(found, [[0, 0], [-power * np.log(2), -np.log(2)]], rtol=1e-6)

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 import scipy.stats as st
 
 import distributions as dist
@@ -34,3 +35,22 @@ def test_truncation_far_out(x64):
     assert d.support.check(draws).all()
     mean = 40.02496884720726  # by mpmath; the standard deviation is about 1 / 40
     assert abs(draws.mean() - mean) < 5 * 0.025 / np.sqrt(2000)
+
+
+COUNTS = {
+    "Binomial": (dist.Binomial(1000, probs=0.001), 60, st.binom(1000, 0.001)),
+    "GammaPoisson": (dist.GammaPoisson(3.0, 9.0), 60, st.nbinom(3, 0.9)),
+    "NegativeBinomial": (dist.NegativeBinomial(3.0, probs=0.1), 60, st.nbinom(3, 0.9)),
+    "Poisson": (dist.Poisson(1.0), 50, st.poisson(1)),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_truncated_where_single_precision_underflows(name):
+    """The mass that remains is then the sum of few terms, each far less than the one before."""
+    base, low, oracle = COUNTS[name]
+    d = dist.Truncated(base, low=low)
+    terms = oracle.logpmf(np.arange(low, low + 60))
+    expected = terms[:3] - np.logaddexp.reduce(terms)
+    np.testing.assert_allclose(d.log_prob(np.arange(low, low + 3)), expected, atol=1e-4)
+    assert (d.sample(KEY, (50,)) >= low).all()
