@@ -6,10 +6,9 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import Array
-from jax.scipy.special import digamma, gammaln
+from jax.scipy.special import gammaln
 
 from distributions._arrays import promote
-from distributions.gamma_functions import log_beta
 from distributions.special import EULER_GAMMA
 
 
@@ -37,26 +36,6 @@ def _exponential(p: Any, q: Any) -> Array:
     return ratio - 1 - jnp.log(ratio)
 
 
-def _gamma_of(a: Any, p_rate: Any, b: Any, q_rate: Any) -> Array:
-    a, p_rate, b, q_rate = promote(a, p_rate, b, q_rate)
-    ratio = q_rate / p_rate
-    return (a - b) * digamma(a) + gammaln(b) - gammaln(a) - b * jnp.log(ratio) + a * (ratio - 1)
-
-
-def _gamma(p: Any, q: Any) -> Array:
-    return _gamma_of(p.concentration, p.rate, q.concentration, q.rate)
-
-
-def _inverse_gamma(p: Any, q: Any) -> Array:
-    return _gamma_of(p.concentration, p.scale, q.concentration, q.scale)
-
-
-def _beta(p: Any, q: Any) -> Array:
-    a, b, c, d = promote(p.concentration1, p.concentration0, q.concentration1, q.concentration0)
-    total = (c - a + d - b) * digamma(a + b)
-    return log_beta(c, d) - log_beta(a, b) + (a - c) * digamma(a) + (b - d) * digamma(b) + total
-
-
 def _laplace(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
     distance = jnp.abs(p_loc - q_loc)
@@ -77,12 +56,9 @@ def _weibull(p: Any, q: Any) -> Array:
 
 
 FORMULAS = {
-    ("Beta", "Beta"): _beta,
     ("Cauchy", "Cauchy"): _cauchy,
     ("Exponential", "Exponential"): _exponential,
-    ("Gamma", "Gamma"): _gamma,
     ("HalfNormal", "HalfNormal"): _half_normal,
-    ("InverseGamma", "InverseGamma"): _inverse_gamma,
     ("Laplace", "Laplace"): _laplace,
     ("LogNormal", "LogNormal"): _normal,
     ("Normal", "Normal"): _normal,

@@ -3,12 +3,11 @@
 import jax
 import jax.numpy as jnp
 from jax import Array, lax, random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta
+from distributions.gamma_functions import dirichlet_entropy
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.special import (
@@ -78,8 +77,7 @@ def beta_variance(a: Array, b: Array) -> Array:
 
 def beta_entropy(a: Array, b: Array) -> Array:
     """The entropy of a beta distribution."""
-    total = digamma(a + b)
-    return log_beta(a, b) + (a - 1) * (total - digamma(a)) + (b - 1) * (total - digamma(b))
+    return dirichlet_entropy(jnp.stack(jnp.broadcast_arrays(a, b), -1))
 
 
 def _beta_arguments(x, a, b):

@@ -4,14 +4,13 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax, random
-from jax.scipy.special import digamma
+from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._derive import reparameterised
 from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta_half
+from distributions.gamma_functions import gamma_entropy, log_beta_half
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
@@ -71,7 +70,7 @@ def _chi_log_prob(x, df):
     mean=_chi_mean,
     variance=_chi_variance,
     mode=lambda df: jnp.sqrt(jnp.maximum(df - 1, 0)),
-    entropy=lambda df: lax.lgamma(0.5 * df) + 0.5 * (df - LOG_TWO - (df - 1) * digamma(0.5 * df)),
+    entropy=lambda df: gamma_entropy(0.5 * df, 0.5) - 0.5 * LOG_TWO,
     log_cdf=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[0],
     log_survival=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[1],
 )

@@ -140,6 +140,21 @@ def log_multivariate_beta(a: Array) -> Array:
     return jnp.sum(parts, -1) + rest[..., 0]
 
 
+def gamma_entropy(a: Array, power: float = 1.0) -> Array:
+    """`log Gamma(a) + a - (a - power) digamma(a)`: for a power of 1, a gamma variable's entropy."""
+    rest = stirling_error(a) - (a - power) * digamma_rest(a)
+    return LOG_SQRT_TWO_PI + (power - 0.5) * jnp.log(a) + rest
+
+
+def dirichlet_entropy(a: Array) -> Array:
+    """The entropy of a Dirichlet distribution, along the last axis."""
+    total, n = jnp.sum(a, -1, keepdims=True), a.shape[-1]
+    parts = 0.5 * jnp.log(a / total) + stirling_error(a) - (a - 1) * digamma_rest(a)
+    rest = (total - n) * digamma_rest(total) - stirling_error(total)
+    rest += (n - 1) * (LOG_SQRT_TWO_PI - 0.5 * jnp.log(total))
+    return jnp.sum(parts, -1) + rest[..., 0]
+
+
 @jax.jit
 def log_beta_half(x: Array) -> Array:
     """`log B(x, 1/2)` for positive `x`, with half the operations of `log_beta`.

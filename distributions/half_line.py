@@ -3,12 +3,13 @@
 import math
 
 import jax.numpy as jnp
-from jax import Array, lax, random
-from jax.scipy.special import digamma, ndtr, ndtri
+from jax import lax, random
+from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import cauchy_survival
@@ -141,11 +142,6 @@ class Exponential(Family):
     rate: ArrayLike = parameter(positive)
 
 
-def gamma_entropy(a: Array) -> Array:
-    """The entropy of a gamma distribution with rate 1."""
-    return a + lax.lgamma(a) + (1 - a) * digamma(a)
-
-
 def _gamma_log_prob(x, a, rate):
     log_x = jnp.log(x)
     return log_gamma_kernel(a, rate * x, log(rate) + log_x) - log_x
@@ -203,7 +199,7 @@ def _inverse_gamma_log_prob(x, a, scale):
         a > 2, jnp.square(scale / (a - 1)) / jnp.abs(a - 2), jnp.inf
     ),
     mode=lambda a, scale: scale / (a + 1),
-    entropy=lambda a, scale: a + jnp.log(scale) + lax.lgamma(a) - (1 + a) * digamma(a),
+    entropy=lambda a, scale: gamma_entropy(a, -1.0) + jnp.log(scale),
     log_cdf=lambda x, a, scale: log_gammainc(a, scale / x)[1],
     log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
 )

@@ -8,20 +8,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import digamma
 
-from distributions import _kl_counts, _kl_numbers
+from distributions import _kl_counts, _kl_gamma, _kl_numbers
 from distributions._arrays import align, convert
 from distributions.distribution import Distribution, full
-
-
-def _dirichlet(p: Any, q: Any) -> Array:
-    from distributions.gamma_functions import log_multivariate_beta
-
-    a, b = _together(p, q, "concentration")
-    log_means = digamma(a) - digamma(jnp.sum(a, -1, keepdims=True))
-    normalisers = log_multivariate_beta(b) - log_multivariate_beta(a)
-    return normalisers + jnp.sum((a - b) * log_means, -1)
 
 
 def _multivariate_normal(p: Any, q: Any) -> Array:
@@ -34,13 +24,6 @@ def _multivariate_normal(p: Any, q: Any) -> Array:
     shift = align(shift, 1, ndim) - align(convert(q.loc, a.dtype), 1, ndim)
     squares = square_sum(solve_matrix(b, a), 2) + square_sum(solve(b, shift))
     return 0.5 * (squares - a.shape[-1]) + (log_diagonal(b) - log_diagonal(a))
-
-
-def _together(p: Any, q: Any, name: str) -> tuple[Array, Array]:
-    """A parameter of both that is a vector, their axes aligned."""
-    ndim = max(len(p.batch_shape), len(q.batch_shape))
-    a, b = (align(jnp.asarray(getattr(d, name)), 1, ndim) for d in (p, q))
-    return a, b
 
 
 def _independent(p: Any, q: Any) -> Array:
@@ -61,10 +44,10 @@ def _iid(p: Any, q: Any) -> Array:
 # By the names of the families, so that none is imported for the table's sake: of those of this
 # package, as others may have families of the same names.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
-    ("Dirichlet", "Dirichlet"): _dirichlet,
     ("IID", "IID"): _iid,
     ("Independent", "Independent"): _independent,
     ("MultivariateNormal", "MultivariateNormal"): _multivariate_normal,
+    **_kl_gamma.FORMULAS,
     **_kl_numbers.FORMULAS,
     **_kl_counts.FORMULAS,
 }

@@ -1,7 +1,7 @@
 """Lifetimes and their logarithms: InverseGaussian, Gompertz, ExpGamma, ExpInverseGamma."""
 
 import jax.numpy as jnp
-from jax import lax, random
+from jax import random
 from jax.scipy.special import digamma, polygamma
 from jax.typing import ArrayLike
 
@@ -10,6 +10,7 @@ from distributions._derive import implicit
 from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
 from distributions.family import Family, family, parameter
+from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.special import (
@@ -149,7 +150,7 @@ def _exp_gamma_log_prob(y, a):
 
 
 def _exp_gamma_entropy(a):
-    return a + lax.lgamma(a) - a * digamma(a)
+    return gamma_entropy(a, 0.0)
 
 
 @family(

@@ -5,12 +5,12 @@ import math
 import jax.numpy as jnp
 from jax import Array, random
 from jax.nn import log_sigmoid
-from jax.scipy.special import digamma, ndtr, ndtri
+from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta_half
+from distributions.gamma_functions import digamma_rest, log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.special import (
     LOG_PI,
@@ -135,7 +135,8 @@ def standard_t(df: Array) -> Array:
 
 def student_t_entropy(df: Array) -> Array:
     """The entropy of the standard t distribution."""
-    return 0.5 * (df + 1) * (digamma(0.5 * (df + 1)) - digamma(0.5 * df)) - standard_t(df)
+    h, k = 0.5 * df, 0.5 * (df + 1)
+    return k * (jnp.log1p(1 / df) + (digamma_rest(k) - digamma_rest(h))) - standard_t(df)
 
 
 def student_t_variance(df: Array, scale: Array) -> Array:

@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 from jax import random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
@@ -10,7 +9,7 @@ from distributions._linalg import per_event
 from distributions._pytree import static
 from distributions.constraints import independent, open_simplex, positive
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_multivariate_beta
+from distributions.gamma_functions import dirichlet_entropy, log_multivariate_beta
 
 
 def _dirichlet_sample(key, shape, dtype, a):
@@ -41,12 +40,6 @@ def _unit(index, size, dtype):
     return (index[..., None] == axes).astype(dtype)
 
 
-def _dirichlet_entropy(a):
-    total = jnp.sum(a, -1)
-    weighted = jnp.sum((a - 1) * digamma(a), -1)
-    return log_multivariate_beta(a) + (total - a.shape[-1]) * digamma(total) - weighted
-
-
 @family(
     support=open_simplex,
     tfp="Dirichlet",
@@ -55,7 +48,7 @@ def _dirichlet_entropy(a):
     mean=_dirichlet_mean,
     variance=_dirichlet_variance,
     mode=_dirichlet_mode,
-    entropy=_dirichlet_entropy,
+    entropy=dirichlet_entropy,
 )
 class Dirichlet(Family):
     r"""Dirichlet distribution over vectors that sum to 1.

@@ -181,3 +181,75 @@ def test_counts_of_large_mean(mean, float_dtype):
     half = dist.Binomial(2 * mean, probs=float_dtype.type(0.5))
     log_mass = half.log_prob(mean)  # By symmetry half of the rest is below.
     np.testing.assert_allclose(half.cdf(mean), 0.5 + np.exp(log_mass) / 2, atol=10 * most)
+
+
+def gamma_divergence(a, b):
+    return mpmath.loggamma(b) - mpmath.loggamma(a) - (b - a) * mpmath.digamma(a)
+
+
+ENTROPIES = {
+    "Beta": (
+        lambda a: dist.Beta(a, 3 * a),
+        lambda a: (
+            log_beta(a, 3 * a)
+            + (a - 1) * (mpmath.digamma(4 * a) - mpmath.digamma(a))
+            + (3 * a - 1) * (mpmath.digamma(4 * a) - mpmath.digamma(3 * a))
+        ),
+    ),
+    "Gamma": (
+        lambda a: dist.Gamma(a, 1.0),
+        lambda a: a + mpmath.loggamma(a) + (1 - a) * mpmath.digamma(a),
+    ),
+    "InverseGamma": (
+        lambda a: dist.InverseGamma(a, 1.0),
+        lambda a: a + mpmath.loggamma(a) - (1 + a) * mpmath.digamma(a),
+    ),
+    "Chi": (
+        lambda a: dist.Chi(2 * a),
+        lambda a: mpmath.loggamma(a) + a - mpmath.log(2) / 2 - (a - 0.5) * mpmath.digamma(a),
+    ),
+    "ExpGamma": (
+        lambda a: dist.ExpGamma(a, 1.0),
+        lambda a: a + mpmath.loggamma(a) - a * mpmath.digamma(a),
+    ),
+    "StudentT": (
+        lambda a: dist.StudentT(2 * a, 0.0, 1.0),
+        lambda a: (
+            (a + 0.5) * (mpmath.digamma(a + 0.5) - mpmath.digamma(a))
+            + mpmath.log(2 * a) / 2
+            + log_beta(a, mpmath.mpf(0.5))
+        ),
+    ),
+}
+
+
+def log_beta(a, b):
+    return mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+
+
+@pytest.mark.parametrize("name", ENTROPIES)
+@pytest.mark.parametrize("a", [1e-3, 0.5, 3.0, 100.0, 1e8, 1e30])
+def test_entropies(name, a):
+    make, truth = ENTROPIES[name]
+    with mpmath.workdps(90):
+        expected = float(truth(mpmath.mpf(float(np.float32(a)))))
+    np.testing.assert_allclose(make(np.float32(a)).entropy(), expected, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e8, 1e16])
+def test_divergences(scale):
+    """Of laws that are about a standard deviation apart, and of those that are far apart."""
+    with mpmath.workdps(90):
+        for step in (1 / np.sqrt(scale + 16), 2.0):
+            a = np.float32([scale, 3 * scale])
+            b = np.float32([scale * (1 + step), 3 * scale])
+            exact, other = ([mpmath.mpf(float(x)) for x in y] for y in (a, b))
+            first, second = map(gamma_divergence, exact, other)
+            beta = first + second - gamma_divergence(sum(exact), sum(other))
+            found = dist.kl_divergence(dist.Dirichlet(a), dist.Dirichlet(b))
+            np.testing.assert_allclose(found, float(beta), 2e-5, 1e-6)
+            found = dist.kl_divergence(dist.Beta(*a), dist.Beta(*b))
+            np.testing.assert_allclose(found, float(beta), 2e-5, 1e-6)
+            for make in (dist.Gamma, dist.InverseGamma):
+                found = dist.kl_divergence(*(make(x[0], np.float32(2)) for x in (a, b)))
+                np.testing.assert_allclose(found, float(first), 2e-5, 1e-6)
