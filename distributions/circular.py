@@ -9,6 +9,7 @@ from jax.scipy.special import i0e, i1e
 from jax.typing import ArrayLike
 
 from distributions._derive import implicit
+from distributions._rejection import first_accepted
 from distributions.constraints import interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import gauss_legendre, open_uniform
@@ -50,18 +51,14 @@ def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: 
     log_ratio = lambda y: jnp.log1p(4 * (c * y)) - 2 * (c * y)  # noqa: E731
     log_most = log_ratio(jnp.minimum(0.25 / c, 1))
 
-    def propose(state):
-        key, half, accepted = state
-        key, first, second = random.split(key, 3)
+    def propose(key):
+        first, second = random.split(key)
         t = 0.5 * random.cauchy(first, shape, dtype) / jnp.sqrt(0.25 + c)
         new = jnp.arctan(t)
         log_u = jnp.log(open_uniform(second, shape, dtype))
-        is_new = log_u < log_ratio(jnp.square(jnp.sin(new))) - log_most
-        return key, jnp.where(accepted, half, new), accepted | is_new
+        return new, log_u < log_ratio(jnp.square(jnp.sin(new))) - log_most
 
-    start = key, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
-    _, half, _ = lax.while_loop(lambda state: ~state[2].all(), propose, start)
-    return wrap(loc + 2 * half)
+    return wrap(loc + 2 * first_accepted(propose, key, shape, dtype))
 
 
 def _log_prob(x, loc, c):

@@ -9,16 +9,19 @@ from typing import Any, ClassVar, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax, random
+from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, as_array, float_dtype, known, promote, select, stack
 from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
+from distributions._rejection import first_accepted
 from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
 from distributions.special import open_uniform
+
+_MOST_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
 
 
 class _Gated(Distribution):
@@ -311,14 +314,11 @@ class Hurdle(_Gated):
         gate_key, key = random.split(key)
         zero = self._gate._sample(gate_key, shape) == 1
 
-        def draw(state: tuple[Array, Array]) -> tuple[Array, Array]:
-            key, found = state
-            key, draw_key = random.split(key)
-            return key, select(found > 0, found, self.distribution._sample(draw_key, shape))
+        def propose(key: Array) -> tuple[Array, Array]:
+            found = self.distribution._sample(key, shape)
+            return found, zero | (found > 0)
 
-        start = key, jnp.zeros(shape, self.dtype)
-        found = lax.while_loop(lambda state: ~(zero | (state[1] > 0)).all(), draw, start)[1]
-        return select(zero, 0, found)
+        return select(zero, 0, first_accepted(propose, key, shape, self.dtype, -1, _MOST_ROUNDS))
 
     def _scaled(self) -> tuple[Array, ...]:
         """The factor of the counts' moments, and those."""

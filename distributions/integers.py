@@ -3,11 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
 from distributions._cumulative import log1mexp
+from distributions._rejection import first_accepted
 from distributions.constraints import (
     greater_than,
     integer,
@@ -184,17 +185,14 @@ def _zipf_sample(key, shape, dtype, power):
     limit = -jnp.expm1(-slope * np.log(2).astype(dtype))
     most = float(jnp.iinfo(jnp.result_type(int)).max // 2)
 
-    def propose(state):
-        key, found, done = state
-        key, key_u, key_v = random.split(key, 3)
-        u, v = (open_uniform(key, shape, dtype) for key in (key_u, key_v))
+    def propose(key):
+        u, v = (open_uniform(part, shape, dtype) for part in random.split(key))
         x = jnp.floor(jnp.exp(-jnp.log(u) / slope))
         step = -jnp.expm1(-slope * jnp.log1p(1 / x))
-        accept = v * step * jnp.minimum(x, most) <= limit
-        return key, jnp.where(done, found, jnp.minimum(x, most)), done | accept
+        x = jnp.minimum(x, most)
+        return x, v * step * x <= limit
 
-    state = key, jnp.ones(shape, dtype), jnp.zeros(shape, bool)
-    return lax.while_loop(lambda state: ~state[2].all(), propose, state)[1]
+    return first_accepted(propose, key, shape, dtype, none=-1)
 
 
 def _zipf_moment(power, order):

@@ -5,10 +5,11 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax, random
+from jax import Array, random
 from jax.scipy.special import i0e
 from jax.typing import ArrayLike
 
+from distributions._rejection import first_accepted
 from distributions._sphere import log_sum
 from distributions.circular import von_mises_draw, wrap
 from distributions.constraints import independent, interval, positive, real
@@ -115,17 +116,15 @@ def _first_angle(key, shape, dtype, c1, c2, r):
     parts = peak[..., 0], s, log_most, c1, c2, r
     peak, s, log_most, c1, c2, r = (jnp.broadcast_to(p, shape) for p in parts)
 
-    def propose(state):
-        key, angle, accepted = state
-        key, side_key, cauchy_key, accept_key = random.split(key, 4)
+    def propose(key):
+        side_key, cauchy_key, accept_key = random.split(key, 3)
         centre = jnp.where(random.bernoulli(side_key, 0.5, shape), peak, -peak)
         new = wrap(centre + 2 * jnp.arctan(s * random.cauchy(cauchy_key, shape, dtype)))
         log_ratio = _of_angle(new, c1, c2, r) - log_envelope(new, peak, s)
-        is_new = jnp.log(open_uniform(accept_key, shape, dtype)) < log_ratio - log_most
-        return key, jnp.where(accepted, angle, new), accepted | is_new
+        log_u = jnp.log(open_uniform(accept_key, shape, dtype))
+        return new, log_u < log_ratio - log_most
 
-    start = key, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
-    return lax.while_loop(lambda state: ~state[2].all(), propose, start)[1]
+    return first_accepted(propose, key, shape, dtype)
 
 
 def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):

@@ -7,6 +7,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import known, select
+from distributions._rejection import first_accepted
 from distributions.constraints import (
     independent,
     integer_interval,
@@ -69,18 +70,16 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
     width = 1.7155277699214135 * jnp.sqrt(variance + 0.5) + 0.8989161620588988
     peak = _hypergeometric_log_prob(mode, *parameters)
 
-    def propose(state):
-        key, found, done = state
-        key, key_u, key_v = random.split(key, 3)
+    def propose(key):
+        key_u, key_v = random.split(key)
         u = 1 - random.uniform(key_u, shape, mean.dtype)
         x = jnp.floor(mean + 0.5 + width * (random.uniform(key_v, shape, mean.dtype) - 0.5) / u)
         inside = support.check(x)
         k = select(inside, x, mode.astype(x.dtype)).astype(mode.dtype)
-        accept = inside & (2 * jnp.log(u) <= _hypergeometric_log_prob(k, *parameters) - peak)
-        return key, jnp.where(done, found, k), done | accept
+        accept = 2 * jnp.log(u) <= _hypergeometric_log_prob(k, *parameters) - peak
+        return k, inside & accept
 
-    state = key, mode, jnp.zeros(shape, bool)
-    return lax.while_loop(lambda state: ~state[2].all(), propose, state)[1]
+    return first_accepted(propose, key, shape, mode.dtype, none=-1)
 
 
 def _hypergeometric_ratio(k, step, n, a, b):

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import align
 from distributions._linalg import per_event, square_sum
+from distributions._rejection import first_accepted
 from distributions._sphere import log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, unit_vector
 from distributions.family import Family, family, parameter
@@ -58,18 +59,15 @@ def _fisher_below_one(key, shape, dtype, n, concentration):
     b = m / (2 * concentration + jnp.hypot(2 * concentration, jnp.full_like(concentration, m)))
     b = jnp.broadcast_to(jnp.asarray(b, dtype), shape)
 
-    def propose(state):
-        key, done, found = state
-        key, beta_key, uniform_key = random.split(key, 3)
+    def propose(key):
+        beta_key, uniform_key = random.split(key)
         z = random.beta(beta_key, 0.5 * m, 0.5 * m, shape, dtype)
         d = 2 * b * z / (1 - (1 - b) * z)
         log_ratio = jnp.log((2 * b + (1 - b) * d) * (1 + b) / (4 * b))
         score = concentration * (2 * b / (1 + b) - d) + m * log_ratio
-        accepted = score >= jnp.log(1 - random.uniform(uniform_key, shape, dtype))
-        return key, done | accepted, jnp.where(done, found, d)
+        return d, score >= jnp.log(1 - random.uniform(uniform_key, shape, dtype))
 
-    start = key, jnp.zeros(shape, bool), jnp.zeros(shape, dtype)
-    return lax.while_loop(lambda state: ~jnp.all(state[1]), propose, start)[2]
+    return first_accepted(propose, key, shape, dtype)
 
 
 def _fisher_sample(key, shape, dtype, direction, concentration):

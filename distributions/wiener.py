@@ -13,6 +13,7 @@ from distributions._arrays import promote
 from distributions._cumulative import log1mexp
 from distributions._passage_tails import log_later
 from distributions._pytree import pytree_dataclass
+from distributions._rejection import MOST_ROUNDS
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.distribution import Shape
 from distributions.family import Family, family, parameter
@@ -139,7 +140,7 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
     drift = jnp.broadcast_to(jnp.asarray(alpha * delta), shape)
 
     def step(state):
-        key, distance, upper, time, done = state
+        number, key, distance, upper, time, done = state
         key, time_key, side_key = random.split(key, 3)
         t, ok = _symmetric_proposal(time_key, distance * drift)
         to_it = jnp.where(upper, drift, -drift)
@@ -151,11 +152,12 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
         away = moved & ~hit
         upper = jnp.where(away & crosses, ~upper, upper)
         distance = jnp.where(away, jnp.where(crosses, 1 - 2 * distance, 2 * distance), distance)
-        return key, distance, upper, time, done | (moved & hit)
+        return number + 1, key, distance, upper, time, done | (moved & hit)
 
-    start = key, distance, upper, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
-    _, _, upper, time, _ = lax.while_loop(lambda state: ~state[4].all(), step, start)
-    size = tau + clip_positive(jnp.square(alpha) * time)
+    goes_on = lambda state: (state[0] < MOST_ROUNDS) & ~state[-1].all()  # noqa: E731
+    start = jnp.int32(0), key, distance, upper, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
+    *_, upper, time, done = lax.while_loop(goes_on, step, start)
+    size = tau + clip_positive(jnp.square(alpha) * jnp.where(done, time, jnp.nan))
     least = jnp.nextafter(jnp.broadcast_to(jnp.asarray(tau, dtype), shape), jnp.inf)
     return jnp.where(upper, 1, -1) * jnp.maximum(size, least)
 
