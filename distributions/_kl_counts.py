@@ -10,12 +10,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from distributions._arrays import promote
+from distributions.kernels import relative_excess
 from distributions.special import safe_log, safe_log1m
 
 
-def _expected(p: Array, log_ratio: Array) -> Array:
-    """`p log_ratio`, and 0 where `p` is, whatever the ratio."""
-    return jnp.where(p > 0, p * jnp.where(p > 0, log_ratio, 0), 0)
+def _excess(log_p: Array, log_q: Array) -> Array:
+    """`q - p + p log(p / q)`, also where `p` is 0: no terms cancel where they are near."""
+    some = log_p > -jnp.inf
+    log_ratio = jnp.where(some, log_q - jnp.where(some, log_p, 0), 0)
+    excess = relative_excess(jnp.expm1(log_ratio), log_ratio)
+    return jnp.where(some, jnp.exp(log_p) * excess, jnp.exp(log_q))
 
 
 def _log_chances(d: Any) -> tuple[Array, Array]:
@@ -28,7 +32,7 @@ def _log_chances(d: Any) -> tuple[Array, Array]:
 
 def _bernoulli(p: Any, q: Any) -> Array:
     p1, p0, q1, q0 = promote(*_log_chances(p), *_log_chances(q))
-    return _expected(jnp.exp(p1), p1 - q1) + _expected(jnp.exp(p0), p0 - q0)
+    return _excess(p1, q1) + _excess(p0, q0)
 
 
 def _binomial(p: Any, q: Any) -> Array:
@@ -44,7 +48,9 @@ def _geometric(p: Any, q: Any) -> Array:
 
 def _poisson(p: Any, q: Any) -> Array:
     rate, other = promote(p.mean(), q.mean())
-    return _expected(rate, safe_log(rate) - safe_log(other)) + other - rate
+    log_rate, log_other = safe_log(rate), safe_log(other)
+    excess = relative_excess((other - rate) / jnp.where(rate > 0, rate, 1), log_other - log_rate)
+    return jnp.where(rate > 0, rate * jnp.where(rate > 0, excess, 0), other)
 
 
 def _log_probs(d: Any) -> Array:
@@ -55,7 +61,7 @@ def _log_probs(d: Any) -> Array:
 
 def _categorical(p: Any, q: Any) -> Array:
     log_p, log_q = promote(_log_probs(p), _log_probs(q))
-    return jnp.sum(_expected(jnp.exp(log_p), log_p - log_q), axis=-1)
+    return jnp.sum(_excess(log_p, log_q), axis=-1)
 
 
 FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {

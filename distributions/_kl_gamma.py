@@ -11,16 +11,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from distributions._arrays import align, promote, select
+from distributions._arrays import align, promote
 from distributions.gamma_functions import digamma_rest, stirling_error
-from distributions.kernels import deviation
-
-
-def relative_excess(e: Array, log: Array) -> Array:
-    """`e - log(1 + e)`, precise near 0, from the logarithm, which is used elsewhere."""
-    near = (e > -0.5) & (e < 1)
-    small = select(near, e, 0)
-    return select(near, -deviation(jnp.ones_like(small), small)[0], e - log)
+from distributions.kernels import relative_excess
 
 
 def _rest(a: Array, b: Array) -> Array:

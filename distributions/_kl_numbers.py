@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences of continuous families of numbers."""
+"""Divergences of continuous families of numbers: of near ones, no large terms cancel."""
 
 from __future__ import annotations
 
@@ -8,39 +8,45 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import gammaln
 
-from distributions._arrays import promote
+from distributions._arrays import promote, select
+from distributions.kernels import exp_rest, relative_excess
 from distributions.special import EULER_GAMMA
 
 
 def _normal(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
-    ratio, shift = p_scale / q_scale, (p_loc - q_loc) / q_scale
-    return 0.5 * (jnp.square(ratio) + jnp.square(shift) - 1) - jnp.log(ratio)
+    return 0.5 * jnp.square((p_loc - q_loc) / q_scale) + _of_scales(p_scale, q_scale)
+
+
+def _of_scales(p: Array, q: Array) -> Array:
+    """Between normal variables of one mean."""
+    excess = (p - q) / q * (p / q + 1)
+    return 0.5 * relative_excess(excess, 2 * (jnp.log(p) - jnp.log(q)))
 
 
 def _half_normal(p: Any, q: Any) -> Array:
-    p_scale, q_scale = promote(p.scale, q.scale)
-    ratio = p_scale / q_scale
-    return 0.5 * (jnp.square(ratio) - 1) - jnp.log(ratio)
+    return _of_scales(*promote(p.scale, q.scale))
 
 
 def _cauchy(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
-    total = jnp.square(p_scale + q_scale) + jnp.square(p_loc - q_loc)
-    return jnp.log(total / (4 * p_scale * q_scale))
+    scales = (p_scale - q_scale) / p_scale * ((p_scale - q_scale) / q_scale)
+    locs = (p_loc - q_loc) / p_scale * ((p_loc - q_loc) / q_scale)
+    return jnp.log1p(0.25 * (scales + locs))
 
 
 def _exponential(p: Any, q: Any) -> Array:
     p_rate, q_rate = promote(p.rate, q.rate)
-    ratio = q_rate / p_rate
-    return ratio - 1 - jnp.log(ratio)
+    return relative_excess((q_rate - p_rate) / p_rate, jnp.log(q_rate) - jnp.log(p_rate))
 
 
 def _laplace(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
-    distance = jnp.abs(p_loc - q_loc)
-    moved = (p_scale * jnp.exp(-distance / p_scale) + distance) / q_scale
-    return moved - 1 - jnp.log(p_scale / q_scale)
+    distance = jnp.abs(p_loc - q_loc) / p_scale
+    near = select(distance < 0.5, distance, 0)
+    rest = select(distance < 0.5, exp_rest(-near), jnp.exp(-distance) - 1 + distance)
+    log_ratio = jnp.log(p_scale) - jnp.log(q_scale)
+    return p_scale / q_scale * rest + relative_excess((p_scale - q_scale) / q_scale, log_ratio)
 
 
 def _uniform(p: Any, q: Any) -> Array:

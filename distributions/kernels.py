@@ -78,6 +78,13 @@ def deviation(a: Array, d: Array) -> tuple[Array, Array]:
     return r * (a * (w * _series(w)) - d), w < 1 / 9
 
 
+def relative_excess(e: Array, log: Array) -> Array:
+    """`e - log(1 + e)`, precise near 0, from the logarithm, which is used elsewhere."""
+    near = (e > -0.5) & (e < 1)
+    small = select(near, e, 0)
+    return select(near, -deviation(jnp.ones_like(small), small)[0], e - log)
+
+
 def _series(w: Array) -> Array:
     """`2 (atanh(r) / r - 1) / r^2` for `w = r^2`."""
     return _polynomial(_SINGLE if is_single(w) else _DOUBLE, w)

@@ -88,8 +88,9 @@ class Truncated(Bounded):
         inside = support.check(value)
         safe = select(inside, value, convert(support.feasible(), value.dtype))
         log_prob, log_total = promote(d.log_prob(safe), self._log_mass(self.low, self.high))
-        density = log_prob - log_total
-        return select(jnp.broadcast_to(inside, density.shape), density, -jnp.inf)
+        has_mass = log_total > -jnp.inf  # Where it underflows there is no density to draw from.
+        density = log_prob - select(has_mass, log_total, 0)
+        return select(jnp.broadcast_to(inside & has_mass, density.shape), density, -jnp.inf)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, self.low, self.high)

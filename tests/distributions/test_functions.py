@@ -169,6 +169,51 @@ def test_divergences_are_expected_differences(name, x64):
     np.testing.assert_allclose(kl_divergence(p, p), 0, atol=1e-12)
 
 
+def bernoulli_divergence(p, q):
+    return p * np.log(p / q) + (1 - p) * np.log((1 - p) / (1 - q))
+
+
+def half_normal_divergence(a, b):
+    return 0.5 * ((a / b) ** 2 - 1) - np.log(a / b)
+
+
+# Laws of one parameter, and the divergence between two as in textbooks.
+NEAR = {
+    "Normal": (
+        lambda a: dist.Normal(a, a),
+        lambda a, b: 0.5 * ((a / b) ** 2 + (1 - a / b) ** 2 - 1) - np.log(a / b),
+    ),
+    "HalfNormal": (dist.HalfNormal, lambda a, b: 0.5 * ((a / b) ** 2 - 1) - np.log(a / b)),
+    "Exponential": (dist.Exponential, lambda a, b: b / a - 1 - np.log(b / a)),
+    "Laplace": (
+        lambda a: dist.Laplace(a, a),
+        lambda a, b: (a * np.exp(-abs(1 - b / a)) + abs(a - b)) / b - 1 - np.log(a / b),
+    ),
+    "Cauchy": (
+        lambda a: dist.Cauchy(a, a),
+        lambda a, b: np.log(((a + b) ** 2 + (a - b) ** 2) / (4 * a * b)),
+    ),
+    "Poisson": (dist.Poisson, lambda a, b: a * np.log(a / b) + b - a),
+    "Bernoulli": (lambda a: dist.Bernoulli(probs=a), bernoulli_divergence),
+    "Binomial": (lambda a: dist.Binomial(9, probs=a), lambda a, b: 9 * bernoulli_divergence(a, b)),
+    "Categorical": (
+        lambda a: dist.Categorical(probs=np.stack([0 * a, a, 1 - a])),
+        bernoulli_divergence,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+@pytest.mark.parametrize("step", [1e-3, 1e-2, 0.25, 1.5])
+def test_divergences_of_near_laws(name, step):
+    """Single precision is enough, where terms much larger than the divergence would cancel."""
+    make, textbook = NEAR[name]
+    a, b = np.float32(0.25), np.float32(0.25 * (1 + step))
+    expected = textbook(np.float64(a), np.float64(b))
+    found = dist.kl_divergence(make(a), make(b))
+    np.testing.assert_allclose(found, expected, 3e-7 / step + 1e-6)
+
+
 def test_a_divergence_without_closed_form_says_so():
     with pytest.raises(ValueError, match=r"different shapes, \(\) and \(2,\)"):
         dist.kl_divergence(dist.Normal(0.0, 1.0), dist.Dirichlet(jnp.ones(2)))

@@ -54,3 +54,11 @@ def test_counts_truncated_where_single_precision_underflows(name):
     expected = terms[:3] - np.logaddexp.reduce(terms)
     np.testing.assert_allclose(d.log_prob(np.arange(low, low + 3)), expected, atol=1e-4)
     assert (d.sample(KEY, (50,)) >= low).all()
+
+
+def test_no_mass_between_the_bounds_is_no_density():
+    """Where the logarithm of the mass overflows, nothing may be said to be likely."""
+    score = lambda scale: dist.Truncated(dist.Normal(0.0, scale), low=1e20).log_prob(1.1e20)  # noqa: E731
+    log_prob, slope = jax.jit(jax.value_and_grad(score))(np.float32(1))
+    assert log_prob == -np.inf
+    assert np.isfinite(slope)
