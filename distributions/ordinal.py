@@ -80,9 +80,9 @@ def _ordered_logistic_log_prob(y, cutpoints, loc):
     far = jnp.finfo(loc.dtype).max / 4
     below, above = _between(y, cutpoints, loc, -far, far)
     (a, e), (b, f) = _split_softplus(below - loc), _split_softplus(loc - above)
-    width = select(below < above, below - above, -1)
-    total = jnp.log(-jnp.expm1(width)) - a - b - jnp.log1p(e + f + e * f)
-    return select(below < above, total, -jnp.inf)
+    gap = select(below < above, below - above, -1)
+    odds_against = (e + f + e * f + jnp.exp(gap)) / -jnp.expm1(gap)
+    return select(below < above, -(a + b) - jnp.log1p(odds_against), -jnp.inf)
 
 
 def _all_log_probs(log_prob, cutpoints, loc):

@@ -281,3 +281,14 @@ def test_rejection_by_a_parameter_that_is_nan_ends(name):
     draws = sample(jnp.float32(jnp.nan))
     assert np.all(np.isnan(draws) if jnp.issubdtype(draws.dtype, jnp.floating) else draws == -1)
     assert np.all(np.isfinite(sample(jnp.float32(2.0))))
+
+
+@pytest.mark.parametrize("width", [1e-3, 1.0, 9.0, 12.0])
+def test_levels_of_which_one_has_nearly_all_mass(width):
+    """What the others have is not lost beside 1, nor is what a narrow level has."""
+    cutpoints = np.float32([-width, width])
+    found = dist.OrderedLogistic(cutpoints, np.float32(0.25)).log_prob(1)
+    low, high = np.float64(cutpoints) - 0.25
+    others = 1 / (1 + np.exp(-low)) + 1 / (1 + np.exp(high))
+    expected = np.log1p(-others)
+    np.testing.assert_allclose(found, expected, 1e-6)
