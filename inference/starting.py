@@ -191,13 +191,14 @@ def _check_inside(values: Any, target: Target, position: Any) -> None:
     for name, value in named_leaves(values):
         if np.all(np.isfinite(unconstrained.get(name, 0.0))):
             continue
-        site: Any = functools.reduce(
-            lambda sites, scope: sites[scope], name.split("."), target.sites(position)
-        )
-        support = site.distribution.support.description
+        site: Any = target.sites(position)
+        for scope in name.split("."):
+            site = site[scope] if isinstance(site, Mapping) else site
+        support = getattr(site.distribution, "support", None)  # A user's own may have none.
+        described = "" if support is None else f" ({support.description})"
         raise ValueError(
-            f"init: site {name!r} is given {value}, expected a value inside of its support "
-            f"({support}), not at its edge"
+            f"init: site {name!r} is given {value}, expected a value inside of its support"
+            f"{described}, not at its edge"
         )
 
 

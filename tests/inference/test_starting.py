@@ -285,3 +285,39 @@ def test_a_start_outside_of_the_support_of_one_chain_is_an_error():
     values = {"scope": {"x": np.array([1.0, 0.5, -1.0, 1.5])}}
     with pytest.raises(ValueError, match=r"site 'scope.x' is given -1.0"):
         mcmc(jax.random.key(0), bounded, init=values)
+
+
+def test_a_start_outside_of_the_support_of_a_pytree_is_an_error():
+    """Of a distribution of the user's own, which tells nothing of its support."""
+
+    class Pair:
+        def __init__(self):
+            self.parts = {"w": dist.HalfNormal(1.0), "b": dist.Normal(0.0, 1.0)}
+            self.bijector = self
+
+        def each(self, f, *trees):
+            return {name: f(d, *(t[name] for t in trees)) for name, d in self.parts.items()}
+
+        def sample(self, key):
+            return self.each(lambda d: d.sample(key))
+
+        def log_prob(self, value):
+            return sum(self.each(lambda d, x: d.log_prob(x), value).values())
+
+        def forward(self, position):
+            return self.each(lambda d, x: d.bijector.forward(x), position)
+
+        def inverse(self, value):
+            return self.each(lambda d, x: d.bijector.inverse(x), value)
+
+        def forward_log_det_jacobian(self, position):
+            log_det = lambda d, x: d.bijector.forward_log_det_jacobian(x)  # noqa: E731
+            return sum(self.each(log_det, position).values())
+
+    jax.tree_util.register_pytree_node(Pair, lambda _: ((), None), lambda *_: Pair())
+
+    def model(key):
+        ppl.sample(key, Pair(), name="net")
+
+    with pytest.raises(ValueError, match=r"site 'net.w' is given -1.0, expected .* its support, "):
+        mcmc(jax.random.key(0), model, init={"net": {"w": -1.0, "b": 0.0}})
