@@ -44,6 +44,14 @@ def total(records: Mapping[Any, jax.Array]) -> jax.Array:
     return functools.reduce(operator.add, records.values()) if records else jnp.zeros(())
 
 
+def _check_first(what: str, values: Any) -> None:
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f"{what}: expected a dict of values by site, before the arguments of the model, got "
+            f"{type(values).__name__}: {values!r}. Call {what}(model)(values, *args)."
+        )
+
+
 def log_density(model: Model) -> Callable[..., jax.Array]:
     """The log density of all sites together: `(values, *args, **kwargs) -> scalar`.
 
@@ -73,6 +81,7 @@ def log_density(model: Model) -> Callable[..., jax.Array]:
     """
 
     def density(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> jax.Array:
+        _check_first("log_density", values)
         run = Run(model, trace_model(model, None, args, kwargs), LogDensity())
         return total(run.records(run.fit(values, "log_density", complete=True)))
 
@@ -102,6 +111,7 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
     """
 
     def probs(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
+        _check_first("log_probs", values)
         run = Run(model, trace_model(model, None, args, kwargs), LogProbs())
         return nested(run.records(run.fit(values, "log_probs", complete=True)))
 

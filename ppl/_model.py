@@ -56,7 +56,9 @@ def trace_model(
         key = jax.eval_shape(lambda: jax.random.key(0))
     try:
         return trace(model, (key, *args), kwargs)
-    except _NOT_CONCRETE as error:
+    except (*_NOT_CONCRETE, TypeError) as error:
+        if not isinstance(error, _NOT_CONCRETE) and "of concrete values" not in str(error):
+            raise
         error.add_note(
             f"{name_of(model)} is traced, so that its sites have no numbers yet: neither Python's "
             "if, while, range, float and int nor NumPy can use a value that depends on a site. Use "

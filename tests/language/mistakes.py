@@ -359,6 +359,22 @@ def _():
     ppl.factor(jnp.array(True), name="order")
 
 
+@mistake(
+    "Arguments before values", "log_density", "dict of values", "[0., 1., 2.]", "(values, *args)"
+)
+def _():
+    ppl.log_density(line)(X, VALUES)
+
+
+@mistake("A size that is a site", "'sized'", "traced", "sizes as integers of Python")
+def _():
+    def sized(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        return ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x")
+
+    ppl.log_density(sized)({"n": 3, "x": X})
+
+
 def page() -> str:
     """What is written, and what it says."""
     text = "# What goes wrong, and what the error says\n"
