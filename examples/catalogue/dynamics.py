@@ -8,7 +8,7 @@ from jax import lax
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, interval, nonnegative
+from examples.catalogue.entry import Entry, count, interval, nonnegative
 from examples.catalogue.log_probs import beta, exponential, log_normal, normal, poisson
 
 
@@ -115,7 +115,7 @@ ENTRIES = [
         lotka_volterra,
         lotka_volterra_density,
         lotka_volterra_data,
-        {"start": nonnegative, "sigma": nonnegative},
+        {"start": nonnegative, "sigma": nonnegative, "count": nonnegative},
     ),
     Entry(
         sir_epidemic,
@@ -126,6 +126,7 @@ ENTRIES = [
             "recovery": nonnegative,
             "infected": interval(0, 1),
             "outside": nonnegative,
+            "cases": count,
         },
     ),
 ]

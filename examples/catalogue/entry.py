@@ -16,6 +16,16 @@ def nonnegative(x: Any) -> tuple[Any, float]:
     return (x >= 0) & (x < jnp.inf), 1.0
 
 
+def count(x: Any) -> tuple[Any, int]:
+    """Which integers are counts, and one that is."""
+    return x >= 0, 0
+
+
+def at_most(most: int) -> Support:
+    """Which integers are counts up to `most`, and one that is."""
+    return lambda x: ((x >= 0) & (x <= most), 0)
+
+
 def interval(low: float, high: float) -> Support:
     """Which numbers are between two, and the point in the middle."""
     return lambda x: ((x > low) & (x < high), (low + high) / 2)
@@ -33,9 +43,9 @@ class Entry:
     Attributes:
         model: `f(key, *args)`.
         inner: `(values, *args) -> log joint density`, with the values of all sites, observed and
-            latent, these within their supports. It uses nothing of this library.
+            latent, within their supports. It uses nothing of this library.
         simulate: Makes arguments and data: `rng -> (args, observed)`. Arguments are arrays.
-        supports: Those of the latent sites that are not real.
+        supports: Those of the sites, observed and latent, that are not real.
     """
 
     model: Callable[..., Any]

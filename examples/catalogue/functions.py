@@ -10,7 +10,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, nonnegative
+from examples.catalogue.entry import Entry, count, nonnegative
 from examples.catalogue.log_probs import gamma, half_normal, multivariate_normal, normal, poisson
 
 
@@ -105,7 +105,7 @@ ENTRIES = [
         gaussian_process_poisson,
         gaussian_process_poisson_density,
         gaussian_process_poisson_data,
-        {"length": nonnegative, "scale": nonnegative},
+        {"length": nonnegative, "scale": nonnegative, "y": count},
     ),
     Entry(neural_network, neural_network_density, neural_network_data, {"sigma": nonnegative}),
 ]

@@ -7,7 +7,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, interval, nonnegative
+from examples.catalogue.entry import Entry, at_most, interval, nonnegative
 from examples.catalogue.log_probs import (
     beta,
     binomial,
@@ -171,6 +171,11 @@ ENTRIES = [
         baseball,
         baseball_density,
         baseball_data,
-        {"phi": interval(0, 1), "log_kappa": nonnegative, "theta": interval(0, 1)},
+        {
+            "phi": interval(0, 1),
+            "log_kappa": nonnegative,
+            "theta": interval(0, 1),
+            "hits": at_most(45),
+        },
     ),
 ]

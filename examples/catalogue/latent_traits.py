@@ -7,7 +7,7 @@ from jax.random import split
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, nonnegative
+from examples.catalogue.entry import Entry, at_most, nonnegative
 from examples.catalogue.log_probs import bernoulli, half_normal, log_normal, normal
 
 
@@ -101,15 +101,20 @@ ENTRIES = [
         item_response_1pl,
         item_response_1pl_density,
         item_response_1pl_data,
-        {"spread": nonnegative},
+        {"spread": nonnegative, "correct": at_most(1)},
     ),
     Entry(
         item_response_2pl,
         item_response_2pl_density,
         item_response_2pl_data,
-        {"discrimination": nonnegative},
+        {"discrimination": nonnegative, "correct": at_most(1)},
     ),
-    Entry(bradley_terry, bradley_terry_density, bradley_terry_data, {"spread": nonnegative}),
+    Entry(
+        bradley_terry,
+        bradley_terry_density,
+        bradley_terry_data,
+        {"spread": nonnegative, "first_wins": at_most(1)},
+    ),
     Entry(
         probabilistic_pca, probabilistic_pca_density, probabilistic_pca_data, {"sigma": nonnegative}
     ),

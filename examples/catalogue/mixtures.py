@@ -8,7 +8,7 @@ from jax.scipy.special import gammaln, logsumexp
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, interval, nonnegative, simplex
+from examples.catalogue.entry import Entry, at_most, count, interval, nonnegative, simplex
 from examples.catalogue.log_probs import HALF_LOG_TWO_PI, beta, dirichlet, half_normal, normal
 
 
@@ -121,9 +121,12 @@ ENTRIES = [
         zero_inflated_poisson,
         zero_inflated_poisson_density,
         zero_inflated_poisson_data,
-        {"psi": interval(0, 1)},
+        {"psi": interval(0, 1), "y": count},
     ),
     Entry(
-        topic_model, topic_model_density, topic_model_data, {"topics": simplex, "weights": simplex}
+        topic_model,
+        topic_model_density,
+        topic_model_data,
+        {"topics": simplex, "weights": simplex, "word": at_most(7)},
     ),
 ]

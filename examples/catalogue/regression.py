@@ -7,7 +7,7 @@ from jax.scipy.special import gammaln
 
 import distributions as dist
 import ppl
-from examples.catalogue.entry import Entry, nonnegative
+from examples.catalogue.entry import Entry, at_most, count, nonnegative
 from examples.catalogue.log_probs import (
     bernoulli,
     categorical,
@@ -197,8 +197,13 @@ ENTRIES = [
     Entry(
         linear_regression, linear_regression_density, linear_regression_data, {"sigma": nonnegative}
     ),
-    Entry(logistic_regression, logistic_regression_density, logistic_regression_data),
-    Entry(poisson_regression, poisson_regression_density, poisson_regression_data),
+    Entry(
+        logistic_regression,
+        logistic_regression_density,
+        logistic_regression_data,
+        {"y": at_most(1)},
+    ),
+    Entry(poisson_regression, poisson_regression_density, poisson_regression_data, {"y": count}),
     Entry(
         robust_regression,
         robust_regression_density,
@@ -209,22 +214,27 @@ ENTRIES = [
         negative_binomial_regression,
         negative_binomial_regression_density,
         negative_binomial_regression_data,
-        {"size": nonnegative},
+        {"size": nonnegative, "y": count},
     ),
     Entry(
-        gamma_regression, gamma_regression_density, gamma_regression_data, {"shape": nonnegative}
+        gamma_regression,
+        gamma_regression_density,
+        gamma_regression_data,
+        {"shape": nonnegative, "y": nonnegative},
     ),
     Entry(
         horseshoe_regression,
         horseshoe_regression_density,
         horseshoe_regression_data,
-        {"tau": nonnegative, "local": nonnegative},
+        {"tau": nonnegative, "local": nonnegative, "y": at_most(1)},
     ),
     Entry(
         ordered_logistic_regression,
         ordered_logistic_regression_density,
         ordered_logistic_regression_data,
-        {"gaps": nonnegative},
+        {"gaps": nonnegative, "y": at_most(3)},
     ),
-    Entry(softmax_regression, softmax_regression_density, softmax_regression_data),
+    Entry(
+        softmax_regression, softmax_regression_density, softmax_regression_data, {"y": at_most(2)}
+    ),
 ]

@@ -67,22 +67,34 @@ def test_density_and_gradient(entry, x64):
 def test_out_of_the_support_of_each_site(entry, x64):
     """Both are -inf there, with finite gradients; of the sites by hand, and of no others."""
     args, observed = arrays(entry)
-    posterior = ppl.condition(entry.model, observed)
-    target = ppl.unconstrain(posterior, *args)
+    target = ppl.unconstrain(ppl.condition(entry.model, observed), *args)
     values = target.constrain(target.initial(jax.random.key(0)))
 
     @jax.jit
-    def both(values):
+    def both(values, observed):
         by_hand = lambda values: entry.density(join(values, observed), *args)  # noqa: E731
+        posterior = ppl.condition(entry.model, observed)
         ours = lambda values: ppl.log_density(posterior)(values, *args)  # noqa: E731
         return jax.value_and_grad(ours)(values), jax.value_and_grad(by_hand)(values)
 
-    assert set(entry.supports) <= set(values)
-    for name, value in values.items():
-        outside = {**values, name: jax.tree.map(lambda x: -1 - abs(x), value)}
-        for log_density, gradient in both(outside):
+    assert set(entry.supports) <= set(values) | set(observed)
+    for name, value in (values | observed).items():
+        outside = {name: jax.tree.map(lambda x: -1 - abs(x), value)}
+        of_latent, of_observed = ({**x, **outside} if name in x else x for x in (values, observed))
+        for log_density, gradient in both(of_latent, of_observed):
             assert (log_density == -np.inf) == (name in entry.supports), name
             assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradient)), name
+
+
+@EVERY_MODEL
+def test_above_the_support_of_data(entry):
+    args, observed = arrays(entry)
+    target = ppl.unconstrain(ppl.condition(entry.model, observed), *args)
+    values = target.constrain(target.initial(jax.random.key(0)))
+    above = jax.tree.map(lambda x: x + 1000, observed)
+    ours = ppl.log_density(ppl.condition(entry.model, above))(values, *args)
+    by_hand = entry.density(join(values, above), *args)
+    assert (ours == -np.inf) == (by_hand == -np.inf)
 
 
 @EVERY_MODEL
