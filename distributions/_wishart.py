@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax, random
-from jax.scipy.special import digamma
 
 from distributions._arrays import align, select
 from distributions._linalg import (
@@ -15,7 +14,7 @@ from distributions._linalg import (
     last_axis,
     log_diagonal,
 )
-from distributions.gamma_functions import log_beta_half
+from distributions.gamma_functions import gamma_entropy, log_beta_half
 from distributions.special import LOG_PI, LOG_TWO
 
 # `scale` is a matrix S, given as it is or by its Cholesky factor; n is the number of its rows. A
@@ -63,15 +62,17 @@ def log_normaliser(df: Any, n: Any) -> Array:
     return 0.5 * df * n * LOG_TWO + log_multigamma(0.5 * df, n)
 
 
-def entropy(tril: Any, df: Any, power: Any) -> Array:
-    """Of `X` or its inverse, where the power of `|X|` in the density of Wishart is `power / 2`.
+def entropy(tril: Any, df: Any, sign: int) -> Array:
+    """Of `X`, or of its inverse for a sign of -1.
 
-    The determinants of a standard Wishart matrix and of its inverse have opposite logarithms.
+    That of independent gamma variables on the diagonal of a factor, and of what does not depend on
+    `df`.
     """
     n = tril.shape[-1]
-    log_det = jnp.sum(digamma(0.5 * falling(df, n)), -1) + n * LOG_TWO
-    centred = log_normaliser(df, n) + 0.5 * df * n - 0.5 * power * log_det
-    return centred + (n + 1) * log_diagonal(tril)
+    halves = 0.5 * falling(df, n)
+    powers = align(0.5 * (sign * (n + 1) - jnp.arange(n, dtype=halves.dtype)), 0, halves.ndim)
+    constant = 0.25 * n * (n - 1) * (1 + LOG_PI) + 0.5 * sign * n * (n + 1) * LOG_TWO
+    return jnp.sum(gamma_entropy(halves, powers), -1) + constant + (n + 1) * log_diagonal(tril)
 
 
 def log_jacobian(tril: Any) -> Array:

@@ -75,9 +75,9 @@ def beta_variance(a: Array, b: Array) -> Array:
     return a / (a + b) * (b / (a + b)) / (a + b + 1)
 
 
-def beta_entropy(a: Array, b: Array) -> Array:
-    """The entropy of a beta distribution."""
-    return dirichlet_entropy(jnp.stack(jnp.broadcast_arrays(a, b), -1))
+def beta_entropy(a: Array, b: Array, *powers: float) -> Array:
+    """The entropy of a beta distribution, or `dirichlet_entropy` of two."""
+    return dirichlet_entropy(jnp.stack(jnp.broadcast_arrays(a, b), -1), powers or None)
 
 
 def _beta_arguments(x, a, b):

@@ -4,7 +4,6 @@ import math
 
 import jax.numpy as jnp
 from jax import random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
@@ -19,7 +18,7 @@ from distributions._linalg import (
 from distributions._pytree import static
 from distributions.constraints import correlation, correlation_cholesky, positive
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta
+from distributions.gamma_functions import digamma_step, log_beta
 from distributions.special import LOG_PI, LOG_TWO
 
 # In row k = 0 .. n - 1 of a factor L, the square of the diagonal entry has the distribution
@@ -95,7 +94,7 @@ def _cholesky_mode(dimension, concentration):
 
 def _mean_log_squares(dimension, concentration):
     b, half = _betas(dimension, concentration)
-    return digamma(b) - digamma(b + half)
+    return -digamma_step(b, half)
 
 
 def _cholesky_entropy(dimension, concentration):

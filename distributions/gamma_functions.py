@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from distributions._arrays import select
@@ -140,19 +141,29 @@ def log_multivariate_beta(a: Array) -> Array:
     return jnp.sum(parts, -1) + rest[..., 0]
 
 
-def gamma_entropy(a: Array, power: float = 1.0) -> Array:
+def gamma_entropy(a: Array, power: Any = 1.0) -> Array:
     """`log Gamma(a) + a - (a - power) digamma(a)`: for a power of 1, a gamma variable's entropy."""
     rest = stirling_error(a) - (a - power) * digamma_rest(a)
     return LOG_SQRT_TWO_PI + (power - 0.5) * jnp.log(a) + rest
 
 
-def dirichlet_entropy(a: Array) -> Array:
-    """The entropy of a Dirichlet distribution, along the last axis."""
+def dirichlet_entropy(a: Array, powers: Sequence[float] | None = None) -> Array:
+    """`log B(a) - sum_i (a_i - powers_i) (digamma(a_i) - digamma(sum a))`, along the last axis.
+
+    For powers of 1 it is the entropy of a Dirichlet distribution.
+    """
     total, n = jnp.sum(a, -1, keepdims=True), a.shape[-1]
-    parts = 0.5 * jnp.log(a / total) + stirling_error(a) - (a - 1) * digamma_rest(a)
-    rest = (total - n) * digamma_rest(total) - stirling_error(total)
+    p = np.reshape(n * (1.0,) if powers is None else powers, (1,) * (a.ndim - 1) + (n,))
+    p = p.astype(a.dtype)
+    parts = (p - 0.5) * jnp.log(a / total) + stirling_error(a) - (a - p) * digamma_rest(a)
+    rest = (total - p.sum()) * digamma_rest(total) - stirling_error(total)
     rest += (n - 1) * (LOG_SQRT_TWO_PI - 0.5 * jnp.log(total))
     return jnp.sum(parts, -1) + rest[..., 0]
+
+
+def digamma_step(x: Array, step: Any) -> Array:
+    """`digamma(x + step) - digamma(x)` for positive `x` and `step`."""
+    return jnp.log1p(step / x) + (digamma_rest(x + step) - digamma_rest(x))
 
 
 @jax.jit

@@ -66,9 +66,7 @@ def _inverse_variance(df, scale, scale_tril):
 
 
 def _inverse_entropy(df, scale, scale_tril):
-    tril = cholesky(scale, scale_tril)
-    power = df + tril.shape[-1] + 1
-    return entropy(tril, df, power)
+    return entropy(cholesky(scale, scale_tril), df, -1)
 
 
 def _inverse_cholesky_variance(df, scale, scale_tril):

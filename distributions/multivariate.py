@@ -6,7 +6,6 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
@@ -31,7 +30,7 @@ from distributions.constraints import (
     real_vector,
 )
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta
+from distributions.gamma_functions import digamma_step, log_beta
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI
 
 # What follows is given a matrix S in one of five ways, as `MultivariateNormal` is its covariance;
@@ -223,9 +222,8 @@ def _student_t_variance(df, loc, *matrix):
 
 def _student_t_entropy(df, loc, *matrix):
     n = _size(*matrix)
-    half = 0.5 * (df + n)
     normaliser = _half_log_det(*matrix) + _standard_t_normaliser(df, n)
-    return normaliser + half * (digamma(half) - digamma(0.5 * df))
+    return normaliser + 0.5 * (df + n) * digamma_step(0.5 * df, 0.5 * n)
 
 
 @family(

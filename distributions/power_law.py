@@ -9,6 +9,7 @@ from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
 from distributions._derive import transformed
+from distributions.bounded import beta_entropy
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import log_beta
@@ -245,9 +246,7 @@ def _gamma_gamma_log_prob(x, a, b, scale):
 
 
 def _gamma_gamma_entropy(a, b, scale):
-    mean_log = digamma(a) - digamma(b)
-    rest = (a + b) * (digamma(a + b) - digamma(b))
-    return jnp.log(scale) + log_beta(a, b) - (a - 1) * mean_log + rest
+    return jnp.log(scale) + beta_entropy(a, b, 1.0, -1.0)
 
 
 @family(

@@ -4,12 +4,12 @@ import math
 
 import jax.numpy as jnp
 from jax import random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
+from distributions.bounded import beta_entropy
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta, log_beta_half
+from distributions.gamma_functions import log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.special import LOG_TWO, bounded_ratio, ratio
@@ -68,9 +68,8 @@ def _standard_variance(a, b):
 
 
 def _entropy(a, b, loc, scale):
-    both = digamma(a + b)
-    logs = (a + 0.5) * (both - digamma(a)) + (b + 0.5) * (both - digamma(b))
-    return logs + log_beta(a, b) + 0.5 * jnp.log(a + b) - 2 * LOG_TWO + jnp.log(scale)
+    slope = 0.5 * jnp.log(a + b) - 2 * LOG_TWO
+    return beta_entropy(a, b, -0.5, -0.5) + slope + jnp.log(scale)
 
 
 @family(

@@ -53,9 +53,7 @@ def _wishart_variance(df, scale, scale_tril):
 
 
 def _wishart_entropy(df, scale, scale_tril):
-    tril = cholesky(scale, scale_tril)
-    power = df - tril.shape[-1] - 1
-    return entropy(tril, df, power)
+    return entropy(cholesky(scale, scale_tril), df, 1)
 
 
 def _wishart_cholesky_variance(df, scale, scale_tril):

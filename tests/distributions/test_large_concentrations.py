@@ -220,7 +220,83 @@ ENTROPIES = {
             + log_beta(a, mpmath.mpf(0.5))
         ),
     ),
+    "SkewStudentT": (
+        lambda a: dist.SkewStudentT(a, 3 * a, 0.0, 1.0),
+        lambda a: (
+            log_beta(a, 3 * a)
+            + (a + 0.5) * step(a, 3 * a)
+            + (3 * a + 0.5) * step(3 * a, a)
+            + mpmath.log(4 * a) / 2
+            - 2 * mpmath.log(2)
+        ),
+    ),
+    "GammaGamma": (
+        lambda a: dist.GammaGamma(a, 3 * a, 1.0),
+        lambda a: (
+            log_beta(a, 3 * a)
+            + (a - 1) * (mpmath.digamma(3 * a) - mpmath.digamma(a))
+            + 4 * a * step(3 * a, a)
+        ),
+    ),
+    "MultivariateStudentT": (
+        lambda a: dist.MultivariateStudentT(2 * a, 0.0, scale_tril=UNIT),
+        lambda a: (
+            1.5 * mpmath.log(2 * mpmath.pi * a)
+            + mpmath.loggamma(a)
+            - mpmath.loggamma(a + 1.5)
+            + (a + 1.5) * step(a, 1.5)
+        ),
+    ),
+    "Wishart": (
+        lambda a: dist.Wishart(2 * a + 3, scale_tril=UNIT),
+        lambda a: wishart(2 * a + 3) - (a - 0.5) * mean_log_det(2 * a + 3),
+    ),
+    "InverseWishart": (
+        lambda a: dist.InverseWishart(2 * a + 3, scale_tril=UNIT),
+        lambda a: wishart(2 * a + 3) - (a + 3.5) * mean_log_det(2 * a + 3),
+    ),
+    "WishartCholesky": (
+        lambda a: dist.WishartCholesky(2 * a + 3, scale_tril=UNIT),
+        lambda a: (
+            wishart(2 * a + 3)
+            - (a - 0.5) * mean_log_det(2 * a + 3)
+            - sum((3 - k) * mean_log(2 * a + 3 - k) / 2 + mpmath.log(2) for k in range(3))
+        ),
+    ),
+    "LKJ": (
+        lambda a: dist.LKJ(3, a),
+        lambda a: lkj(a) + (a - 1) * (step(a + 0.5, 0.5) + step(a, 1)),
+    ),
+    "LKJCholesky": (
+        lambda a: dist.LKJCholesky(3, a),
+        lambda a: lkj(a) + (a - 0.5) * step(a + 0.5, 0.5) + (a - 1) * step(a, 1),
+    ),
 }
+UNIT = np.eye(3, dtype=np.float32)
+
+
+def step(a, more):
+    return mpmath.digamma(a + more) - mpmath.digamma(a)
+
+
+def mean_log(df):
+    """Of a chi-squared variable."""
+    return mpmath.digamma(df / 2) + mpmath.log(2)
+
+
+def mean_log_det(df):
+    return sum(mean_log(df - k) for k in range(3))
+
+
+def wishart(df):
+    """The logarithm of the normaliser for 3 rows, and the mean of half the trace."""
+    log_gammas = sum(mpmath.loggamma((df - k) / 2) for k in range(3))
+    return 1.5 * df * mpmath.log(2) + 1.5 * mpmath.log(mpmath.pi) + log_gammas + 1.5 * df
+
+
+def lkj(a):
+    """The logarithm of the normaliser for 3 rows."""
+    return log_beta(a + 0.5, mpmath.mpf(0.5)) + log_beta(a, mpmath.mpf(1)) + mpmath.log(mpmath.pi)
 
 
 def log_beta(a, b):
