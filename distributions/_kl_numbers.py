@@ -10,7 +10,7 @@ from jax.scipy.special import gammaln
 
 from distributions._arrays import promote, select
 from distributions.kernels import exp_rest, relative_excess
-from distributions.special import EULER_GAMMA
+from distributions.special import EULER_GAMMA, ZETA, log1p_or
 
 
 def _normal(p: Any, q: Any) -> Array:
@@ -56,9 +56,20 @@ def _uniform(p: Any, q: Any) -> Array:
 
 def _weibull(p: Any, q: Any) -> Array:
     a, scale, b, other = promote(p.concentration, p.scale, q.concentration, q.scale)
-    log_ratio = jnp.log(scale / other)
-    power = jnp.exp(b * log_ratio + gammaln(1 + b / a))
-    return jnp.log(a / b) - b * log_ratio + EULER_GAMMA * (b / a - 1) + power - 1
+    more, excess = (b - a) / a, (scale - other) / other
+    log_scales = log1p_or(excess, jnp.log(scale) - jnp.log(other))
+    log_shapes = log1p_or(more, jnp.log(b) - jnp.log(a))
+    rest = _log_gamma_rest(more, b / a)
+    log_power = b * log_scales + log_shapes - EULER_GAMMA * more + rest
+    return relative_excess(jnp.expm1(log_power), log_power) + rest
+
+
+def _log_gamma_rest(e: Array, c: Array) -> Array:
+    """`log Gamma(c) + EULER_GAMMA e` for `c = 1 + e`: near 0, by its series."""
+    near = jnp.abs(e) < 0.1
+    x = select(near, e, 0)
+    series = sum(zeta / k * (-x) ** k for k, zeta in enumerate(ZETA, 2))
+    return select(near, series, gammaln(select(near, 2, c)) + EULER_GAMMA * e)
 
 
 FORMULAS = {

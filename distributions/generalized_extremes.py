@@ -9,16 +9,12 @@ from distributions.constraints import interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
     EULER_GAMMA,
+    ZETA,
     expm1_ratio,
     log1mexp_exp,
     log1p_ratio,
     ratio,
 )
-
-# Of the Riemann zeta function, from 2 on.
-_ZETA = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.03692775514337)
-_ZETA += (1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822)
-_ZETA += (1.000994575127818, 1.000494188604119, 1.000246086553308, 1.0001227133475785)
 
 
 def _end(loc, scale, c):
@@ -47,7 +43,7 @@ def _log_gamma_ratio(c):
     """`log Gamma(1 - c) / c`."""
     small = jnp.abs(c) < 0.05
     v, w = jnp.where(small, c, 0), jnp.where(small, 0.5, c)
-    series = EULER_GAMMA + sum(zeta / k * v ** (k - 1) for k, zeta in enumerate(_ZETA, 2))
+    series = EULER_GAMMA + sum(zeta / k * v ** (k - 1) for k, zeta in enumerate(ZETA, 2))
     return jnp.where(small, series, lax.lgamma(1 - w) / w)
 
 
@@ -61,7 +57,7 @@ def _gev_variance(loc, scale, c):
     d = jnp.where(c < 0.5, c, 0)
     small = jnp.abs(d) < 0.05
     v, w = jnp.where(small, d, 0), jnp.where(small, 0.4, d)
-    series = sum(zeta * (2**k - 2) / k * v ** (k - 2) for k, zeta in enumerate(_ZETA, 2))
+    series = sum(zeta * (2**k - 2) / k * v ** (k - 2) for k, zeta in enumerate(ZETA, 2))
     plain = 2 * (_log_gamma_ratio(2 * w) - _log_gamma_ratio(w)) / w
     excess = jnp.where(small, series, plain)
     finite = jnp.exp(2 * d * _log_gamma_ratio(d)) * excess * expm1_ratio(d * d * excess)

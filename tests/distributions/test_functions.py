@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
@@ -177,6 +178,19 @@ def half_normal_divergence(a, b):
     return 0.5 * ((a / b) ** 2 - 1) - np.log(a / b)
 
 
+def weibull_divergence(a, b, log_ratio=None):
+    with mpmath.workdps(50):
+        a, b = mpmath.mpf(a), mpmath.mpf(b)
+        log_ratio = mpmath.log(a / b) if log_ratio is None else log_ratio
+        power = mpmath.exp(b * log_ratio) * mpmath.gamma(1 + b / a)
+        rest = mpmath.log(a / b) - b * log_ratio + mpmath.euler * (b / a - 1)
+        return float(rest + power - 1)
+
+
+def one_scale_divergence(a, b):
+    return weibull_divergence(a, b, 0)
+
+
 # Laws of one parameter, and the divergence between two as in textbooks.
 NEAR = {
     "Normal": (
@@ -193,6 +207,8 @@ NEAR = {
         lambda a: dist.Cauchy(a, a),
         lambda a, b: np.log(((a + b) ** 2 + (a - b) ** 2) / (4 * a * b)),
     ),
+    "Weibull": (lambda a: dist.Weibull(a, 9 * a), weibull_divergence),
+    "Weibull of one scale": (lambda a: dist.Weibull(8 * a, 1.0), one_scale_divergence),
     "Poisson": (dist.Poisson, lambda a, b: a * np.log(a / b) + b - a),
     "Bernoulli": (lambda a: dist.Bernoulli(probs=a), bernoulli_divergence),
     "Binomial": (lambda a: dist.Binomial(9, probs=a), lambda a, b: 9 * bernoulli_divergence(a, b)),
