@@ -71,10 +71,12 @@ def _binomial_mode(n, logits, probs):
 
 
 def _binomial_entropy(n, logits, probs):
-    mean, variance = _binomial_moments(n, logits, probs)
-    parameters = tuple(column(x) for x in (n, logits, probs))
-    score = lambda k: binomial_log_prob(k, *parameters)  # noqa: E731
-    return entropy_of_counts(score, mean, jnp.sqrt(variance), n)
+    """Of the rarer outcomes."""
+    p, q = chances(logits, probs)
+    rare = jnp.minimum(p, q)
+    mean, variance = _binomial_moments(n, None, rare)
+    score = lambda k: binomial_log_prob(k, column(n), None, column(rare))  # noqa: E731
+    return entropy_of_counts(score, mean, jnp.sqrt(variance), 1 - 2 * rare, high=n)
 
 
 @family(
@@ -127,7 +129,7 @@ def _poisson_mean(rate, log_rate):
 def _poisson_entropy(rate, log_rate):
     mean = jnp.asarray(_poisson_mean(rate, log_rate))
     score = lambda k: log_poisson(k, column(mean))  # noqa: E731
-    return entropy_of_counts(score, mean, jnp.sqrt(mean), jnp.inf)
+    return entropy_of_counts(score, mean, jnp.sqrt(mean), 1.0)
 
 
 @family(

@@ -19,7 +19,7 @@ from distributions._arrays import select
 from distributions._cumulative import log1mexp
 from distributions.constraints import integer, positive
 from distributions.family import Family, family, parameter
-from distributions.special_counts import poisson_draw
+from distributions.special_counts import column, entropy_of_counts, poisson_draw
 
 _INTERVALS = 96
 _MOST_TILT = 80  # Its exponential is a number in single precision.
@@ -127,12 +127,19 @@ def _sample(key, shape, dtype, rate1, rate2):
     return poisson_draw(key1, rate1, shape) - poisson_draw(key2, rate2, shape)
 
 
+def _entropy(rate1, rate2):
+    both, difference = rate1 + rate2, rate1 - rate2
+    score = lambda k: _log_prob(k, column(rate1), column(rate2))  # noqa: E731
+    return entropy_of_counts(score, difference, jnp.sqrt(both), difference / both, low=-np.inf)
+
+
 @family(
     support=integer,
     log_prob=_log_prob,
     sample=_sample,
     mean=lambda rate1, rate2: rate1 - rate2,
     variance=lambda rate1, rate2: rate1 + rate2,
+    entropy=_entropy,
     log_cdf=lambda x, *rates: _log_tails(x, *rates)[0],
     log_survival=lambda x, *rates: _log_tails(x, *rates)[1],
 )

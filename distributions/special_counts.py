@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from distributions._arrays import select
+from distributions._arrays import align, select
 from distributions.gamma_functions import digamma_rest, stirling_error
 from distributions.kernels import deviation, exp_rest
 from distributions.special import (
@@ -204,21 +204,56 @@ def column(x: Any) -> Any:
     return x if x is None or np.ndim(x) == 0 else x[..., None]
 
 
-def entropy_of_counts(log_prob: Callable[[Array], Array], mean: Any, sd: Any, high: Any) -> Array:
-    """The entropy of counts in `[0, high]` whose mass is near to a normal density where it spreads.
+def limit_of_spread(dtype: Any) -> float:
+    """The standard deviation above which `1 / sd^4` is lost beside 1."""
+    return float(jnp.finfo(dtype).eps) ** -0.25
 
-    The sum of `-p log p` over 200 points to either side of the mean: all integers there while the
-    standard deviation is below 16; beyond, so many steps of an eighth of it that the rest is below
-    1e-12, as the error of the trapezoidal rule is.
+
+def mean_of_counts(
+    function: Callable[[Array], Array],
+    log_prob: Callable[[Array], Array],
+    mean: Array,
+    sd: Array,
+    low: Any = 0,
+    high: Any = np.inf,
+) -> Array:
+    """The mean of a function of counts whose mass is near to a normal density where it spreads.
+
+    By the sum over 200 points to either side of the mean: all integers there while the standard
+    deviation is below 16; beyond, so many steps of an eighth of it that the rest is below 1e-12, as
+    the error of the trapezoidal rule is.
     """
-    mean, sd, high = (jnp.asarray(x, mean.dtype)[..., None] for x in (mean, sd, high))
-    high = high.reshape((1,) * (mean.ndim - high.ndim) + high.shape)
+    mean, sd, low, high = (
+        align(jnp.asarray(x, mean.dtype)[..., None], 0, mean.ndim + 1)
+        for x in (mean, sd, low, high)
+    )
     step = jnp.maximum(jnp.floor(sd / 8), 1)
     offsets = np.arange(-200, 201).reshape((1,) * (mean.ndim - 1) + (-1,)).astype(mean.dtype)
     points = jnp.floor(mean) + step * offsets
-    inside = (points >= 0) & (points <= high)
-    mass = log_prob(select(inside, points, jnp.floor(mean)))
-    return -jnp.sum(step * select(inside, times_log(jnp.exp(mass), mass), 0), axis=-1)
+    inside = (points >= low) & (points <= high)
+    points = select(inside, points, jnp.clip(jnp.floor(mean), low, high))
+    terms = times_log(jnp.exp(log_prob(points)), function(points))
+    return jnp.sum(step * select(inside, terms, 0), axis=-1)
+
+
+def entropy_of_counts(
+    log_prob: Callable[[Array], Array],
+    mean: Array,
+    sd: Array,
+    asymmetry: Any,
+    low: Any = 0,
+    high: Any = np.inf,
+) -> Array:
+    """The entropy of such counts, whose third central moment is `asymmetry` times the second.
+
+    Where they spread most, by the Edgeworth series: there values may be too large to be told from
+    their neighbours.
+    """
+    is_spread = sd > limit_of_spread(sd.dtype)
+    spread = select(is_spread, sd, 1)
+    limit = 0.5 + LOG_SQRT_TWO_PI + jnp.log(spread) - jnp.square(asymmetry / spread) / 12
+    total = mean_of_counts(lambda k: -log_prob(k), log_prob, mean, sd, low, high)
+    return select(is_spread, limit, total)
 
 
 def poisson_draw(key: Array, mean: Array, shape: tuple[int, ...]) -> Array:

@@ -19,11 +19,16 @@ from distributions.constraints import (
 )
 from distributions.counts import binomial_log_prob, difference
 from distributions.family import Family, family, parameter
+from distributions.special import LOG_SQRT_TWO_PI
 from distributions.special_counts import (
     column,
+    entropy_of_counts,
+    limit_of_spread,
+    log_binomial_of_probs,
     log_negative_binomial,
     log_poisson,
     log_poisson_of_log,
+    mean_of_counts,
     multinomial_draw,
 )
 from distributions.sums import log_tails
@@ -96,6 +101,18 @@ def _hypergeometric_log_tails(x, n, a, b):
     return log_tails(score, _hypergeometric_ratio, x, is_below, arguments)
 
 
+def _hypergeometric_entropy(n, a, b):
+    """Of the rarer kind, and among those drawn or those left, of which there are fewer."""
+    n, a, b = jnp.minimum(n, a + b - n), jnp.minimum(a, b), jnp.maximum(a, b)
+    mean, variance = _hypergeometric_moments(n, a, b)
+    drawn, rare, rest = _floats(n, a, b)
+    total = jnp.maximum(rare + rest, 1)
+    asymmetry = (1 - 2 * drawn / total) * ((rest - rare) / total)
+    parameters = tuple(column(x) for x in (n, a, b))
+    score = lambda k: _hypergeometric_log_prob(k, *parameters)  # noqa: E731
+    return entropy_of_counts(score, mean, jnp.sqrt(variance), asymmetry, high=jnp.minimum(n, a))
+
+
 @family(
     support=_hypergeometric_support,
     log_prob=_hypergeometric_log_prob,
@@ -103,6 +120,7 @@ def _hypergeometric_log_tails(x, n, a, b):
     mean=lambda *parameters: _hypergeometric_moments(*parameters)[0],
     variance=lambda *parameters: _hypergeometric_moments(*parameters)[1],
     mode=_hypergeometric_mode,
+    entropy=_hypergeometric_entropy,
     log_cdf=lambda x, *parameters: _hypergeometric_log_tails(x, *parameters)[0],
     log_survival=lambda x, *parameters: _hypergeometric_log_tails(x, *parameters)[1],
 )
@@ -229,6 +247,25 @@ def _multinomial_moments(n, logits, probs):
     return n * p, n * p * (1 - p)
 
 
+def _multinomial_entropy(n, logits, probs):
+    """By the means of the Poisson masses, each over what is rarer: the category or the others.
+
+    Where `1 / sd^4` is lost, those are by their series.
+    """
+    p = _multinomial_probs(logits, probs)
+    q, some = 1 - p, jnp.maximum(n.astype(p.dtype), 1)
+    size, rare = column(some), jnp.minimum(p, q)
+    sd, rate, trials = jnp.sqrt(size * p * q), size * p, column(size)
+    weight = lambda k: log_binomial_of_probs(k, trials - k, column(rare))  # noqa: E731
+    mass = lambda k: log_poisson(select(column(p) <= 0.5, k, trials - k), column(rate))  # noqa: E731
+    means = -mean_of_counts(mass, weight, size * rare, sd, high=size)
+    is_spread = sd > limit_of_spread(sd.dtype)
+    far = select(is_spread, rate, 1)
+    limit = LOG_SQRT_TWO_PI + 0.5 * (jnp.log(far) + q) + (1 - q - q * q) / (12 * far)
+    total = jnp.sum(select(is_spread, limit, means), axis=-1) + log_poisson(some, some)
+    return select(n > 0, total, 0)
+
+
 @family(
     support=lambda total_count, logits, probs: multinomial(total_count),
     one_of=("logits", "probs"),
@@ -236,6 +273,7 @@ def _multinomial_moments(n, logits, probs):
     sample=lambda key, shape, dtype, n, *p: multinomial_draw(key, n, _multinomial_probs(*p), shape),
     mean=lambda *parameters: _multinomial_moments(*parameters)[0],
     variance=lambda *parameters: _multinomial_moments(*parameters)[1],
+    entropy=_multinomial_entropy,
 )
 class Multinomial(Family):
     r"""Distribution of how often each category occurs in `total_count` independent trials.

@@ -102,7 +102,6 @@ CASES = [
         lambda total_count, logits: negative_binomial(total_count, sp.expit(logits)),
         TWO,
         OFF,
-        excluded=NO_ENTROPY,
     ),
     Case(
         "NegativeBinomial, probs",
@@ -112,7 +111,6 @@ CASES = [
         np.stack([10 + COUNTS, 0 * COUNTS], 1),
         OFF,
         tolerance32=1e-4,  # That of JAX's incomplete beta function.
-        excluded=NO_ENTROPY,
     ),
     Case(
         "NegativeBinomial, mean",
@@ -121,7 +119,6 @@ CASES = [
         lambda mean, concentration: negative_binomial(concentration, mean / (mean + concentration)),
         TWO,
         OFF,
-        excluded=NO_ENTROPY,
     ),
     Case(
         "GammaPoisson",
@@ -130,7 +127,6 @@ CASES = [
         lambda concentration, rate: st.nbinom(concentration, rate / (1 + rate)),
         TWO,
         OFF,
-        excluded=NO_ENTROPY,
     ),
     Case(
         "BetaNegativeBinomial",
@@ -150,7 +146,6 @@ CASES = [
         ),
         np.array([[6, 0], [7, 2], [8, 3], [9, 9], [7, 4]]),
         (-1, 10, 6.5, *INFINITE),
-        excluded=NO_ENTROPY,
     ),
     Case(
         "BetaBinomial",
@@ -173,7 +168,7 @@ CASES = [
         ),
         TRIPLES,
         OFF_TRIPLES,
-        excluded=NO_MODE | NO_ENTROPY,
+        excluded=NO_MODE,
     ),
     Case(
         "Multinomial, probs",
@@ -184,7 +179,7 @@ CASES = [
         ),
         np.array([[0, 0, 5], [1, 0, 4], [5, 0, 0], [2, 0, 3], [3, 0, 2]]),
         OFF_TRIPLES,
-        excluded=NO_MODE | NO_ENTROPY,
+        excluded=NO_MODE,
     ),
     Case(
         "DirichletMultinomial",
@@ -232,8 +227,7 @@ CASES = [
         Skellam,
         np.stack([COUNTS - 2, 25 + COUNTS], 1),
         (0.5, *INFINITE),
-        excluded=NO_ENTROPY
-        | NO_MODE
+        excluded=NO_MODE
         | {"integral": "no least value", "quantile": "no integer says that there is none"},
     ),
     Case(
