@@ -47,8 +47,8 @@ def _integer_quantile(d: Distribution, q: Array) -> Array:
         jnp.broadcast_to(jnp.clip(jnp.asarray(b, q.dtype), -most, most), q.shape).astype(integer)
         for b in (low, high)
     )
-    found = _bisect(d, q, least - 1, end, lambda integer: integer)
-    return jnp.where((q >= 0) & (q <= 1), found, least - 1)
+    found = _bisect(d, q, least - 1, end + 1, lambda integer: integer)
+    return jnp.where((q >= 0) & (q <= 1) & (found <= end), found, least - 1)
 
 
 @jax.custom_jvp
