@@ -19,8 +19,8 @@ _TURN = 2 * math.pi
 
 def _log_density(angle, c):
     """Of the angle from the mode; `cos x - 1` without cancellation."""
-    fall = -2 * c * jnp.square(jnp.sin(0.5 * angle))
-    return fall - jnp.log(i0e(c)) - math.log(_TURN)
+    sine = jnp.sin(0.5 * angle)
+    return -2 * (c * sine * sine) - jnp.log(i0e(c)) - math.log(_TURN)
 
 
 def _mass(angle, c):
@@ -65,8 +65,17 @@ def _log_prob(x, loc, c):
     return _log_density(x - loc, c)
 
 
-def _resultant(c):
-    return i1e(c) / i0e(c)
+# Coefficients of c**-(k + 1) in 1 - I1(c) / I0(c) for large c.
+_BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
+
+
+def _below_one(c):
+    """`1 - I1(c) / I0(c)`; from where on terms of the series are lost, by that."""
+    far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
+    y, total = 1 / jnp.where(far, c, 1), 0.0
+    for coefficient in reversed(_BELOW_ONE):
+        total = (coefficient + total) * y
+    return jnp.where(far, total, 1 - i1e(c) / i0e(c))
 
 
 @family(
@@ -75,9 +84,9 @@ def _resultant(c):
     log_prob=_log_prob,
     sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
     mean=lambda loc, c: wrap(loc),
-    variance=lambda loc, c: 1 - _resultant(c),
+    variance=lambda loc, c: _below_one(c),
     mode=lambda loc, c: wrap(loc),
-    entropy=lambda loc, c: math.log(_TURN) + jnp.log(i0e(c)) + c * (1 - _resultant(c)),
+    entropy=lambda loc, c: math.log(_TURN) + jnp.log(i0e(c)) + c * _below_one(c),
     cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
     survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
 )

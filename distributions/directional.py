@@ -5,7 +5,6 @@ import math
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
-from jax.scipy.special import digamma
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
@@ -14,7 +13,7 @@ from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, real_vector, unit_vector
 from distributions.family import Family, family, parameter
-from distributions.gamma_functions import log_beta, log_beta_half
+from distributions.gamma_functions import digamma_step, log_beta, log_beta_half
 from distributions.noncentral_chi_square import log_poisson_mass, poisson_terms
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, gauss_legendre
 
@@ -100,8 +99,7 @@ def _power_variance(direction, concentration):
 def _power_entropy(direction, concentration):
     n = direction.shape[-1]
     a, b = _power_shapes(n, concentration)
-    mean_log = digamma(a) - digamma(a + b)
-    return _power_log_normaliser(n, concentration) - concentration * mean_log
+    return _power_log_normaliser(n, concentration) + concentration * digamma_step(a, b)
 
 
 @family(
@@ -141,17 +139,19 @@ class PowerSpherical(Family):
 
 
 def _log_radial_integral(t, n):
-    """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak."""
-    m = n - 1
-    root = jnp.sqrt(jnp.square(t) + 4 * m)
-    safe = jnp.abs(t) + root
-    peak = lax.stop_gradient(jnp.where(t > 0, safe / 2, 2 * m / safe))
-    high = peak + jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
-    low = jnp.maximum(peak - 8.8, 0)
+    """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak.
+
+    Over `r` less the peak, as that is lost beside a large `t`.
+    """
+    m, at = n - 1, lax.stop_gradient(t)
+    longer = 0.5 * jnp.abs(at) + jnp.hypot(0.5 * at, math.sqrt(m))
+    peak, rest = jnp.where(at > 0, longer, m / longer), jnp.where(at > 0, m / longer, longer)
+    rest += at - t  # The peak less `t`, of which it does not depend.
+    low, high = -jnp.minimum(peak, 8.8), jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     nodes, weights = gauss_legendre(t)
-    r = low[..., None] + (high - low)[..., None] * nodes
-    log_terms = m * jnp.log(r) - 0.5 * jnp.square(r - t[..., None])
-    return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low)
+    s = low[..., None] + (high - low)[..., None] * nodes
+    log_terms = m * jnp.log(peak[..., None] + s) - s * (rest[..., None] + 0.5 * s)
+    return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low) - 0.5 * jnp.square(rest)
 
 
 def _projected_log_prob(x, concentration):

@@ -88,6 +88,17 @@ ENTROPIES = {
             - sum((3 - k) * mean_log(2 * a + 3 - k) / 2 + mpmath.log(2) for k in range(3))
         ),
     ),
+    "PowerSpherical": (
+        lambda a: dist.PowerSpherical(np.float32([1, 0, 0]), a),
+        lambda a: mpmath.log(4 * mpmath.pi) - mpmath.log(1 + a) + a * step(a + 1, 1),
+    ),
+    "VonMises": (
+        lambda a: dist.VonMises(0.0, a),
+        lambda a: (
+            mpmath.log(2 * mpmath.pi * mpmath.besseli(0, a))
+            - a * mpmath.besseli(1, a) / mpmath.besseli(0, a)
+        ),
+    ),
     "LKJ": (
         lambda a: dist.LKJ(3, a),
         lambda a: lkj(a) + (a - 1) * (step(a + 0.5, 0.5) + step(a, 1)),

@@ -258,6 +258,27 @@ def test_draws_around_a_direction_of_huge_concentration(name):
     assert ((units > 1e-3) & (units < 6)).all()
 
 
+# With the standard deviations and the numbers of axes of the tangent planes.
+DIRECTIONS = {
+    "ProjectedNormal": (lambda c: dist.ProjectedNormal(c * np.float32([1, 0, 0])), -1, 2),
+    "VonMises": (CONCENTRATED["VonMises"][0], -0.5, 1),
+}
+
+
+@over(DIRECTIONS)
+@pytest.mark.parametrize("concentration", [1e6, 1e10, 1e30, 3e38])
+def test_densities_around_a_direction_of_large_concentration(name, concentration):
+    """Those of a normal law in the tangent plane, in the middle and a standard deviation off it."""
+    make, power, size = DIRECTIONS[name]
+    sd = concentration**power
+    for deviation in (0.0, 1.0) if sd > 1e-37 else (0.0,):
+        angle = np.float32(deviation * sd)
+        x = angle if size == 1 else np.stack([np.cos(angle), np.sin(angle), 0 * angle])
+        expected = -size * (np.log(sd) + 0.5 * np.log(2 * np.pi)) - 0.5 * deviation**2
+        found = jax.jit(lambda c, x: make(c).log_prob(x))(np.float32(concentration), x)
+        np.testing.assert_allclose(found, expected, 1e-5)
+
+
 @pytest.mark.parametrize("power", [1e3, 1e30])
 def test_zipf_of_a_large_power(power):
     score = lambda power, k: dist.Zipf(power).log_prob(k)  # noqa: E731
