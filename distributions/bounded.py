@@ -23,6 +23,7 @@ from distributions.special import (
     tfp="Uniform",
     increasing=("low", "high"),
     log_prob=lambda x, low, high: -jnp.log(high - low),
+    is_flat=True,
     sample=lambda key, shape, dtype, low, high: random.uniform(key, shape, dtype, low, high),
     mean=lambda low, high: low / 2 + high / 2,
     variance=lambda low, high: jnp.square(high - low) / 12,

@@ -16,7 +16,7 @@ are subtracted exactly.
 A `static` field is no parameter but an integer, or a tuple of them, that belongs to the tree's
 structure; formulas are given it as it is. `event_shape`, where the shape of an event is not that of
 the parameters', and `requires`, what is wrong with parameters that each are valid, see the fields
-themselves.
+themselves. `is_flat` says that the formula of the density does not look at the value.
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ class Row:
     log_cdf: Formula | None = None
     log_survival: Formula | None = None
     quantile: Formula | None = None
+    is_flat: bool = False
     is_reparameterized: bool = True
     event_shape: Callable[..., Shape] | None = None
     requires: Callable[..., str | None] | None = None
@@ -196,12 +197,13 @@ class Family(Distribution):
         formula, support = self._formula("log_prob"), self._support(*parameters)
         if support.is_unrestricted:
             return formula(x, *parameters)
-        # Outside of the support the formula sees a point of it, or its gradient would be NaN.
         inside = support.check(x)
-        point = convert(support.feasible(event_shape), x.dtype)
-        entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
-        safe = select(entries, x, align(point, event_ndims, batch_ndims))
-        log_prob = convert(formula(safe, *parameters), dtype)
+        if not self._row.is_flat:
+            # Outside of the support the formula sees a point of it, or its gradient would be NaN.
+            point = convert(support.feasible(event_shape), x.dtype)
+            entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
+            x = select(entries, x, align(point, event_ndims, batch_ndims))
+        log_prob = convert(formula(x, *parameters), dtype)
         return select(inside, log_prob, convert(-jnp.inf, dtype))
 
     @property

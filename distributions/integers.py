@@ -45,6 +45,7 @@ def _discrete_uniform_sample(key, shape, dtype, low, high):
 @family(
     support=integer_interval,
     log_prob=lambda y, low, high: -jnp.log(_size(low, high)),
+    is_flat=True,
     sample=_discrete_uniform_sample,
     mean=lambda low, high: low.astype(float) + 0.5 * (_size(low, high) - 1),
     variance=lambda low, high: (_size(low, high) - 1) * (_size(low, high) + 1) / 12,

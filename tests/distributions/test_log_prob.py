@@ -162,3 +162,13 @@ def test_rice_without_a_mean_is_rayleigh(x64):
     )(0.0, values)
     np.testing.assert_allclose(log_prob, dist.Rayleigh(2.0).log_prob(values), rtol=1e-12)
     np.testing.assert_allclose(slope, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["Uniform", "DiscreteUniform"])
+def test_nothing_is_traced_in_vain_of_a_flat_density(name):
+    """Such as a point of the support for the formula, which does not look at it."""
+    make, parameter = getattr(dist, name), np.array([3, 4])
+    parameter = parameter if name == "DiscreteUniform" else parameter.astype(np.float32)
+    jaxpr = jax.make_jaxpr(lambda high, x: make(low=0, high=high).log_prob(x))(parameter, parameter)
+    used = [*jaxpr.jaxpr.outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars)]
+    assert all(any(v is u for u in used) for eqn in jaxpr.eqns for v in eqn.outvars)
