@@ -71,8 +71,8 @@ def _parts(value: Any) -> list[Any] | None:
     match value:
         case types.FunctionType():
             cells = [_content(cell) for cell in value.__closure__ or ()]
-            globals_ = _Itself(value.__globals__)
-            return [value.__code__, globals_, value.__defaults__, value.__kwdefaults__, *cells]
+            own = value.__code__, value.__defaults__, value.__kwdefaults__
+            return [*own, _Itself(value.__globals__), *_globals(value), *cells]
         case types.MethodType():
             return [value.__func__, value.__self__]
         case functools.partial():
@@ -82,6 +82,19 @@ def _parts(value: Any) -> list[Any] | None:
         case Mapping():
             return [part for item in value.items() for part in item]
     return None
+
+
+def _globals(function: types.FunctionType) -> list[Any]:
+    """The globals that a function names; functions among them are taken as they are."""
+    names, known = sorted(_named(function.__code__)), function.__globals__
+    found = [known[name] for name in names if name in known]
+    return [_Itself(x) if isinstance(x, types.FunctionType) else x for x in found]
+
+
+def _named(code: types.CodeType) -> set[str]:
+    """The names of globals, and of attributes, in code and in the functions that it makes."""
+    within = (x for x in code.co_consts if isinstance(x, types.CodeType))
+    return set(code.co_names).union(*map(_named, within))
 
 
 def _content(cell: Any) -> Any:

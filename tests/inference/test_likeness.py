@@ -31,6 +31,7 @@ class Thing:
 
 
 THING = Thing(1)
+FACTOR = 1.0
 SCHEDULE = lambda rate: optax.cosine_decay_schedule(rate, 100)  # noqa: E731
 
 ALIKE = {
@@ -75,6 +76,14 @@ def test_what_is_made_alike_is_equal(name):
 def test_what_differs_is_not_equal(name):
     first, second = map(Alike.of, UNLIKE[name])
     assert first != second
+
+
+@pytest.mark.parametrize("made", [lambda: lambda x: x * FACTOR, lambda: lambda x: lambda: FACTOR])
+def test_globals_that_code_names_are_part_of_what_it_is(made, monkeypatch):
+    first = Alike.of(made())
+    assert first == Alike.of(made())
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    assert first != Alike.of(made())
 
 
 def test_what_is_traced_is_like_itself_alone():
