@@ -122,10 +122,16 @@ def _result(
         log_weights=log_weights[None],
         weights=weights[None],
         log_evidence=total - np.log(num_draws),
-        log_evidence_standard_error=np.sqrt(np.maximum(1 / ess - 1 / num_draws, 0)),
+        log_evidence_standard_error=_standard_error(ess, num_draws),
         ess=ess,
         pareto_k=np.asarray(pareto_k),
     )
+
+
+def _standard_error(ess: Any, num_draws: int) -> Any:
+    """Of the mean of weights over the mean; NaN for one draw."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(np.maximum(num_draws / ess - 1, 0) / np.float64(num_draws - 1))
 
 
 @register_dataclass
@@ -155,7 +161,12 @@ class ImportanceResult(Result):
         """Draws without weights, ``(draw, *shape)``, drawn with replacement by their weights.
 
         As the starts of four chains: ``mcmc(..., init=result.resample(key, 4))``.
+
+        Raises:
+            ValueError: if the weights have no finite sum.
         """
+        if not np.isfinite(self.log_evidence):
+            raise ValueError(f"there is nothing to draw from: {next(self._problems())}")
         weights = jnp.asarray(self.weights[0])
         chosen = jax.random.choice(key, weights.size, (num_draws,), p=weights)
         return jax.tree.map(lambda x: x[0][np.asarray(chosen)], self.draws)

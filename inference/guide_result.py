@@ -108,6 +108,17 @@ def tail(
         )
 
 
+def outside(log_density: np.ndarray) -> Iterator[str]:
+    """Which draws of a guide the posterior cannot have."""
+    num_outside = int(np.sum(np.isneginf(log_density)))
+    if num_outside:
+        yield (
+            f"{num_outside} of {np.size(log_density)} draws are where the posterior has no "
+            "density, and the ELBO is minus infinity: give sites the supports that they have, as "
+            "by dist.TruncatedNormal, or use mcmc."
+        )
+
+
 def unknown_means(summary: Summary) -> Iterator[str]:
     """Which scalars have draws that are not finite."""
     unknown = np.flatnonzero(~np.isfinite(summary.mean))

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from inference.guide_result import GuideResult, tail, unknown_means
+from inference.guide_result import GuideResult, outside, tail, unknown_means
 from inference.mode_result import OptimizeResult
 from inference.summary import Summary
 from ppl.harvest.pytrees import register_dataclass
@@ -40,4 +40,5 @@ class LaplaceResult(GuideResult):
     def _problems(self, summary: Summary) -> Iterator[str]:
         yield from self.mode.problems
         yield from tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
+        yield from outside(self.log_density)
         yield from unknown_means(summary)

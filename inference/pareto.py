@@ -80,8 +80,9 @@ def pareto_k_of(log_weights: np.ndarray, log_density: np.ndarray) -> float:
 
     They are so where the posterior is that of the guide, and the shape of rounding says nothing.
     """
-    rounding = float(np.finfo(log_weights.dtype).eps) * max(1.0, np.max(np.abs(log_density)))
-    if np.ptp(log_weights) <= _ROUNDING * rounding:
+    known = np.abs(log_density[np.isfinite(log_density)])
+    rounding = float(np.finfo(log_weights.dtype).eps) * np.max(known, initial=1.0)
+    if np.isfinite(log_weights).all() and np.ptp(log_weights) <= _ROUNDING * rounding:
         return -np.inf
     return psis_on_host(log_weights).pareto_k
 

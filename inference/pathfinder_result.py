@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from inference.guide_result import GuideResult, tail, unknown_means
+from inference.guide_result import GuideResult, outside, tail, unknown_means
 from inference.pareto import psis_on_host
 from inference.randomness import seed_of
 from inference.summary import Summary
@@ -84,6 +84,7 @@ class PathfinderResult(GuideResult):
                 f"returned {effect}: raise num_draws and num_paths, or use mcmc, started here by "
                 "init=result."
             )
+        yield from outside(self.log_density)
         yield from unknown_means(summary)
 
     def _short_of_modes(self) -> Iterator[str]:

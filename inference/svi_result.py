@@ -9,7 +9,7 @@ import numpy as np
 
 from inference.descent import BLOCK, SVIState
 from inference.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
-from inference.guide_result import GuideResult, tail, unknown_means
+from inference.guide_result import GuideResult, outside, tail, unknown_means
 from inference.guides import FullRank, Guide, PointMass
 from inference.objective import ELBO, Objective
 from inference.structured import Structured
@@ -103,6 +103,7 @@ class SVIResult(GuideResult):
             yield from tail(
                 float(self.pareto_k), self.log_weights.size, _richer(self.guide, self._size)
             )
+        yield from outside(self.log_density)
         yield from unknown_means(summary)
 
 

@@ -121,6 +121,13 @@ def test_weights_that_are_all_zero_are_said():
     result = importance(jax.random.key(0), ppl.condition(model, {"y": 3.0}), num_draws=50)
     assert result.log_evidence == -np.inf
     assert "no finite sum, but -inf" in result.summary().problems[0]
+    with pytest.raises(ValueError, match="nothing to draw from: the log weights have no finite sum"):
+        result.resample(jax.random.key(1), 4)
+
+
+def test_one_draw_says_nothing_of_the_error_of_the_evidence():
+    result = importance(jax.random.key(0), posterior(), x(), num_draws=1)
+    assert np.isnan(result.log_evidence_standard_error)
 
 
 def test_a_result_is_a_pytree_and_prints():

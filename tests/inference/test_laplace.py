@@ -122,6 +122,16 @@ def test_a_guide_with_light_tails_is_told():
     assert any("Pareto k is" in problem for problem in problems)
 
 
+def test_draws_without_density_are_told():
+    def positive(key):
+        x = ppl.sample(key, dist.Normal(0.2, 1.0), name="x")
+        ppl.factor(jnp.where(x > 0, 0.0, -jnp.inf), name="f")
+
+    result = laplace(KEY, positive)
+    expected = f"{np.sum(result.draws['x'] <= 0)} of 1000 draws are where the posterior has no"
+    assert any(expected in problem for problem in result.summary().problems)
+
+
 REFUSED = {
     "flat": (sum_only, {}, ValueError, r"is flat along x\[0\], x\[1\]\."),
     "rising": (saddle, {"init": {"x": np.zeros(2)}}, ValueError, r"rises along x\[0\]\."),

@@ -7,7 +7,13 @@ import pytest
 import scipy.special
 
 from inference import psis
-from inference.pareto import fit_pareto, largest_pareto_k, pareto_quantile, psis_on_host
+from inference.pareto import (
+    fit_pareto,
+    largest_pareto_k,
+    pareto_k_of,
+    pareto_quantile,
+    psis_on_host,
+)
 
 # Of eight means in standard errors, all stay below this but for a failure rate of 2e-4.
 Z = 4.3
@@ -95,6 +101,14 @@ def test_weights_without_a_tail(raw, shape):
     for smoothed, found in (psis(raw), psis_on_host(raw)):
         np.testing.assert_equal(float(found), shape)
         np.testing.assert_array_equal(smoothed, np.asarray(raw, smoothed.dtype))
+
+
+def test_draws_without_density_are_no_rounding():
+    log_weights = np.where(np.arange(100) == 50, 0.0, -np.arange(100.0))
+    assert pareto_k_of(log_weights, np.r_[-1.0, log_weights[1:]]) > 1
+    log_density = np.r_[-np.inf, log_weights[1:]]
+    assert pareto_k_of(np.r_[-np.inf, log_weights[1:]], log_density) > 1
+    assert pareto_k_of(np.full(100, -np.inf), np.full(100, -np.inf)) == np.inf
 
 
 def test_the_quantile_is_continuous_in_the_shape():
