@@ -262,4 +262,4 @@ def _each(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -
     """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
     words = jnp.stack(threefry(seed_of(key), _DRAWS + numbers), axis=-1)
     batches = lax.map(jax.vmap(one), words)
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), batches)
+    return jax.tree.map(lambda x: x.reshape(numbers.size, *x.shape[2:]), batches)

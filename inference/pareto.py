@@ -82,7 +82,8 @@ def pareto_k_of(log_weights: np.ndarray, log_density: np.ndarray) -> float:
     """
     known = np.abs(log_density[np.isfinite(log_density)])
     rounding = float(np.finfo(log_weights.dtype).eps) * np.max(known, initial=1.0)
-    if np.isfinite(log_weights).all() and np.ptp(log_weights) <= _ROUNDING * rounding:
+    has_several = log_weights.size > 1 and np.isfinite(log_weights).all()
+    if has_several and np.ptp(log_weights) <= _ROUNDING * rounding:
         return -np.inf
     return psis_on_host(log_weights).pareto_k
 

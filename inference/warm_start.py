@@ -128,7 +128,7 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
         ValueError: if the result is one of another model.
     """
     is_mode = isinstance(result, OptimizeResult)
-    flat = lambda x: np.reshape(x, (-1, *np.shape(x)[2:]))  # noqa: E731
+    flat = lambda x: np.reshape(x, (np.prod(np.shape(x)[:2]), *np.shape(x)[2:]))  # noqa: E731
     values = result.values if is_mode else jax.tree.map(flat, result.draws)
     _check(values, target, type(result).__name__, 0 if is_mode else 1)
     covariance = covariance_of(result)

@@ -239,3 +239,17 @@ def test_what_makes_no_sense_is_refused():
         fit_there(result, other)
     with pytest.raises(ValueError, match="a guide that is a function begins with its own numbers"):
         fit_there(result, guide=guide_function)
+
+
+def with_nothing(key):
+    ppl.sample(key, dist.Normal(jnp.zeros((0,)), 1.0), name="nothing")
+    ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+
+
+@pytest.mark.parametrize("start", [svi, laplace, pathfinder, importance, svgd])
+def test_a_site_may_have_no_element(start):
+    count = "num_particles" if start is svgd else "num_draws"
+    result = start(KEY, with_nothing, **{count: 20})
+    assert result.draws["nothing"].shape == (1, 20, 0)
+    again = svi(KEY, with_nothing, init=result, num_steps=10, num_draws=5)
+    assert again.draws["nothing"].shape == (1, 5, 0)

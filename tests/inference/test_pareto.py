@@ -111,6 +111,10 @@ def test_draws_without_density_are_no_rounding():
     assert pareto_k_of(np.full(100, -np.inf), np.full(100, -np.inf)) == np.inf
 
 
+def test_one_draw_has_no_tail():
+    assert np.isnan(pareto_k_of(np.ones(1), np.ones(1)))
+
+
 def test_the_quantile_is_continuous_in_the_shape():
     level = jnp.linspace(0.1, 0.9, 5)
     exponential = -np.log1p(-np.asarray(level))
