@@ -128,8 +128,11 @@ def stein(
 
 
 def _median(squared: jax.Array) -> jax.Array:
-    above = np.triu_indices(len(squared), 1)
-    return jnp.median(squared[above]) if len(above[0]) else jnp.ones((), squared.dtype)
+    """That of the pairs; where it is 0, the mean over those that are apart, or 1."""
+    above = squared[np.triu_indices(len(squared), 1)]
+    median = jnp.median(above) if above.size else jnp.zeros((), squared.dtype)
+    others = jnp.sum(above) / jnp.maximum(jnp.sum(above > 0), 1)
+    return jnp.where(median > 0, median, jnp.where(others > 0, others, 1))
 
 
 def _moved(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:

@@ -95,6 +95,17 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
     np.testing.assert_allclose(discrepancy, np.sqrt(steins.mean()), rtol=1e-10)
 
 
+@pytest.mark.parametrize("num_alike", [9, 10])
+def test_the_bandwidth_is_finite_where_most_particles_are_at_one_place(x64, num_alike):
+    x = jnp.where(jnp.arange(10) < num_alike, 0.3, 1.3)[:, None]
+    found, discrepancy = stein.stein(x, -x, jnp.asarray(-1.0))
+    h = 1 / np.log(11)
+    kernel = np.exp(-((x - x.T) ** 2) / h)
+    expected = -kernel @ x + np.sum(2 / h * kernel * (x - x.T), 1, keepdims=True)
+    np.testing.assert_allclose(found, expected / 10, rtol=1e-10)
+    assert np.isfinite(discrepancy)
+
+
 def test_one_particle_climbs_to_the_mode():
     result = moved(num_particles=1, num_steps=500)
     np.testing.assert_allclose(result.draws["w"][0, 0], MEAN, atol=0.01)
