@@ -101,7 +101,8 @@ class Spline(NamedTuple):
 def _knots(numbers: jax.Array) -> jax.Array:
     """Knots along an axis, of which no two are too close."""
     num_bins = numbers.shape[0]
-    shares = _LEAST + (1 - _LEAST * num_bins) * jax.nn.softmax(numbers, axis=0)
+    least = min(_LEAST, 0.5 / num_bins)
+    shares = least + (1 - least * num_bins) * jax.nn.softmax(numbers, axis=0)
     inner = 2 * BOUND * jnp.cumsum(shares[:-1], axis=0) - BOUND
     edge = jnp.full((1, numbers.shape[1]), BOUND, numbers.dtype)
     return jnp.concatenate([-edge, inner, edge])

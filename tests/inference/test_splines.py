@@ -46,6 +46,14 @@ def test_it_goes_through_its_knots_with_their_derivatives(x64, side):
         np.testing.assert_allclose(jnp.exp(log_derivative), derivative, rtol=1e-4)
 
 
+@pytest.mark.parametrize("num_bins", [100, 250])
+def test_knots_ascend_however_many_there_are(x64, num_bins):
+    spline, x = some_spline(float, num_bins, spread=3.0), some_points(float)
+    assert jnp.all(jnp.diff(spline.x, axis=0) > 0)
+    assert jnp.all(jnp.std(jnp.diff(spline.x, axis=0), axis=0) > 0.01)
+    np.testing.assert_allclose(spline.inverse(spline.forward(x)[0])[0], x, atol=1e-9)
+
+
 def test_it_begins_as_the_identity(float_dtype):
     x = some_points(float_dtype)
     y, log_derivative = Spline.of(jnp.zeros((20, x.size), float_dtype)).forward(x)
