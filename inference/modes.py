@@ -18,7 +18,9 @@ from inference.start_failure import ADVICE, attempts, not_finite
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
 from inference.target import Target
 
-_MOST_OUTWARD = 16
+_MOST_OUTWARD, _MOST_STEEP = 16, 8
+_STRIDES = 8.0 ** np.arange(-4, 4)
+_MOST_CLIMBS, _RISE = 20, 1e-3
 
 
 @jax.tree_util.register_static
@@ -51,6 +53,8 @@ class Summit(NamedTuple):
         values: The values of sites there.
         outward: The coordinates furthest from 0 there, ``(coordinate,)``.
         gains: By how much the log density rises when one of these moves twice as far out.
+        higher: The highest point that a steep coordinate alone leads to, in long and short strides.
+        rise: By how much the log density is higher there.
     """
 
     ascents: Ascent
@@ -58,6 +62,8 @@ class Summit(NamedTuple):
     values: dict[str, Any]
     outward: jax.Array
     gains: jax.Array
+    higher: jax.Array
+    rise: jax.Array
 
 
 def climbed(
@@ -83,9 +89,22 @@ def climbed(
     best = jnp.argmax(jnp.where(is_finite(ascents), ascents.log_density, -jnp.inf))
     top = ascents.position[best]
     _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
-    beyond = lax.map(lambda i: log_density(top.at[i].multiply(2)), outward)
-    gains = beyond - ascents.log_density[best]
-    return Summit(ascents, best, target.constrain(layout.unravel(top)), outward, gains)
+    steep, strides = _strides(top, ascents.gradient[best])
+    places, moves = jnp.append(outward, steep), jnp.append(top[outward], strides)
+    beyond = lax.map(lambda move: log_density(top.at[move[0]].add(move[1])), (places, moves))
+    gains, rises = jnp.split(beyond - ascents.log_density[best], [len(outward)])
+    first = jnp.argmax(jnp.where(jnp.isfinite(rises), rises, -jnp.inf))
+    higher, values = top.at[steep[first]].add(strides[first]), target.constrain(layout.unravel(top))
+    return Summit(ascents, best, values, outward, gains, higher, rises[first])
+
+
+def _strides(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Coordinates, and how far to move each, along the gradient and relative to where they are."""
+    sizes = jnp.maximum(jnp.abs(position), 1)
+    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MOST_STEEP, position.size))
+    far = (jnp.sign(gradient) * sizes)[steep]
+    strides = jnp.outer(jnp.asarray(_STRIDES, position.dtype), far)
+    return jnp.tile(steep, len(_STRIDES)), strides.ravel()
 
 
 def is_finite(ascents: Ascent) -> Any:
@@ -117,17 +136,32 @@ def climb_from(
 ) -> Summit:
     """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
 
+    L-BFGS may take for the mode what is one along the steepest coordinates alone, as where data lie
+    far from 0 and a scale has grown with it. So it goes on from where a stride leads higher.
+
     Raises:
         ValueError: if no start has a finite log density and gradient.
     """
     limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
 
     def run(_: np.ndarray, positions: np.ndarray) -> tuple[Summit, np.ndarray]:
-        arguments = positions, target, layout, density, *limits
-        summit = jax.device_get(program(climbed, *arguments)(*arguments))
+        for _ in range(_MOST_CLIMBS):
+            arguments = positions, target, layout, density, *limits
+            summit = jax.device_get(program(climbed, *arguments)(*arguments))
+            if not _may_rise(summit):
+                break
+            positions = summit.ascents.position.copy()
+            positions[summit.best] = summit.higher
         return summit, np.asarray(is_finite(summit.ascents))
 
     return from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
+
+
+def _may_rise(summit: Summit) -> bool:
+    """Whether what seems to be the mode is none."""
+    best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
+    least = _RISE * max(1.0, _RISE * abs(float(best.log_density)))
+    return bool(best.has_converged and least < summit.rise < np.inf)
 
 
 def from_finite_starts(

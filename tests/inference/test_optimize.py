@@ -237,6 +237,20 @@ def test_a_mode_is_where_chains_may_start():
         result.summary()["x"]
 
 
+def far_from_zero(key):
+    loc = ppl.sample(key, dist.Flat(dist.constraints.real), name="loc")
+    scale = ppl.sample(key, dist.Flat(dist.constraints.positive), name="scale")
+    ppl.sample(key, dist.Normal(jnp.full(100, loc), scale), name="y")
+
+
+@pytest.mark.parametrize("mean", [1e3, -1e4, 1e5])
+def test_a_scale_that_has_grown_in_place_of_the_mean_is_no_mode(mean):
+    y = (mean + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
+    result = optimize(jax.random.key(0), ppl.condition(far_from_zero, {"y": y}))
+    np.testing.assert_allclose(result.values["loc"], np.mean(y, dtype=float), rtol=1e-4)
+    np.testing.assert_allclose(result.values["scale"], np.std(y, dtype=float), rtol=0.02)
+
+
 def nowhere(key):
     x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
     ppl.factor(jnp.log(-jnp.exp(x)), name="f")
