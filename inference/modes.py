@@ -145,7 +145,7 @@ def climb_from(
     limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
 
     def run(_: np.ndarray, positions: np.ndarray) -> tuple[Summit, np.ndarray]:
-        for _ in range(_MOST_CLIMBS):
+        for _climb in range(_MOST_CLIMBS):
             arguments = positions, target, layout, density, *limits
             summit = jax.device_get(program(climbed, *arguments)(*arguments))
             if not _may_rise(summit):

@@ -121,7 +121,7 @@ def test_weights_that_are_all_zero_are_said():
     result = importance(jax.random.key(0), ppl.condition(model, {"y": 3.0}), num_draws=50)
     assert result.log_evidence == -np.inf
     assert "no finite sum, but -inf" in result.summary().problems[0]
-    with pytest.raises(ValueError, match="nothing to draw from: the log weights have no finite sum"):
+    with pytest.raises(ValueError, match="nothing to draw from: the log weights have no"):
         result.resample(jax.random.key(1), 4)
 
 
