@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from inference.control import select
@@ -14,6 +15,7 @@ _MOST_TRIES = 30
 _MOST_IDLE = 4  # iterations in a row without a gain that is more than rounding
 _ROUNDING = 4  # units in the last place
 _SLACK = 30
+_MOST_STEEP, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
 
 
 class Ascent(NamedTuple):
@@ -94,6 +96,20 @@ def climb_end(now: Climber, tolerance: jax.Array) -> Ascent:
     is_close = _is_within(now.at.decrement, -now.at.log_density, _SLACK * tolerance)
     has_converged = now.at.has_converged | ((now.num_idle >= _MOST_IDLE) & is_close)
     return now.at._replace(has_converged=has_converged)
+
+
+def strides_of(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Coordinates, and how far to move each, along the gradient and relative to where they are."""
+    sizes = jnp.maximum(jnp.abs(position), 1)
+    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MOST_STEEP, position.size))
+    far = (jnp.sign(gradient) * sizes)[steep]
+    strides = jnp.outer(jnp.asarray(_STRIDES, position.dtype), far)
+    return jnp.tile(steep, len(_STRIDES)), strides.ravel()
+
+
+def least_rise(log_density: Any) -> Any:
+    """By how much a log density must be higher elsewhere for a point not to be its mode."""
+    return _RISE * jnp.maximum(1, _RISE * jnp.abs(log_density))
 
 
 def climb_step(

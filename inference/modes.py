@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.ascent import Ascent, ascend
+from inference.ascent import Ascent, ascend, least_rise, strides_of
 from inference.checks import count
 from inference.flat import Layout
 from inference.hamiltonian import Point
@@ -18,9 +18,8 @@ from inference.start_failure import ADVICE, attempts, not_finite
 from inference.starting import MOST_ATTEMPTS, init_of, starting_points
 from inference.target import Target
 
-_MOST_OUTWARD, _MOST_STEEP = 16, 8
-_STRIDES = 8.0 ** np.arange(-4, 4)
-_MOST_CLIMBS, _RISE = 20, 1e-3
+_MOST_OUTWARD = 16
+_MOST_CLIMBS = 20
 
 
 @jax.tree_util.register_static
@@ -89,22 +88,13 @@ def climbed(
     best = jnp.argmax(jnp.where(is_finite(ascents), ascents.log_density, -jnp.inf))
     top = ascents.position[best]
     _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
-    steep, strides = _strides(top, ascents.gradient[best])
+    steep, strides = strides_of(top, ascents.gradient[best])
     places, moves = jnp.append(outward, steep), jnp.append(top[outward], strides)
     beyond = lax.map(lambda move: log_density(top.at[move[0]].add(move[1])), (places, moves))
     gains, rises = jnp.split(beyond - ascents.log_density[best], [len(outward)])
     first = jnp.argmax(jnp.where(jnp.isfinite(rises), rises, -jnp.inf))
     higher, values = top.at[steep[first]].add(strides[first]), target.constrain(layout.unravel(top))
     return Summit(ascents, best, values, outward, gains, higher, rises[first])
-
-
-def _strides(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Coordinates, and how far to move each, along the gradient and relative to where they are."""
-    sizes = jnp.maximum(jnp.abs(position), 1)
-    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MOST_STEEP, position.size))
-    far = (jnp.sign(gradient) * sizes)[steep]
-    strides = jnp.outer(jnp.asarray(_STRIDES, position.dtype), far)
-    return jnp.tile(steep, len(_STRIDES)), strides.ravel()
 
 
 def is_finite(ascents: Ascent) -> Any:
@@ -160,8 +150,7 @@ def climb_from(
 def _may_rise(summit: Summit) -> bool:
     """Whether what seems to be the mode is none."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
-    least = _RISE * max(1.0, _RISE * abs(float(best.log_density)))
-    return bool(best.has_converged and least < summit.rise < np.inf)
+    return bool(best.has_converged and least_rise(best.log_density) < summit.rise < np.inf)
 
 
 def from_finite_starts(

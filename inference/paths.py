@@ -8,7 +8,16 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.ascent import Ascent, Climber, climb_end, climb_init, climb_step, may_climb
+from inference.ascent import (
+    Ascent,
+    Climber,
+    climb_end,
+    climb_init,
+    climb_step,
+    least_rise,
+    may_climb,
+    strides_of,
+)
 from inference.control import select
 from inference.flat import Layout
 from inference.normals import Stretched, log_prob_of_noise
@@ -80,11 +89,20 @@ def paths(
 
     def one(position: jax.Array, seed: jax.Array) -> Ends:
         path = follow(log_density, position, seed, effort, max_steps, tolerance)
-        return Ends(path.best, climb_end(path.climber, tolerance))
+        return Ends(path.best, _checked(log_density, climb_end(path.climber, tolerance)))
 
     if len(positions) == 1:
         return jax.tree.map(lambda x: x[None], one(positions[0], seeds[0]))
     return jax.vmap(one)(positions, seeds)
+
+
+def _checked(log_density: Callable[[jax.Array], jax.Array], end: Ascent) -> Ascent:
+    """An end that is no mode if a stride of one steep coordinate leads higher."""
+    strides = strides_of(end.position, end.gradient)
+    beyond = lax.map(lambda move: log_density(end.position.at[move[0]].add(move[1])), strides)
+    rises = jnp.where(jnp.isfinite(beyond), beyond - end.log_density, -jnp.inf)
+    is_mode = jnp.max(rises) <= least_rise(end.log_density)
+    return end._replace(has_converged=end.has_converged & is_mode)
 
 
 def follow(

@@ -17,7 +17,7 @@ from inference.pathfinder_result import resampled, weights_of
 from inference.programs import compiled
 from tests.inference.regression import design, evidence, posterior
 from tests.inference.targets import FakeTarget
-from tests.inference.test_optimize import nowhere
+from tests.inference.test_optimize import far_from_zero, nowhere
 
 KEY = jax.random.key(0)
 # Tests compare a few estimates each with their standard errors: failure rate 2e-5 apiece.
@@ -266,3 +266,10 @@ def test_weights_of_nothing_known_are_alike():
     log_weights = st.norm(0, 0.1).rvs((1, 100), random_state=0)
     log_weights[0, 3] = np.nan
     assert weights_of(log_weights)[0, 3] == 0
+
+
+def test_an_end_where_a_scale_has_grown_in_place_of_the_mean_is_no_mode():
+    y = (1e4 + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
+    result = pathfinder(KEY, ppl.condition(far_from_zero, {"y": y}), num_paths=1)
+    assert result.draws["loc"].mean() < 100
+    assert any("came to a halt short of a mode" in x for x in result.summary().problems)
