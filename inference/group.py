@@ -51,15 +51,6 @@ class Group:
         """Where one of the chains starts."""
         return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
 
-    def replace(self, chains: Chain) -> None:
-        """Takes other chains for those that are stuck."""
-        is_stuck = self.is_stuck
-
-        def replaced(old: Any, new: Any) -> np.ndarray:
-            return np.where(is_stuck.reshape(-1, *[1] * (np.ndim(new) - 1)), new, old)
-
-        self.chains = jax.tree.map(replaced, self.chains, chains)
-
     def guess(self, kind: str) -> None:
         """Gives chains that stand at their starts their first mass matrices, of a kind."""
         gradient = np.asarray(self.chains.progress.search.start.gradient)

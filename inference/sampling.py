@@ -171,8 +171,9 @@ class _Run:
                 number = int(self.share.chains[chain])
                 message = start_failure(self.target, self.layout, number, point, num_attempts)
                 raise ValueError(message)
+            # Those that are not stuck too, which have gone on: what they do depends on no other.
             for group, part in zip(self.groups, _split(chains, size), strict=True):
-                group.replace(part)
+                group.chains = part
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for group in self.groups:
                 group.guess(self.kind)

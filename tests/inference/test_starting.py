@@ -103,6 +103,19 @@ def test_positions_are_drawn_until_one_is_finite():
     assert len(np.unique(starts)) == starts.size
 
 
+def test_a_chain_does_not_depend_on_how_often_others_look_for_a_start():
+    def in_a_narrow_corner(x, _):
+        return jnp.where(x[0] > 1.0, normal(x, 0.01), -jnp.inf)
+
+    def step_sizes(num_chains):
+        settings = SETTINGS | {"num_warmup": 1, "num_chains": num_chains}
+        target = FakeTarget(in_a_narrow_corner, (2,))
+        return sample(jax.random.key(0), target, NUTS(), **settings).stats["step_size"][:, 0]
+
+    few, more = step_sizes(4), step_sizes(16)
+    np.testing.assert_allclose(few, more[:4], rtol=1e-5)
+
+
 def test_a_gradient_that_is_not_finite_is_no_start():
     def root(x, _):
         return jnp.sum(jnp.sqrt(jnp.maximum(x, 0.0)))  # its gradient at x < 0 is NaN
