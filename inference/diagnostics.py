@@ -260,7 +260,7 @@ def _ess(chains: Array) -> Array:
     is_kept = (even > 0) | (np.take_along_axis(sums, end, 1)[:, 0] >= 0)
     tau = np.maximum(2 * before - 1 + np.where(is_kept, even, 0), 1 / np.log10(size))
 
-    is_constant = np.ptp(chains, axis=(1, 2)) < np.finfo(float).resolution
+    is_constant = np.ptp(chains, axis=(1, 2)) == 0
     is_undefined = np.isnan(correlation[:, 1])
     return np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
 

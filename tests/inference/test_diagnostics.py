@@ -86,6 +86,13 @@ def test_no_scalar_is_no_answer(statistic):
     assert OURS[statistic](np.zeros((4, 10, 0))).shape == (0,)
 
 
+@pytest.mark.parametrize("statistic", OURS)
+def test_units_do_not_matter(statistic):
+    draws, unit = DRAWS["correlated"], 2.0**-60
+    expected = OURS[statistic](draws) * (unit if statistic.startswith("mcse") else 1.0)
+    np.testing.assert_allclose(OURS[statistic](unit * draws), expected, rtol=1e-10)
+
+
 def test_blocks_do_not_show(monkeypatch):
     draws = RNG.normal(size=(2, 20, 7))
     whole = diagnostics.rhat(draws)
