@@ -117,7 +117,9 @@ def _encoded(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"plain": value}
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         arrays.append(np.asarray(value))
-        return {"array": len(arrays) - 1}
+        dtype = arrays[-1].dtype
+        named = {"dtype": str(dtype)} if dtype.kind == "V" else {}  # as bfloat16, of which files
+        return {"array": len(arrays) - 1, **named}  # keep the bits alone
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: _encoded(x, arrays) for name, x in value.items()}}
     if isinstance(value, dict):
@@ -143,6 +145,8 @@ def _decoded(code: dict[str, Any], archive: Any) -> Any:
     match code:
         case {"plain": value}:
             return value
+        case {"array": number, "dtype": name}:
+            return archive[str(number)].view(name)[()]
         case {"array": number}:
             return archive[str(number)][()]
         case {"dict": items}:

@@ -123,21 +123,30 @@ def init_of(
             f"got {init!r}; mcmc and svi also take a result of the same model"
         )
     key = jax.eval_shape(lambda: random.key(0))
-    sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
-    return Init(values=_by_chain(init, sites, num_chains, noun))
+    latent = jax.eval_shape(target.initial, key)
+    sites = jax.eval_shape(target.constrain, latent)
+    return Init(values=_by_chain(init, sites, latent, num_chains, noun))
 
 
 def _by_chain(
-    values: Mapping[str, Any], sites: Mapping[str, Any], num_chains: int, noun: str, scope: str = ""
+    values: Mapping[str, Any],
+    sites: Mapping[str, Any],
+    latent: Mapping[str, Any],
+    num_chains: int,
+    noun: str,
+    scope: str = "",
 ) -> dict[str, Any]:
-    """Values with the chains in front, which may be there already."""
+    """Values of latent sites with the chains in front, which may be there already."""
     out = {}
     for name, value in values.items():
         path = f"{scope}{name}"
         if name not in sites:
             raise ValueError(f"init: there is no latent site {path!r}; there are {list(sites)}")
+        if name not in latent:
+            continue  # draws have deterministic sites too, of any value
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
-            out[name] = _by_chain(value, sites[name], num_chains, noun, f"{path}.")
+            parts = value, sites[name], latent[name]
+            out[name] = _by_chain(*parts, num_chains, noun, f"{path}.")
             continue
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
             is_array = jax.tree_util.all_leaves([sites[name]])
@@ -152,7 +161,7 @@ def _spread(
     path: str, num_chains: int, noun: str, value: Any, site: jax.ShapeDtypeStruct
 ) -> np.ndarray:
     value = np.asarray(value)
-    if not np.issubdtype(value.dtype, np.number):
+    if not jnp.issubdtype(value.dtype, np.number):
         raise TypeError(f"init: site {path!r} expects numbers, got {value!r}")
     if value.shape not in (site.shape, (num_chains, *site.shape)):
         each = f", or {(num_chains, *site.shape)} with a value for each {noun}" * (num_chains > 1)

@@ -144,12 +144,16 @@ def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summar
 
 
 def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names and draws, ``(chain, draw, scalar)``, of all scalars."""
+    """Names and draws, ``(chain, draw, scalar)``, of all scalars; a complex number is two."""
     names, columns = [], []
     for name, leaf in named_leaves(draws):
-        names += element_names(name, np.shape(leaf)[2:])
-        columns.append(np.reshape(leaf, (*np.shape(leaf)[:2], -1)))
-    return tuple(names), np.concatenate(columns, 2).astype(np.float64)
+        x, parts = np.asarray(leaf), {name: leaf}
+        if np.iscomplexobj(x):
+            parts = {f"{name}.real": x.real, f"{name}.imag": x.imag}
+        for part, values in parts.items():
+            names += element_names(part, x.shape[2:])
+            columns.append(np.reshape(values, (*x.shape[:2], -1)).astype(np.float64))
+    return tuple(names), np.concatenate(columns, 2)
 
 
 def _described(names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None) -> Summary:

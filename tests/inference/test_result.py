@@ -5,6 +5,7 @@ import re
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -56,6 +57,16 @@ def test_summary_columns_are_the_statistics_of_the_draws():
         KeyError, match=r"no scalar is named 'theta'; there are mu, part.theta\[0,0\]"
     ):
         summary["theta"]
+
+
+def test_numbers_of_any_dtype_have_a_row():
+    x, n = DRAWS["mu"], np.arange(4000).reshape(4, 1000)
+    draws = {"z": x - 2j * x, "n": n, "half": n.astype(jnp.bfloat16), "is_even": n % 2 == 0}
+    summary = dataclasses.replace(RESULT, draws=draws).summary()
+    assert summary.names == ("half", "is_even", "n", "z.real", "z.imag")
+    half = np.mean(draws["half"].astype(np.float64))
+    expected = [half, 0.5, 1999.5, np.mean(x), -2 * np.mean(x)]
+    np.testing.assert_allclose(summary.mean, expected, rtol=1e-12)
 
 
 def test_table_text():
@@ -144,6 +155,14 @@ def test_save_and_load_are_inverse(tmp_path):
     assert jax.tree.structure(loaded) == jax.tree.structure(RESULT)
     jax.tree.map(np.testing.assert_array_equal, loaded, RESULT)
     assert loaded.stats["is_divergent"].dtype == bool
+
+
+def test_a_dtype_that_numpy_does_not_know_is_kept(tmp_path):
+    half = dataclasses.replace(RESULT, draws={"x": DRAWS["mu"].astype(jnp.bfloat16)})
+    half.save(tmp_path / "result")
+    loaded = MCMCResult.load(tmp_path / "result")
+    assert loaded.draws["x"].dtype == jnp.bfloat16
+    np.testing.assert_array_equal(loaded.draws["x"], half.draws["x"])
 
 
 def test_a_matrix_of_low_rank_is_saved_too(tmp_path):

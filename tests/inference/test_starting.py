@@ -239,6 +239,24 @@ def test_an_improper_prior_has_no_draws_to_start_from():
         mcmc(jax.random.key(0), flat, init="prior")
 
 
+def with_what_follows(key):
+    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+
+    def follows(_):
+        ppl.deterministic(x > 0, name="is_positive")
+        ppl.deterministic(jnp.where(x > 0, 0.0, -jnp.inf), name="log")
+
+    ppl.nest(follows, scope="part")(key)
+
+
+@pytest.mark.parametrize("number", [1.5, jnp.bfloat16(1.5)])
+def test_values_of_deterministic_sites_are_left_out(number):
+    values = {"x": number, "part": {"is_positive": True, "log": -np.inf}}
+    settings = {"kernel": NUTS(step_size=1e-6), "num_warmup": 0, "num_draws": 1}
+    result = mcmc(jax.random.key(0), with_what_follows, init=values, **settings)
+    np.testing.assert_allclose(result.draws["x"], 1.5, atol=1e-2)
+
+
 MISTAKES = {
     "name": ("best", ValueError, "init must be one of 'uniform', 'prior', 'optimum', or a dict"),
     "type": (3, TypeError, "or a dict of values by site, got 3"),
