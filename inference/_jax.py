@@ -11,14 +11,19 @@ nothing happens but that the programs are slower.
 Tried on JAX 0.10.2 and 0.12.0.1.
 """
 
+import functools
+import math
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import jax
 from jax._src import compiler, config
 
 _MOST_BYTES = 65536  # larger operations gain nothing, and lose the library's matrix products
+_DECOMPOSED = re.compile(r'= \(?\w+\[([\d,]+)\][^\n]*custom_call_target="lapack_')
 _LOCK = threading.RLock()
 
 
@@ -42,6 +47,18 @@ def small_loops_in_one_kernel(num_more_bytes: int = 0) -> Iterator[None]:
             yield
         finally:
             compiler.get_compile_options = original
+
+
+@functools.lru_cache(maxsize=64)
+def may_hang(program: Any) -> bool:
+    """Whether calls of a compiled program hang where each core has one at the same time.
+
+    A call runs on one of XLA's threads for the CPU, which are as many as cores. In JAX 0.10 a
+    decomposition of many matrices gives parts of its work to these threads and waits for them: for
+    ever, if all of them wait so.
+    """
+    shapes = _DECOMPOSED.findall(program.as_text()) if jax.__version_info__ < (0, 12) else []
+    return any(math.prod(map(int, shape.split(",")[:-2])) > 1 for shape in shapes)
 
 
 def trace_context() -> Any:

@@ -19,6 +19,7 @@ from inference.signature import signature
 from inference.target import Target
 
 _BY_CHAIN = ("chains", "rows", "first")
+_ROWS_AT_ONCE = 1024
 
 
 def program(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = None) -> Any:
@@ -56,9 +57,21 @@ def advance_chains(
 
 
 def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """The values of sites that rows ``(chain, row, number)`` hold, without the last row."""
+    """The values of sites that rows ``(chain, row, number)`` hold, without the last row.
+
+    Row by row: a model may need far more memory on the way than its values do.
+    """
+    return _values(target, layout, rows, None)
+
+
+def values_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+    """The same for an accelerator, which needs many rows at once."""
+    return _values(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
+
+
+def _values(target: Target, layout: Layout, rows: jax.Array, at_once: int | None) -> dict[str, Any]:
     constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
-    return jax.vmap(jax.vmap(constrain))(rows[:, :-1])
+    return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])
 
 
 @functools.lru_cache(maxsize=64)

@@ -24,6 +24,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from inference._jax import may_hang
 from inference.adaptation import schedule
 from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
@@ -32,7 +33,7 @@ from inference.flat import Layout
 from inference.group import Group
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
-from inference.programs import advance_chains, program, values
+from inference.programs import advance_chains, program, values, values_mapped
 from inference.start_failure import start_failure
 from inference.starting import (
     MOST_ATTEMPTS,
@@ -179,9 +180,11 @@ class _Run:
                 group.guess(self.kind)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
-        """Moves all chains until they are complete, a thread for each core."""
+        """Moves all chains until they are complete, a thread for each core that may have one."""
         waiting = collections.deque(self.groups)
-        with ThreadPoolExecutor(min(_num_cores(), len(waiting))) as pool:
+        num_idle = any(map(may_hang, (self.advance, self.values)))
+        num_threads = max(1, min(_num_cores() - num_idle, len(waiting)))
+        with ThreadPoolExecutor(num_threads) as pool:
             try:
                 workers = [pool.submit(self._work, waiting) for _ in range(pool._max_workers)]
                 while wait(workers, timeout=_CALL_SECONDS).not_done:
@@ -231,7 +234,8 @@ class _Run:
         arguments = group, self.no_rows, first, self.budget, *constant
         self.advance = program(advance_chains, *arguments, mesh=self.share.mesh)
         arguments = self.target, self.layout, self.no_rows
-        self.values = program(values, *arguments, mesh=self.share.mesh)
+        of_rows = values_mapped if self.share.is_mapped else values
+        self.values = program(of_rows, *arguments, mesh=self.share.mesh)
 
     def _move(self, group: Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""

@@ -149,7 +149,7 @@ def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
     for name, leaf in named_leaves(draws):
         x, parts = np.asarray(leaf), {name: leaf}
         if np.iscomplexobj(x):
-            parts = {f"{name}.real": x.real, f"{name}.imag": x.imag}
+            parts = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
         for part, values in parts.items():
             names += element_names(part, x.shape[2:])
             columns.append(np.reshape(values, (*x.shape[:2], -1)).astype(np.float64))

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from inference import HMC, NUTS, dual_averaging, group, sampling
 from inference.adaptation import schedule, with_first_diagonal
 from inference.chain import Plan, stats_of
 from inference.flat import Layout
-from inference.programs import advance_chains, program
+from inference.programs import advance_chains, program, values
 from inference.sampling import sample
 from inference.starting import Init, placed, starting_points, unplaced_chain
 from tests.inference.targets import FakeTarget
@@ -86,6 +87,41 @@ def test_the_number_of_cores_changes_nothing(monkeypatch):
     whole = draw()
     monkeypatch.setattr(sampling, "_num_cores", lambda: 1)
     jax.tree.map(np.testing.assert_array_equal, draw(), whole)
+
+
+def decomposed(x, data):
+    return density(x, 1.0) + jnp.sum(jnp.linalg.cholesky(x[0] ** 2 + data))
+
+
+@pytest.mark.parametrize(("num_matrices", "num_idle"), [(1, 0), (4, 1)])
+def test_a_core_is_left_to_decompositions_of_many_matrices(monkeypatch, num_matrices, num_idle):
+    """With JAX 0.10 they wait for it, if all cores have a chain for ever."""
+    threads = []
+
+    def pool(num_threads):
+        threads.append(num_threads)
+        return ThreadPoolExecutor(num_threads)
+
+    monkeypatch.setattr(sampling, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(sampling, "_num_cores", lambda: 2)
+    target = FakeTarget(decomposed, (3,), jnp.stack([jnp.eye(20)] * num_matrices))
+    draws = sample(jax.random.key(0), target, NUTS(), **SETTINGS | {"num_warmup": 9}).draws
+    assert np.all(np.isfinite(draws["x"]))
+    assert threads == [2 - num_idle * (jax.__version_info__ < (0, 12))]
+
+
+def test_values_need_no_memory_for_all_rows_at_once():
+    @dataclasses.dataclass(frozen=True)
+    class Wide:
+        def constrain(self, position):
+            matrix = position["x"][:, None] * jnp.arange(10_000.0)[None]
+            return {"x": jnp.sort(matrix, 1)[:, -1]}
+
+    jax.tree_util.register_static(Wide)
+    layout, rows = Layout.of({"x": jnp.zeros(3)}), np.zeros((1, 101, 3), np.float32)
+    compiled = program(values, Wide(), layout, rows)
+    assert compiled.memory_analysis().temp_size_in_bytes < 10 * 3 * 10_000 * 4
+    assert compiled(Wide(), layout, rows)["x"].shape == (1, 100, 3)
 
 
 def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
