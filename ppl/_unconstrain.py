@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
+from ppl._baked import baked
 from ppl._condition import condition
 from ppl._density import LogDensity, LogProbs, total
 from ppl._kept import kept
@@ -105,6 +106,7 @@ class Unconstrained:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
     masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
+    baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
@@ -288,7 +290,22 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     for path, mask in masks.items():
         num_missing = int(mask.missing.sum())
         shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
-    return dataclasses.replace(target, shapes=tuple(shapes.items()), masks=tuple(masks.items()))
+    return dataclasses.replace(
+        target, shapes=tuple(shapes.items()), masks=tuple(masks.items()), baked=_baked(target)
+    )
+
+
+def _baked(target: Unconstrained) -> tuple[Hashable, ...]:
+    """What the model has of numbers beside the data; where it changes, nothing compiled serves."""
+    found: list[Hashable] = []
+
+    def look(target: Unconstrained) -> None:
+        args, kwargs = target.arguments.join(target.data)
+        program = trace_model(target.model, None, args, kwargs)
+        found.extend(baked(program.jaxpr, program.consts))
+
+    jax.eval_shape(look, target)
+    return tuple(found)
 
 
 def _mask(site: Site) -> Mask | None:

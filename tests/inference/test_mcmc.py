@@ -171,6 +171,32 @@ def test_new_data_compile_nothing():
     assert (_starting_points._cache_size(), compiled.cache_info().misses) == sizes
 
 
+class Elsewhere:
+    """A model that reads numbers beside its arguments, as one in a notebook does."""
+
+    def __init__(self, loc, data):
+        self.loc, self.data = loc, data
+
+    def __call__(self, key):
+        mu = ppl.sample(key, dist.Normal(self.loc, 1.0), name="mu")
+        ppl.factor(-0.5 * jnp.sum((mu - self.data) ** 2), name="data")
+
+
+def test_what_a_model_reads_elsewhere_may_change():
+    def mean():
+        return mcmc(jax.random.key(0), model, **QUICK).draws["mu"].mean()
+
+    model = Elsewhere(0.0, np.zeros(3, np.float32))
+    means, misses = [mean(), mean()], compiled.cache_info().misses
+    means.append(mean())
+    assert compiled.cache_info().misses == misses
+    model.loc = 40.0
+    means.append(mean())
+    model.data[:] = -20.0
+    means.append(mean())
+    np.testing.assert_allclose(means, [0.0, 0.0, 0.0, 10.0, -5.0], atol=0.3)
+
+
 def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
     more = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": 61})

@@ -1,0 +1,38 @@
+"""What a model takes from elsewhere than its arguments: from globals, closures and attributes."""
+
+import hashlib
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+
+from ppl.harvest import _jax, _jaxprs
+
+_PLAIN = (bool, int, float, str)
+
+
+def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
+    """The numbers in a traced program, by their bits, with what is done to them in order.
+
+    Of what is abstract, as the leaves of arguments are, it has the shape alone.
+    """
+    yield from map(_of_value, consts)
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        yield from (_of_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
+        yield from ((k, x) for k, x in sorted(eqn.params.items()) if isinstance(x, _PLAIN))
+        yield getattr(eqn.params.get("site"), "extra_tree", None)
+        for inner in _jax.subjaxprs(eqn):
+            yield from baked(*_jaxprs.raw(inner))
+
+
+def _of_value(value: Any) -> Hashable:
+    if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
+        return jax.typeof(value)
+    if not getattr(value, "is_fully_addressable", True):
+        return jax.typeof(value)  # this process cannot look at it
+    array = np.asarray(value)
+    return array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest()
