@@ -9,8 +9,8 @@ import jax
 import ppl
 from inference._values import Values
 from inference.flat import Layout
-from inference.likeness import Alike
 from inference.names import named_leaves
+from ppl.harvest.likeness import Alike
 
 
 @jax.tree_util.register_static

@@ -15,11 +15,11 @@ from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
 from inference.guide_result import GuideResult
-from inference.likeness import Alike
 from inference.objective import ELBO
 from inference.pareto import largest_pareto_k, psis_on_host
 from inference.saved import Absent, Result
 from inference.summary import Summary, describe
+from ppl.harvest.likeness import Alike
 from ppl.harvest.pytrees import register_dataclass
 
 _LOW_ESS = 100

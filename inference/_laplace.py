@@ -17,13 +17,13 @@ from inference.fitting import drawn
 from inference.flat import Layout
 from inference.guide_result import standard_error
 from inference.laplace_result import LaplaceResult
-from inference.likeness import Alike
 from inference.low_rank_curvature import LowRankNormal, low_rank_normal_at
 from inference.mode_result import OptimizeResult, coordinate_names
 from inference.modes import Climb, Density
 from inference.objective import ELBO
 from inference.pareto import pareto_k_of
 from inference.target import Target
+from ppl.harvest.likeness import Alike
 
 _MOST_DENSE, _RANK = 2000, 50
 

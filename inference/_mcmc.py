@@ -47,8 +47,9 @@ def mcmc(
     dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own.
     On the CPU, chains use all cores; on an accelerator they advance side by side. A chain's draws
     depend on the key and its number alone. New data of the same shapes, another key, and other
-    numbers of iterations compile nothing. An interrupt (Ctrl-C) after warm-up returns what has
-    been drawn, with a warning.
+    numbers of iterations compile nothing; where a number has changed that the model reads from
+    elsewhere than its arguments, it is compiled anew. An interrupt (Ctrl-C) after warm-up returns
+    what has been drawn, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.

@@ -14,7 +14,6 @@ from inference.descent import Problem, Sampled
 from inference.fitting import drawn
 from inference.flat import Layout
 from inference.guide_result import standard_error
-from inference.likeness import Alike
 from inference.modes import Density, from_finite_starts, is_finite, tolerance_of
 from inference.normals import Mixture, Shares, StretchedNormal
 from inference.objective import ELBO
@@ -23,6 +22,7 @@ from inference.pathfinder_result import PathfinderResult, resampled, weights_of
 from inference.paths import Effort, Ends, paths
 from inference.programs import program
 from inference.target import Target
+from ppl.harvest.likeness import Alike
 
 
 def pathfinder(

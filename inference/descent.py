@@ -13,11 +13,11 @@ from jax import lax, random
 from inference.control import select
 from inference.flat import Layout
 from inference.guides import Guide, draw_of, init_of_guide
-from inference.likeness import Alike
 from inference.objective import Objective
 from inference.optimizers import updated
 from inference.randomness import seed_of, threefry
 from inference.target import Target
+from ppl.harvest.likeness import Alike
 
 NUM_ROWS = 4096  # steps of one call at most
 BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled

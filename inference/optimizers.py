@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 
-from inference.likeness import Alike
+from ppl.harvest.likeness import Alike
 
 
 def optimizer_of(optimizer: Any, rate: float) -> Alike:

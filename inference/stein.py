@@ -9,9 +9,9 @@ from jax import lax
 
 from inference.control import select
 from inference.flat import Layout
-from inference.likeness import Alike
 from inference.optimizers import updated
 from inference.target import Target
+from ppl.harvest.likeness import Alike
 
 NUM_ROWS = 4096  # steps of one call at most
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest.likeness import likeness
 
 _PLAIN = (bool, int, float, str)
 
@@ -23,10 +24,21 @@ def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
         yield from (_of_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
-        yield from ((k, x) for k, x in sorted(eqn.params.items()) if isinstance(x, _PLAIN))
-        yield getattr(eqn.params.get("site"), "extra_tree", None)
+        yield from ((k, x) for k, x in sorted(eqn.params.items()) if _is_plain(x))
+        if "site" in eqn.params:
+            yield _of_tree(eqn.params["site"].extra_tree)
         for inner in _jax.subjaxprs(eqn):
             yield from baked(*_jaxprs.raw(inner))
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _of_tree(tree: Any) -> Hashable:
+    """A structure, with what it has of functions by their likeness: they may be made anew."""
+    data = tree.node_data()
+    return data and (data[0], likeness(data[1], ()), *map(_of_tree, tree.children()))
 
 
 def _of_value(value: Any) -> Hashable:

@@ -30,7 +30,11 @@ def imports(source: str, package: str) -> set[str]:
     return found
 
 
-PYTREES = "ppl.harvest.pytrees"  # of dataclasses: for every package that may import ppl
+SHARED = ("ppl.harvest.likeness", "ppl.harvest.pytrees")  # for every package that may import ppl
+
+
+def is_shared(name: str) -> bool:
+    return any(within(name, module) for module in SHARED)
 
 
 def modules(package: str) -> list[pathlib.Path]:
@@ -48,11 +52,11 @@ def within(name: str, package: str) -> bool:
 
 
 def importers(where: str, target: str) -> set[str]:
-    """The files under `where` that import `target` or anything in it, but for pytrees."""
+    """The files under `where` that import `target` or anything in it, but for what is shared."""
     return {
         path.relative_to(ROOT).as_posix()
         for path in modules(where)
-        if any(within(n, target) and not within(n, PYTREES) for n in imports_of(path))
+        if any(within(n, target) and not is_shared(n) for n in imports_of(path))
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from inference.likeness import Alike
+from ppl.harvest.likeness import Alike
 
 
 def power(exponent):
