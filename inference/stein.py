@@ -131,7 +131,8 @@ def _median(squared: jax.Array) -> jax.Array:
     """That of the pairs; where it is 0, the mean over those that are apart, or 1."""
     above = squared[np.triu_indices(len(squared), 1)]
     median = jnp.median(above) if above.size else jnp.zeros((), squared.dtype)
-    others = jnp.sum(above) / jnp.maximum(jnp.sum(above > 0), 1)
+    num_apart = jnp.sum(above > 0).astype(squared.dtype)
+    others = jnp.sum(above) / jnp.maximum(num_apart, 1)
     return jnp.where(median > 0, median, jnp.where(others > 0, others, 1))
 
 
