@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference._guide_function import GuideFunction, guide_to, target_of
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
@@ -71,7 +71,7 @@ def importance(
         Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling,
         JMLR 25.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     num_draws = count("num_draws", num_draws, least=1)
     if guide is not None and not isinstance(guide, GuideResult):
         raise TypeError(

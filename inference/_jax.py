@@ -1,4 +1,4 @@
-"""What inference must know of JAX's insides: how to compile a loop of small steps into one kernel.
+"""What inference must know of JAX's insides; above all, how to make one kernel of a loop.
 
 XLA runs the body of a loop on the CPU operation by operation, at some 40 ns for each. A transition
 of a small model is a hundred such operations of a few numbers each, so that this is nearly all that
@@ -59,6 +59,11 @@ def may_hang(program: Any) -> bool:
     """
     shapes = _DECOMPOSED.findall(program.as_text()) if jax.__version_info__ < (0, 12) else []
     return any(math.prod(map(int, shape.split(",")[:-2])) > 1 for shape in shapes)
+
+
+def is_traced(x: Any) -> bool:
+    """Whether the value of `x` is not known yet."""
+    return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def trace_context() -> Any:

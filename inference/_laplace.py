@@ -9,7 +9,7 @@ import numpy as np
 
 import ppl
 from inference._optimize import mode_of
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.curvature import Normal, NotAPeakError, normal_at
 from inference.descent import Problem
@@ -91,7 +91,7 @@ def laplace(
         densities, JASA 81; MacKay (2003), Information Theory, Inference, and Learning Algorithms,
         chapter 27.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     num_draws = count("num_draws", num_draws, least=1)
     climb = Climb.of(init, num_starts, max_steps, tolerance)
     if rank is not None:

@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 
 import ppl
 from inference._importance import ImportanceResult
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel
@@ -108,7 +108,7 @@ def mcmc(
         (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
         Development Team, Stan Reference Manual, MCMC sampling.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     _check_kernel(kernel)
     num_warmup = count("num_warmup", num_warmup, least=0)
     num_draws = count("num_draws", num_draws, least=1)
@@ -171,4 +171,9 @@ def _check_kernel(kernel: Any) -> None:
         raise ValueError(
             f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
             "without log_density, or drive kernel.step yourself"
+        )
+    if kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
+        raise ValueError(
+            "kernel has an inverse_mass_factor and no inverse_mass_matrix; pass the matrix, which "
+            "mcmc factorizes"
         )

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 
 import ppl
-from inference.checks import check_key
+from inference.checks import check_inputs
 from inference.compilation_cache import compilation_cache
 from inference.flat import Layout
 from inference.mode_result import OptimizeResult
@@ -84,7 +84,7 @@ def optimize(
         Nocedal and Wright (2006), Numerical Optimization, chapters 3 and 7; Boyd and Vandenberghe
         (2004), Convex Optimization, section 9.5.1.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     density = _density(objective, include_jacobian)
     climb = Climb.of(init, num_starts, max_steps, tolerance)
     target = ppl.unconstrain(model, *args, **kwargs)

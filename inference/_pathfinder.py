@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 import ppl
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled
 from inference.fitting import drawn
@@ -88,7 +88,7 @@ def pathfinder(
         inference, JMLR 23, algorithms 1 to 5; Veach and Guibas (1995), Optimally combining sampling
         techniques for Monte Carlo rendering, on the mixture as the draws' density.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     num_paths = count("num_paths", num_paths, least=1)
     num_draws = count("num_draws", num_draws, least=1)
     max_steps = count("max_steps", max_steps, least=1)

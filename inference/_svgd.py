@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.fitting import kinds
 from inference.flat import Layout
@@ -94,7 +94,7 @@ def svgd(
         inference algorithm, algorithm 1; Ba et al. (2022), Understanding the variance collapse of
         SVGD in high dimensions.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     num_particles = count("num_particles", num_particles, least=1)
     num_steps = count("num_steps", num_steps, least=1)
     target = ppl.unconstrain(model, *args, **kwargs)

@@ -10,7 +10,7 @@ import numpy as np
 from inference._batches import batches
 from inference._guide_function import GuideFunction, guide_to, target_of
 from inference._importance import ImportanceResult
-from inference.checks import check_key, count
+from inference.checks import check_inputs, count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled, SVIState
 from inference.edges import at_edges, bounded
@@ -154,7 +154,7 @@ def svi(
         work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
         descent for non-smooth optimization, on averages.
     """
-    check_key(key)
+    check_inputs(key, model, args, kwargs)
     num_steps = count("num_steps", num_steps, least=1)
     num_particles = count("num_particles", num_particles, least=1)
     num_draws = count("num_draws", num_draws, least=1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from inference.edges import bounded
 from inference.flat import Layout
-from inference.modes import Density, Summit
+from inference.modes import Density, Summit, may_rise
 from inference.names import element_names, named_leaves
 from ppl.harvest.pytrees import register_dataclass
 
@@ -155,6 +155,12 @@ def _problems(summit: Summit, layout: Layout, density: Density, max_steps: int) 
             f"{'' if is_cut else ', and no step gains more than rounding'}. "
             f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
             f"similar scales{' (but see below)' if edges else ''}."
+        )
+    if may_rise(summit):
+        name = names[int(np.argmax(summit.higher != best.position))]
+        yield (
+            f"it is no mode: a stride along {name} alone leads higher by "
+            f"{summit.rise:.3g}. Bring data and coordinates to similar scales, or use float64."
         )
     if edges:
         remedy = (

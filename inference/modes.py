@@ -138,7 +138,7 @@ def climb_from(
         for _climb in range(_MOST_CLIMBS):
             arguments = positions, target, layout, density, *limits
             summit = jax.device_get(program(climbed, *arguments)(*arguments))
-            if not _may_rise(summit):
+            if not may_rise(summit):
                 break
             positions = summit.ascents.position.copy()
             positions[summit.best] = summit.higher
@@ -147,7 +147,7 @@ def climb_from(
     return from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
 
 
-def _may_rise(summit: Summit) -> bool:
+def may_rise(summit: Summit) -> bool:
     """Whether what seems to be the mode is none."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     return bool(best.has_converged and least_rise(best.log_density) < summit.rise < np.inf)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
+import inference
 import ppl
 from inference import NUTS, mcmc
 
@@ -112,3 +113,33 @@ def test_the_smallest_runs_have_a_summary(settings, shape):
     assert "x[0]" in str(summary)
     says_too_few = [p for p in summary.problems if "need 4 draws of each chain" in p]
     assert bool(says_too_few) == (settings.get("num_draws") == 1)
+
+
+DRIVERS = {
+    **{
+        name: getattr(inference, name)
+        for name in ("importance", "laplace", "mcmc", "optimize", "pathfinder", "svgd")
+    },
+    "svi": lambda *args: inference.svi(*args, guide=inference.MeanField()),
+}
+TRACED = {
+    "jit of data": lambda run: jax.jit(lambda y: run(jax.random.key(0), y))(0.0),
+    "jit of nothing": lambda run: jax.jit(lambda: run(jax.random.key(0), 0.0))(),
+    "vmap of keys": lambda run: jax.vmap(lambda k: run(k, 0.0))(
+        jax.random.split(jax.random.key(0))
+    ),
+    "grad": lambda run: jax.grad(lambda y: run(jax.random.key(0), y))(0.0),
+}
+
+
+@pytest.mark.parametrize("traced", TRACED)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_inference_is_not_traced(driver, traced):
+    def model(key, y):
+        ppl.sample(key, dist.Normal(y, 1.0), name="x")
+
+    def run(key, y):
+        return jax.tree.leaves(DRIVERS[driver](key, model, y))[0].sum()
+
+    with pytest.raises(TypeError, match="call it outside of jax"):
+        TRACED[traced](run)

@@ -314,6 +314,7 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
         ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
         ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
+        ({"kernel": NUTS(inverse_mass_factor=np.ones(3))}, ValueError, "pass the matrix"),
         (
             {"kernel": NUTS(inverse_mass_matrix=jnp.eye(3)), "mass_matrix": "diagonal"},
             ValueError,

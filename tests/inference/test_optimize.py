@@ -10,7 +10,7 @@ import scipy.optimize
 
 import distributions as dist
 import ppl
-from inference import ascent, mcmc, optimize
+from inference import ascent, mcmc, modes, optimize
 from inference.programs import compiled
 
 KEY = jax.random.key(0)
@@ -249,6 +249,13 @@ def test_a_scale_that_has_grown_in_place_of_the_mean_is_no_mode(mean):
     result = optimize(jax.random.key(0), ppl.condition(far_from_zero, {"y": y}))
     np.testing.assert_allclose(result.values["loc"], np.mean(y, dtype=float), rtol=1e-4)
     np.testing.assert_allclose(result.values["scale"], np.std(y, dtype=float), rtol=0.02)
+
+
+def test_a_climb_that_is_ended_short_of_the_mode_is_told(monkeypatch):
+    monkeypatch.setattr(modes, "_MOST_CLIMBS", 1)
+    y = (1e4 + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
+    result = optimize(jax.random.key(0), ppl.condition(far_from_zero, {"y": y}))
+    assert any("no mode: a stride along loc" in problem for problem in result.problems)
 
 
 def nowhere(key):
