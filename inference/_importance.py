@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference._guide_function import GuideFunction, guide_to, target_of
-from inference.checks import check_inputs, count
+from inference._inputs import check_inputs
+from inference.checks import count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted

@@ -61,11 +61,6 @@ def may_hang(program: Any) -> bool:
     return any(math.prod(map(int, shape.split(",")[:-2])) > 1 for shape in shapes)
 
 
-def is_traced(x: Any) -> bool:
-    """Whether the value of `x` is not known yet."""
-    return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
-
-
 def trace_context() -> Any:
     """The settings of JAX on which a traced program depends; they differ between threads."""
     return config.trace_context()

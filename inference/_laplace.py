@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 import ppl
+from inference._inputs import check_inputs
 from inference._optimize import mode_of
-from inference.checks import check_inputs, count
+from inference.checks import count
 from inference.compilation_cache import compilation_cache
 from inference.curvature import Normal, NotAPeakError, normal_at
 from inference.descent import Problem

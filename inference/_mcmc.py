@@ -10,7 +10,8 @@ from jax.sharding import Mesh
 
 import ppl
 from inference._importance import ImportanceResult
-from inference.checks import check_inputs, count
+from inference._inputs import check_inputs
+from inference.checks import count
 from inference.compilation_cache import compilation_cache
 from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel

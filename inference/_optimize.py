@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 
 import ppl
-from inference.checks import check_inputs
+from inference._inputs import check_inputs
 from inference.compilation_cache import compilation_cache
 from inference.flat import Layout
 from inference.mode_result import OptimizeResult

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 
 import ppl
-from inference.checks import check_inputs, count
+from inference._inputs import check_inputs
+from inference.checks import count
 from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled
 from inference.fitting import drawn

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
-from inference.checks import check_inputs, count
+from inference._inputs import check_inputs
+from inference.checks import count
 from inference.compilation_cache import compilation_cache
 from inference.fitting import kinds
 from inference.flat import Layout

@@ -13,7 +13,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 PACKAGES = ("ppl", "distributions", "inference")
 DRIVERS = ("mcmc", "svi", "svgd", "importance", "laplace", "optimize", "pathfinder")
-DRIVERS += ("guide_function", "values", "batches")  # they know models
+DRIVERS += ("guide_function", "values", "batches", "inputs")  # they know models
 HEAVY = ("tensorflow_probability", "optax", "arviz", "scipy.special")
 
 
