@@ -106,6 +106,7 @@ class Unconstrained:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
     masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
+    # What the model has of numbers beside the data; where it changes, nothing compiled serves.
     baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
@@ -264,7 +265,26 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     """
     arguments, data = Arguments.split(args, kwargs)
     target = Unconstrained(as_pytree(model), data, arguments, (), ())
-    run = target._run(Positions())
+    found: dict[str, tuple[Any, ...]] = {}
+
+    def look(target: Unconstrained) -> None:
+        args, kwargs = target.arguments.join(target.data)
+        program = trace_model(target.model, None, args, kwargs)
+        run = Run(target.model, program, Positions())
+        shapes = _shapes(run)
+        masks = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
+        for path, mask in masks.items():
+            num_missing = int(mask.missing.sum())
+            shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
+        found["shapes"], found["masks"] = tuple(shapes.items()), tuple(masks.items())
+        found["baked"] = tuple(baked(program.jaxpr, program.consts))
+
+    jax.eval_shape(look, target)  # with data that are abstract: the numbers left are the model's
+    return dataclasses.replace(target, **found)
+
+
+def _shapes(run: Run) -> dict[Path, Any]:
+    """The shapes of the positions of all latent sites."""
     if parameters := run.parameters():
         raise ValueError(
             f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
@@ -285,27 +305,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
                 "is no map from unconstrained space. Sum it out, or condition on it."
             )
     values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
-    shapes = jax.eval_shape(run.records, values)
-    masks = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
-    for path, mask in masks.items():
-        num_missing = int(mask.missing.sum())
-        shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
-    return dataclasses.replace(
-        target, shapes=tuple(shapes.items()), masks=tuple(masks.items()), baked=_baked(target)
-    )
-
-
-def _baked(target: Unconstrained) -> tuple[Hashable, ...]:
-    """What the model has of numbers beside the data; where it changes, nothing compiled serves."""
-    found: list[Hashable] = []
-
-    def look(target: Unconstrained) -> None:
-        args, kwargs = target.arguments.join(target.data)
-        program = trace_model(target.model, None, args, kwargs)
-        found.extend(baked(program.jaxpr, program.consts))
-
-    jax.eval_shape(look, target)
-    return tuple(found)
+    return jax.eval_shape(run.records, values)
 
 
 def _mask(site: Site) -> Mask | None:
