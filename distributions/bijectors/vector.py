@@ -37,7 +37,8 @@ class StickBreaking(Bijector):
         logit = x - self._offset(x)
         log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
         left = jnp.cumsum(log_rest, axis=-1)
-        return log_z, log_rest, jnp.concatenate([jnp.zeros_like(left[..., :1]), left], axis=-1)
+        none = jnp.zeros((*left.shape[:-1], 1), left.dtype)
+        return log_z, log_rest, jnp.concatenate([none, left], axis=-1)
 
     def forward(self, x: ArrayLike) -> Array:
         """The point of the simplex; entries that underflow are the smallest normal number."""

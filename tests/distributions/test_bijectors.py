@@ -325,6 +325,14 @@ def test_unit_vectors_of_normal_ones_are_uniform(x64):
     np.testing.assert_allclose(bijector.forward(bijector.inverse(y)), y, rtol=1e-15)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_a_simplex_of_one_entry(batch):
+    bijector, nothing = bijectors.StickBreaking(), jnp.zeros((*batch, 0))
+    np.testing.assert_array_equal(bijector.forward(nothing), np.ones((*batch, 1)))
+    np.testing.assert_array_equal(bijector.inverse(np.ones((*batch, 1))), nothing)
+    np.testing.assert_array_equal(bijector.forward_log_det_jacobian(nothing), np.zeros(batch))
+
+
 def test_reference_values():
     np.testing.assert_allclose(bijectors.StickBreaking().forward(jnp.zeros(3)), np.full(4, 0.25))
     np.testing.assert_allclose(bijectors.Ordered().forward(jnp.zeros(3)), [0, 1, 2])
