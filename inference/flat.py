@@ -65,9 +65,10 @@ class Layout:
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the flat vector."""
+        """The dtype of the flat vector, of 32 bits at least: what moves it needs them."""
         floating = [dtype for dtype in self.dtypes if jnp.issubdtype(dtype, jnp.floating)]
-        return jnp.result_type(*floating or [float])
+        dtype = jnp.result_type(*floating or [float])
+        return dtype if jnp.finfo(dtype).bits >= 32 else jnp.dtype(jnp.float32)
 
     def ravel(self, position: Any) -> jax.Array:
         """The elements of `position` as one vector of shape ``(size,)``."""

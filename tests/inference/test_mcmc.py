@@ -219,6 +219,20 @@ def test_a_chain_does_not_depend_on_the_others(x64):
     assert not np.allclose(five.draws["w"][0], five.draws["w"][1])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sites_of_half_precision_keep_their_dtype(dtype):
+    half = jnp.dtype(dtype).type
+
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(half(0), half(1)), name="mu")
+        ppl.sample(key, dist.Normal(mu, half(1)), name="y")
+
+    mu = mcmc(jax.random.key(0), ppl.condition(model, {"y": half(2)})).draws["mu"]
+    assert mu.dtype == dtype
+    np.testing.assert_allclose(mu.astype(float).mean(), 1, atol=0.1)
+    np.testing.assert_allclose(mu.astype(float).std(), 0.5**0.5, rtol=0.1)
+
+
 def test_legacy_keys_draw_the_same():
     typed = mcmc(jax.random.key(5), posterior(), design(), **QUICK)
     legacy = mcmc(jax.random.PRNGKey(5), posterior(), design(), **QUICK)
