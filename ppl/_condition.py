@@ -12,6 +12,7 @@ from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
 from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
+from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site, describe
@@ -99,6 +100,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
+    data = _values.of_numpy(dict(data))
     check_no_nan(
         "condition",
         "data",
@@ -106,7 +108,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
-    return Partial(_run_conditioned, as_pytree(model), dict(data))
+    return Partial(_run_conditioned, as_pytree(model), data)
 
 
 def _run_conditioned(

@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 from ppl._kinds import DETERMINISTIC, LATENT
 from ppl._missing import check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Axis, Site
@@ -75,8 +76,9 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     if not isinstance(values, Mapping):
         raise TypeError(f"intervene: expected a dict of values by site, got {values!r}.")
     remedy = "Give numbers, or leave the site out to have it drawn."
+    values = _values.of_numpy(dict(values))
     check_no_nan("intervene", "values", values, remedy)
-    return Partial(_run_intervened, as_pytree(model), dict(values))
+    return Partial(_run_intervened, as_pytree(model), values)
 
 
 def _run_intervened(

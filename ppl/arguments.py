@@ -32,9 +32,11 @@ class Arguments:
         rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)
         for leaf in rest:
             if not isinstance(leaf, Hashable):
+                remedy = "register its class as a pytree if it holds arrays"
+                if hasattr(leaf, "__array__"):
+                    remedy = "give the array that it holds, numpy.asarray(x)"
                 raise TypeError(
-                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; register "
-                    "its class as a pytree if it holds arrays."
+                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; {remedy}."
                 )
         return cls(tree, rest), data
 

@@ -25,6 +25,13 @@ def as_array(leaf: Any) -> jax.Array:
         raise TypeError(str(error)) from error
 
 
+def of_numpy(tree: Any) -> Any:
+    """The tree with arrays of other libraries, such as columns of pandas, as those of NumPy."""
+    known = jax.Array | np.ndarray | np.generic
+    is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
+    return jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
+
+
 def host_scalar(value: Any, aval: Any) -> Any:
     """A literal as a NumPy scalar, or as a Python number if its type is weak."""
     value = np.asarray(value, aval.dtype)[()]

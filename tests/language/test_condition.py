@@ -220,3 +220,30 @@ def test_data_take_the_dtype_of_the_site():
         n, x = ppl.condition(model, {"n": n, "x": x})(KEY)
         assert (n.dtype, x.dtype) == (jnp.int32, jnp.float32)
         assert_equal((n, x), (jnp.int32(2), jnp.ones(2)))
+
+
+class Column:
+    """What a column of a data frame is to JAX: no array, but one can be made of it."""
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)
+
+
+@pytest.mark.parametrize("fix", [ppl.condition, ppl.intervene])
+def test_arrays_of_other_libraries_are_data(fix):
+    model = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")  # noqa: E731
+    fixed = fix(model, {"x": Column([1.0, 2.0])})
+    assert_equal(jax.jit(lambda model: model(KEY))(fixed), jnp.array([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"1 of the 2 .* of site 'x' are NaN"):
+        fix(model, {"x": Column([1.0, np.nan])})
+
+
+def test_an_array_of_another_library_is_no_argument():
+    model = lambda key, x: ppl.sample(key, dist.Normal(x, 1.0), name="y")  # noqa: E731
+    with pytest.raises(TypeError, match=r"give the array that it holds, numpy.asarray\(x\)"):
+        ppl.predict(model, 2)(KEY, Column([1.0]))
