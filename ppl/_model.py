@@ -244,7 +244,7 @@ class Run(Harvester):
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}. {known(allowed)}"
+                    f"{where}: {self.name} has no site {describe(path)}. {known(allowed, path)}"
                 )
             if path not in allowed:
                 raise ValueError(

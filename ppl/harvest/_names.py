@@ -1,5 +1,6 @@
 """Values by path as nested dicts, and the check of what a caller plants against what is sown."""
 
+import functools
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -67,8 +68,12 @@ def check_plants(
     return found
 
 
-def known(paths: Collection[Path]) -> str:
+def known(paths: Collection[Path], unknown: Path = ()) -> str:
     """What an unknown name could have been."""
+    for path in paths:
+        if unknown and describe(path) == describe(unknown):
+            nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")
+            return f"Values within a scope are a dict of their own: {nested}."
     return f"Use one of: {', '.join(map(describe, paths))}." if paths else "There are none at all."
 
 

@@ -199,6 +199,11 @@ def _():
     ppl.log_density(ppl.nest(count, scope="a"))({"a": 1.0})
 
 
+@mistake("A path in place of a scope", "'a/n'", "{'a': {'n': ...}}")
+def _():
+    ppl.condition(ppl.nest(count, scope="a"), {"a/n": 3})(KEY)
+
+
 @mistake("A model without a key", "'no_key'", "f(key, *args, **kwargs)")
 def _():
     def no_key():
