@@ -1,4 +1,4 @@
-"""What an unknown keyword should have been."""
+"""What an unknown keyword should have been, and what was one too many."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OTHER_NAMES = {
 
 
 def naming_unknown_keywords(cls: type[Any]) -> None:
-    """Makes a dataclass answer an unknown keyword with the nearest of those that it takes."""
+    """Makes a dataclass answer an unknown keyword, or too many values, with what it takes."""
     init = cls.__init__
 
     @functools.wraps(init)
@@ -44,13 +44,24 @@ def naming_unknown_keywords(cls: type[Any]) -> None:
         try:
             init(self, *args, **kwargs)
         except TypeError:
-            # Only then: an unknown keyword costs no time where there is none.
-            _, *names = inspect.signature(init).parameters
+            # Only then: what is right costs no time.
+            _, *parameters = inspect.signature(init).parameters.values()
+            names = [p.name for p in parameters]
+            by_position = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+            if len(args) > len(by_position):
+                raise TypeError(_too_many(cls.__name__, len(args), by_position, names)) from None
             if unknown := [name for name in kwargs if name not in names]:
                 raise TypeError(_message(cls.__name__, unknown[0], names)) from None
             raise
 
     cls.__init__ = __init__
+
+
+def _too_many(cls: str, num: int, by_position: list[str], names: list[str]) -> str:
+    takes = ", ".join(by_position) or "nothing"
+    keywords = ", ".join(names[len(by_position) :])
+    rest = f" Give what it takes else by keyword: {keywords}" if keywords else ""
+    return f"{cls}: takes {takes} by position; got {num} values.{rest}"
 
 
 def _message(cls: str, unknown: str, names: Iterable[str]) -> str:

@@ -192,6 +192,14 @@ MISUSES = {
         dist.Normal(0.0, 1.0),
         lo=1.0,  # pyright: ignore[reportCallIssue]
     ),
+    "MultivariateNormal: takes loc by position; got 2 .* by keyword: covariance, ": lambda: (
+        dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2))  # pyright: ignore[reportCallIssue]
+    ),
+    "Normal: takes loc, scale by position; got 3 values": lambda: dist.Normal(
+        0.0,
+        1.0,
+        2.0,  # pyright: ignore[reportCallIssue]
+    ),
     "missing 1 required positional argument: 'scale'": lambda: dist.Normal(0.0),  # pyright: ignore[reportCallIssue]
     "Custom: support must be a constraint; got 3": lambda: dist.Custom(jnp.square, support=3),
     "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
