@@ -67,13 +67,20 @@ class Custom(Distribution):
         found = self._density_of(())
         if not hasattr(found, "shape"):
             raise ValueError(f"Custom: log_density must give an array; got {found!r}")
-        many = self._density_of((7, *found.shape))
-        if many.shape != (7, *found.shape):
-            raise ValueError(
-                f"Custom: log_density must give one number per event; for values of shape "
-                f"{(7, *found.shape, *self.event_shape)} with event_shape {self.event_shape} "
-                f"it gave shape {many.shape}"
-            )
+        self._check_batches((7, *found.shape))
+
+    def _check_batches(self, batch: Shape) -> None:
+        """The density of a batch of events must be a batch of numbers."""
+        told = (
+            "Custom: log_density must give one number per event; for values of shape "
+            f"{(*batch, *self.event_shape)} with event_shape {self.event_shape}"
+        )
+        try:
+            shape = self._density_of(batch).shape
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{told} it raised an error: {error}") from error
+        if shape != batch:
+            raise ValueError(f"{told} it gave shape {shape}")
 
     def _density_of(self, batch: Shape) -> Any:
         """Shape and dtype of the density of a batch of events."""

@@ -54,7 +54,10 @@ BAD = {
     "Mixture: some components are discrete": lambda: dist.Mixture(
         dist.Categorical([0.0, 0.0]), [dist.Normal(0.0, 1.0), dist.Poisson(1.0)]
     ),
-    "Custom: log_density must give one number per event": lambda: dist.Custom(
+    "Custom: log_density must give one number .* it raised an error": lambda: dist.Custom(
+        lambda x, loc: jnp.sum(-jnp.square(x - loc)), (jnp.zeros(6),)
+    ),
+    "Custom: log_density must give one number per event; .* it gave": lambda: dist.Custom(
         lambda x: jnp.sum(x), support=dist.constraints.real
     ),
 }
