@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
-from ppl._missing import Ignored, Imputed, Mask, Missing, check_no_nan
+from ppl._missing import Ignored, Imputed, Mask, Missing, check_integers, check_no_nan
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
@@ -118,6 +118,8 @@ def _run_conditioned(
     run = Run(model, program, Observe())
     entries = run.entries(data, "condition")
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
+    for path, x in partial.items():
+        check_integers(f"condition: site {describe(path)}", x, run.sites[path].avals)
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fitted(whole, "condition")
     conflicts = run.conflicts(plants)  # Later nothing tells how the observed sites were drawn.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -213,6 +213,18 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
             raise ValueError(
                 f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
                 f"NaN. {remedy}"
+            )
+
+
+def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
+    """Floats with gaps for a site of integers are an error: a cast would fill the gaps."""
+    is_float = jnp.issubdtype(given.data.dtype, jnp.floating)
+    for aval in avals:
+        if is_float and jnp.issubdtype(aval.dtype, jnp.integer):
+            raise TypeError(
+                f"{where}: expected {aval.dtype}, got {given.data.dtype}, and no integer is NaN. "
+                "Say which are missing, and integrate them out, where nothing else depends on them:"
+                f" ppl.ignore(jnp.where(missing, 0, data).astype({str(aval.dtype)!r}), missing)."
             )
 
 

@@ -275,6 +275,7 @@ def test_new_data_and_new_gaps_are_not_traced_again():
 
 
 SITE = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")  # noqa: E731
+NUMBERS = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(3)), name="n")  # noqa: E731
 SIMPLEX = lambda key: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")  # noqa: E731
 HOLE = np.array([1.0, NAN, 2.0])
 NON_CENTRED = {"y": ppl.NonCentred()}
@@ -289,6 +290,7 @@ ERRORS = {
     "text": (lambda: ppl.impute("y"), TypeError, "impute: expected an array"),
     "traced": (lambda: jax.jit(lambda y: ppl.impute(y).data)(HOLE), ValueError, "must be known.*NumPy"),
     "site-shape": (lambda: ppl.condition(SITE, {"y": ppl.impute(np.array([1.0, NAN]))})(KEY), ValueError, r"'y': expected float32\[3\], got float32\[2\]"),
+    "integers": (lambda: ppl.condition(NUMBERS, {"n": ppl.ignore(HOLE)})(KEY), TypeError, r"'n': expected int32, got float32, and no integer is NaN.*ppl.ignore\(jnp.where\(missing"),
     "simplex": (lambda: ppl.unconstrain(ppl.condition(SIMPLEX, {"p": ppl.impute(np.array([0.5, NAN, NAN]))})), ValueError, "'p'.*impute is for numbers"),
     "reparam-after": (lambda: ppl.reparam(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), NON_CENTRED)(KEY), ValueError, "'y' is observed in part"),
     "reparam-before": (lambda: ppl.condition(ppl.reparam(SITE, NON_CENTRED), {"y": ppl.impute(HOLE)})(KEY), ValueError, "condition: site 'y' is reparameterised.*after condition"),
