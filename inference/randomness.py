@@ -60,7 +60,18 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
         unit = _open_unit(word, dtype)
     else:
         unit = _open_unit(high, jnp.float32)
-    return (math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
+    return _once((math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype))
+
+
+def _once(numbers: jax.Array) -> jax.Array:
+    """`numbers`, none of which is NaN, by a loop that never runs.
+
+    XLA does not fuse a loop with what follows it. Else it would compute the numbers again in each
+    of the operations that use them, and in JAX 0.10 LLVM may never come to an end with those.
+    """
+    if not numbers.size:
+        return numbers
+    return lax.while_loop(lambda x: jnp.isnan(x[0]), jnp.zeros_like, numbers)
 
 
 def _open_unit(word: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:

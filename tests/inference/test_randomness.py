@@ -48,3 +48,15 @@ def test_normal_is_normal(float_dtype):
 def test_normal_uses_the_whole_mantissa(x64):
     z = np.asarray(normal(seed_of(jax.random.key(0)), 1000, jnp.float64))
     assert np.mean(z == z.astype(np.float32)) < 0.01
+
+
+def test_noise_is_computed_once():
+    def used(seed, x):
+        noise = normal(seed, 2, np.float32)
+        return jnp.log(jnp.stack([x, noise[0] + noise[1] * x])), jnp.exp(noise), noise + 1
+
+    def num_rounds(f):
+        shapes = jax.ShapeDtypeStruct((2,), np.uint32), jax.ShapeDtypeStruct((20,), np.float32)
+        return jax.jit(f).lower(*shapes).compile().as_text().count(" xor(")
+
+    assert num_rounds(used) <= num_rounds(lambda seed, x: normal(seed, 2, np.float32))
