@@ -1,7 +1,7 @@
 """What a model takes from elsewhere than its arguments: from globals, closures and attributes."""
 
 import hashlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -9,10 +9,32 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
+from ppl._model import Model, trace_model
+from ppl.arguments import Arguments
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._program import Program
 from ppl.harvest.likeness import likeness
 
 _PLAIN = (bool, int, float, str)
+
+
+def seen(
+    look: Callable[[Program], Any], model: Model, arguments: Arguments, data: Sequence[Any]
+) -> tuple[Any, tuple[Hashable, ...]]:
+    """What `look` finds in a model's program, and the numbers that it has beside the data.
+
+    The data are abstract, so that numbers are not theirs; where others change, nothing that was
+    compiled for the model serves.
+    """
+    found = []
+
+    def trace_and_look(model: Model, data: Sequence[Any]) -> None:
+        args, kwargs = arguments.join(data)
+        program = trace_model(model, None, args, kwargs)
+        found.append((look(program), tuple(baked(program.jaxpr, program.consts))))
+
+    jax.eval_shape(trace_and_look, model, data)
+    return found[0]
 
 
 def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:

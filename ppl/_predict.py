@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ppl._baked import seen
 from ppl._kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl._sample import check_key
@@ -75,7 +76,12 @@ class Predict:
     ) -> tuple["Plan", list[Any], Leaves]:
         check_key("predict", key)
         arguments, data = Arguments.split(args, kwargs)
-        run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        look = lambda program: self._look(Run(self.model, program, Complete()))  # noqa: E731
+        (batch, draws, chunk), numbers = seen(look, self.model, arguments, data)
+        return Plan(arguments, batch, chunk, numbers), data, draws
+
+    def _look(self, run: Run) -> tuple[tuple[int, ...], Leaves, int]:
+        """The axes of the draws, their leaves, and how many to predict at a time."""
         if isinstance(self.draws, int):
             batch, draws = (self.draws,), {}
         else:
@@ -89,9 +95,8 @@ class Predict:
                 "model as it was before condition."
             )
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
-        num = math.prod(batch)
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
-        return Plan(arguments, batch, max(1, min(chunk, num))), data, draws
+        return batch, draws, max(1, min(chunk, math.prod(batch)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,6 +106,7 @@ class Plan:
     arguments: Arguments
     batch: tuple[int, ...]
     chunk_size: int
+    baked: tuple[Hashable, ...]
 
     @property
     def num_draws(self) -> int:

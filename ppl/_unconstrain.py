@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
-from ppl._baked import baked
+from ppl._baked import seen
 from ppl._condition import condition
 from ppl._density import LogDensity, LogProbs, total
 from ppl._kept import kept
@@ -24,6 +24,7 @@ from ppl.arguments import Arguments
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
+from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, show
 from ppl.harvest.pytrees import register_dataclass
@@ -265,22 +266,18 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     """
     arguments, data = Arguments.split(args, kwargs)
     target = Unconstrained(as_pytree(model), data, arguments, (), ())
-    found: dict[str, tuple[Any, ...]] = {}
 
-    def look(target: Unconstrained) -> None:
-        args, kwargs = target.arguments.join(target.data)
-        program = trace_model(target.model, None, args, kwargs)
+    def look(program: Program) -> dict[str, Any]:
         run = Run(target.model, program, Positions())
         shapes = _shapes(run)
         masks = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
         for path, mask in masks.items():
             num_missing = int(mask.missing.sum())
             shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
-        found["shapes"], found["masks"] = tuple(shapes.items()), tuple(masks.items())
-        found["baked"] = tuple(baked(program.jaxpr, program.consts))
+        return {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
 
-    jax.eval_shape(look, target)  # with data that are abstract: the numbers left are the model's
-    return dataclasses.replace(target, **found)
+    found, numbers = seen(look, target.model, arguments, data)
+    return dataclasses.replace(target, **found, baked=numbers)
 
 
 def _shapes(run: Run) -> dict[Path, Any]:

@@ -172,9 +172,25 @@ def test_new_draws_are_not_traced_again():
 
     for i in range(3):
         ppl.predict(model, jax.tree.map(lambda d, i=i: d + i, DRAWS))(KEY, X)
-    assert (
-        len(traced) == 1 + 3
-    )  # once to compile, and for each set of draws once to look at the sites
+    assert len(traced) == 1 + 3  # once to compile, and for each set of draws to look at the sites
+
+
+class Elsewhere:
+    """A model that reads a number beside its arguments, as one in a notebook does."""
+
+    loc = 0.0
+
+    def __call__(self, key: Any) -> None:
+        ppl.sample(key, dist.Normal(self.loc, 1.0), name="x")
+
+
+def test_what_a_model_reads_elsewhere_may_change():
+    model = Elsewhere()
+    for model.loc in (0.0, 40.0):
+        whole = ppl.predict(model, 10)
+        parts = ppl.predict(model, 10, chunk_size=5)
+        assert abs(whole(KEY)["x"].mean() - model.loc) < 3
+        assert abs(next(parts.stream(KEY))["x"].mean() - model.loc) < 3
 
 
 COUNT = lambda key: (  # noqa: E731
