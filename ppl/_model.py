@@ -36,7 +36,38 @@ def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     if not callable(model):
         raise TypeError(f"expected a model, a function of a random key, got {model!r}.")
-    return Partial(model) if jax.tree_util.all_leaves([model]) else model
+    leaves = jax.tree.leaves(model)
+    if jax.tree_util.all_leaves([model]):
+        return Partial(model if _is_hashable(model) else Itself(model))
+    return model if all(map(_is_data, leaves)) else Partial(Itself(model))
+
+
+def _is_hashable(model: Model) -> bool:
+    try:
+        hash(model)
+    except TypeError:
+        return False
+    return True
+
+
+def _is_data(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Itself:
+    """A model that equals itself alone: one that has no hash, or leaves that are no data."""
+
+    __wrapped__: Model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Itself) and self.__wrapped__ is other.__wrapped__
+
+    def __hash__(self) -> int:
+        return id(self.__wrapped__)
 
 
 def trace_model(
@@ -72,6 +103,7 @@ def name_of(model: Model) -> str:
     """A model's name, for errors."""
     while isinstance(model, Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
+    model = model.__wrapped__ if isinstance(model, Itself) else model
     return f"model {getattr(model, '__name__', type(model).__name__)!r}"
 
 

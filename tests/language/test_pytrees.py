@@ -3,10 +3,15 @@
 import dataclasses
 import itertools
 import pathlib
+from collections.abc import Callable
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import distributions as dist
 import ppl
 from inference import FullRank, MeanField
 from ppl.harvest.pytrees import register_dataclass
@@ -62,3 +67,41 @@ def test_leaves_structure_and_paths():
 
 def test_any_object_may_stand_in_for_a_leaf():
     assert jax.tree.map(lambda _: "leaf", Line(2.0, "first")).slope == "leaf"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifted:
+    """A model that neither has a hash nor can be compared."""
+
+    shift: np.ndarray
+
+    def __call__(self, key):
+        ppl.sample(key, dist.Normal(self.shift, 1e-3), name="x")
+
+
+class Network(eqx.Module):
+    """A model of which a leaf is a function."""
+
+    weight: jax.Array
+    activation: Callable[[jax.Array], jax.Array]
+
+    def __call__(self, key):
+        ppl.sample(key, dist.Normal(self.activation(self.weight), 1e-3), name="x")
+
+
+MODELS = {
+    "dataclass of NumPy arrays": lambda x: Shifted(np.full(3, x, np.float32)),
+    "module with functions": lambda x: Network(jnp.full(3, x), jax.nn.relu),
+}
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_objects_of_any_kind_are_models(make):
+    for shift in (1.0, 2.0):
+        model = make(shift)
+        assert jnp.allclose(ppl.predict(model, 2)(jax.random.key(0))["x"], shift, atol=0.1)
+        target = ppl.unconstrain(model)
+        density = jax.jit(lambda target: target.log_density({"x": jnp.full(3, 2.0)}))
+        assert (density(target) > 0) == (shift == 2.0)
+        with pytest.raises(ValueError, match=f"model '{type(model).__name__}' has no site 'y'"):
+            ppl.condition(model, {"y": 0.0})(jax.random.key(0))
