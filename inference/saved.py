@@ -15,6 +15,7 @@ from inference.names import named_leaves
 
 _PLAIN = (bool, int, float, str, type(None))
 _STRUCTURE = "structure"
+_DAMAGES = (AttributeError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile)
 
 
 class Leaves(NamedTuple):
@@ -67,7 +68,7 @@ class Result:
         gone on from. A guide that was a function has its name alone.
 
         Raises:
-            ValueError: if `path` holds something else.
+            ValueError: if `path` holds something else, or is damaged.
         """
         refusal = f"{os.fspath(path)!r} is not a saved {cls.__name__}"
         try:
@@ -80,7 +81,7 @@ class Result:
                     raise ValueError(f"it is a {structure['result']}")
                 fields = structure["fields"]
                 return cls(**{name: _decoded(x, archive) for name, x in fields.items()})
-        except (AttributeError, EOFError, KeyError, TypeError, ValueError) as error:
+        except _DAMAGES as error:
             raise ValueError(f"{refusal}: {error}") from error
 
     def to_arviz(self) -> Any:

@@ -163,3 +163,13 @@ def test_a_file_that_is_none_or_something_else(tmp_path):
     (tmp_path / "text").write_text("draws")
     with pytest.raises(ValueError, match="is not a saved SVIResult: it is no archive of NumPy"):
         SVIResult.load(tmp_path / "text")
+
+
+def test_a_damaged_file(tmp_path):
+    path, result = tmp_path / "result", MAKE["laplace"]()
+    result.save(path)
+    path.write_bytes(
+        path.read_bytes().replace(np.asarray(result.draws["x"]).tobytes()[:4], b"ABCD")
+    )
+    with pytest.raises(ValueError, match="is not a saved LaplaceResult: Bad CRC-32"):
+        LaplaceResult.load(path)
