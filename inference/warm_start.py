@@ -63,7 +63,8 @@ def _chosen(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
     """
     rng = np.random.default_rng([*np.asarray(seed_of(key)), 1])
     with np.errstate(divide="ignore"):
-        order = np.argsort(rng.exponential(size=weights.size) / weights, kind="stable")
+        times = np.log(rng.exponential(size=weights.size)) - np.log(weights)
+    order = np.argsort(times, kind="stable")
     known = order[: max(1, np.count_nonzero(weights))]
     return np.resize(known, num_chains)
 

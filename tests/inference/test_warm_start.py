@@ -97,6 +97,7 @@ def test_draws_are_taken_by_their_weights_without_replacement():
     assert set(map(tuple, chosen)) == {(0, 2), (2, 0)}
     assert abs(np.mean(chosen[:, 0] == 0) - 0.3) < 4.3 * np.sqrt(0.21 / 4000)
     np.testing.assert_array_equal(np.sort(_chosen(KEY, weights, 4)), [0, 0, 2, 2])
+    np.testing.assert_array_equal(_chosen(KEY, np.array([0.0, 1e-310, 1.0]), 2), [2, 1])
 
 
 def test_chains_begin_there_with_the_covariance_that_is_known():
