@@ -10,7 +10,7 @@ import scipy.stats as st
 
 import distributions as dist
 import ppl
-from inference import FullRank, PointMass, importance, mcmc, svi
+from inference import FullRank, PointMass, importance, laplace, mcmc, svi
 from inference.programs import compiled
 
 X = np.array([-1.0, 0.0, 2.0, 3.0])
@@ -73,6 +73,14 @@ def test_from_a_guide():
     check(result)
     assert result.ess > 3500
     assert result.log_evidence_standard_error < 0.01
+
+
+def test_a_guide_that_is_the_posterior():
+    result = importance(
+        jax.random.key(0), posterior(), x(), guide=laplace(jax.random.key(1), posterior(), x())
+    )
+    assert result.pareto_k == -np.inf
+    check(result)
 
 
 def test_the_standard_error_is_the_spread_of_estimates():
