@@ -75,6 +75,9 @@ class Summary:
         except ValueError:
             some = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
             raise KeyError(f"no scalar is named {name!r}; there are {some}") from None
+        return self._row(index)
+
+    def _row(self, index: int) -> Row:
         return Row(*(float(getattr(self, field)[index]) for field in Row._fields))
 
     def __len__(self) -> int:
@@ -94,7 +97,7 @@ class Summary:
         which = [Row._fields.index(column) for column in self.columns]
         pick = lambda texts: [texts[i] for i in which]  # noqa: E731
         cells = [["", *pick(_HEADINGS)]]
-        cells += [[name, *pick(_cells(self[name]))] for name in shown]
+        cells += [[name, *pick(_cells(self._row(i)))] for i, name in enumerate(shown)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = [
             "  ".join([name.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])

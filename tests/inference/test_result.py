@@ -80,6 +80,12 @@ def test_table_text():
     assert str(MCMCResult(draws, stats, None).summary()) == TABLE
 
 
+def test_a_name_with_a_dot_is_not_taken_for_a_scope():
+    draws = {"a.b": np.ones((4, 1000)), "a": {"b": 2 * np.ones((4, 1000))}}
+    table = str(MCMCResult(draws, STATS, None).summary())
+    assert re.findall(r"a\.b +(\S+)", table) == ["2.00", "1.00"]
+
+
 def test_a_long_table_is_cut_short():
     draws = {"x": RNG.normal(size=(4, 100, 70))}
     stats = {name: x[:, :100] for name, x in STATS.items()}
