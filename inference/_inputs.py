@@ -7,13 +7,22 @@ import jax.numpy as jnp
 
 from ppl.harvest._jax import is_traced
 
+_DISABLE_JIT = "jax_disable_jit"
+
 
 def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
     """Refuses what is not one key, typed or legacy, and what a transformation of JAX traces.
 
     Raises:
         TypeError: if there is either.
+        RuntimeError: if JAX is told not to compile.
     """
+    if getattr(jax.config, _DISABLE_JIT):
+        raise RuntimeError(
+            "inference runs compiled programs, which jax_disable_jit forbids. To look into a "
+            "model, call it, or ppl.trace or ppl.log_density of it; to infer, do so within "
+            "jax.disable_jit(False)."
+        )
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
     if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):

@@ -143,3 +143,10 @@ def test_inference_is_not_traced(driver, traced):
 
     with pytest.raises(TypeError, match="call it outside of jax"):
         TRACED[traced](run)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_inference_must_be_compiled(driver):
+    words = r"which jax_disable_jit forbids.*within jax.disable_jit\(False\)"
+    with jax.disable_jit(), pytest.raises(RuntimeError, match=words):
+        DRIVERS[driver](jax.random.key(0), flat)
