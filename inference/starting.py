@@ -118,9 +118,12 @@ def init_of(
         return Init(init)
     if not isinstance(init, Mapping):
         error = ValueError if isinstance(init, str) else TypeError
+        remedy = "mcmc and svi also take a result of the same model"
+        if hasattr(init, "draws"):
+            remedy = "go on from its last draws by jax.tree.map(lambda x: x[:, -1], result.draws)"
         raise error(
             f"init must be one of {', '.join(map(repr, STRATEGIES))}, or a dict of values by site, "
-            f"got {init!r}; mcmc and svi also take a result of the same model"
+            f"got {init!r}; {remedy}"
         )
     key = jax.eval_shape(lambda: random.key(0))
     latent = jax.eval_shape(target.initial, key)

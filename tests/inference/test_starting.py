@@ -10,7 +10,7 @@ import scipy.stats as st
 
 import distributions as dist
 import ppl
-from inference import NUTS, mcmc, optimize, svi
+from inference import NUTS, MCMCResult, mcmc, optimize, svi
 from inference.adaptation import schedule
 from inference.chain import Plan, advance
 from inference.climbing import climb
@@ -260,6 +260,11 @@ def test_values_of_deterministic_sites_are_left_out(number):
 MISTAKES = {
     "name": ("best", ValueError, "init must be one of 'uniform', 'prior', 'optimum', or a dict"),
     "type": (3, TypeError, "or a dict of values by site, got 3"),
+    "other chains": (
+        MCMCResult({}, {"is_divergent": np.zeros((2, 3), bool)}, None),
+        TypeError,
+        "go on from its last draws by jax.tree.map(lambda x: x[:, -1], result.draws)",
+    ),
     "no site": (
         {"tau": 1.0},
         ValueError,
