@@ -60,8 +60,8 @@ def naming_unknown_keywords(cls: type[Any]) -> None:
 def _too_many(cls: str, num: int, by_position: list[str], names: list[str]) -> str:
     takes = ", ".join(by_position) or "nothing"
     keywords = ", ".join(names[len(by_position) :])
-    rest = f" Give what it takes else by keyword: {keywords}" if keywords else ""
-    return f"{cls}: takes {takes} by position; got {num} values.{rest}"
+    rest = f". By keyword it takes {keywords}" if keywords else ""
+    return f"{cls}: takes {takes} by position; got {num}{rest}"
 
 
 def _message(cls: str, unknown: str, names: Iterable[str]) -> str:

@@ -192,10 +192,10 @@ MISUSES = {
         dist.Normal(0.0, 1.0),
         lo=1.0,  # pyright: ignore[reportCallIssue]
     ),
-    "MultivariateNormal: takes loc by position; got 2 .* by keyword: covariance, ": lambda: (
+    "MultivariateNormal: takes loc by position; got 2. By keyword it takes cov": lambda: (
         dist.MultivariateNormal(jnp.zeros(2), jnp.eye(2))  # pyright: ignore[reportCallIssue]
     ),
-    "Normal: takes loc, scale by position; got 3 values": lambda: dist.Normal(
+    "Normal: takes loc, scale by position; got 3": lambda: dist.Normal(
         0.0,
         1.0,
         2.0,  # pyright: ignore[reportCallIssue]
