@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 import ppl
@@ -118,9 +119,12 @@ def mcmc(
         raise ValueError(
             f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
         )
-    if not 0 < target_acceptance_rate < 1:
-        raise ValueError(
-            f"target_acceptance_rate must lie between 0 and 1, got {target_acceptance_rate!r}"
+    is_number = np.issubdtype(np.result_type(np.asarray(target_acceptance_rate)), np.number)
+    if not is_number or not 0 < target_acceptance_rate < 1:
+        error = ValueError if is_number else TypeError
+        raise error(
+            "target_acceptance_rate must be a number between 0 and 1, got "
+            f"{target_acceptance_rate!r}"
         )
     target = ppl.unconstrain(model, *args, **kwargs)
     covariance = None

@@ -79,7 +79,8 @@ def trace_model(
     except TypeError as error:
         raise TypeError(
             f"{name_of(model)} cannot be called with a random key and then the given arguments: "
-            f"{error}. A model is a function of a key, f(key, *args, **kwargs)."
+            f"{error}. A model is a function of a key, f(key, *args, **kwargs); it gets what the "
+            "function that is called has no argument for."
         ) from error
     except ValueError:  # A callable without a signature.
         pass

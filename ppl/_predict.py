@@ -16,6 +16,7 @@ from ppl._kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl._sample import check_key
 from ppl.arguments import Arguments
+from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site, describe
@@ -231,8 +232,9 @@ def predict(
         >>> ppl.predict(model, draws)(jax.random.key(0), jnp.arange(3.0))["y"].shape
         (4, 100, 3)
     """
-    if isinstance(draws, bool) or not isinstance(draws, Mapping | int):
+    if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
         raise TypeError(f"predict: expected a dict of draws or their number, got {draws!r}.")
+    draws = _values.of_numpy(dict(draws)) if isinstance(draws, Mapping) else int(draws)
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):

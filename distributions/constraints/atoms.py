@@ -36,7 +36,7 @@ class WithAtoms(Constraint):
     @property
     def description(self) -> str:
         """That of the numbers, and the atoms."""
-        return f"{self.base.description}, or one of {', '.join(map(str, self.atoms))}"
+        return f"{self.base.description}, or {' or '.join(map(str, self.atoms))}"
 
     @property
     def bijector(self) -> NoReturn:

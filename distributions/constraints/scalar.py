@@ -114,6 +114,12 @@ class LessThan(Constraint):
         return _below(self.high)
 
 
+def _is_infinite(bound: Any) -> bool:
+    """Whether a bound is one number that is known to be infinite."""
+    value = known(bound)
+    return value is not None and np.ndim(value) == 0 and bool(np.isinf(value))
+
+
 def _above(bound: Any) -> Any:
     return bound + abs(bound) + 1
 
@@ -146,7 +152,8 @@ class Interval(Constraint):
     @property
     def description(self) -> str:
         """The bounds."""
-        left, right = "[]" if self.closed else "()"
+        left = "[" if self.closed and not _is_infinite(self.low) else "("
+        right = "]" if self.closed and not _is_infinite(self.high) else ")"
         return f"in the interval {left}{self.low}, {self.high}{right}"
 
     @property
@@ -192,7 +199,7 @@ class IntegerInterval(Constraint):
     @property
     def description(self) -> str:
         """The bounds."""
-        if self.high is not np.inf:
+        if not _is_infinite(self.high):
             return f"an integer in [{self.low}, {self.high}]"
         return (
             "a nonnegative integer" if _is_zero(self.low) else f"an integer of at least {self.low}"

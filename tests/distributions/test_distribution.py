@@ -110,6 +110,22 @@ def test_names_are_tensorflow_probabilitys(name):
     assert [p for p in theirs if p in ours] == ours
 
 
+@pytest.mark.parametrize(
+    ("d", "description"),
+    [
+        (dist.Truncated(dist.Poisson(1.0), low=1), "an integer of at least 1"),
+        (dist.Truncated(dist.Normal(0.0, 1.0), low=0.0), "in the interval [0.0, inf)"),
+        (
+            dist.Censored(dist.Normal(0.0, 1.0), high=3.0),
+            "in the interval (-inf, 3.0], or -inf or 3.0",
+        ),
+        (dist.Uniform(0.0, 0.5), "in the interval [0.0, 0.5]"),
+    ],
+)
+def test_infinite_ends_are_open(d, description):
+    assert d.support.description == description
+
+
 def test_repr_is_short():
     assert repr(dist.Normal(0.0, jnp.ones((3, 2)))) == "Normal(loc=0.0, scale=float32[3,2])"
     assert repr(dist.Bernoulli(probs=0.5)) == "Bernoulli(probs=0.5)"

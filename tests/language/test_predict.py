@@ -155,6 +155,22 @@ def test_moments_of_the_posterior_predictive_distribution():
     assert np.all(abs(y.var(0) / variance - 1) < 6 * np.sqrt(2 / num))
 
 
+def test_numbers_and_draws_may_be_of_other_libraries():
+    class Draws:
+        """What NumPy can make an array of, as one of xarray."""
+
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return np.arange(3.0)
+
+    model = lambda key: ppl.sample(  # noqa: E731
+        key, dist.Normal(ppl.sample(key, dist.Normal(0.0, 1.0), name="x"), 1e-3), name="y"
+    )
+    y = ppl.predict(model, {"x": Draws()})(KEY)["y"]
+    np.testing.assert_allclose(y, np.arange(3.0), atol=0.01)
+    prior = ppl.intervene(model, {"x": 0.0})
+    assert ppl.predict(prior, np.int64(5))(KEY)["y"].shape == (5,)
+
+
 def test_under_transformations_and_with_legacy_keys():
     predicted = ppl.predict(line, DRAWS)
     assert_equal(jax.jit(predicted)(KEY, X), predicted(KEY, X))
