@@ -93,12 +93,18 @@ class Result:
 
         Raises:
             ImportError: if ArviZ is not installed.
+            ValueError: if two sites get one name, as ``"a.b"`` and ``"b"`` within ``"a"``.
         """
         try:
             import arviz
         except ImportError as error:
             raise ImportError("to_arviz needs ArviZ: pip install arviz") from error
-        groups = {"posterior": dict(named_leaves(self.draws)), "sample_stats": self._statistics()}
+        leaves = list(named_leaves(self.draws))
+        groups = {"posterior": dict(leaves), "sample_stats": self._statistics()}
+        if len(groups["posterior"]) < len(leaves):
+            names = [name for name, _ in leaves]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"ArviZ has one name for each array, and two sites are {twice!r}")
         if int(arviz.__version__.split(".")[0]) >= 1:
             return arviz.from_dict(groups)
         return arviz.from_dict(posterior=groups["posterior"], sample_stats=groups["sample_stats"])

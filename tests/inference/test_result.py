@@ -195,6 +195,12 @@ def test_to_arviz():
     assert {"lp", "n_steps", "tree_depth", "energy"} < set(data["sample_stats"].data_vars)
 
 
+def test_two_sites_of_one_name_are_none_to_arviz():
+    draws = {"a.b": np.ones((4, 1000)), "a": {"b": np.ones((4, 1000))}}
+    with pytest.raises(ValueError, match=r"two sites are 'a\.b'"):
+        MCMCResult(draws, STATS, None).to_arviz()
+
+
 def test_without_arviz_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match="pip install arviz"):
