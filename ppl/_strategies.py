@@ -20,6 +20,7 @@ _LOCATION_SCALE = ("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbe
 _SCALE = ("HalfNormal", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
+_PARTS = ("Independent", "IID")
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
 
 
@@ -55,7 +56,8 @@ class NonCentred:
     """A member of a location-scale family as `loc + scale * z`, z from the standard member.
 
     Also of a scale family as `scale * z`, of a log-normal as its exponential, and of a multivariate
-    normal as `loc + L z` with independent z. It suits sites of which the data say little.
+    normal as `loc + L z` with independent z; of `dist.iid` and `dist.Independent`, each part. It
+    suits sites of which the data say little.
 
     Example:
         >>> import ppl
@@ -72,6 +74,8 @@ class NonCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
+        if distribution.name_of(d) in _PARTS:
+            return _by_part(d, self)
         if distribution.name_of(d).startswith(_VECTOR):
             return _whitened(d)
         return _standardised(d, None)
@@ -119,6 +123,8 @@ class PartiallyCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
+        if distribution.name_of(d) in _PARTS:
+            return _by_part(d, self)
         return _standardised(d, self.centredness)
 
 
@@ -208,9 +214,11 @@ def auto_reparam(name: str, d: Any) -> NonCentred | None:
         >>> target.constrain({"scale": 1.0, "x": 0.0})["x"].item()
         0.0
     """
+    moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
+    while distribution.name_of(d) in _PARTS:
+        d = d.distribution
     family = distribution.name_of(d)
     known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")
-    moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
     return NonCentred() if moves and (family in known or family.startswith(_VECTOR)) else None
 
 
@@ -255,6 +263,28 @@ def _affine(loc: Any, stretch: Any, shift: Any) -> tuple[Any, Any]:
         return z if shift is None else z + shift
 
     return forward, inverse
+
+
+def _by_part(d: Any, strategy: Any) -> Pushforward:
+    """Independent parts of one event, each by a strategy; those of `iid` are copies."""
+    part = strategy(d.distribution)
+    num = 0 if distribution.name_of(d) == "Independent" else len(d.sample_shape)
+    ndim = len(d.distribution.event_shape)
+    if isinstance(part.base, distribution.Wrapper):  # of as many numbers as there are
+        widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
+        base = dataclasses.replace(part.base, **{k: widened(x) for k, x in vars(part.base).items()})
+    else:
+        base = _replace(d, {"distribution": part.base})
+
+    def mapped(map_one: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def map_all(x: Any) -> Any:  # the copies' axes, after those of the batch, in front of them
+            axes = tuple(range(x.ndim - ndim - num, x.ndim - ndim))
+            front = tuple(range(num))
+            return jnp.moveaxis(map_one(jnp.moveaxis(x, axes, front)), front, axes)
+
+        return map_all
+
+    return Pushforward(base, mapped(part.forward), mapped(part.inverse))
 
 
 def _whitened(d: Any) -> Pushforward:

@@ -93,11 +93,23 @@ VECTORS = {
         loc * jnp.ones(3), scale * jnp.ones(3)
     ),
 }
+PARTS = {
+    "iid": lambda loc, scale: dist.iid(dist.Normal(loc, scale), 3),
+    "iid-batch": lambda loc, scale: dist.iid(dist.Normal(loc * jnp.arange(3.0), scale), (2, 2)),
+    "iid-log-normal": lambda loc, scale: dist.iid(dist.LogNormal(loc + jnp.arange(2.0), scale), 3),
+    "independent": lambda loc, scale: dist.Independent(dist.Normal(loc * jnp.ones(2), scale), 1),
+    "iid-independent": lambda loc, scale: dist.iid(
+        dist.Independent(dist.Gamma(2.0, scale * jnp.arange(1.0, 3.0)), 1), 2
+    ),
+}
+IID_VECTORS = lambda loc, scale: dist.iid(VECTORS["scale-tril"](loc, scale), 4)  # noqa: E731
 ROWS = (
     {f"{name}-non-centred": (one(make), {"x": NON_CENTRED}) for name, make in (FAMILIES | VECTORS).items()}
     | {f"{name}-partly": (one(make), {"x": HALF}) for name, make in FAMILIES.items() if name in ("normal", "half-cauchy", "gamma", "log-normal", "tfp-weibull")}
     | {f"{name}-auto": (one(make), ppl.auto_reparam) for name, make in (FAMILIES | VECTORS).items() if name in ("normal", "gamma", "log-normal", "precision")}
+    | {f"{name}-{i}": (one(make), strategies) for name, make in PARTS.items() for i, strategies in enumerate(({"x": NON_CENTRED}, {"x": HALF}, ppl.auto_reparam))}
     | {
+        "iid-vectors": (one(IID_VECTORS), {"x": NON_CENTRED}),
         "transformed": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed()}),
         "transformed-then": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed(NON_CENTRED)}),
         "transformed-tfp": (one(lambda loc, scale: tfd.TransformedDistribution(tfd.Normal(loc, scale), tfp.bijectors.Softplus())), {"x": ppl.Transformed(HALF)}),
@@ -228,7 +240,9 @@ def test_the_position_of_an_angle():
 def test_auto_leaves_constants_alone():
     assert ppl.auto_reparam("x", dist.Normal(0.0, 1.0)) is None
     assert ppl.auto_reparam("x", dist.Beta(jnp.ones(2), 1.0)) is None
-    assert ppl.auto_reparam("x", dist.Normal(jnp.float32(0.0), 1.0)) == NON_CENTRED
+    assert ppl.auto_reparam("x", dist.iid(dist.Normal(0.0, 1.0), 3)) is None
+    for d in (dist.Normal(jnp.float32(0.0), 1.0), dist.iid(dist.Normal(jnp.float32(0.0), 1.0), 3)):
+        assert ppl.auto_reparam("x", d) == NON_CENTRED
 
 
 def test_a_rule_passes_over_sites_that_have_their_coordinates():
@@ -246,6 +260,7 @@ def test_a_rule_passes_over_sites_that_have_their_coordinates():
 SAMPLE = lambda key: ppl.sample(key, dist.Beta(1.0, 2.0), name="x")  # noqa: E731
 ERRORS = {
     "family": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale.*Pushforward"),
+    "family-of-parts": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Beta(1.0, 2.0), 3), name="x"), {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale"),
     "vector-partly": (lambda: ppl.unconstrain(ppl.reparam(one(VECTORS["covariance"]), {"x": HALF})), ValueError, "'x': MultivariateNormal"),
     "not-transformed": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*Beta"),
     "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
