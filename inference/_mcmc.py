@@ -14,6 +14,7 @@ from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count
 from inference.compilation_cache import compilation_cache
+from inference.debugging import numbers_of_any_kind
 from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel
 from inference.mode_result import OptimizeResult
@@ -132,7 +133,7 @@ def mcmc(
         covariance = covariance_of(init)
         init = starts_of(key, init, target, num_chains)
     progress = _progress(progress_bar, num_warmup, num_draws)
-    with compilation_cache(cache_dir), progress as on_progress:
+    with numbers_of_any_kind(), compilation_cache(cache_dir), progress as on_progress:
         samples = sample(
             key,
             target,

@@ -13,6 +13,7 @@ from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count
 from inference.compilation_cache import compilation_cache
+from inference.debugging import numbers_of_any_kind
 from inference.descent import Problem, Sampled, SVIState
 from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
@@ -177,6 +178,7 @@ def svi(
         start = normal_start(init, target, problem.layout)
     family: Any = problem.guide if is_function else guide
     with (
+        numbers_of_any_kind(),
         compilation_cache(cache_dir),
         _progress(progress_bar, num_steps, objective.name) as on_progress,
     ):

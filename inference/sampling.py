@@ -28,6 +28,7 @@ from inference._jax import may_hang
 from inference.adaptation import schedule
 from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
+from inference.debugging import numbers_of_any_kind
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group
@@ -197,7 +198,7 @@ class _Run:
 
     def _work(self, waiting: "collections.deque[Group]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""
-        with jax.enable_x64(self.has_doubles):  # which holds for one thread alone
+        with jax.enable_x64(self.has_doubles), numbers_of_any_kind():  # for one thread alone
             self._work_on(waiting)
 
     def _work_on(self, waiting: "collections.deque[Group]") -> None:

@@ -150,3 +150,11 @@ def test_inference_must_be_compiled(driver):
     words = r"which jax_disable_jit forbids.*within jax.disable_jit\(False\)"
     with jax.disable_jit(), pytest.raises(RuntimeError, match=words):
         DRIVERS[driver](jax.random.key(0), flat)
+
+
+@pytest.mark.parametrize("setting", [jax.debug_nans, jax.debug_infs])
+@pytest.mark.parametrize("driver", ["mcmc", "svi"])
+def test_settings_for_debugging_stop_nothing(driver, setting):
+    model = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="x")  # noqa: E731
+    with setting(True):
+        assert np.isfinite(DRIVERS[driver](jax.random.key(0), model).draws["x"]).all()
