@@ -1,6 +1,7 @@
 """What strategies of reparam start from: distributions of real numbers."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -9,6 +10,8 @@ import jax.numpy as jnp
 from ppl import distribution
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
+_AWAY = 4  # the gamma distribution's shape
+_LOG_NORMALISER = math.log(2) + _AWAY * math.log(_AWAY) - math.lgamma(_AWAY)
 
 
 class _Real(distribution.Wrapper):
@@ -36,13 +39,18 @@ class Normal(_Real):
 
 @dataclasses.dataclass(frozen=True)
 class Plane(_Real):
-    """Points of the plane whose direction has a distribution."""
+    """Points of the plane whose direction has a distribution, and the squared distance another.
+
+    That is a gamma distribution of mean 1, which keeps from the origin, where all directions meet.
+    """
 
     base: Any
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         log_prob = distribution.log_prob(self.base, angle(position))
-        return position, distribution.summed(log_prob) - 0.5 * jnp.sum(position**2)
+        squared = jnp.sum(position**2, -1)
+        away = (_AWAY - 1) * jnp.log(squared) - _AWAY * squared + _LOG_NORMALISER
+        return position, distribution.summed(log_prob) + jnp.sum(away)
 
 
 def angle(point: Any) -> Any:

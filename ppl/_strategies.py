@@ -187,8 +187,8 @@ class Circular:
     """An angle, in (-pi, pi], as the direction of a point in the plane.
 
     Its position has a last axis of 2, and the squared distance from the origin, on which the value
-    does not depend, is exponential. A sampler can then go around the circle, where an interval has
-    two ends.
+    does not depend, has the distribution Gamma(4, 4), which keeps from the origin, where precise
+    directions narrow. A sampler can then go around the circle, where an interval has two ends.
 
     Example:
         >>> import ppl

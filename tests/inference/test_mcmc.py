@@ -219,6 +219,24 @@ def test_a_chain_does_not_depend_on_the_others(x64):
     assert not np.allclose(five.draws["w"][0], five.draws["w"][1])
 
 
+def test_a_precise_angle_beside_the_cut_of_the_circle():
+    """A von Mises posterior by conjugacy; where points may come near the origin, many diverge."""
+    angles = np.random.default_rng(0).vonmises(3.1, 40.0, 60)
+
+    def model(key):
+        mu = ppl.sample(key, dist.VonMises(0.0, 1e-6), name="mu")
+        ppl.sample(key, dist.VonMises(jnp.full(60, mu), 40.0), name="y")
+
+    posterior = ppl.condition(model, {"y": jnp.asarray(angles, jnp.float32)})
+    result = mcmc(jax.random.key(0), ppl.reparam(posterior, {"mu": ppl.Circular()}))
+    assert result.stats["is_divergent"].mean() < 0.01
+    resultant = np.exp(1j * angles).sum()
+    beside = np.angle(np.exp(1j * result.draws["mu"]) / resultant)
+    sd = (40 * np.abs(resultant)) ** -0.5
+    assert abs(beside.mean()) < 4 * sd / np.sqrt(1000)
+    np.testing.assert_allclose(beside.std(), sd, rtol=0.1)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sites_of_half_precision_keep_their_dtype(dtype):
     half = jnp.dtype(dtype).type
