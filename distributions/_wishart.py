@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array, lax, random
 
 from distributions._arrays import align, select
+from distributions._gamma_draw import log_gamma
 from distributions._linalg import (
     diagonal,
     diagonal_matrix,
@@ -93,8 +94,8 @@ def chi_factor(key: Any, shape: Any, dtype: Any, counts: Any) -> Array:
     """Lower-triangular: normal entries, and on the diagonal chi variables of `counts`."""
     normal_key, gamma_key = random.split(key)
     below = align(jnp.tri(shape[-1], k=-1, dtype=dtype), 0, len(shape))
-    log_gamma = random.loggamma(gamma_key, 0.5 * counts, shape[:-1], dtype)
-    chi = jnp.exp(0.5 * (LOG_TWO + log_gamma))
+    log_draw = log_gamma(gamma_key, 0.5 * counts, shape[:-1], dtype)
+    chi = jnp.exp(0.5 * (LOG_TWO + log_draw))
     chi = jnp.clip(chi, jnp.sqrt(jnp.finfo(dtype).tiny), jnp.sqrt(jnp.finfo(dtype).max))
     return below * random.normal(normal_key, shape, dtype) + diagonal_matrix(chi)
 

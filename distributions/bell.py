@@ -7,6 +7,7 @@ from jax import lax, random
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
+from distributions._gamma_draw import log_gamma
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
@@ -138,7 +139,7 @@ def _generalized_normal_log_survival(x, loc, scale, power):
 
 def _generalized_normal_sample(key, shape, dtype, loc, scale, power):
     first, second = random.split(key)
-    log_size = random.loggamma(first, 1 / power, shape, dtype) / power
+    log_size = log_gamma(first, 1 / power, shape, dtype) / power
     return loc + scale * jnp.exp(log_size) * random.rademacher(second, shape, dtype)
 
 

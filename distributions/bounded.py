@@ -2,9 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax, random
+from jax import Array, random
 from jax.typing import ArrayLike
 
+from distributions._gamma_draw import beta
 from distributions.constraints import extended_real, interval, open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import dirichlet_entropy
@@ -55,14 +56,6 @@ class Uniform(Family):
     high: ArrayLike = parameter(real, default=1.0)
 
 
-def _beta_sample(key, shape, dtype, a, b):
-    """By one call for both gamma variables: JAX's two are lowered and compiled one by one."""
-    both = jnp.stack([jnp.broadcast_to(x, shape) for x in (a, b)])
-    log_first, log_second = random.loggamma(key, both, dtype=dtype)
-    info = jnp.finfo(dtype)
-    return lax.clamp(info.tiny, lax.logistic(log_first - log_second), 1 - info.epsneg)
-
-
 def beta_mode(a: Array, b: Array) -> Array:
     """The mode of a beta distribution: an end, unless both parameters exceed 1."""
     left, right = jnp.maximum(a - 1, 0), jnp.maximum(b - 1, 0)
@@ -94,7 +87,7 @@ def _beta_log_prob(x, a, b):
     support=open_interval(0.0, 1.0),
     tfp="Beta",
     log_prob=_beta_log_prob,
-    sample=_beta_sample,
+    sample=lambda key, shape, dtype, a, b: beta(key, a, b, shape, dtype),
     mean=lambda a, b: a / (a + b),
     variance=beta_variance,
     mode=beta_mode,

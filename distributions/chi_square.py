@@ -8,6 +8,7 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._derive import reparameterised
+from distributions._gamma_draw import log_gamma, student_t
 from distributions.constraints import at_least, positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import gamma_entropy, log_beta_half
@@ -65,7 +66,7 @@ def _chi_log_prob(x, df):
     tfp="Chi",
     log_prob=_chi_log_prob,
     sample=lambda key, shape, dtype, df: clip_positive(
-        math.sqrt(2) * jnp.exp(0.5 * random.loggamma(key, 0.5 * df, shape, dtype))
+        math.sqrt(2) * jnp.exp(0.5 * log_gamma(key, 0.5 * df, shape, dtype))
     ),
     mean=_chi_mean,
     variance=_chi_variance,
@@ -179,7 +180,7 @@ def _half_t_variance(df, loc, scale):
     tfp="HalfStudentT",
     log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
     sample=lambda key, shape, dtype, df, loc, scale: (
-        loc + scale * jnp.abs(random.t(key, df, shape, dtype))
+        loc + scale * jnp.abs(student_t(key, df, shape, dtype))
     ),
     mean=lambda df, loc, scale: loc + scale * mean_distance(df),
     variance=_half_t_variance,

@@ -7,6 +7,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
+from distributions._gamma_draw import log_gamma
 from distributions._linalg import (
     diagonal,
     diagonal_matrix,
@@ -58,8 +59,8 @@ def _cholesky_sample(key, shape, dtype, dimension, concentration):
     below = align(jnp.tri(dimension, k=-1, dtype=dtype), 0, len(shape))
     z = below * random.normal(normal_key, shape, dtype)
     b, _ = _betas(dimension, concentration)
-    log_gamma = random.loggamma(gamma_key, b, (*shape[:-2], dimension - 1), dtype)
-    chi = jnp.exp(0.5 * (LOG_TWO + log_gamma))
+    log_draw = log_gamma(gamma_key, b, (*shape[:-2], dimension - 1), dtype)
+    chi = jnp.exp(0.5 * (LOG_TWO + log_draw))
     chi = jnp.concatenate([jnp.ones_like(chi[..., :1]), chi], -1)
     rows = z + diagonal_matrix(jnp.maximum(chi, jnp.finfo(dtype).tiny))
     return rows / jnp.sqrt(square_sum(rows))[..., None]

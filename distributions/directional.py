@@ -8,6 +8,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
+from distributions._gamma_draw import gamma
 from distributions._linalg import per_event, square_sum
 from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
@@ -84,7 +85,7 @@ def _power_sample(key, shape, dtype, direction, concentration):
     key, gamma_key = random.split(key)
     tangent = tangent_normal(key, shape, dtype, direction)
     a, _ = _power_shapes(shape[-1], jnp.asarray(concentration))
-    g = random.gamma(gamma_key, a, shape[:-1], dtype)
+    g = gamma(gamma_key, a, shape[:-1], dtype)
     h = 0.5 * square_sum(tangent)
     along, across = (g - h) / (g + h), jnp.sqrt(2 * g) / (g + h)
     return along[..., None] * direction + across[..., None] * tangent

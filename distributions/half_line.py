@@ -7,6 +7,7 @@ from jax import lax, random
 from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
+from distributions._gamma_draw import gamma
 from distributions.constraints import at_least, nonnegative, positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import gamma_entropy
@@ -151,9 +152,7 @@ def _gamma_log_prob(x, a, rate):
     support=positive,
     tfp="Gamma",
     log_prob=_gamma_log_prob,
-    sample=lambda key, shape, dtype, a, rate: clip_positive(
-        random.gamma(key, a, shape, dtype) / rate
-    ),
+    sample=lambda key, shape, dtype, a, rate: clip_positive(gamma(key, a, shape, dtype) / rate),
     mean=lambda a, rate: a / rate,
     variance=lambda a, rate: a / jnp.square(rate),
     mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
@@ -192,7 +191,7 @@ def _inverse_gamma_log_prob(x, a, scale):
     tfp="InverseGamma",
     log_prob=_inverse_gamma_log_prob,
     sample=lambda key, shape, dtype, a, scale: clip_positive(
-        scale / clip_positive(random.gamma(key, a, shape, dtype))
+        scale / clip_positive(gamma(key, a, shape, dtype))
     ),
     mean=lambda a, scale: jnp.where(a > 1, scale / jnp.abs(a - 1), jnp.inf),
     variance=lambda a, scale: jnp.where(

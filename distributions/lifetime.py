@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
 from distributions._derive import implicit
+from distributions._gamma_draw import log_gamma
 from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
 from distributions.family import Family, family, parameter
@@ -158,7 +159,7 @@ def _exp_gamma_entropy(a):
     tfp="ExpGamma",
     one_of=("rate", "log_rate"),
     log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
-    sample=lambda key, shape, dtype, a, *rate: random.loggamma(key, a, shape, dtype) - _log(*rate),
+    sample=lambda key, shape, dtype, a, *rate: log_gamma(key, a, shape, dtype) - _log(*rate),
     mean=lambda a, *rate: digamma(a) - _log(*rate),
     variance=lambda a, *rate: polygamma(1, a) + 0 * _log(*rate),
     mode=lambda a, *rate: jnp.log(a) - _log(*rate),
@@ -195,9 +196,7 @@ class ExpGamma(Family):
     tfp="ExpInverseGamma",
     one_of=("scale", "log_scale"),
     log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),
-    sample=lambda key, shape, dtype, a, *scale: (
-        _log(*scale) - random.loggamma(key, a, shape, dtype)
-    ),
+    sample=lambda key, shape, dtype, a, *scale: _log(*scale) - log_gamma(key, a, shape, dtype),
     mean=lambda a, *scale: _log(*scale) - digamma(a),
     variance=lambda a, *scale: polygamma(1, a) + 0 * _log(*scale),
     mode=lambda a, *scale: _log(*scale) - jnp.log(a),

@@ -9,6 +9,7 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
+from distributions._gamma_draw import gamma
 from distributions._linalg import (
     diagonal,
     diagonal_matrix,
@@ -209,7 +210,7 @@ def _student_t_log_prob(x, df, loc, *matrix):
 
 def _student_t_sample(key, shape, dtype, df, loc, *matrix):
     key, gamma_key = random.split(key)
-    half_chi2 = random.gamma(gamma_key, 0.5 * df, shape[:-1], dtype)
+    half_chi2 = gamma(gamma_key, 0.5 * df, shape[:-1], dtype)
     half_chi2 = jnp.maximum(half_chi2, jnp.finfo(dtype).tiny)
     return loc + _draw(key, shape, dtype, *matrix) * jnp.sqrt(0.5 * df / half_chi2)[..., None]
 

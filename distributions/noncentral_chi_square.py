@@ -6,6 +6,7 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._derive import implicit
+from distributions._gamma_draw import gamma
 from distributions._numerical import argmax, integral
 from distributions._sphere import log_sum
 from distributions.constraints import nonnegative, positive
@@ -88,7 +89,7 @@ def _poisson_draw(key, m, shape, dtype):
 def _draw(key, shape, dtype, df, noncentrality):
     key, gamma_key = random.split(key)
     j = _poisson_draw(key, 0.5 * noncentrality, shape, dtype)
-    return clip_positive(2 * random.gamma(gamma_key, 0.5 * df + j, shape, dtype))
+    return clip_positive(2 * gamma(gamma_key, 0.5 * df + j, shape, dtype))
 
 
 def _mode(df, noncentrality):

@@ -8,6 +8,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
+from distributions._gamma_draw import gamma, log_gamma
 from distributions._gamma_ratios import log_tails
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import log_chances
@@ -64,7 +65,7 @@ def _mode(*parameters):
 def _sample(key, shape, dtype, *parameters):
     r = _size(*parameters)
     gamma_key, poisson_key = random.split(key)
-    rate = random.gamma(gamma_key, r, shape, dtype) * (_mean(*parameters) / r)
+    rate = gamma(gamma_key, r, shape, dtype) * (_mean(*parameters) / r)
     return poisson_draw(poisson_key, rate, shape)
 
 
@@ -208,7 +209,7 @@ def _beta_negative_binomial_log_prob(y, n, a, b):
 def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):
     key, *keys = random.split(key, 4)
     log_n, log_a, log_b = (
-        random.loggamma(key, x, shape, dtype) for key, x in zip(keys, (n, a, b), strict=True)
+        log_gamma(key, x, shape, dtype) for key, x in zip(keys, (n, a, b), strict=True)
     )
     return poisson_draw(key, jnp.exp(log_n + log_a - log_b), shape)
 

@@ -9,6 +9,7 @@ from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
 from distributions._derive import transformed
+from distributions._gamma_draw import log_gamma
 from distributions.bounded import beta_entropy
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
 from distributions.family import Family, family, parameter
@@ -235,7 +236,7 @@ def _odds(x, scale):
 
 def _gamma_gamma_sample(key, shape, dtype, a, b, scale):
     first, second = random.split(key)
-    upper, lower = random.loggamma(first, a, shape, dtype), random.loggamma(second, b, shape, dtype)
+    upper, lower = log_gamma(first, a, shape, dtype), log_gamma(second, b, shape, dtype)
     return clip_positive(scale * jnp.exp(upper - lower))
 
 

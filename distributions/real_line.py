@@ -8,6 +8,7 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
+from distributions._gamma_draw import student_t
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import digamma_rest, log_beta_half
@@ -159,7 +160,7 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     support=real,
     tfp="StudentT",
     log_prob=student_t_log_prob,
-    sample=lambda key, shape, dtype, df, loc, scale: loc + scale * random.t(key, df, shape, dtype),
+    sample=lambda key, shape, dtype, df, loc, scale: loc + scale * student_t(key, df, shape, dtype),
     mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
     variance=lambda df, loc, scale: student_t_variance(df, scale),
     mode=lambda df, loc, scale: loc,

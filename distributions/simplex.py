@@ -1,10 +1,12 @@
 """Families of vectors that sum to 1: Dirichlet and StickBreakingWeights."""
 
+import jax
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
+from distributions._gamma_draw import log_gamma
 from distributions._linalg import per_event
 from distributions._pytree import static
 from distributions.constraints import independent, open_simplex, positive
@@ -13,7 +15,7 @@ from distributions.gamma_functions import dirichlet_entropy, log_multivariate_be
 
 
 def _dirichlet_sample(key, shape, dtype, a):
-    draw = random.dirichlet(key, a, shape[:-1], dtype)
+    draw = jax.nn.softmax(log_gamma(key, a, shape, dtype), -1)
     return jnp.maximum(draw, jnp.finfo(dtype).tiny)
 
 
@@ -59,7 +61,8 @@ class Dirichlet(Family):
     Args:
         concentration: Positive numbers of shape `(..., n)`.
 
-    >>> import jax.numpy as jnp
+    >>> import jax
+    import jax.numpy as jnp
     >>> import distributions as dist
     >>> round(float(dist.Dirichlet(jnp.ones(3)).log_prob(jnp.array([0.2, 0.3, 0.5]))), 4)
     0.6931
@@ -137,7 +140,8 @@ class StickBreakingWeights(Family):
         concentration: Positive; the larger, the more evenly is the stick broken.
         num_breaks: The number of breaks `K`; there are `K + 1` weights.
 
-    >>> import jax.numpy as jnp
+    >>> import jax
+    import jax.numpy as jnp
     >>> import distributions as dist
     >>> print(dist.StickBreakingWeights(1.0, 3).mean())
     [0.5   0.25  0.125 0.125]

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
+from distributions._gamma_draw import log_gamma
 from distributions.bounded import beta_entropy
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
@@ -43,7 +44,7 @@ def _log_tails(x, a, b, loc, scale):
 
 def _sample(key, shape, dtype, a, b, loc, scale):
     first, second = random.split(key)
-    logit = random.loggamma(first, a, shape, dtype) - random.loggamma(second, b, shape, dtype)
+    logit = log_gamma(first, a, shape, dtype) - log_gamma(second, b, shape, dtype)
     return loc + scale * jnp.sqrt(a + b) * jnp.sinh(0.5 * logit)
 
 

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 
 from distributions._cumulative import log1mexp
 from distributions._derive import implicit
+from distributions._gamma_draw import student_t
 from distributions.chi_square import mean_distance
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
@@ -101,7 +102,7 @@ def _t_log_cdf(x, df, loc, scale, k):
 
 def _t_draw(key, shape, dtype, df, loc, scale, k):
     key, side_key = random.split(key)
-    size = jnp.abs(random.t(key, df, shape, dtype))
+    size = jnp.abs(student_t(key, df, shape, dtype))
     right = random.uniform(side_key, shape, dtype) * (1 + 1 / jnp.square(k)) < 1
     return loc + scale * jnp.where(right, k * size, -size / k)
 

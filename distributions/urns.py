@@ -7,6 +7,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import known, select
+from distributions._gamma_draw import log_gamma
 from distributions._rejection import first_accepted
 from distributions.constraints import (
     independent,
@@ -160,7 +161,7 @@ def _beta_binomial_log_prob(y, n, a, b):
 
 def _beta_binomial_sample(key, shape, dtype, n, a, b):
     key_a, key_b, key = random.split(key, 3)
-    log_a, log_b = (random.loggamma(k, x, shape, dtype) for k, x in ((key_a, a), (key_b, b)))
+    log_a, log_b = (log_gamma(k, x, shape, dtype) for k, x in ((key_a, a), (key_b, b)))
     return random.binomial(key, n.astype(dtype), lax.logistic(log_a - log_b), shape, dtype)
 
 
@@ -310,7 +311,7 @@ def _dirichlet_multinomial_log_prob(y, n, a):
 
 def _dirichlet_multinomial_sample(key, shape, dtype, n, a):
     gamma_key, key = random.split(key)
-    logs = random.loggamma(gamma_key, a, shape, dtype)
+    logs = log_gamma(gamma_key, a, shape, dtype)
     return multinomial_draw(key, n, jax.nn.softmax(logs), shape)
 
 

@@ -7,6 +7,7 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align
+from distributions._gamma_draw import beta
 from distributions._linalg import per_event, square_sum
 from distributions._rejection import first_accepted
 from distributions._sphere import log_area, log_sum, tangent_normal, variance_around
@@ -61,7 +62,7 @@ def _fisher_below_one(key, shape, dtype, n, concentration):
 
     def propose(key):
         beta_key, uniform_key = random.split(key)
-        z = random.beta(beta_key, 0.5 * m, 0.5 * m, shape, dtype)
+        z = beta(beta_key, 0.5 * m, 0.5 * m, shape, dtype)
         d = 2 * b * z / (1 - (1 - b) * z)
         log_ratio = jnp.log((2 * b + (1 - b) * d) * (1 + b) / (4 * b))
         score = concentration * (2 * b / (1 + b) - d) + m * log_ratio
