@@ -52,7 +52,7 @@ def student_t(key: Array, df: Array, shape: tuple[int, ...], dtype: Any) -> Arra
 
 def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Array, ...]:
     """The concentration, and what makes a draw of `scale * root^3 * exp(log_boost)`."""
-    dtype = jnp.promote_types(dtype, jnp.float32)
+    dtype = dtype if jnp.finfo(dtype).bits >= 32 else jnp.float32
     a = jnp.broadcast_to(jnp.asarray(a, dtype), shape)
     fixed = lax.stop_gradient(a)
     is_valid, is_large = fixed >= 0, fixed >= 1
