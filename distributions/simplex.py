@@ -61,8 +61,7 @@ class Dirichlet(Family):
     Args:
         concentration: Positive numbers of shape `(..., n)`.
 
-    >>> import jax
-    import jax.numpy as jnp
+    >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> round(float(dist.Dirichlet(jnp.ones(3)).log_prob(jnp.array([0.2, 0.3, 0.5]))), 4)
     0.6931
@@ -140,8 +139,7 @@ class StickBreakingWeights(Family):
         concentration: Positive; the larger, the more evenly is the stick broken.
         num_breaks: The number of breaks `K`; there are `K + 1` weights.
 
-    >>> import jax
-    import jax.numpy as jnp
+    >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> print(dist.StickBreakingWeights(1.0, 3).mean())
     [0.5   0.25  0.125 0.125]
