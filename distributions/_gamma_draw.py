@@ -8,6 +8,7 @@ References:
     reparameterization gradients" (2018), equation 2, on the derivatives.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -79,6 +80,10 @@ def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Ar
     return a, select(is_valid, scale, jnp.nan), root, select(is_large, 0, log_boost)
 
 
+# The derivative of a draw by its concentration.
+_move: Callable[[Array, Array], Array] = lax.random_gamma_grad  # pyright: ignore[reportAssignmentType]
+
+
 @jax.custom_jvp
 def _moving(a: Array, draw: Array) -> Array:
     """`draw`, as it moves with the concentration."""
@@ -88,8 +93,7 @@ def _moving(a: Array, draw: Array) -> Array:
 @_moving.defjvp
 def _moving_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, draw = primals
-    moves = select(draw > 0, lax.random_gamma_grad(a, draw), 0)
-    return draw, moves * tangents[0]
+    return draw, select(draw > 0, _move(a, draw), 0) * tangents[0]
 
 
 @jax.custom_jvp
@@ -106,4 +110,4 @@ def _moving_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     is_tiny = log_draw < jnp.log(tiny)
     draw = jnp.exp(select(is_tiny, 0, log_draw))
     far = (lax.digamma(a + 1) - log_draw) / a
-    return log_draw, select(is_tiny, far, lax.random_gamma_grad(a, draw) / draw) * tangents[0]
+    return log_draw, select(is_tiny, far, _move(a, draw) / draw) * tangents[0]

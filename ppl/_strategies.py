@@ -272,7 +272,7 @@ def _by_part(d: Any, strategy: Any) -> Pushforward:
     ndim = len(d.distribution.event_shape)
     if isinstance(part.base, distribution.Wrapper):  # of as many numbers as there are
         widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
-        base = dataclasses.replace(part.base, **{k: widened(x) for k, x in vars(part.base).items()})
+        base = _replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
     else:
         base = _replace(d, {"distribution": part.base})
 
