@@ -125,6 +125,10 @@ def index() -> str:
             f"All {len(NAMES)} distributions, and what they are called elsewhere ({counts}). This "
             "table and the pages are made of the code by `python -m tests.distributions.pages`.",
             "",
+            "The formulas of all densities are our own, and those of draws but for Moyal, "
+            "Triangular and TwoPieceNormal: TFP's take longer to trace, and many lose digits for "
+            "extreme parameters. Its classes are taken as they are wherever a distribution is.",
+            "",
             *head,
             *rows,
             "",
