@@ -19,7 +19,7 @@ from jax import lax
 from inference.flat import Layout
 from inference.guides import log_normal, log_scales, own_scales
 from inference.networks import Masks, Network, autoregressive, dense, initial
-from inference.randomness import normal, seed_of
+from inference.randomness import noise_of
 from inference.splines import Spline
 from ppl.harvest.pytrees import register_dataclass
 
@@ -72,7 +72,7 @@ class Flow(abc.ABC):
     ) -> tuple[jax.Array, jax.Array]:
         """A position, and its log density, for which no layer is inverted."""
         loc = parameters.loc
-        noise = normal(seed_of(key), loc.size, loc.dtype)
+        noise = noise_of(key, loc.size, loc.dtype)
         position, log_det = self.forward(parameters, noise)
         return position, log_normal(noise) - log_det
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.scipy.linalg import cho_solve, solve_triangular
 
 from inference.flat import Layout
-from inference.randomness import normal, seed_of
+from inference.randomness import noise_of, normal
 from ppl.harvest.pytrees import register_dataclass
 
 _LOG_2PI = math.log(2 * math.pi)
@@ -113,7 +113,7 @@ class MeanField:
     def sample(self, parameters: LocScale, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc, log_scale = parameters
-        return loc + jnp.exp(log_scale) * normal(seed_of(key), loc.size, loc.dtype)
+        return loc + jnp.exp(log_scale) * noise_of(key, loc.size, loc.dtype)
 
     def log_prob(self, parameters: LocScale, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
@@ -178,7 +178,7 @@ class FullRank:
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc, log_scale, factor = parameters
-        noise = normal(seed_of(key), loc.size, loc.dtype)
+        noise = noise_of(key, loc.size, loc.dtype)
         return loc + jnp.exp(log_scale) * (noise + jnp.tril(factor, -1) @ noise)
 
     def log_prob(self, parameters: LocFactor, position: jax.Array) -> jax.Array:
@@ -245,7 +245,7 @@ class LowRank:
     def sample(self, parameters: LocFactor, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc, log_scale, factor = parameters
-        noise = normal(seed_of(key), loc.size + self.rank, loc.dtype)
+        noise = noise_of(key, loc.size + self.rank, loc.dtype)
         along = factor @ noise[loc.size :]
         return loc + jnp.exp(log_scale) * (noise[: loc.size] + along)
 

@@ -15,7 +15,7 @@ from jax import random
 from inference.flat import Layout
 from inference.guides import Guide, log_normal, normal_entropy
 from inference.metric import LowRankMatrix, push
-from inference.randomness import normal, seed_of, threefry, uniform
+from inference.randomness import noise_of, seed_of, threefry, uniform
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -72,7 +72,7 @@ class StretchedNormal:
     def sample(self, parameters: Stretched, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc = parameters.loc
-        return parameters.place(normal(seed_of(key), loc.size, loc.dtype))
+        return parameters.place(noise_of(key, loc.size, loc.dtype))
 
     def log_prob(self, parameters: Stretched, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""

@@ -60,16 +60,18 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
         unit = _open_unit(word, dtype)
     else:
         unit = _open_unit(high, jnp.float32)
-    return _once((math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype))
+    return (math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
 
 
-def _once(numbers: jax.Array) -> jax.Array:
-    """`numbers`, none of which is NaN, by a loop that never runs.
+def noise_of(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
+    """The normal numbers of a draw that a density follows at once, in the same program.
 
-    XLA does not fuse a loop with what follows it. Else it would compute the numbers again in each
-    of the operations that use them, and in JAX 0.10 LLVM may never come to an end with those.
+    On the CPU they pass a loop that never runs, as none is NaN, and which XLA does not fuse with
+    what follows. Else it would compute the numbers again in each of the operations that use them,
+    and in JAX 0.10 LLVM may never come to an end with those.
     """
-    if not numbers.size:
+    numbers = normal(seed_of(key), size, dtype)
+    if not size or jax.default_backend() != "cpu":
         return numbers
     return lax.while_loop(lambda x: jnp.isnan(x[0]), jnp.zeros_like, numbers)
 

@@ -10,7 +10,7 @@ from jax.scipy.linalg import solve_triangular
 from inference.flat import Layout
 from inference.guides import log_normal, normal_entropy, own_scales, rows_of_scale
 from inference.guides import log_scales as initial_log_scales
-from inference.randomness import normal, seed_of
+from inference.randomness import noise_of
 from inference.site_names import full_names, group, select, taken
 from ppl.harvest.pytrees import register_dataclass
 
@@ -123,7 +123,7 @@ class Structured:
     def sample(self, parameters: StructuredParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc, lower = parameters.loc, jnp.tril(parameters.factor, -1)
-        shared, own = jnp.split(normal(seed_of(key), loc.size, loc.dtype), [len(lower)])
+        shared, own = jnp.split(noise_of(key, loc.size, loc.dtype), [len(lower)])
         own = own * jnp.exp(self._log_scales(parameters, shared))
         scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])
         order = np.argsort(np.concatenate(self._indices(parameters.layout)))

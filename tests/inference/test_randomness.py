@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats as st
 
-from inference.randomness import normal, seed_of, threefry, uniform
+from inference.randomness import noise_of, normal, seed_of, threefry, uniform
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -52,7 +52,7 @@ def test_normal_uses_the_whole_mantissa(x64):
 
 def test_noise_is_computed_once():
     def used(seed, x):
-        noise = normal(seed, 2, np.float32)
+        noise = noise_of(seed, 2, np.float32)
         return jnp.log(jnp.stack([x, noise[0] + noise[1] * x])), jnp.exp(noise), noise + 1
 
     def num_rounds(f):
