@@ -25,14 +25,14 @@ def gamma(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """Draws with concentration `a` and rate 1; 0 for 0, and NaN for what is no concentration."""
     a, scale, root, log_boost = _parts(key, a, shape, dtype)
     draw = scale * root * root * root * jnp.exp(log_boost)
-    return _moving(a, draw).astype(dtype)
+    return _moving_draw(a, draw).astype(dtype)
 
 
 def log_gamma(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> Array:
     """Logarithms of such draws, also where these would underflow."""
     a, scale, root, log_boost = _parts(key, a, shape, dtype)
     log_draw = jnp.log(scale) + 3 * jnp.log(root) + log_boost
-    return _moving_log(a, log_draw).astype(dtype)
+    return _moving_log_draw(a, log_draw).astype(dtype)
 
 
 def beta(key: Array, a: Array, b: Array, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -84,30 +84,26 @@ def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Ar
 _move: Callable[[Array, Array], Array] = lax.random_gamma_grad  # pyright: ignore[reportAssignmentType]
 
 
-@jax.custom_jvp
-def _moving(a: Array, draw: Array) -> Array:
-    """`draw`, as it moves with the concentration."""
-    return draw
-
-
-@_moving.defjvp
-def _moving_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    a, draw = primals
-    return draw, select(draw > 0, _move(a, draw), 0) * tangents[0]
-
-
-@jax.custom_jvp
-def _moving_log(a: Array, log_draw: Array) -> Array:
-    """`log_draw`, as it moves with the concentration."""
-    return log_draw
-
-
-@_moving_log.defjvp
-def _moving_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Where the draw underflows, `F(x; a) = x^a / Gamma(a + 1)`."""
-    a, log_draw = primals
-    tiny = jnp.finfo(log_draw.dtype).tiny
-    is_tiny = log_draw < jnp.log(tiny)
+def _log_move(a: Array, log_draw: Array) -> Array:
+    """That of its logarithm; where the draw underflows, `F(x; a) = x^a / Gamma(a + 1)`."""
+    is_tiny = log_draw < jnp.log(jnp.finfo(log_draw.dtype).tiny)
     draw = jnp.exp(select(is_tiny, 0, log_draw))
-    far = (lax.digamma(a + 1) - log_draw) / a
-    return log_draw, select(is_tiny, far, _move(a, draw) / draw) * tangents[0]
+    return select(is_tiny, (lax.digamma(a + 1) - log_draw) / a, _move(a, draw) / draw)
+
+
+def _moving(move: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A function of a concentration and a draw that is the draw, with `move` as its derivative."""
+
+    @jax.custom_jvp
+    def moving(a: Array, draw: Array) -> Array:
+        return draw
+
+    @moving.defjvp
+    def moving_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+        return primals[1], move(*primals) * tangents[0]
+
+    return moving
+
+
+_moving_draw = _moving(lambda a, draw: select(draw > 0, _move(a, draw), 0))
+_moving_log_draw = _moving(_log_move)
