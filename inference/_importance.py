@@ -17,7 +17,7 @@ from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
 from inference.guide_result import GuideResult
 from inference.objective import ELBO
-from inference.pareto import largest_pareto_k, pareto_k_of, psis_on_host
+from inference.pareto import largest_pareto_k, psis_of
 from inference.saved import Absent, Result
 from inference.summary import Summary, describe
 from ppl.harvest.likeness import Alike
@@ -86,14 +86,10 @@ def importance(
             log_density = log_weights
         else:
             sampled = drawn(key, *_fitted(key, target, guide), num_draws)
-            draws, log_weights, log_density = (
-                sampled.draws,
-                sampled.log_weights,
-                sampled.log_density,
-            )
-    log_weights = np.asarray(log_weights)
-    pareto_k = pareto_k_of(log_weights, np.asarray(log_density))
-    return _result(draws, log_weights, psis_on_host(log_weights).log_weights, pareto_k)
+            draws, log_weights = sampled.draws, sampled.log_weights
+            log_density = sampled.log_density
+    smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
+    return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
 
 
 def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:

@@ -22,7 +22,7 @@ from inference.low_rank_curvature import LowRankNormal, low_rank_normal_at
 from inference.mode_result import OptimizeResult, coordinate_names
 from inference.modes import Climb, Density
 from inference.objective import ELBO
-from inference.pareto import pareto_k_of
+from inference.pareto import psis_of
 from inference.target import Target
 from ppl.harvest.likeness import Alike
 
@@ -147,7 +147,7 @@ def _result(
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(pareto_k_of(weights, np.asarray(sampled.log_density))),
+        pareto_k=np.asarray(psis_of(weights, np.asarray(sampled.log_density)).pareto_k),
         guide=guide,
         parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,

@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 import ppl
 from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
-from inference.checks import count
+from inference.checks import count, fraction
 from inference.compilation_cache import compilation_cache
 from inference.debugging import numbers_of_any_kind
 from inference.guide_result import GuideResult
@@ -120,13 +119,7 @@ def mcmc(
         raise ValueError(
             f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
         )
-    is_number = np.issubdtype(np.result_type(np.asarray(target_acceptance_rate)), np.number)
-    if not is_number or not 0 < target_acceptance_rate < 1:
-        error = ValueError if is_number else TypeError
-        raise error(
-            "target_acceptance_rate must be a number between 0 and 1, got "
-            f"{target_acceptance_rate!r}"
-        )
+    target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
     target = ppl.unconstrain(model, *args, **kwargs)
     covariance = None
     if isinstance(init, Started):
@@ -142,7 +135,7 @@ def mcmc(
             num_draws=num_draws,
             num_chains=num_chains,
             mass_matrix=mass_matrix,
-            target_acceptance_rate=float(target_acceptance_rate),
+            target_acceptance_rate=target_acceptance_rate,
             init=init,
             covariance=covariance,
             mesh=mesh,

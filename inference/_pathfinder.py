@@ -18,7 +18,7 @@ from inference.guide_result import standard_error
 from inference.modes import Density, from_finite_starts, is_finite, tolerance_of
 from inference.normals import Mixture, Shares, StretchedNormal
 from inference.objective import ELBO
-from inference.pareto import pareto_k_of
+from inference.pareto import psis_of
 from inference.pathfinder_result import PathfinderResult, resampled, weights_of
 from inference.paths import Effort, Ends, paths
 from inference.programs import program
@@ -160,7 +160,7 @@ def _result(
         log_weights=kept.log_weights,
         elbo=np.mean(log_weights, dtype=np.float64),
         elbo_standard_error=standard_error(log_weights),
-        pareto_k=np.asarray(pareto_k_of(log_weights, np.asarray(pool.log_density))),
+        pareto_k=np.asarray(psis_of(log_weights, np.asarray(pool.log_density)).pareto_k),
         guide=guide,
         parameters=parameters,
         ess=1 / np.sum(weights**2),

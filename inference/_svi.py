@@ -11,7 +11,7 @@ from inference._batches import batches
 from inference._guide_function import GuideFunction, guide_to, target_of
 from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
-from inference.checks import count
+from inference.checks import count, fraction
 from inference.compilation_cache import compilation_cache
 from inference.debugging import numbers_of_any_kind
 from inference.descent import Problem, Sampled, SVIState
@@ -23,7 +23,7 @@ from inference.guides import Guide, MeanField
 from inference.mode_result import OptimizeResult
 from inference.objective import ELBO, Objective, check_objective
 from inference.optimizers import optimizer_of
-from inference.pareto import pareto_k_of
+from inference.pareto import psis_of
 from inference.progress import progress_bar as _progress
 from inference.result import MCMCResult
 from inference.starting import STRATEGIES
@@ -161,8 +161,8 @@ def svi(
     num_particles = count("num_particles", num_particles, least=1)
     num_draws = count("num_draws", num_draws, least=1)
     check_guide(guide)
-    if tolerance is not None and not 0 < tolerance < 1:
-        raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+    if tolerance is not None:
+        tolerance = fraction("tolerance", tolerance, ", or be None")
     is_function = not hasattr(guide, "sample")
     target = target_of(model, args, kwargs, is_function=is_function)
     if is_function and init in STRATEGIES:
@@ -195,7 +195,7 @@ def svi(
         sampled = drawn(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
         log_density, has_density = np.asarray(sampled.log_density), family.has_density
-        shape = pareto_k_of(weights, log_density) if has_density else np.nan
+        shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=log_density[None],

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from inference.ascent import Ascent, ascend, least_rise, strides_of
-from inference.checks import count
+from inference.checks import count, fraction
 from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.programs import program
@@ -116,8 +116,8 @@ class Climb(NamedTuple):
         """What a user asks for, checked."""
         num_starts = count("num_starts", num_starts, least=1)
         max_steps = count("max_steps", max_steps, least=1)
-        if tolerance is not None and not 0 < tolerance < 1:
-            raise ValueError(f"tolerance must lie between 0 and 1, or be None, got {tolerance!r}")
+        if tolerance is not None:
+            tolerance = fraction("tolerance", tolerance, ", or be None")
         return cls(init, num_starts, max_steps, tolerance)
 
 

@@ -75,17 +75,18 @@ def psis_on_host(log_weights: np.ndarray) -> Smoothed:
         return _smoothed(np, raw, put)
 
 
-def pareto_k_of(log_weights: np.ndarray, log_density: np.ndarray) -> float:
-    """The shape of the weights' tail; of weights that are alike but for rounding, minus infinity.
+def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> Smoothed:
+    """On the host, with a shape of minus infinity for weights that are alike but for rounding.
 
     They are so where the posterior is that of the guide, and the shape of rounding says nothing.
     """
+    smoothed = psis_on_host(log_weights)
     known = np.abs(log_density[np.isfinite(log_density)])
     rounding = float(np.finfo(log_weights.dtype).eps) * np.max(known, initial=1.0)
     has_several = log_weights.size > 1 and np.isfinite(log_weights).all()
     if has_several and np.ptp(log_weights) <= _ROUNDING * rounding:
-        return -np.inf
-    return psis_on_host(log_weights).pareto_k
+        return smoothed._replace(pareto_k=-np.inf)
+    return smoothed
 
 
 def _check(raw: Any) -> None:

@@ -10,8 +10,8 @@ from inference import psis
 from inference.pareto import (
     fit_pareto,
     largest_pareto_k,
-    pareto_k_of,
     pareto_quantile,
+    psis_of,
     psis_on_host,
 )
 
@@ -105,14 +105,14 @@ def test_weights_without_a_tail(raw, shape):
 
 def test_draws_without_density_are_no_rounding():
     log_weights = np.where(np.arange(100) == 50, 0.0, -np.arange(100.0))
-    assert pareto_k_of(log_weights, np.r_[-1.0, log_weights[1:]]) > 1
+    assert psis_of(log_weights, np.r_[-1.0, log_weights[1:]]).pareto_k > 1
     log_density = np.r_[-np.inf, log_weights[1:]]
-    assert pareto_k_of(np.r_[-np.inf, log_weights[1:]], log_density) > 1
-    assert pareto_k_of(np.full(100, -np.inf), np.full(100, -np.inf)) == np.inf
+    assert psis_of(np.r_[-np.inf, log_weights[1:]], log_density).pareto_k > 1
+    assert psis_of(np.full(100, -np.inf), np.full(100, -np.inf)).pareto_k == np.inf
 
 
 def test_one_draw_has_no_tail():
-    assert np.isnan(pareto_k_of(np.ones(1), np.ones(1)))
+    assert np.isnan(psis_of(np.ones(1), np.ones(1)).pareto_k)
 
 
 def test_the_quantile_is_continuous_in_the_shape():
