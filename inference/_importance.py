@@ -12,13 +12,13 @@ import numpy as np
 from inference._guide_function import GuideFunction, guide_to, target_of
 from inference._inputs import check_inputs
 from inference.checks import count
-from inference.compilation_cache import compilation_cache
 from inference.descent import Problem
 from inference.fitting import check_parameters, drawn, weighted
 from inference.guide_result import GuideResult
 from inference.objective import ELBO
 from inference.pareto import largest_pareto_k, psis_of
 from inference.saved import Absent, Result
+from inference.settings import settings
 from inference.summary import Summary, describe
 from ppl.harvest.likeness import Alike
 from ppl.harvest.pytrees import register_dataclass
@@ -80,7 +80,7 @@ def importance(
         )
     is_function = guide is not None and isinstance(guide.guide, GuideFunction)
     target = target_of(model, args, kwargs, is_function=is_function)
-    with compilation_cache(cache_dir):
+    with settings(cache_dir):
         if guide is None:
             draws, log_weights = weighted(key, target, num_draws)
             log_density = log_weights

@@ -7,8 +7,6 @@ import jax.numpy as jnp
 
 from ppl.harvest._jax import is_traced
 
-_DISABLE_JIT = "jax_disable_jit"
-
 
 def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
     """Refuses what is not one key, typed or legacy, and what a transformation of JAX traces.
@@ -17,7 +15,7 @@ def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
         TypeError: if there is either.
         RuntimeError: if JAX is told not to compile.
     """
-    if getattr(jax.config, _DISABLE_JIT):
+    if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
         raise RuntimeError(
             "inference runs compiled programs, which jax_disable_jit forbids. To look into a "
             "model, call it, or ppl.trace or ppl.log_density of it; to infer, do so within "

@@ -11,7 +11,6 @@ import ppl
 from inference._inputs import check_inputs
 from inference._optimize import mode_of
 from inference.checks import count
-from inference.compilation_cache import compilation_cache
 from inference.curvature import Normal, NotAPeakError, normal_at
 from inference.descent import Problem
 from inference.fitting import drawn
@@ -23,6 +22,7 @@ from inference.mode_result import OptimizeResult, coordinate_names
 from inference.modes import Climb, Density
 from inference.objective import ELBO
 from inference.pareto import psis_of
+from inference.settings import settings
 from inference.target import Target
 from ppl.harvest.likeness import Alike
 
@@ -101,7 +101,7 @@ def laplace(
     layout = Layout.of(jax.eval_shape(target.initial, key))
     if rank is None and layout.size > _MOST_DENSE:
         rank = _RANK
-    with compilation_cache(cache_dir):
+    with settings(cache_dir):
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
         normal = _normal(mode, target, layout, rank)
         return _result(key, mode, normal, target, layout, num_draws)

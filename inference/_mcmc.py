@@ -12,14 +12,13 @@ import ppl
 from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count, fraction
-from inference.compilation_cache import compilation_cache
-from inference.debugging import numbers_of_any_kind
 from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel
 from inference.mode_result import OptimizeResult
 from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
+from inference.settings import settings
 from inference.svgd_result import SVGDResult
 from inference.warm_start import covariance_of, starts_of
 
@@ -126,7 +125,7 @@ def mcmc(
         covariance = covariance_of(init)
         init = starts_of(key, init, target, num_chains)
     progress = _progress(progress_bar, num_warmup, num_draws)
-    with numbers_of_any_kind(), compilation_cache(cache_dir), progress as on_progress:
+    with settings(cache_dir), progress as on_progress:
         samples = sample(
             key,
             target,

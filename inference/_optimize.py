@@ -8,10 +8,10 @@ import jax
 
 import ppl
 from inference._inputs import check_inputs
-from inference.compilation_cache import compilation_cache
 from inference.flat import Layout
 from inference.mode_result import OptimizeResult
 from inference.modes import Climb, Density, climb_from
+from inference.settings import settings
 from inference.target import Target
 
 _OBJECTIVES = ("posterior", "likelihood")
@@ -94,7 +94,7 @@ def optimize(
             f"the likelihood of a site that is observed in part ({names}) stands in its prior; "
             "use objective='posterior', with ppl.ignore for what is missing or Flat priors"
         )
-    with compilation_cache(cache_dir):
+    with settings(cache_dir):
         return mode_of(key, jax.device_put(target), density, climb)
 
 

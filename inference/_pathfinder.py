@@ -10,7 +10,6 @@ import numpy as np
 import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
-from inference.compilation_cache import compilation_cache
 from inference.descent import Problem, Sampled
 from inference.fitting import drawn
 from inference.flat import Layout
@@ -22,6 +21,7 @@ from inference.pareto import psis_of
 from inference.pathfinder_result import PathfinderResult, resampled, weights_of
 from inference.paths import Effort, Ends, paths
 from inference.programs import program
+from inference.settings import settings
 from inference.target import Target
 from ppl.harvest.likeness import Alike
 
@@ -97,7 +97,7 @@ def pathfinder(
     effort = Effort(history, count("num_elbo_draws", num_elbo_draws, least=1))
     target = jax.device_put(ppl.unconstrain(model, *args, **kwargs))
     layout = Layout.of(jax.eval_shape(target.initial, key))
-    with compilation_cache(cache_dir):
+    with settings(cache_dir):
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
         return _result(key, ends, target, layout, effort, num_draws, max_steps)
 

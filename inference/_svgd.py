@@ -12,7 +12,6 @@ import numpy as np
 import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
-from inference.compilation_cache import compilation_cache
 from inference.fitting import kinds
 from inference.flat import Layout
 from inference.hamiltonian import Point
@@ -21,6 +20,7 @@ from inference.optimizers import optimizer_of
 from inference.programs import program
 from inference.progress import Pace
 from inference.progress import progress_bar as _progress
+from inference.settings import settings
 from inference.start_failure import not_finite
 from inference.stein import NUM_ROWS, SVGDState, Swarm, flow, gather, told
 from inference.svgd_result import SVGDResult
@@ -101,7 +101,7 @@ def svgd(
     target = ppl.unconstrain(model, *args, **kwargs)
     layout = Layout.of(jax.eval_shape(target.initial, key))
     swarm = _swarm(target, optimizer, bandwidth, layout)
-    with compilation_cache(cache_dir):
+    with settings(cache_dir):
         if state is None:
             particles = _starts(key, swarm, init, num_particles)
             begun = program(gather, swarm, particles)(swarm, particles)

@@ -12,8 +12,6 @@ from inference._guide_function import GuideFunction, guide_to, target_of
 from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count, fraction
-from inference.compilation_cache import compilation_cache
-from inference.debugging import numbers_of_any_kind
 from inference.descent import Problem, Sampled, SVIState
 from inference.edges import at_edges, bounded
 from inference.fitting import drawn, fit
@@ -26,6 +24,7 @@ from inference.optimizers import optimizer_of
 from inference.pareto import psis_of
 from inference.progress import progress_bar as _progress
 from inference.result import MCMCResult
+from inference.settings import settings
 from inference.starting import STRATEGIES
 from inference.svgd_result import SVGDResult
 from inference.svi_result import SVIResult
@@ -178,8 +177,7 @@ def svi(
         start = normal_start(init, target, problem.layout)
     family: Any = problem.guide if is_function else guide
     with (
-        numbers_of_any_kind(),
-        compilation_cache(cache_dir),
+        settings(cache_dir),
         _progress(progress_bar, num_steps, objective.name) as on_progress,
     ):
         fitted = fit(

@@ -28,13 +28,13 @@ from inference._jax import may_hang
 from inference.adaptation import schedule
 from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
-from inference.debugging import numbers_of_any_kind
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
 from inference.programs import advance_chains, program, values, values_mapped
+from inference.settings import numbers_of_any_kind
 from inference.start_failure import start_failure
 from inference.starting import (
     MOST_ATTEMPTS,

@@ -15,6 +15,7 @@ from ppl._kept import kept, of_leaves
 from ppl._keys import Conflict, check_keys, conflicts_of
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
 from ppl._misplaced import explain
+from ppl.arguments import Arguments
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
@@ -36,10 +37,12 @@ def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     if not callable(model):
         raise TypeError(f"expected a model, a function of a random key, got {model!r}.")
-    leaves = jax.tree.leaves(model)
     if jax.tree_util.all_leaves([model]):
         return Partial(model if _is_hashable(model) else Itself(model))
-    return model if all(map(_is_data, leaves)) else Partial(Itself(model))
+    if all(map(_is_data, jax.tree.leaves(model))):
+        return model
+    arguments, data = Arguments.split((model,), {})
+    return Partial(OfParts(arguments), data)
 
 
 def _is_hashable(model: Model) -> bool:
@@ -56,7 +59,7 @@ def _is_data(leaf: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Itself:
-    """A model that equals itself alone: one that has no hash, or leaves that are no data."""
+    """A model that has no hash, and equals itself alone."""
 
     __wrapped__: Model
 
@@ -70,17 +73,37 @@ class Itself:
         return id(self.__wrapped__)
 
 
+@dataclasses.dataclass(frozen=True)
+class OfParts:
+    """A model whose leaves are not all data, such as a module with functions, without those."""
+
+    arguments: Arguments
+
+    def whole(self, data: Sequence[Any]) -> Model:
+        (model,), _ = self.arguments.join(data)
+        return model
+
+    def __call__(self, data: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        return self.whole(data)(*args, **kwargs)
+
+
+def _bare(model: Model) -> Model:
+    """A model as it was given."""
+    func = model.func if isinstance(model, Partial) else None
+    return func.whole(*model.args) if isinstance(func, OfParts) else model
+
+
 def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
     """Trace a model; without a `key` where only what does not depend on it is wanted."""
     try:
-        inspect.signature(model).bind(key, *args, **kwargs)
+        inspect.signature(_bare(model)).bind(key, *args, **kwargs)
     except TypeError as error:
         raise TypeError(
             f"{name_of(model)} cannot be called with a random key and then the given arguments: "
-            f"{error}. A model is a function of a key, f(key, *args, **kwargs); it gets what the "
-            "function that is called has no argument for."
+            f"{error}. A model is a function of a key, f(key, *args, **kwargs); arguments that "
+            "the function called does not have, as mcmc has num_draws, are passed on to it."
         ) from error
     except ValueError:  # A callable without a signature.
         pass
@@ -102,7 +125,7 @@ def trace_model(
 
 def name_of(model: Model) -> str:
     """A model's name, for errors."""
-    while isinstance(model, Partial):
+    while isinstance(model := _bare(model), Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
     model = model.__wrapped__ if isinstance(model, Itself) else model
     return f"model {getattr(model, '__name__', type(model).__name__)!r}"

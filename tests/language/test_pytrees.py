@@ -89,6 +89,20 @@ class Network(eqx.Module):
         ppl.sample(key, dist.Normal(self.activation(self.weight), 1e-3), name="x")
 
 
+def test_new_weights_of_a_module_are_not_traced_again():
+    traced = []
+    posterior = lambda x: ppl.condition(Network(jnp.full(3, x), jax.nn.relu), {})  # noqa: E731
+
+    @jax.jit
+    def density(target):
+        traced.append(target)
+        return target.log_density({"x": jnp.full(3, 2.0)})
+
+    values = [density(ppl.unconstrain(posterior(x))) for x in (1.0, 2.0)]
+    assert len(traced) == 1
+    assert values[0] < 0 < values[1]
+
+
 MODELS = {
     "dataclass of NumPy arrays": lambda x: Shifted(np.full(3, x, np.float32)),
     "module with functions": lambda x: Network(jnp.full(3, x), jax.nn.relu),
