@@ -77,12 +77,7 @@ class Predict:
     ) -> tuple["Plan", list[Any], Leaves]:
         check_key("predict", key)
         arguments, data = Arguments.split(args, kwargs)
-        look = lambda program: self._look(Run(self.model, program, Complete()))  # noqa: E731
-        (batch, draws, chunk), numbers = seen(look, self.model, arguments, data)
-        return Plan(arguments, batch, chunk, numbers), data, draws
-
-    def _look(self, run: Run) -> tuple[tuple[int, ...], Leaves, int]:
-        """The axes of the draws, their leaves, and how many to predict at a time."""
+        run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
         if isinstance(self.draws, int):
             batch, draws = (self.draws,), {}
         else:
@@ -97,7 +92,8 @@ class Predict:
             )
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
-        return batch, draws, max(1, min(chunk, math.prod(batch)))
+        _, numbers = seen(lambda _: None, self.model, arguments, data)
+        return Plan(arguments, batch, max(1, min(chunk, math.prod(batch))), numbers), data, draws
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,7 +118,7 @@ def fit(
     paths_and_leaves, got = jax.tree_util.tree_flatten_with_path(value)
     if got != tree and jax.tree_util.treedef_is_leaf(tree):
         remedy = " Use jnp.asarray." if _is_rows(value) else ""
-        came = "None" if value is None else f"{type(value).__name__}: {reprlib.repr(value)}"
+        came = "None" if value is None else f"{type(value).__name__}: {_text(value)}"
         raise ValueError(f"{where}: expected {show(avals)}, got {came}.{remedy}")
     if got != tree:
         difference = _difference(jax.tree.unflatten(tree, avals), value)
@@ -127,6 +127,19 @@ def fit(
         _fit(where, f" at {keystr(path)}" if path else "", leaf, aval, same_kind, hint)
         for (path, leaf), aval in zip(paths_and_leaves, avals, strict=True)
     )
+
+
+class _Type(str):
+    """A type that stands for what is traced."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _text(value: Any) -> str:
+    """A value in short, what is traced in it by its type."""
+    typed = lambda x: _Type(show([x])) if _jax.is_traced(x) else x  # noqa: E731
+    return reprlib.repr(jax.tree.map(typed, value))
 
 
 def _is_rows(value: Any) -> bool:

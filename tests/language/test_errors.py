@@ -125,6 +125,7 @@ CONDITION = {
     "unknown-to-density": (lambda: ppl.log_density(ppl.condition(model, {"y": 1.0}))(GOOD), ValueError, "'model' has no site 'y'"),
     "observed": (lambda: ppl.condition(ppl.condition(model, {"x": X}), {"x": X})(KEY), ValueError, "'x' of model 'model' is observed already"),
     "shape": (lambda: ppl.condition(model, {"x": 1.0})(KEY), ValueError, r"'x': expected float32\[3\], got float32\[\]"),
+    "list-traced": (lambda: ppl.unconstrain(ppl.condition(model, {"x": [0, 1]})), ValueError, r"condition: site 'x': expected float32\[3\], got list: \[int32\[\], int32\[\]\]\. Use jnp.asarray"),
     "list": (lambda: ppl.condition(model, {"x": [0, 1]})(KEY), ValueError, r"condition: site 'x': expected float32\[3\], got list: \[0, 1\]\. Use jnp.asarray"),
     "none": (lambda: ppl.condition(model, {"x": None})(KEY), ValueError, r"condition: site 'x': expected float32\[3\], got None\.(\n|$)"),
     "text": (lambda: ppl.condition(model, {"x": "one"})(KEY), TypeError, r"condition: site 'x': expected float32\[3\], got 'one'\."),

@@ -155,6 +155,12 @@ def test_moments_of_the_posterior_predictive_distribution():
     assert np.all(abs(y.var(0) / variance - 1) < 6 * np.sqrt(2 / num))
 
 
+def test_a_number_that_a_parameter_cannot_be_is_refused():
+    model = lambda key, scale: ppl.sample(key, dist.Normal(0.0, scale), name="x")  # noqa: E731
+    with pytest.raises(ValueError, match=r"scale must be positive and finite; got -1\.0"):
+        ppl.predict(model, 3)(KEY, -1.0)
+
+
 def test_numbers_and_draws_may_be_of_other_libraries():
     class Draws:
         """What NumPy can make an array of, as one of xarray."""
@@ -188,7 +194,8 @@ def test_new_draws_are_not_traced_again():
 
     for i in range(3):
         ppl.predict(model, jax.tree.map(lambda d, i=i: d + i, DRAWS))(KEY, X)
-    assert len(traced) == 1 + 3  # once to compile, and for each set of draws to look at the sites
+    # Once to compile, and for each set of draws to look at the sites, and at the numbers.
+    assert len(traced) == 1 + 3 * 2
 
 
 class Elsewhere:
