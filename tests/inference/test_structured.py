@@ -46,7 +46,7 @@ def test_the_density_is_that_of_the_map_from_noise(x64, monkeypatch):
     parameters, size = bent(float), 5
 
     def position(noise):
-        monkeypatch.setattr(structured, "normal", lambda *_: noise)
+        monkeypatch.setattr(structured, "noise_of", lambda *_: noise)
         return GUIDE.sample(parameters, KEY)
 
     for seed in range(3):
