@@ -23,6 +23,7 @@ from distributions.special import (
     log1p_square,
     log_ndtr,
     ratio,
+    scaled,
 )
 
 
@@ -36,7 +37,7 @@ def _erf_inv(q):
     support=nonnegative,
     tfp="HalfNormal",
     log_prob=lambda x, scale: (
-        -0.5 * jnp.square(ratio(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
+        -0.5 * jnp.square(scaled(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
     mean=lambda scale: scale * math.sqrt(2 / math.pi),
@@ -73,7 +74,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -log1p_square(ratio(x - loc, scale)) - (log(scale) + (LOG_PI - LOG_TWO))
+        -log1p_square(scaled(x - loc, scale)) - (log(scale) + (LOG_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))
@@ -226,7 +227,7 @@ class InverseGamma(Family):
 def _log_normal_log_prob(x, loc, scale):
     log_x = jnp.log(x)
     constant = log(scale) + LOG_SQRT_TWO_PI
-    return -0.5 * jnp.square(ratio(log_x - loc, scale)) - log_x - constant
+    return -0.5 * jnp.square(scaled(log_x - loc, scale)) - log_x - constant
 
 
 @family(

@@ -21,6 +21,7 @@ from distributions.special import (
     log1p_square,
     log_ndtr,
     ratio,
+    scaled,
 )
 
 
@@ -28,7 +29,7 @@ from distributions.special import (
     support=real,
     tfp="Normal",
     log_prob=lambda x, loc, scale: (
-        -0.5 * jnp.square(ratio(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
+        -0.5 * jnp.square(scaled(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.normal(key, shape, dtype),
     mean=lambda loc, scale: loc,
@@ -77,7 +78,7 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: -log1p_square(ratio(x - loc, scale)) - (log(scale) + LOG_PI),
+    log_prob=lambda x, loc, scale: -log1p_square(scaled(x - loc, scale)) - (log(scale) + LOG_PI),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
@@ -148,12 +149,12 @@ def student_t_variance(df: Array, scale: Array) -> Array:
 
 def standard_t_log_prob(z: Array, df: Array) -> Array:
     """The log density of the standard t distribution."""
-    return standard_t(df) - 0.5 * (df + 1) * log1p_square(ratio(z, jnp.sqrt(df)))
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square(scaled(z, jnp.sqrt(df)))
 
 
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    return standard_t_log_prob(ratio(x - loc, scale), df) - log(scale)
+    return standard_t_log_prob(scaled(x - loc, scale), df) - log(scale)
 
 
 @family(
@@ -200,7 +201,7 @@ def _laplace_log_survival(z):
 @family(
     support=real,
     tfp="Laplace",
-    log_prob=lambda x, loc, scale: -jnp.abs(ratio(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
+    log_prob=lambda x, loc, scale: -jnp.abs(scaled(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: 2 * jnp.square(scale),
@@ -237,7 +238,7 @@ class Laplace(Family):
     support=real,
     tfp="Logistic",
     log_prob=lambda x, loc, scale: (
-        log_sigmoid(ratio(x - loc, scale)) + log_sigmoid(ratio(loc - x, scale)) - jnp.log(scale)
+        log_sigmoid(scaled(x - loc, scale)) + log_sigmoid(scaled(loc - x, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,

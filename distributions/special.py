@@ -96,6 +96,26 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return z, (x_dot - z * scale_dot) / scale
 
 
+def scaled(x: Any, scale: Any) -> Any:
+    """`ratio` to within a rounding, by reciprocals of the scales where those are fewer."""
+    if not isinstance(scale, Array) or (scale.ndim and scale.size >= np.size(x)):
+        return ratio(x, scale)
+    return _scaled(x, scale)
+
+
+@jax.custom_jvp
+def _scaled(x: Array, scale: Array) -> Array:
+    return x * (1 / scale)
+
+
+@_scaled.defjvp
+def _scaled_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    reciprocal = 1 / scale
+    z = x * reciprocal
+    return z, (x_dot - z * scale_dot) * reciprocal
+
+
 def exponentials(x: Array) -> tuple[Array, Array]:
     """`exp(x)` and `exp(x) - 1`, by one exponential and, near 0, a series."""
     value, near = jnp.exp(x), jnp.abs(x) < 0.5

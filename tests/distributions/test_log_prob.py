@@ -67,7 +67,7 @@ def test_outside_of_the_support(case: Case):
         value = jnp.broadcast_to(jnp.asarray(event, np.float32), case.inside.shape)
         log_prob, gradients = score_and_gradients(d, value)
         assert (log_prob == -np.inf).all(), event
-        assert all((g == 0).all() for g in floats(gradients)), event
+        assert all(np.isfinite(g).all() for g in floats(gradients)), event
         assert not d.support.check(value).any(), event
 
 

@@ -300,7 +300,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300):
 
 def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
-        result = interrupted(monkeypatch, 1000)
+        result = interrupted(monkeypatch, 5000)  # On the average: no chain is in warm-up then.
     num_drawn = result.draws["w"].shape[1]
     assert 0 < num_drawn < 200_000
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": num_drawn})
