@@ -14,7 +14,7 @@ from distributions.gamma_functions import (
     stirling_error,
 )
 from distributions.kernels import exp_rest
-from distributions.special import log1p_square, log_ndtr
+from distributions.special import log1p_square, log_ndtr, scaled
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -151,3 +151,23 @@ def test_moments_do_not_cancel(name, df):
     computed, truth = LARGE[name]
     with mpmath.workdps(40):
         np.testing.assert_allclose(computed(df), float(truth(df)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 0.3, 7.0, 1e30])
+def test_scaled(scale, float_dtype):
+    """By reciprocals of scales, one for all values; also of scales whose squares are no numbers."""
+    x, scale = np.linspace(-3, 3, 7).astype(float_dtype), np.asarray(scale, float_dtype)
+    tolerance = 4 * np.finfo(float_dtype).eps
+    value, slope = jax.jvp(lambda s: scaled(jnp.asarray(x) * s, s), (scale,), (scale / 3,))
+    np.testing.assert_allclose(value, x, rtol=tolerance)
+    np.testing.assert_allclose(slope, 0 * x, atol=tolerance)
+    slope = jax.jacfwd(lambda s: scaled(jnp.asarray(x * scale), s))(scale)
+    np.testing.assert_allclose(slope, -x / scale, rtol=tolerance)
+
+
+@pytest.mark.parametrize(("scales", "divided"), [((), ()), ((1,), (1,)), ((3,), (3,))])
+def test_scaled_divides_the_fewer(scales, divided):
+    f = lambda x, s: jax.jvp(scaled, (x, s), (x, s))  # noqa: E731
+    eqns = jax.make_jaxpr(jax.jit(f, inline=True))(jnp.ones(3), jnp.ones(scales)).eqns
+    found = {eqn.outvars[0].aval.shape for eqn in eqns if eqn.primitive.name == "div"}
+    assert found == {divided}
