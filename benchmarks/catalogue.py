@@ -7,9 +7,15 @@ function each time, as CPU time, which others on the machine disturb less. Both 
 process; the figures are medians over rounds and their ratios, the last one of all that there is to
 compile. The largest relative difference of values and gradients is printed beside them.
 
-    python benchmarks/catalogue.py [rounds] [model ...]
+With a second number, models have so many times the observations, all of them repeated, where their
+number is free.
+
+    python benchmarks/catalogue.py [rounds [times]] [model ...]
 """
 
+import dataclasses
+import functools
+import inspect
 import pathlib
 import statistics
 import sys
@@ -20,6 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jaxlib
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from log_density import in_a_loop, seconds
 
@@ -31,6 +38,7 @@ from examples.catalogue import MODELS, Entry, join
 
 RUN_MARK, COMPILE_MARK = 1.05, 1.10
 SECONDS_PER_CALL = 0.005
+OF_ONE_SIZE = {"eight_schools_centered", "eight_schools_noncentered", "missing_data"}
 Density = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -48,6 +56,21 @@ def densities(entry: Entry) -> tuple[Any, tuple[Density, Density]]:
         return entry.density(join(values, observed), *args)
 
     return target.constrain(position), ((ours, (posterior, *args)), (by_hand, (observed, *args)))
+
+
+def enlarged(entry: Entry, times: int) -> Entry:
+    """With `times` as many observations: all of them repeated, and sizes of the model likewise."""
+    args, observed = entry.data()
+    rows = max(len(x) for x in jax.tree.leaves(observed or args) if np.ndim(x))
+
+    def repeated(x: Any) -> Any:
+        return np.concatenate([x] * times) if np.ndim(x) and len(x) == rows else x
+
+    data = jax.tree.map(repeated, (args, observed))
+    parameters = inspect.signature(entry.model).parameters
+    sizes = {name: times * rows for name, p in parameters.items() if p.default == rows}
+    model = functools.partial(entry.model, **sizes)
+    return dataclasses.replace(entry, model=model, simulate=lambda _: data)
 
 
 def run_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
@@ -107,16 +130,18 @@ def compare(entry: Entry, rounds: int) -> tuple[str, float, float]:
     return f"{row}{difference(values, pair):9.0e}", run[0] / run[1], ratio
 
 
-def main(rounds: int, names: list[str]) -> None:
+def main(rounds: int, times: int, names: list[str]) -> None:
     python, device = sys.version.split()[0], jax.devices()[0].platform
     versions = f"Python {python}, jax {jax.__version__}, jaxlib {jaxlib.__version__}"
-    print(f"{versions}, {device}, float32, {rounds} rounds")
+    print(f"{versions}, {device}, float32, {rounds} rounds, {times} times the observations")
     heads = ("run, us", "trace and lower, ms", "XLA, ms")
     print(f"{'':28}{''.join(f'{head:>24}' for head in heads)}    both   diff.")
     print(f"{'':28}{3 * '     ppl by hand   ratio'}   ratio")
     ratios = []
     for name in names or MODELS:
-        row, *of_model = compare(MODELS[name], rounds)
+        is_enlarged = times > 1 and name not in OF_ONE_SIZE
+        entry = enlarged(MODELS[name], times) if is_enlarged else MODELS[name]
+        row, *of_model = compare(entry, rounds)
         ratios.append(of_model)
         print(f"{name:28}{row}", flush=True)
     slow, long = (
@@ -127,4 +152,5 @@ def main(rounds: int, names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 31, sys.argv[2:])
+    numbers = [int(x) for x in sys.argv[1:3] if x.isdecimal()]
+    main(*[*numbers, *(31, 1)[len(numbers) :]], sys.argv[1 + len(numbers) :])
