@@ -139,8 +139,8 @@ def _log_poisson(k: Array, some: Array, divergence: Array) -> Array:
 @jax.jit
 def log_poisson(k: Array, rate: Array) -> Array:
     """`k log rate - rate - log k!` for nonnegative `k` and `rate`."""
-    parts = jnp.broadcast_arrays(k, select(k > 0, k, 1), rate, safe_log(rate))
-    return _log_poisson(parts[0], parts[1], _divergence_of_rate(*parts))
+    some = select(k > 0, k, 1)
+    return _log_poisson(k, some, _divergence_of_rate(k, some, rate, safe_log(rate)))
 
 
 @jax.custom_jvp
@@ -164,7 +164,6 @@ def _divergence_of_rate_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 @jax.jit
 def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative `k`."""
-    k, log_rate = jnp.broadcast_arrays(k, log_rate)
     some = select(k > 0, k, 1)
     return _log_poisson(k, some, _divergence_of_log(k, some, log_rate))
 
