@@ -300,11 +300,15 @@ def _listed(noun: str, numbers: np.ndarray) -> str:
 
 
 def _cells(row: Row) -> list[str]:
-    """Three significant digits of the standard deviation, for all values on its scale."""
+    """Three significant digits of the standard deviation, for all values on its scale.
+
+    And two of the standard error, zeros at its end too.
+    """
     scale = row.sd if np.isfinite(row.sd) and row.sd > 0 else abs(row.mean)
     digits = 2 if not np.isfinite(scale) or scale == 0 else 2 - int(np.floor(np.log10(scale)))
     largest = np.nanmax(np.abs([row.mean, row.sd, row.q5, row.q95, 0.0]))
     plain = digits <= 6 and largest < 1e7
     values = [f"{x:.{max(digits, 0)}f}" if plain else f"{x:.3e}" for x in row[:5]]
     ess = [f"{x:.0f}" for x in (row.ess_bulk, row.ess_tail)]
-    return [*values, f"{row.mcse_mean:.2g}", *ess, f"{row.rhat:.3f}"]
+    error = f"{row.mcse_mean:#.2g}".rstrip(".") if row.mcse_mean else "0"
+    return [*values, error, *ess, f"{row.rhat:.3f}"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.summary import _cells
 
 RNG = np.random.default_rng(0)
 DRAWS = {
@@ -37,6 +38,11 @@ scope.tau  0.0159  0.0121  0.0012  0.0134  0.0387  0.00027      1968      1795  
 4 chains x 500 draws
 No problem found: no divergence, E-BFMI at least 0.3, R-hat at most 1.01, ESS at least
   100 per chain."""
+
+
+@pytest.mark.parametrize(("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12")])
+def test_standard_errors_have_two_digits(error, shown):
+    assert _cells(RESULT.summary()["mu"]._replace(mcse_mean=error))[5] == shown
 
 
 def test_summary_columns_are_the_statistics_of_the_draws():
