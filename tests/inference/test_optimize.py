@@ -95,19 +95,13 @@ def labelled(y=LABELS):
     return ppl.condition(logistic, {"y": y})
 
 
-def loss(w):
-    logits = DESIGN @ w
-    return np.sum(np.logaddexp(0, logits) - LABELS * logits) + np.sum(w**2) / 18
-
-
 def loss_gradient(w):
     return DESIGN.T @ (scipy.special.expit(DESIGN @ w) - LABELS) + w / 9
 
 
 def test_logistic_regression_has_the_mode_of_scipy(x64):
     result = optimize(KEY, labelled(), jnp.asarray(DESIGN))
-    expected = scipy.optimize.minimize(loss, np.zeros(4), jac=loss_gradient, tol=1e-9)
-    assert np.linalg.norm(loss_gradient(expected.x)) < 1e-8
+    expected = scipy.optimize.root(loss_gradient, np.zeros(4), tol=1e-12)
     np.testing.assert_allclose(result.values["w"], expected.x, atol=1e-6)
     target = ppl.unconstrain(labelled(), jnp.asarray(DESIGN))
     np.testing.assert_allclose(result.log_density, target.log_density(result.values), rtol=1e-12)
