@@ -9,7 +9,7 @@ bfloat16; arrays of different dtypes are promoted; integers become floats. Draws
 families have JAX's default integer dtype.
 
 Parameters whose values are known when a distribution is made are checked on the host; those that
-are traced are not. Outside of the support a log density is `-inf`, with a finite gradient.
+are traced are not. Outside of the support a log density is `-inf`, with a gradient of zero.
 
     >>> import distributions as dist
     >>> round(float(dist.Normal(0.0, 1.0).log_prob(0.0)), 4)

@@ -128,7 +128,7 @@ class Distribution(abc.ABC):
     def log_prob(self, value: ArrayLike) -> Array:
         """The log density (or log mass) at `value`, summed over the event's axes only.
 
-        Outside of the support it is `-inf`, with a finite gradient. A value of NaN never has a
+        Outside of the support it is `-inf`, with a gradient of zero. A value of NaN never has a
         finite log density: it is NaN for families on the whole real line, `-inf` for all others.
 
         Args:

@@ -203,9 +203,9 @@ class Family(Distribution):
             point = convert(support.feasible(event_shape), x.dtype)
             entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
             x = select(entries, x, align(point, event_ndims, batch_ndims))
-        # Added, and not selected: of data the term is computed once, and gradients need no mask.
-        zero = convert(0.0, dtype)
-        return convert(formula(x, *parameters), dtype) + select(inside, zero, -jnp.inf)
+        log_prob = convert(formula(x, *parameters), dtype)
+        # Selected, and not added: nothing that is no number there goes into values or derivatives.
+        return select(inside, log_prob, convert(-jnp.inf, dtype))
 
     @property
     def is_reparameterized(self) -> bool:

@@ -100,6 +100,8 @@ def scaled(x: Any, scale: Any) -> Any:
     """`ratio` to within a rounding, by reciprocals of the scales where those are fewer."""
     if not isinstance(scale, Array) or (scale.ndim and scale.size >= np.size(x)):
         return ratio(x, scale)
+    if scale.dtype.itemsize < 4:  # Reciprocals of half precision overflow from 1.5e-5 on.
+        return ratio(x, scale)
     return _scaled(x, scale)
 
 
@@ -111,9 +113,8 @@ def _scaled(x: Array, scale: Array) -> Array:
 @_scaled.defjvp
 def _scaled_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    reciprocal = 1 / scale
-    z = x * reciprocal
-    return z, (x_dot - z * scale_dot) * reciprocal
+    z = _scaled(x, scale)
+    return z, _scaled(x_dot - z * scale_dot, scale)
 
 
 def exponentials(x: Array) -> tuple[Array, Array]:

@@ -310,5 +310,5 @@ def _cells(row: Row) -> list[str]:
     plain = digits <= 6 and largest < 1e7
     values = [f"{x:.{max(digits, 0)}f}" if plain else f"{x:.3e}" for x in row[:5]]
     ess = [f"{x:.0f}" for x in (row.ess_bulk, row.ess_tail)]
-    error = f"{row.mcse_mean:#.2g}".rstrip(".") if row.mcse_mean else "0"
-    return [*values, error, *ess, f"{row.rhat:.3f}"]
+    error = f"{row.mcse_mean:#.2g}" if 0 < row.mcse_mean < 99.5 else f"{row.mcse_mean:.3g}"
+    return [*values, error.rstrip("."), *ess, f"{row.rhat:.3f}"]

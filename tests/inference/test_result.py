@@ -40,7 +40,9 @@ No problem found: no divergence, E-BFMI at least 0.3, R-hat at most 1.01, ESS at
   100 per chain."""
 
 
-@pytest.mark.parametrize(("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12")])
+@pytest.mark.parametrize(
+    ("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12"), (100.0, "100")]
+)
 def test_standard_errors_have_two_digits(error, shown):
     assert _cells(RESULT.summary()["mu"]._replace(mcse_mean=error))[5] == shown
 
