@@ -97,7 +97,10 @@ def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def scaled(x: Any, scale: Any) -> Any:
-    """`ratio` to within a rounding, by reciprocals of the scales where those are fewer."""
+    """`ratio` to within a rounding, by reciprocals of the scales where those are fewer.
+
+    A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
+    """
     if not isinstance(scale, Array) or (scale.ndim and scale.size >= np.size(x)):
         return ratio(x, scale)
     if scale.dtype.itemsize < 4:  # Reciprocals of half precision overflow from 1.5e-5 on.
