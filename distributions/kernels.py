@@ -110,13 +110,13 @@ def curvature(a: Array, d: Array) -> Array:
     return 2 / twice * (1 - a / twice * (r * _series(r * r)))
 
 
-def is_small(*parameters: Any) -> bool:
-    """Whether they are numbers at hand and so small that nothing is lost without these kernels."""
-    return all(not isinstance(a, Array) and 0 < a <= _large(a) for a in parameters)
+def is_small(a: Any) -> bool:
+    """Whether it is a number at hand and so small that nothing is lost without these kernels."""
+    return not isinstance(a, Array) and 0 < a <= _large(a)
 
 
 def _is_small_pair(a: Any, b: Any) -> bool:
-    """The same of a beta density's: its terms at its mean are no larger than of two small numbers.
+    """The same of a beta density's two: its terms at its mean are no larger than of small ones.
 
     Of 1 and 50, for one: the logarithm that the 50 is multiplied by is small there.
     """

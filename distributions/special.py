@@ -101,11 +101,9 @@ def scaled(x: Any, scale: Any) -> Any:
 
     A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
     """
-    if not isinstance(scale, Array) or (scale.ndim and scale.size >= np.size(x)):
-        return ratio(x, scale)
-    if scale.dtype.itemsize < 4:  # Reciprocals of half precision overflow from 1.5e-5 on.
-        return ratio(x, scale)
-    return _scaled(x, scale)
+    is_fewer = isinstance(scale, Array) and (scale.ndim == 0 or scale.size < np.size(x))
+    # In half precision, the reciprocals of scales below 1.5e-5 overflow.
+    return _scaled(x, scale) if is_fewer and scale.dtype.itemsize >= 4 else ratio(x, scale)
 
 
 @jax.custom_jvp
