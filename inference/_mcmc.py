@@ -45,12 +45,15 @@ def mcmc(
     """Draws from the posterior of `model` by Markov chain Monte Carlo.
 
     Chains start where the density and its gradient are finite. Warm-up adapts the step size by
-    dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own.
-    On the CPU, chains use all cores; on an accelerator they advance side by side. A chain's draws
-    depend on the key and its number alone. New data of the same shapes, another key, and other
-    numbers of iterations compile nothing; where a number has changed that the model reads from
-    elsewhere than its arguments, it is compiled anew. An interrupt (Ctrl-C) after warm-up returns
-    what has been drawn, with a warning.
+    dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own,
+    so that a chain's draws depend on the key and its number alone. But on the CPU, 32 chains and
+    more learn a matrix, if it is no diagonal, from the draws of all of them: those apart whose mean
+    log density is four standard deviations from the median chain's, which learn alone.
+
+    On the CPU, chains use all cores; on an accelerator they advance side by side. New data of the
+    same shapes, another key, and other numbers of iterations compile nothing; where a number has
+    changed that the model reads from elsewhere than its arguments, it is compiled anew. An
+    interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.

@@ -19,12 +19,14 @@ class Share:
 
     Attributes:
         chains: Their numbers.
+        num_chains: How many there are, with those of other processes.
         mesh: The devices that share them, or `None` where there is only one.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
     """
 
     chains: np.ndarray
+    num_chains: int
     mesh: Mesh | None
     is_mapped: bool
     is_partial: bool = False
@@ -82,7 +84,8 @@ def share_of(num_chains: int, mesh: Mesh | None) -> Share:
         devices = jax.local_devices()
         if devices[0].platform == "cpu":
             devices = devices[:1]
-        return _on(devices[: math.gcd(len(devices), num_chains)], np.arange(num_chains))
+        here = devices[: math.gcd(len(devices), num_chains)]
+        return _on(here, np.arange(num_chains), num_chains)
     if not isinstance(mesh, Mesh):
         raise TypeError(f"mesh must be a mesh of devices, as jax.make_mesh makes, got {mesh!r}")
     if num_chains % mesh.size:
@@ -100,10 +103,10 @@ def share_of(num_chains: int, mesh: Mesh | None) -> Share:
             "mesh must have as many devices of each of the "
             f"{jax.process_count()} processes, or devices of this one alone, got {mesh}"
         )
-    share = _on([devices[i] for i in here], chains[here].ravel())
+    share = _on([devices[i] for i in here], chains[here].ravel(), num_chains)
     return dataclasses.replace(share, is_partial=len(here) < mesh.size)
 
 
-def _on(devices: Sequence[Any], chains: np.ndarray) -> Share:
+def _on(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:
     mesh = Mesh(np.array(devices), (DEVICE,)) if len(devices) > 1 else None
-    return Share(chains, mesh, devices[0].platform != "cpu")
+    return Share(chains, num_chains, mesh, devices[0].platform != "cpu")

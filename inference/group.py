@@ -23,7 +23,7 @@ class Group:
         rows: Room for draws; `None` while it is all unused.
         first: The iteration that the first row is for, of each chain.
         parts: What has been taken from the rows: per chain, pieces of draws and statistics.
-        windows: Per chain, pieces of draws and gradients that its next matrix is learnt from.
+        windows: Per chain, pieces of the rows that its next matrix is learnt from.
     """
 
     def __init__(self, chains: Chain, plan: Plan, kinds: Mapping[str, Any]) -> None:
@@ -56,19 +56,38 @@ class Group:
         gradient = np.asarray(self.chains.progress.search.start.gradient)
         self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient, kind))
 
-    def renew(self, values: Callable[[Any], Any]) -> None:
-        """Renews the mass matrices of chains that wait for it."""
-        if not self.has_windows:
-            return
+    @property
+    def is_due(self) -> np.ndarray:
+        """Which chains wait for a mass matrix."""
         state = self.chains.progress.adaptation
-        window = state._replace(window=np.asarray(state.window))
-        which = is_due(self.plan.schedule, self.iteration, window)
+        window = state._replace(window=np.asarray(state.window)) if self.has_windows else state
+        return is_due(self.plan.schedule, self.iteration, window)
+
+    def renew(self, values: Callable[[Any], Any]) -> None:
+        """Renews the mass matrices of chains that wait for it, each by its own draws."""
+        which = self.is_due
         if which.any():
             self.take(values)
-            windows = self.windows
-            due = [np.concatenate(windows[i]) if x else None for i, x in enumerate(which)]
-            self._adapt(renewed(state, due))
-            self.windows = [[] if x else windows[i] for i, x in enumerate(which)]
+            self._renew([self.window(i)[0] if x else None for i, x in enumerate(which)])
+
+    def renew_together(self, pool: np.ndarray, agrees: np.ndarray) -> None:
+        """Renews all mass matrices, those of chains that agree by draws of all of these."""
+        self._renew([pool if x else self.window(i)[0] for i, x in enumerate(agrees)])
+
+    def window(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draws and gradients of a chain's window, ``(draw, 2, size)``, and log densities."""
+        return self.split(np.concatenate(self.windows[chain]))
+
+    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draws and gradients, ``(..., 2, size)``, and log densities that rows hold."""
+        size = self.chains.trajectory.position.shape[-1]
+        log_density = size + list(self.kinds).index("log_density")
+        return np.stack([rows[..., :size], rows[..., -size:]], -2), rows[..., log_density]
+
+    def _renew(self, windows: list[np.ndarray | None]) -> None:
+        self._adapt(renewed(self.chains.progress.adaptation, windows))
+        pieces = zip(windows, self.windows, strict=True)
+        self.windows = [old if new is None else [] for new, old in pieces]
 
     def _adapt(self, adaptation: Any) -> None:
         progress = self.chains.progress._replace(adaptation=adaptation)
@@ -85,8 +104,7 @@ class Group:
         if self.has_windows:
             learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
             for chain, stop in enumerate(learnt):
-                row = rows[chain, :stop]
-                self.windows[chain].append(np.stack([row[:, :size], row[:, -size:]], 1))
+                self.windows[chain].append(rows[chain, :stop].copy())
         begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
         if np.any(begin < num_rows):
             draws, numbers = jax.device_get(values(self.rows)), rows[..., size:]

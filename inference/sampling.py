@@ -33,6 +33,7 @@ from inference.flat import Layout
 from inference.group import Group
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
+from inference.pool import is_pooled, pooled, thinned
 from inference.programs import advance_chains, program, values, values_mapped
 from inference.settings import numbers_of_any_kind
 from inference.start_failure import start_failure
@@ -182,19 +183,35 @@ class _Run:
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, a thread for each core that may have one."""
-        waiting = collections.deque(self.groups)
         num_idle = any(map(may_hang, (self.advance, self.values)))
-        num_threads = max(1, min(_num_cores() - num_idle, len(waiting)))
+        num_threads = max(1, min(_num_cores() - num_idle, len(self.groups)))
         with ThreadPoolExecutor(num_threads) as pool:
             try:
-                workers = [pool.submit(self._work, waiting) for _ in range(pool._max_workers)]
-                while wait(workers, timeout=_CALL_SECONDS).not_done:
+                while not all(group.is_complete for group in self.groups):
+                    waiting = collections.deque(self.groups)
+                    workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
+                    while wait(workers, timeout=_CALL_SECONDS).not_done:
+                        on_progress(self.num_done)
+                    for worker in workers:
+                        worker.result()
                     on_progress(self.num_done)
-                for worker in workers:
-                    worker.result()
-                on_progress(self.num_done)
+                    if self.is_pooled and not self.groups[0].is_complete:
+                        self._renew_together()
             finally:
                 self.is_stopping.set()
+
+    def _renew_together(self) -> None:
+        """Renews the mass matrices of all chains, which wait for it, of all processes."""
+        rows = []
+        for group in self.groups:
+            group.take(self._values)
+            windows = map(np.concatenate, group.windows)
+            rows += [thinned(window, self.share.num_chains) for window in windows]
+        whole = self.share.gather(np.stack(rows))
+        pool, agrees = pooled(*self.groups[0].split(whole))
+        here = agrees[self.share.chains].reshape(len(self.groups), -1)
+        for group, part in zip(self.groups, here, strict=True):
+            group.renew_together(pool, part)
 
     def _work(self, waiting: "collections.deque[Group]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""
@@ -216,7 +233,7 @@ class _Run:
                 self.budget = np.int32(min(growth * int(budget), 1 << 28))
             elif seconds > 2 * _CALL_SECONDS:
                 self.budget = np.int32(max(1, int(budget) // 2))
-            if not group.is_complete:
+            if not (group.is_complete or group.is_due.all()):
                 waiting.append(group)
 
     def _compile(self, chains: Chain, group_size: int) -> None:
@@ -226,7 +243,9 @@ class _Run:
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
         group, size = next(_split(chains, group_size)), self.layout.size
-        has_gradients = chains.progress.adaptation.has_windows
+        adaptation, share = chains.progress.adaptation, self.share
+        has_gradients = adaptation.has_windows
+        self.is_pooled = is_pooled(share.num_chains, adaptation, share.is_mapped)
         most_numbers = _MOST_NUMBERS_MAPPED if self.share.is_mapped else _MOST_NUMBERS
         num_rows = max(1, min(_MOST_ROWS, most_numbers // (size * group_size)))
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
@@ -246,7 +265,8 @@ class _Run:
             group.chains, rows, group.first, budget, *constant
         )
         group.iteration = np.asarray(group.chains.progress.iteration)
-        group.renew(self._values)
+        if not self.is_pooled:
+            group.renew(self._values)
         if np.any(group.iteration - group.first >= rows.shape[1] - 1) or group.is_complete:
             group.take(self._values)
         return int(np.asarray(num_spent).max())

@@ -148,7 +148,8 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
 
     Args:
         state: With the chains in front.
-        windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`.
+        windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`. What several
+            chains have in common is decomposed once.
     """
     state = jax.tree.map(np.array, state)
     by_length: dict[int, dict[int, np.ndarray]] = {}
@@ -158,12 +159,16 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
     for group in by_length.values():
         chains = [*group]
         here: Any = jax.tree.map(lambda x, chains=chains: x[chains], state)
-        learnt = np.stack([*group.values()]).astype(np.float64)
-        matrix, factor = _learnt(here.inverse_mass_matrix, here.inverse_mass_factor, learnt)
+        ids = [*map(id, group.values())]
+        _, first, same = np.unique(ids, return_index=True, return_inverse=True)
+        learnt = np.stack([group[chains[i]] for i in first]).astype(np.float64)
+        old: Any = here.inverse_mass_matrix, here.inverse_mass_factor
+        new = _learnt(*jax.tree.map(lambda x, first=first: x[first], old), learnt)
+        matrix, factor = jax.tree.map(lambda x, same=same: x[same], new)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
-        new: Any = (step_size, matrix, factor, averaging, here.window + 1)
-        for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(new), strict=True):
+        after: Any = (step_size, matrix, factor, averaging, here.window + 1)
+        for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
             whole[chains] = part
     return state
 

@@ -23,11 +23,10 @@ import ppl
 from inference import mcmc, sampling
 from inference.devices import share_of
 
-NUM_CHAINS = 8
+NUM_CHAINS, MANY = 8, 32  # that learn each its own mass matrix, and one together
 SETTINGS = {
     "num_warmup": 24,  # with one window, after which mass matrices are renewed
     "num_draws": 15,
-    "num_chains": NUM_CHAINS,
     "mass_matrix": "dense",
 }
 
@@ -37,15 +36,18 @@ def model(key, scale):
     return ppl.sample(key, dist.Normal(mu * jnp.ones(3), scale), name="y")
 
 
-def draws(mesh=None, y=(0.5, 1.0, 2.0)):
+def draws(mesh=None, y=(0.5, 1.0, 2.0), num_chains=NUM_CHAINS):
     posterior = ppl.condition(model, {"y": jnp.array(y)})
-    return mcmc(jax.random.key(0), posterior, 2.0, mesh=mesh, **SETTINGS)
+    return mcmc(jax.random.key(0), posterior, 2.0, mesh=mesh, num_chains=num_chains, **SETTINGS)
 
 
 def report(mesh):
     """What a process has drawn, and what it says of a model without a start."""
-    result = draws(mesh)
-    found = {"mu": result.draws["mu"].tolist(), "steps": result.stats["num_steps"].tolist()}
+    found = {}
+    for num_chains in (NUM_CHAINS, MANY):
+        result = draws(mesh, num_chains=num_chains)
+        drawn = {"mu": result.draws["mu"].tolist(), "steps": result.stats["num_steps"].tolist()}
+        found[str(num_chains)] = drawn
     if jax.process_count() > 1:
         try:
             draws(mesh, y=(np.inf if jax.process_index() else 0.0, 1.0, 2.0))
@@ -67,6 +69,11 @@ def output(process):
     return json.loads(text.splitlines()[-1])
 
 
+def check_all(found):
+    for num_chains in (NUM_CHAINS, MANY):
+        check(found[str(num_chains)], draws(num_chains=num_chains))
+
+
 def check(found, whole):
     np.testing.assert_allclose(found["mu"], whole.draws["mu"], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(found["steps"], whole.stats["num_steps"])
@@ -74,7 +81,7 @@ def check(found, whole):
 
 @pytest.mark.slow
 def test_eight_devices_draw_what_one_draws(x64):
-    check(output(start(num_devices=8)), draws())
+    check_all(output(start(num_devices=8)))
 
 
 @pytest.mark.slow
@@ -84,9 +91,8 @@ def test_two_processes_draw_what_one_draws_and_fail_together(x64):
         port = free.getsockname()[1]
     processes = [start(port, i, num_devices=2) for i in range(2)]
     found = [output(process) for process in processes]
-    whole = draws()
     for one in found:
-        check(one, whole)
+        check_all(one)
     assert (
         found[0]["error"] == "RuntimeError: chains of another process failed; its message says why"
     )
@@ -97,10 +103,12 @@ def mesh(*shape):
     return Mesh(np.array(jax.devices()[: np.prod(shape)]).reshape(shape), tuple("ab"[: len(shape)]))
 
 
+@pytest.mark.parametrize("num_chains", [NUM_CHAINS, MANY])
 @pytest.mark.parametrize("shape", [(1,), (4,), (2, 2)])
-def test_a_mesh_changes_no_draw(x64, shape):
-    result = draws(mesh(*shape))
-    check({"mu": result.draws["mu"], "steps": result.stats["num_steps"]}, draws())
+def test_a_mesh_changes_no_draw(x64, shape, num_chains):
+    result = draws(mesh(*shape), num_chains=num_chains)
+    found = {"mu": result.draws["mu"], "steps": result.stats["num_steps"]}
+    check(found, draws(num_chains=num_chains))
 
 
 @pytest.mark.parametrize("num_devices", [1, 2])

@@ -1,0 +1,170 @@
+"""Many chains learn one mass matrix from the draws of all, but for those that have gone astray."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inference import NUTS, pool, sampling
+from inference.adaptation import adaptation_init
+from inference.pool import is_pooled, pooled, thinned
+from inference.sampling import sample
+from inference.windows import renewed
+from tests.inference.targets import FakeTarget
+
+SETTINGS = {
+    "num_warmup": 90,
+    "num_draws": 20,
+    "num_chains": 32,
+    "mass_matrix": "dense",
+    "target_acceptance_rate": 0.8,
+}
+
+
+def chains(num_chains, seed=0):
+    """Draws and gradients of chains around places of their own, and log densities."""
+    rng = np.random.default_rng(seed)
+    windows = rng.normal(size=(num_chains, 12, 2, 3))
+    places = rng.normal(size=(num_chains, 1, 2, 3)) * 10
+    return windows + places, rng.normal(size=(num_chains, 12)) - 50
+
+
+def test_the_pool_holds_deviations_from_the_means_of_chains():
+    windows, log_densities = chains(40)
+    draws, agrees = pooled(windows, log_densities)
+    assert agrees.all()
+    deviations = windows - np.mean(windows, 1, keepdims=True)
+    np.testing.assert_allclose(draws, deviations.reshape(-1, 2, 3), rtol=1e-12)
+
+
+def test_chains_that_have_gone_astray_are_left_out():
+    windows, log_densities = chains(40)
+    log_densities[3] -= 20.0
+    log_densities[4] += 20.0
+    log_densities[5] -= 2.0
+    windows[6, 2, 1, 0] = np.inf
+    windows[7, 5, 0, 1] = np.nan
+    draws, agrees = pooled(windows, log_densities)
+    np.testing.assert_array_equal(np.flatnonzero(~agrees), [3, 4, 6, 7])
+    assert draws.shape == (36 * 12, 2, 3)
+    assert np.all(np.isfinite(draws))
+
+
+def test_a_pool_may_be_empty_or_of_chains_that_stand_still():
+    windows, log_densities = chains(32)
+    assert pooled(np.full_like(windows, np.nan), log_densities)[0].shape == (0, 2, 3)
+    assert pooled(windows, np.zeros_like(log_densities))[1].all()
+
+
+@pytest.mark.parametrize(("num_draws", "num_chains", "expected"), [(50, 10, 50), (50, 1000, 5)])
+def test_rows_are_thinned_evenly_where_there_are_many(monkeypatch, num_draws, num_chains, expected):
+    monkeypatch.setattr(pool, "_MOST_NUMBERS", 10_000)
+    window = np.arange(2.0 * num_draws).reshape(num_draws, 2)
+    rows = thinned(window, num_chains)
+    assert len(rows) == expected
+    np.testing.assert_array_equal(rows[[0, -1]], window[[0, -1]])
+    assert np.ptp(np.diff(rows[:, 0])) <= 2
+    assert len(thinned(window, 10**6)) == 4
+
+
+def test_chains_with_one_window_learn_what_one_would_alone():
+    rng = np.random.default_rng(0)
+    target = FakeTarget(lambda x, _: -0.5 * jnp.sum(x**2), (3,), jnp.ones(3))
+    state = start_of(target, 5)
+    shared, own = rng.normal(size=(2, 15, 2, 3))
+    found = renewed(state, [shared, own, None, shared, shared]).inverse_mass_matrix
+    copies = renewed(state, [shared.copy(), own, None, shared.copy(), shared.copy()])
+    np.testing.assert_allclose(found, copies.inverse_mass_matrix, rtol=1e-6)
+    np.testing.assert_array_equal(found[0], found[3])
+    np.testing.assert_array_equal(found[2], state.inverse_mass_matrix[2])
+    assert np.all(found[0] != found[1])
+
+
+def start_of(target, num_chains):
+    state = adaptation_init(jnp.asarray(0.1), jnp.eye(target.shape[0]))
+    return jax.tree.map(lambda x: np.stack([x] * num_chains), state)
+
+
+SCALES = np.geomspace(0.1, 10.0, 30)
+ROTATION = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 30)))[0]
+COVARIANCE = ROTATION @ np.diag(SCALES**2) @ ROTATION.T
+
+
+def quartic(x, data):
+    """Along 30 directions of some scales; no normal density, of which 31 draws tell all."""
+    z = (data.T @ x) / jnp.asarray(SCALES, x.dtype)
+    return -jnp.sum(0.5 * z**2 + 0.1 * z**4)
+
+
+def draw(**changes):
+    target = FakeTarget(quartic, (30,), jnp.asarray(ROTATION))
+    return sample(jax.random.key(0), target, NUTS(), **SETTINGS | changes)
+
+
+def spread_of_scales(matrices):
+    """By what factor the scales of directions differ that matrices should make alike."""
+    scaled = ROTATION / SCALES
+    values = np.linalg.eigvalsh(scaled.T @ matrices @ scaled)
+    return np.sqrt(values[..., -1] / values[..., 0])
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+def test_from_32_chains_on_all_learn_one_matrix(x64, kind):
+    many = draw(mass_matrix=kind).inverse_mass_matrix
+    few = draw(mass_matrix=kind, num_chains=31).inverse_mass_matrix
+    for x in jax.tree.leaves(many):
+        np.testing.assert_array_equal(x, np.broadcast_to(x[0], x.shape))
+    assert not any(np.array_equal(x[0], x[1]) for x in jax.tree.leaves(few)[:1])
+    if kind == "dense":
+        assert spread_of_scales(many[0]) < 1.5
+        assert np.median(spread_of_scales(few)) > 3
+
+
+def test_many_chains_draw_what_they_should(x64):
+    """Of a distribution whose directions are independent: moments by quadrature."""
+    draws = draw(num_chains=64, num_warmup=150, num_draws=100).draws["x"] @ ROTATION / SCALES
+    z = np.linspace(-8, 8, 4001)
+    weights = np.exp(-0.5 * z**2 - 0.1 * z**4)
+    moments = [np.sum(weights * z**k) / np.sum(weights) for k in (2, 4)]
+    error = np.sqrt(moments[1] - moments[0] ** 2) / np.sqrt(64 * 100 * 0.3)
+    # 30 directions; 5 standard errors of effective draws, of which at least 0.3 are independent.
+    np.testing.assert_allclose(np.mean(draws**2, (0, 1)), moments[0], rtol=0, atol=5 * error)
+
+
+@pytest.mark.parametrize(("name", "value"), [("_num_cores", lambda: 1), ("_MOST_ROWS", 7)])
+def test_what_runs_when_changes_nothing(monkeypatch, name, value):
+    whole = draw(num_draws=3)
+    monkeypatch.setattr(sampling, name, value)
+    jax.tree.map(np.testing.assert_array_equal, draw(num_draws=3), whole)
+
+
+def two_modes(x, data):
+    """A wide mode at 0 and one at `data` that is a thousand times narrower and has less mass."""
+    wide = -0.5 * jnp.sum(x**2)
+    narrow = -0.5 * jnp.sum((x - data) ** 2) * 1e6 - 30
+    return jnp.logaddexp(wide, narrow)
+
+
+@pytest.mark.parametrize("leaves_out", [True, False], ids=["left out", "broken"])
+def test_chains_in_another_mode_learn_alone(x64, monkeypatch, leaves_out):
+    if not leaves_out:
+        monkeypatch.setattr(pool, "_MOST_DEVIATIONS", np.inf)
+    far = jnp.full(3, 100.0)
+    target = FakeTarget(two_modes, (3,), far)
+    places = np.where(np.arange(32)[:, None] < 4, far, 0.0)
+    samples = sample(jax.random.key(0), target, NUTS(), **SETTINGS, init={"x": places})
+    matrices = samples.inverse_mass_matrix
+    assert np.array_equal(matrices[0], matrices[4]) != leaves_out
+    scales = np.sqrt(np.diagonal(matrices, 0, 1, 2))
+    if leaves_out:
+        np.testing.assert_allclose(scales[:4], 1e-3, rtol=0.3)
+        np.testing.assert_allclose(scales[4:], 1.0, rtol=0.3)
+
+
+def test_only_matrices_of_chains_that_can_wait_are_learnt_together():
+    target = FakeTarget(quartic, (3,), jnp.ones(3))
+    state = start_of(target, 1)
+    assert is_pooled(32, state, is_mapped=False)
+    assert not is_pooled(31, state, is_mapped=False)
+    assert not is_pooled(32, state, is_mapped=True)
+    assert not is_pooled(32, state._replace(memory=()), is_mapped=False)
