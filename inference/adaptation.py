@@ -31,6 +31,7 @@ from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, _FIRST_WINDOW = 20, 50, 15
+_POOLED_INITIAL, _POOLED_FIRST_WINDOW = 5, 5
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
 
@@ -58,19 +59,23 @@ class Schedule(NamedTuple):
     window_ends: np.ndarray
 
 
-def schedule(num_warmup: int) -> Schedule:
-    """The schedule of `num_warmup` iterations.
+def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
+    """The schedule of `num_warmup` iterations, of one chain or of many that learn together.
 
     For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
     iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
     window that the next one could not follow takes what is left. Short of 85 iterations, the three
-    parts are 15, 75 and 10 %; below 20, the matrix is left as it is.
+    parts are 15, 75 and 10 %; below 20, the matrix is left as it is. Where all chains learn one
+    matrix, few iterations tell enough: it begins with 5, and windows of 5, 10, 20, ...
 
     Example:
         >>> schedule(1000).window_ends[:6]
         array([ 35,  65, 125, 245, 900,  -1], dtype=int32)
     """
-    initial, final, window = _INITIAL, max(_FINAL, num_warmup // 10), _FIRST_WINDOW
+    initial, window = _INITIAL, _FIRST_WINDOW
+    if is_pooled:
+        initial, window = _POOLED_INITIAL, _POOLED_FIRST_WINDOW
+    final = max(_FINAL, num_warmup // 10)
     if num_warmup < 20:
         initial, final = num_warmup, 0
     elif num_warmup < initial + window + final:

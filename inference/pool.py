@@ -5,20 +5,18 @@ Each chain alone would need as long a window for the same matrix as all of them 
 
 import numpy as np
 
-from inference.adaptation import Adaptation
-
 LEAST_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
 _MOST_NUMBERS, _LEAST_DRAWS = 1 << 22, 4  # of all chains, and of each
 _MOST_DEVIATIONS = 4.0
 _NORMAL = 1.4826  # the standard deviation over the median absolute one, of a normal distribution
 
 
-def is_pooled(num_chains: int, adaptation: Adaptation, is_mapped: bool) -> bool:
-    """Whether chains learn from the draws of all: matrices, and where chains can wait for others.
+def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
+    """Whether chains learn from the draws of all: a matrix, and where chains can wait for others.
 
-    Chains that are mapped over cannot.
+    Those that are mapped over cannot; a diagonal is learnt in each iteration.
     """
-    return num_chains >= LEAST_CHAINS and adaptation.has_windows and not is_mapped
+    return num_chains >= LEAST_CHAINS and kind != "diagonal" and not is_mapped
 
 
 def thinned(window: np.ndarray, num_chains: int) -> np.ndarray:

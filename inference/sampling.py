@@ -94,7 +94,8 @@ def sample(
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
         kernel = dataclasses.replace(kernel, inverse_mass_matrix=as_kind(covariance, kind))
     rate = np.asarray(target_acceptance_rate, layout.dtype)
-    plan = Plan(schedule(num_warmup), rate, np.int32(num_warmup + num_draws))
+    learns_together = is_pooled(num_chains, kind, share.is_mapped)
+    plan = Plan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
     chain = unplaced_chain(kernel, layout, kind, num_warmup > 0)
 
     starts = init_of(init, target, num_chains)
@@ -103,7 +104,7 @@ def sample(
         points = starting_points(key, share.chains, attempts, starts, target, layout)
         return placed(chain, *points)
 
-    run = _Run(kernel, target, layout, plan, share, kind)
+    run = _Run(kernel, target, layout, plan, share, kind, learns_together)
     with share.together():
         run.begin(start)
     try:
@@ -132,11 +133,12 @@ class _Run:
         plan: Plan,
         share: Share,
         kind: str,
+        is_pooled: bool,
     ) -> None:
         # As arrays: in other threads, JAX might take numbers to have other dtypes.
         constant = kernel, target, plan
         self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
-        self.layout, self.share, self.kind = layout, share, kind
+        self.layout, self.share, self.kind, self.is_pooled = layout, share, kind, is_pooled
         self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
@@ -243,9 +245,7 @@ class _Run:
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
         group, size = next(_split(chains, group_size)), self.layout.size
-        adaptation, share = chains.progress.adaptation, self.share
-        has_gradients = adaptation.has_windows
-        self.is_pooled = is_pooled(share.num_chains, adaptation, share.is_mapped)
+        has_gradients = chains.progress.adaptation.has_windows
         most_numbers = _MOST_NUMBERS_MAPPED if self.share.is_mapped else _MOST_NUMBERS
         num_rows = max(1, min(_MOST_ROWS, most_numbers // (size * group_size)))
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size

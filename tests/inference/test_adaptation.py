@@ -55,6 +55,21 @@ def test_windows_double(num_warmup, slow, ends):
     assert jax.tree.map(np.shape, plan) == jax.tree.map(np.shape, schedule(1000))
 
 
+@pytest.mark.parametrize(
+    ("num_warmup", "slow", "ends"),
+    [
+        (1000, (5, 900), [10, 20, 40, 80, 160, 320, 900]),
+        (300, (5, 250), [10, 20, 40, 80, 250]),
+        (60, (5, 10), [10]),
+        (19, (19, 19), []),
+    ],
+)
+def test_windows_of_many_chains_begin_early(num_warmup, slow, ends):
+    plan = schedule(num_warmup, is_pooled=True)
+    assert (plan.slow_start, plan.slow_stop) == slow
+    assert [end for end in plan.window_ends if end >= 0] == ends
+
+
 def test_dual_averaging_by_hand():
     state = dual_averaging_init(jnp.asarray(0.5))
     # Hoffman and Gelman (2014), algorithm 5, with t0 = 10, gamma = 0.05, kappa = 0.75.

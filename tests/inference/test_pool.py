@@ -162,9 +162,8 @@ def test_chains_in_another_mode_learn_alone(x64, monkeypatch, leaves_out):
 
 
 def test_only_matrices_of_chains_that_can_wait_are_learnt_together():
-    target = FakeTarget(quartic, (3,), jnp.ones(3))
-    state = start_of(target, 1)
-    assert is_pooled(32, state, is_mapped=False)
-    assert not is_pooled(31, state, is_mapped=False)
-    assert not is_pooled(32, state, is_mapped=True)
-    assert not is_pooled(32, state._replace(memory=()), is_mapped=False)
+    assert is_pooled(32, "dense", is_mapped=False)
+    assert is_pooled(32, "low_rank", is_mapped=False)
+    assert not is_pooled(31, "dense", is_mapped=False)
+    assert not is_pooled(32, "dense", is_mapped=True)
+    assert not is_pooled(32, "diagonal", is_mapped=False)

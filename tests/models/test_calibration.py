@@ -3,8 +3,9 @@
 If parameters are drawn from the prior and data from the model, the rank of each parameter among
 draws from the posterior of these data is uniform. Ranks of 400 replications go into 10 bins; a
 chi-square test for each of the 4 parameters and 2 kernels fails for a correct sampler with a
-chance of 1e-5 each. A model that is conditioned with another likelihood than the one simulated
-must be rejected, as must a sampler whose momenta are too large.
+chance of 1e-5 each; the sampler's with one chain, and with so many that they learn one mass matrix.
+A model that is conditioned with another likelihood than the one simulated must be rejected, as must
+a sampler whose momenta are too large.
 """
 
 import dataclasses
@@ -106,25 +107,26 @@ def shares(key):
 SAMPLED = {"waiting times": waiting_times, "shares": shares, "groups": groups}
 
 
-def sampled_p_values(model):
+def sampled_p_values(model, num_chains=1):
     """As :func:`p_values`, of `mcmc` with its starts and its warm-up."""
     counts = {}
     for i in range(REPLICATIONS):
         simulation_key, key = jax.random.split(jax.random.fold_in(jax.random.key(8), i))
         truth = ppl.simulate(model)(simulation_key)
         posterior = ppl.condition(model, {"y": truth.pop("y")})
-        settings = {"num_warmup": 200, "num_draws": THIN * RANKS, "num_chains": 1}
-        draws = inference.mcmc(key, posterior, **settings).draws
+        settings = {"num_draws": THIN * RANKS // num_chains, "num_chains": num_chains}
+        draws = inference.mcmc(key, posterior, num_warmup=200, **settings).draws
         for site, true in truth.items():
-            rank = np.sum(draws[site][0, ::THIN] < true, 0).ravel()[0]
+            rank = np.sum(draws[site][:, ::THIN] < true, (0, 1)).ravel()[0]
             counts.setdefault(site, np.zeros(BINS))[rank * BINS // (RANKS + 1)] += 1
     return {site: stats.chisquare(count).pvalue for site, count in counts.items()}
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_chains", [1, 33], ids=["one chain", "chains that learn together"])
 @pytest.mark.parametrize("model", SAMPLED)
-def test_ranks_of_the_sampler_are_uniform(model):
-    for site, p in sampled_p_values(SAMPLED[model]).items():
+def test_ranks_of_the_sampler_are_uniform(model, num_chains):
+    for site, p in sampled_p_values(SAMPLED[model], num_chains).items():
         assert p > FAILURE_RATE, (site, p)
 
 
