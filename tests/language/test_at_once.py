@@ -301,6 +301,74 @@ def test_so_many_elements_that_memory_matters_are_scored_one_by_one(wrap, monkey
     assert not has_loop(chain(walk))
 
 
+def by_sign(high: Callable[..., Any], size: int = 3, num_steps: int = 7) -> Any:
+    """A chain whose location is a function of a random vector where it is above zero."""
+
+    def model(key: Any) -> Any:
+        p = ppl.sample(key, dist.Normal(jnp.zeros(size), 1.0), name="p")
+
+        def step(s: Any, keyed: Any) -> Any:
+            key, i = keyed
+            s = lax.cond(s > 0, lambda: draw(key, high(p, s, i)), lambda: draw(key, p[-1] * s))
+            return s, s
+
+        return lax.scan(step, -0.3, (split(key, num_steps), jnp.arange(num_steps)))[1]
+
+    return model
+
+
+NO_NUMBERS = {
+    "of-an-element": lambda p, s, i: jnp.sqrt(p[0]) * s,
+    "of-a-sum": lambda p, s, i: jnp.log(p[0] + s) + jnp.sqrt(p[:2].sum() - 0.7),
+    "of-a-step": lambda p, s, i: p[1] * jnp.log(s),
+    "of-a-product": lambda p, s, i: p[1] * jnp.array([np.inf] * 3 + [1.0] * 4)[i],
+    "of-a-matrix": lambda p, s, i: jnp.sqrt(jnp.outer(p, p[::-1]) @ jnp.log(s * jnp.ones(3))).sum(),
+    "of-a-row": lambda p, s, i: 1 / p[jnp.minimum(i, 0)] + s,
+    "of-a-cond": lambda p, s, i: lax.cond(i > 2, lambda: jnp.sqrt(p[0]), lambda: jnp.log(p[0] * s)),
+}
+
+
+@pytest.mark.parametrize("high", NO_NUMBERS.values(), ids=NO_NUMBERS)
+@pytest.mark.parametrize(
+    ("first", "xs"),
+    [(0.0, -np.arange(7.0)), (0.9, 2.2 * np.arange(7.0) - 3)],
+    ids=["never", "at-times"],
+)
+def test_derivatives_by_what_all_steps_share_where_a_branch_is_not_taken(
+    high, first, xs, one_by_one
+):
+    """Where none of the steps takes the branch, it has no derivative by the first element."""
+    density = ppl.log_density(by_sign(high))
+    values = {"p": jnp.array([first, 0.7, 0.2]), "x": jnp.array(xs)}
+    assert not has_loop(by_sign(high))
+    both = jax.value_and_grad(density), jax.hessian(density)
+    found = jax.jit(lambda values: [f(values) for f in both])(values)
+    assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(found))
+    one_by_one()
+    assert_close(found, jax.jit(lambda values: [f(values) for f in both])(values))
+
+
+PICKED = {
+    "element": lambda p, s, i: p[0] * s,
+    "row": lambda p, s, i: jnp.sqrt(p[i] + s),
+    "slice": lambda p, s, i: jnp.exp(lax.dynamic_slice(p, (i,), (2,))).sum(),
+    "jit": lambda p, s, i: jax.jit(lambda p: p[::-1][1])(p) * s,
+}
+
+
+@pytest.mark.parametrize("high", PICKED.values(), ids=PICKED)
+def test_what_all_steps_share_is_not_repeated_for_all_where_a_branch_picks_from_it(high):
+    density = ppl.log_density(by_sign(high, 11))
+    jaxpr = jax.make_jaxpr(jax.grad(density))({"p": jnp.ones(11), "x": jnp.arange(7.0)})
+    assert "[7,11]" not in str(jaxpr)
+
+
+def test_what_is_repeated_for_all_steps_is_among_elements_that_they_compute(monkeypatch):
+    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 7 * 500)
+    assert has_loop(by_sign(lambda p, s, i: (p @ p) * s, 500))
+    assert not has_loop(by_sign(lambda p, s, i: p[i] * s, 500))
+
+
 def test_callbacks_are_called_in_order_and_once_for_each_step():
     seen = []
 

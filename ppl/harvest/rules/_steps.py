@@ -23,6 +23,11 @@ _STEP_BY_STEP = {
     *("checkpoint", "remat", "remat2", "shard_map", "while"),
     *("ffi_call", "pure_callback", "rng_bit_generator"),
 }
+# What moves and adds up elements: no derivative is infinite, nor depends on what is added.
+_LINEAR = {
+    *("add", "concatenate", "convert_element_type", "copy", "dynamic_slice", "gather", "neg"),
+    *("reduce_sum", "reshape", "rev", "select_n", "slice", "split", "squeeze", "sub", "transpose"),
+}
 _MAX_ELEMENTS = 2**24  # of what all steps compute together
 _MAX_WORK = 4  # of all branches of a cond, as a multiple of that of one
 
@@ -89,7 +94,8 @@ class Steps:
         carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
         states, scanned = inner.invars[: self._num_carry], inner.invars[self._num_carry :]
         needed = [eqn for eqn, _ in _needed(inner, range(self._num_carry), is_open=False)[0]]
-        before, looped = _parted(needed, {*scanned, *inner.constvars})
+        may_map = lambda eqn: not _waits(eqn, is_open=False)  # noqa: E731
+        before, looped = _parted(needed, {*scanned, *inner.constvars}, may_map)
         made = _made(needed)
         after, read = _needed(inner, range(self._num_carry, len(inner.outvars)), made)
         rows = jax.tree.leaves(inputs)
@@ -179,11 +185,13 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
         env.update(zip(eqn.outvars, outs, strict=True))
 
 
-def _parted(equations: Iterable[Any], known: set[Any]) -> tuple[list[Any], list[Any]]:
-    """The equations that depend on nothing but what is known, and may be mapped, and the others."""
+def _parted(
+    equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
+) -> tuple[list[Any], list[Any]]:
+    """Those of some equations that depend on what is known and one another, and the others."""
     parts: tuple[list[Any], list[Any]] = [], []
     for eqn in equations:
-        is_late = not _variables(eqn.invars) <= known or _waits(eqn, is_open=False)
+        is_late = not (_variables(eqn.invars) <= known and is_first(eqn))
         parts[is_late].append(eqn)
         if not is_late:
             known = known | {*eqn.outvars}
@@ -203,23 +211,40 @@ def _read(env: Mapping[Any, Any], v: Any) -> Any:
 
 
 def _select(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
-    """The results of a cond, all of whose branches are evaluated.
-
-    A derivative that is no number in a branch that is not taken goes no further.
-    """
-    (index, *operands), branches = args, eqn.params["branches"]
-    results = []
-    for i, branch in enumerate(branches):
-        passed = [_passed(x, index == i) for x in operands]
-        results.append(_evaluate(branch, range(len(eqn.outvars)), dict(enumerate(passed))))
+    """The results of a cond, all of whose branches are evaluated."""
+    index, *operands = args
+    branches = enumerate(eqn.params["branches"])
+    results = [_of_branch(branch, operands, index == i) for i, branch in branches]
     columns = zip(eqn.outvars, *results, strict=True)
     return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
 
+def _of_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> list[Any]:
+    """The results of a branch; a derivative that is no number goes no further if it is not taken.
+
+    What all steps share becomes one value for each there: so elements are picked from it before.
+    """
+    inner, consts = _jaxprs.raw(branch)
+    env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
+    linear, passed, others = _parts_of(inner)
+    _bind_all(linear, env)
+    env = {v: _passed(env[v], is_taken) for v in passed}
+    _evaluate_all(others, env)
+    return [_jax.as_aval(_read(env, v), v.aval) for v in inner.outvars]
+
+
+def _parts_of(branch: Any) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
+    """The linear equations of operands, the variables that others read, and the others."""
+    inputs, wanted = [*branch.constvars, *branch.invars], range(len(branch.outvars))
+    needed = [eqn for eqn, _ in _needed(branch, wanted)[0]]
+    linear, _ = _parted(needed, {*inputs}, _is_linear)
+    others, read = _needed(branch, wanted, _made(linear))
+    return linear, [v for v in [*inputs, *_made(linear)] if v in read], others
+
+
 def _passed(x: Any, is_taken: Any) -> Any:
-    if not jnp.issubdtype(jnp.result_type(x), jnp.inexact):
-        return x
-    return jnp.where(is_taken, x, lax.stop_gradient(x))
+    is_inexact = _is_inexact(jnp.result_type(x))
+    return jnp.where(is_taken, x, lax.stop_gradient(x)) if is_inexact else x
 
 
 def _needed(
@@ -282,6 +307,19 @@ def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
     return any(_waits(e, is_open) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
 
 
+def _is_linear(eqn: jex.JaxprEqn) -> bool:
+    """Whether a cotangent of zero stays zero, whatever the operands are."""
+    if not any(_is_inexact(_jax.dtype_of(v)) for v in eqn.outvars):
+        return True
+    if _is_jit(eqn):
+        return all(map(_is_linear, _jaxprs.raw(eqn.params["jaxpr"])[0].eqns))
+    return eqn.primitive.name in _LINEAR
+
+
+def _is_inexact(dtype: Any) -> bool:
+    return jnp.issubdtype(dtype, jnp.inexact)
+
+
 def _is_cheap(cond: jex.JaxprEqn) -> bool:
     """Whether all branches together are not much more work than the one that is taken."""
     if cond.params.get("branches_platforms") is not None:
@@ -293,9 +331,14 @@ def _is_cheap(cond: jex.JaxprEqn) -> bool:
 def _size(jaxpr: Any) -> int:
     """The number of elements that all equations of a jaxpr give, with those inside of them."""
     inner, _ = _jaxprs.raw(jaxpr)
-    given = sum(math.prod(v.aval.shape) for eqn in inner.eqns for v in eqn.outvars)
-    return given + sum(
-        eqn.params.get("length", 1) * _size(body)
-        for eqn in inner.eqns
-        for body in _jax.subjaxprs(eqn)
-    )
+    given = sum(_num_elements(eqn.outvars) for eqn in inner.eqns)
+    for eqn in inner.eqns:
+        bodies = [_jaxprs.raw(body)[0] for body in _jax.subjaxprs(eqn)]
+        given += eqn.params.get("length", 1) * sum(map(_size, bodies))
+        if _is_cond(eqn):
+            given += sum(_num_elements(_parts_of(body)[1]) for body in bodies)
+    return given
+
+
+def _num_elements(variables: Iterable[Any]) -> int:
+    return sum(math.prod(v.aval.shape) for v in variables)
