@@ -1,5 +1,6 @@
 """Entropies of counts whose chance is random: to 1e-10, of any number of draws and any tails."""
 
+import functools
 import itertools
 
 import jax
@@ -32,27 +33,30 @@ def integrated(log_mass, low, high, peak):
     return mpmath.quad(term, [low, *sorted(inner), high])
 
 
-def summed(log_masses):
-    return sp.entr(np.exp(log_masses)).sum()
+def first_terms(scores):
+    """All but the last two, and at the last but one what the Euler-Maclaurin formula has."""
+    terms = sp.entr(np.exp(scores))
+    return terms[:-2].sum() + terms[-2] / 2 - (terms[-1] - terms[-3]) / 24
 
 
 def half(n, a, b):
     """Of the smaller counts: the first ones, and an integral beyond."""
     choose = lambda k: -mpmath.log(n + 1) - log_beta(k + 1, n - k + 1)  # noqa: E731
     log_mass = lambda k: choose(k) + log_beta(k + a, n - k + b) - log_beta(a, b)  # noqa: E731
-    k = np.arange(SUMMED)
+    k = np.arange(SUMMED + 1)
     steps = np.log((k + a) / (k + 1)) - np.log1p((b - 1) / (n - k))
     scores = float(log_mass(mpmath.mpf(0))) + np.cumsum([0.0, *steps])
-    first = summed(scores[:-1]) + summed(scores[-1:]) / 2
+    first = first_terms(scores)
     end, peak = np.log(n / 2), np.log(n) + np.log(a) - np.log(a + b)
     return first + float(integrated(log_mass, np.log(SUMMED), end, peak))
 
 
+@functools.cache
 def beta_binomial(n, a, b):
     if n > 10 * SUMMED:
         with mpmath.workdps(40):
             return half(n, a, b) + half(n, b, a)
-    return summed(log_masses(n, a, b))
+    return sp.entr(np.exp(log_masses(n, a, b))).sum()
 
 
 def log_masses(n, a, b):
@@ -63,15 +67,29 @@ def log_masses(n, a, b):
     return scores - sp.logsumexp(scores)
 
 
+@functools.cache
 def dirichlet_multinomial(n, *a):
     """By the laws of the single counts."""
-    total, k = sum(a), np.arange(n + 1)
-    log_all = sp.gammaln(n + 1) - sp.gammaln(n + total) + sp.gammaln(total)
-    terms = ((np.exp(log_masses(n, x, total - x)), x) for x in a)
-    means = (p @ (sp.gammaln(k + 1) - sp.gammaln(k + x) + sp.gammaln(x)) for p, x in terms)
-    return sum(means) - log_all
+
+    def parts(x):
+        return [mpmath.loggamma(k + x) - mpmath.loggamma(k + 1) for k in range(n + 1)]
+
+    with mpmath.workdps(40):
+        a = [mpmath.mpf(x) for x in a]
+        total = sum(a)
+        log_all = parts(total)[-1] - mpmath.loggamma(total)
+        means = -log_all
+        for x in a:
+            scores, others = parts(x), reversed(parts(total - x))
+            norm = mpmath.loggamma(x) + mpmath.loggamma(total - x) + log_all
+            chances = [mpmath.exp(s + o - norm) for s, o in zip(scores, others, strict=True)]
+            means += mpmath.fsum(
+                p * (s - mpmath.loggamma(x)) for p, s in zip(chances, scores, strict=True)
+            )
+        return -float(means)
 
 
+@functools.cache
 def beta_negative_binomial(n, a, b):
     """The first masses, an integral, and beyond it what a power has."""
 
@@ -80,10 +98,10 @@ def beta_negative_binomial(n, a, b):
         return choose + log_beta(a + k, b + n) - log_beta(a, b)
 
     with mpmath.workdps(60):
-        k = np.arange(SUMMED)
+        k = np.arange(SUMMED + 1)
         steps = np.log((k + n) / (k + 1)) - np.log1p((b + n) / (k + a))
         scores = float(log_mass(mpmath.mpf(0))) + np.cumsum([0.0, *steps])
-        first = summed(scores[:-1]) + summed(scores[-1:]) / 2
+        first = first_terms(scores)
         peak = np.log(n) + np.log(a) - np.log(b)
         end = max(peak, np.log(SUMMED)) + np.log1p(b) + 33
         body = integrated(log_mass, np.log(SUMMED), end, peak)
@@ -91,64 +109,70 @@ def beta_negative_binomial(n, a, b):
         return first + float(body + mpmath.exp(last + end) / b * ((b + 1) / b - last))
 
 
-LAWS = {
-    "BetaBinomial": (dist.BetaBinomial, beta_binomial),
-    "DirichletMultinomial": (
-        lambda n, *a: dist.DirichletMultinomial(n, jnp.stack(a)),
-        dirichlet_multinomial,
-    ),
-    "BetaNegativeBinomial": (dist.BetaNegativeBinomial, beta_negative_binomial),
-}
 RARE = 2.0**-10
-PARAMETERS = {
-    "BetaBinomial": [
-        *((0, 2.0, 3.0), (1, RARE, RARE), (40, 0.5, 2.5), (321, RARE, 30.0), (322, 1e6, 1e6)),
-        *((5000, 1000.0, 0.03125), (10**5, RARE, RARE), (10**5, 30.0, 2e3), (10**5, 1.0, 1e6)),
-        *((MANY, RARE, RARE), (MANY, 0.5, 4.0), (MANY, 1e6, 1e6), (MANY, 1e3, 0.125)),
-    ],
-    "DirichletMultinomial": [
-        *((7, 0.5, 2.0, 3.5), (300, RARE, RARE, 1.0), (1000, 30.0, 0.25, 2e3, 1e6)),
-        (20_000, 500.0, 2000.0, 8000.0),
-    ],
-    "BetaNegativeBinomial": [
-        *((3.0, 2.5, 4.5), (1.0, 1.0, 0.125), (RARE, 30.0, 0.5), (0.5, RARE, 2.0)),
-        *((1e6, 1e6, 0.125), (1e6, 1e6, 1e6), (1e6, 0.5, 1.0), (RARE, RARE, 1e6)),
-        *((30.0, 1e6, 1e3), (4.0, 1e6, 0.25), (1e3, 200.0, 3e4)),
-    ],
+LAWS = {
+    "BetaBinomial": (
+        lambda *at: dist.BetaBinomial(*at),
+        beta_binomial,
+        [
+            *((0, 2.0, 3.0), (1, RARE, RARE), (40, 0.5, 2.5), (321, RARE, 30.0), (322, 1e6, 1e6)),
+            *((5000, 1e3, 0.03125), (10**5, RARE, RARE), (10**5, 30.0, 2e3), (10**5, 1.0, 1e6)),
+            *((MANY, RARE, RARE), (MANY, 0.5, 4.0), (MANY, 1e6, 1e6), (MANY, 1e3, 0.125)),
+        ],
+    ),
+    "DirichletMultinomial": (
+        lambda n, *a: dist.DirichletMultinomial(n, jnp.stack(a, -1)),
+        dirichlet_multinomial,
+        [
+            *((7, 0.5, 2.0, 3.5), (300, RARE, RARE, 1.0), (1000, 30.0, 0.25, 1e6)),
+            *((2000, 500.0, 2000.0, 8000.0), (2000, RARE, 1e6, 0.25)),
+        ],
+    ),
+    "BetaNegativeBinomial": (
+        lambda _, *at: dist.BetaNegativeBinomial(*at),
+        lambda _, *at: beta_negative_binomial(*at),
+        [
+            *((0, 3.0, 2.5, 4.5), (0, 1.0, 1.0, 0.125), (0, RARE, 30.0, 0.5), (0, 0.5, RARE, 2.0)),
+            *((0, 1e6, 1e6, 0.125), (0, 1e6, 1e6, 1e6), (0, 1e6, 0.5, 1.0), (0, RARE, RARE, 1e6)),
+            *((0, 30.0, 1e6, 1e3), (0, 4.0, 1e6, 0.25), (0, 1e3, 200.0, 3e4)),
+        ],
+    ),
 }
-ALL = [(name, at) for name, rows in PARAMETERS.items() for at in rows]
 
 
-def typed(at, dtype):
-    """Numbers of draws are integers, as they are given."""
-    return [x if isinstance(x, int) else dtype.type(x) for x in at]
+def columns(rows, dtype):
+    """Numbers of draws, which are integers, and the rest."""
+    n, *rest = zip(*rows, strict=True)
+    return np.array(n, jnp.result_type(int)), np.array(rest, dtype)
 
 
-@pytest.mark.parametrize(("name", "at"), ALL)
-def test_entropies(name, at, float_dtype):
-    make, truth = LAWS[name]
-    entropy = jax.jit(lambda *at: make(*at).entropy())(*typed(at, float_dtype))
+@pytest.mark.parametrize("name", LAWS)
+def test_entropies(name, float_dtype):
+    make, truth, rows = LAWS[name]
+    n, rest = columns(rows, float_dtype)
+    entropies = jax.jit(lambda n, rest: make(n, *rest).entropy())(n, rest)
     tolerance = 1e-5 if float_dtype == np.float32 else 1e-10
-    np.testing.assert_allclose(entropy, truth(*at), tolerance, tolerance)
+    expected = [truth(*row) for row in rows]
+    np.testing.assert_allclose(entropies, expected, tolerance, tolerance)
 
 
-@pytest.mark.parametrize(("name", "at"), ALL)
-def test_derivatives_are_differences(name, at, x64):
+@pytest.mark.parametrize("name", LAWS)
+def test_derivatives_are_differences(name, x64):
     """In the logarithms of the parameters; those in single precision to 1e-3."""
-    make, at = LAWS[name][0], typed(at, np.dtype(float))
-    split = isinstance(at[0], int)
+    make, _, rows = LAWS[name]
 
-    def entropy(logs):
-        return make(*at[:split], *(jnp.exp(x) for x in logs)).entropy()
+    def entropies(n, logs):
+        return make(n, *jnp.exp(logs)).entropy()
 
-    logs = np.log(at[split:])
-    slopes = jax.jit(jax.grad(entropy))(logs)
-    steps = 1e-3 * np.eye(len(logs))
-    at_steps = jax.jit(jax.vmap(entropy))(np.stack([logs + i * steps for i in (-2, -1, 1, 2)]))
-    differences = np.array([1, -8, 8, -1]) @ at_steps / 12e-3
+    slope = jax.jit(jax.grad(lambda n, logs: jnp.sum(entropies(n, logs)), 1))
+    n, rest = columns(rows, np.dtype(float))
+    logs = np.log(rest)
+    slopes = slope(n, logs)
+    moved = [logs + 1e-3 * i * x for x in np.eye(len(logs))[..., None] for i in (-2, -1, 1, 2)]
+    values = jax.jit(jax.vmap(entropies, (None, 0)))(n, np.stack(moved))
+    differences = np.array([1, -8, 8, -1]) @ np.asarray(values).reshape(len(logs), 4, -1) / 12e-3
     np.testing.assert_allclose(slopes, differences, 1e-6, 1e-8)
-    single = jax.jit(jax.grad(entropy))(logs.astype(np.float32))
-    np.testing.assert_allclose(single, slopes, 1e-3, 1e-3)
+    np.testing.assert_allclose(slope(n, logs.astype(np.float32)), slopes, 1e-3, 1e-3)
 
 
 @pytest.mark.parametrize("n", [5, 1000, MANY])
@@ -172,10 +196,8 @@ def test_by_enumeration(x64):
 
 
 def test_batches(x64):
-    """Of every parameter, and as single ones are."""
-    n, a, b = np.array([0, 50, 10**6])[:, None], np.array([0.5, 1e5]), 3.0
-    for make in (dist.BetaBinomial, dist.BetaNegativeBinomial):
-        size = n if make is dist.BetaBinomial else n + 0.5
-        found = make(size, a, b).entropy()
-        each = [[make(s, x, b).entropy() for x in a] for s in size[:, 0]]
-        np.testing.assert_allclose(found, each, 1e-12, 1e-12)
+    """Of each parameter."""
+    n, a, b = np.array([0, 50, 10**6]), np.array([0.5, 1e5]), 3.0
+    found = dist.BetaBinomial(n[:, None], a, b).entropy()
+    each = dist.BetaBinomial(np.repeat(n, 2), np.tile(a, 3), np.full(6, b)).entropy()
+    np.testing.assert_allclose(np.ravel(found), each, 1e-12, 1e-12)
