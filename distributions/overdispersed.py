@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions._arrays import select
 from distributions._gamma_draw import gamma, log_gamma
 from distributions._gamma_ratios import log_tails
+from distributions._random_chances import beta_negative_binomial_entropy
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import log_chances
 from distributions.family import Family, family, parameter
@@ -225,6 +226,9 @@ def _beta_negative_binomial_variance(n, a, b):
     sample=_beta_negative_binomial_sample,
     mean=lambda n, a, b: select(b > 1, n * a / (b - 1), jnp.inf),
     variance=_beta_negative_binomial_variance,
+    entropy=lambda n, a, b: beta_negative_binomial_entropy(
+        _beta_negative_binomial_log_prob, jnp.asarray(n), jnp.asarray(a), jnp.asarray(b)
+    ),
     mode=lambda n, a, b: jnp.maximum(jnp.floor((n - 1) * (a - 1) / (b + 1)), 0),
     log_cdf=lambda x, n, a, b: log_tails(a, n, b, x + 1)[0],
     log_survival=lambda x, n, a, b: log_tails(a, n, b, x + 1)[1],

@@ -22,14 +22,14 @@ ZETA += (1.000994575127818, 1.000494188604119, 1.000246086553308, 1.000122713347
 
 
 @functools.cache
-def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = np.polynomial.legendre.leggauss(40)
+def _gauss_legendre(num: int) -> tuple[np.ndarray, np.ndarray]:
+    nodes, weights = np.polynomial.legendre.leggauss(num)
     return 0.5 * (nodes + 1), 0.5 * weights
 
 
-def gauss_legendre(like: Array) -> list[np.ndarray]:
+def gauss_legendre(like: Array, num: int = 40) -> list[np.ndarray]:
     """Nodes and weights for an integral from 0 to 1, along a new axis behind those of `like`."""
-    return [x.reshape((1,) * like.ndim + (-1,)).astype(like.dtype) for x in _gauss_legendre()]
+    return [x.reshape((1,) * like.ndim + (-1,)).astype(like.dtype) for x in _gauss_legendre(num)]
 
 
 def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -8,6 +8,11 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import known, select
 from distributions._gamma_draw import log_gamma
+from distributions._random_chances import (
+    beta_binomial_entropy,
+    beta_binomial_log_mass,
+    dirichlet_multinomial_entropy,
+)
 from distributions._rejection import first_accepted
 from distributions.constraints import (
     independent,
@@ -152,11 +157,7 @@ class Hypergeometric(Family):
 
 
 def _beta_binomial_log_prob(y, n, a, b):
-    """Products of negative binomial masses, whose common odds cancel."""
-    k, m = y.astype(a.dtype), difference(n, y, a.dtype)
-    log_odds = jnp.log(jnp.maximum(k + m, 1)) - jnp.log(a + b)
-    log_total = log_negative_binomial(k + m, a + b, log_odds)
-    return log_negative_binomial(k, a, log_odds) + log_negative_binomial(m, b, log_odds) - log_total
+    return beta_binomial_log_mass(y.astype(a.dtype), difference(n, y, a.dtype), a, b)
 
 
 def _beta_binomial_sample(key, shape, dtype, n, a, b):
@@ -198,6 +199,7 @@ def _beta_binomial_log_tails(x, n, a, b):
     mean=lambda n, a, b: n.astype(a.dtype) * (a / (a + b)),
     variance=_beta_binomial_variance,
     mode=_beta_binomial_mode,
+    entropy=lambda n, a, b: beta_binomial_entropy(n.astype(a.dtype), a, b),
     log_cdf=lambda x, *parameters: _beta_binomial_log_tails(x, *parameters)[0],
     log_survival=lambda x, *parameters: _beta_binomial_log_tails(x, *parameters)[1],
 )
@@ -327,6 +329,7 @@ def _dirichlet_multinomial_variance(n, a):
     sample=_dirichlet_multinomial_sample,
     mean=lambda n, a: column(n.astype(a.dtype)) * (a / jnp.sum(a, axis=-1, keepdims=True)),
     variance=_dirichlet_multinomial_variance,
+    entropy=lambda n, a: dirichlet_multinomial_entropy(n.astype(a.dtype), a),
 )
 class DirichletMultinomial(Family):
     r"""Multinomial distribution whose probabilities have a Dirichlet distribution.
