@@ -14,6 +14,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions._arrays import stack, summarise
+from distributions._compiled import computed
 from distributions._quantile import quantile
 from distributions.bijectors import Bijector
 from distributions.constraints import Constraint
@@ -66,22 +67,22 @@ class Distribution(abc.ABC):
 
     def mean(self) -> Array:
         """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
-        return self._moment("mean")
+        return computed(self, "_moment", "mean")
 
     def variance(self) -> Array:
         """The variance of each entry, of shape `batch_shape + event_shape`."""
-        return self._moment("variance")
+        return computed(self, "_moment", "variance")
 
     def mode(self) -> Array:
         """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
 
         Where several values have it, one of them.
         """
-        return self._moment("mode")
+        return computed(self, "_moment", "mode")
 
     def entropy(self) -> Array:
         """The expectation of `-log_prob`, in nats, of shape `batch_shape`."""
-        return self._moment("entropy")
+        return computed(self, "_moment", "entropy")
 
     def _moment(self, name: str) -> Array:
         """`mean`, `variance`, `mode` or `entropy`."""
@@ -141,7 +142,7 @@ class Distribution(abc.ABC):
         Raises:
             ValueError: The shape of the value does not fit.
         """
-        return self._log_prob(self._fitting(value))
+        return computed(self, "_log_prob", self._fitting(value))
 
     def cdf(self, value: ArrayLike) -> Array:
         """The probability of a draw of at most `value`.
@@ -156,19 +157,19 @@ class Distribution(abc.ABC):
             NotImplementedError: The family is not of numbers, or none is known.
             ValueError: The shape of the value does not fit.
         """
-        return self._cumulative("cdf", self._number(value))
+        return computed(self, "_cumulative", "cdf", self._number(value))
 
     def log_cdf(self, value: ArrayLike) -> Array:
         """The logarithm of `cdf(value)`, precise where that is tiny."""
-        return self._cumulative("log_cdf", self._number(value))
+        return computed(self, "_cumulative", "log_cdf", self._number(value))
 
     def survival(self, value: ArrayLike) -> Array:
         """The probability of a draw greater than `value`, precise where it is tiny."""
-        return self._cumulative("survival", self._number(value))
+        return computed(self, "_cumulative", "survival", self._number(value))
 
     def log_survival(self, value: ArrayLike) -> Array:
         """The logarithm of `survival(value)`, precise where that is tiny."""
-        return self._cumulative("log_survival", self._number(value))
+        return computed(self, "_cumulative", "log_survival", self._number(value))
 
     def quantile(self, q: ArrayLike) -> Array:
         """The least value with `cdf(value) >= q`.
@@ -185,7 +186,7 @@ class Distribution(abc.ABC):
             NotImplementedError: The family has no `cdf`.
             ValueError: The shape of `q` does not fit.
         """
-        return self._quantile(jnp.asarray(self._number(q)))
+        return computed(self, "_quantile", jnp.asarray(self._number(q)))
 
     def icdf(self, q: ArrayLike) -> Array:
         """The inverse of `cdf` at `q`, for continuous families: their `quantile`.
@@ -245,7 +246,8 @@ class Distribution(abc.ABC):
         """
         self._check_key(key)
         front = as_shape(type(self).__name__, sample_shape)
-        return self._sample(key, (*front, *self.batch_shape, *self.event_shape))
+        shape = (*front, *self.batch_shape, *self.event_shape)
+        return computed(self, "_sample", key, shape)
 
     def _check_key(self, key: Any) -> None:
         dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)

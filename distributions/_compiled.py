@@ -1,0 +1,51 @@
+"""Methods compiled once for all distributions alike, for calls from where nothing is traced.
+
+There each operation would be compiled by itself, and one with a loop anew in every call.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+
+_CONTAINERS = (dict, list, tuple, type(None))
+_MOST = 2**31
+
+
+def computed(d: Any, method: str, *arguments: Any) -> Any:
+    """`d.method(*arguments)`, by a compiled function where that is sure to be the same.
+
+    That is where nothing is traced, the distribution depends on its leaves and structure alone,
+    and no integer of the host is too large for JAX. Names and shapes are static arguments.
+    """
+    static = tuple(x if isinstance(x, str | tuple) else None for x in arguments)
+    arrays = tuple(x if y is None else None for x, y in zip(arguments, static, strict=True))
+    leaves, tree = jax.tree.flatten((d, arrays))
+    if _is_closed(tree) and all(map(_is_plain, leaves)):
+        return _called(method, static, d, arrays)
+    return getattr(d, method)(*arguments)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _called(method: str, static: tuple[Any, ...], d: Any, arrays: tuple[Any, ...]) -> Any:
+    arguments = (y if x is None else x for x, y in zip(static, arrays, strict=True))
+    return getattr(d, method)(*arguments)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_closed(tree: Any) -> bool:
+    """Whether all distributions of a tree are functions of their leaves and of their structure."""
+    node = tree.node_data()
+    is_known = node is None or node[0] in _CONTAINERS or getattr(node[0], "is_closed", False)
+    return is_known and all(map(_is_closed, tree.children()))
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether a leaf is an array that is not traced, or a number that JAX holds."""
+    if isinstance(x, jax.Array):
+        return not isinstance(x, jax.core.Tracer)
+    kind = np.result_type(x).kind if np.ndim(x) or isinstance(x, int | float | np.generic) else "O"
+    return kind in "fb" or (kind in "iu" and bool(np.all(np.abs(x) < _MOST)))
