@@ -9,17 +9,17 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 _CONTAINERS = (dict, list, tuple, type(None))
-_MOST = 2**31
 
 
 def computed(d: Any, method: str, *arguments: Any) -> Any:
     """`d.method(*arguments)`, by a compiled function where that is sure to be the same.
 
     That is where nothing is traced, the distribution depends on its leaves and structure alone,
-    and no integer of the host is too large for JAX. Names and shapes are static arguments.
+    and JAX holds the numbers of the host. Names and shapes are static arguments.
     """
     static = tuple(x if isinstance(x, str | tuple) else None for x in arguments)
     arrays = tuple(x if y is None else None for x, y in zip(arguments, static, strict=True))
@@ -39,13 +39,25 @@ def _called(method: str, static: tuple[Any, ...], d: Any, arrays: tuple[Any, ...
 def _is_closed(tree: Any) -> bool:
     """Whether all distributions of a tree are functions of their leaves and of their structure."""
     node = tree.node_data()
-    is_known = node is None or node[0] in _CONTAINERS or getattr(node[0], "is_closed", False)
-    return is_known and all(map(_is_closed, tree.children()))
+    return (node is None or _is_known(node[0])) and all(map(_is_closed, tree.children()))
+
+
+def _is_known(kind: type) -> bool:
+    """Whether a node is a container, a distribution that is closed, or a part of ours."""
+    is_ours = kind in _CONTAINERS or kind.__module__.startswith("distributions.")
+    return getattr(kind, "is_closed", is_ours)
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether a leaf is an array that is not traced, or a number that JAX holds."""
+    """Whether a leaf is an array that is not traced, or numbers of the host that JAX can hold."""
     if isinstance(x, jax.Array):
         return not isinstance(x, jax.core.Tracer)
-    kind = np.result_type(x).kind if np.ndim(x) or isinstance(x, int | float | np.generic) else "O"
-    return kind in "fb" or (kind in "iu" and bool(np.all(np.abs(x) < _MOST)))
+    if not isinstance(x, bool | int | float | np.generic | np.ndarray):
+        return False
+    array = np.asarray(x)
+    if array.dtype.kind not in "biuf":
+        return False
+    with np.errstate(over="ignore", under="ignore"):
+        held = array.astype(jnp.result_type(x))
+    is_extreme = (held == 0) != (array == 0) if array.dtype.kind == "f" else held != array
+    return not np.any(is_extreme | (np.isfinite(held) != np.isfinite(array)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax.numpy as jnp
 import numpy as np
@@ -71,6 +71,8 @@ class Delta(Distribution):
     References:
         Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 1.2.
     """
+
+    is_closed: ClassVar[bool] = True
 
     loc: ArrayLike
     log_density: ArrayLike = 0.0

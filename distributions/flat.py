@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,8 @@ class Flat(Distribution):
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), section 2.8.
     """
+
+    is_closed: ClassVar[bool] = True
 
     support: Constraint
     shape: Shape = static(default=())

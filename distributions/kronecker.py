@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -123,6 +123,8 @@ class KroneckerNormal(Distribution):
     References:
         Saatci, *Scalable Inference for Structured Gaussian Process Models* (2011), chapter 5.
     """
+
+    is_closed: ClassVar[bool] = True
 
     loc: ArrayLike
     scale_trils: tuple[ArrayLike, ...]

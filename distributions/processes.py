@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -61,6 +61,8 @@ class GaussianRandomWalk(Distribution):
         Harvey, *Forecasting, Structural Time Series Models and the Kalman Filter* (1989),
         section 2.3.
     """
+
+    is_closed: ClassVar[bool] = True
 
     scale: ArrayLike
     num_steps: int = static()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -64,6 +64,8 @@ class IntervalCensored(Wrapper):
     References:
         Klein and Moeschberger, *Survival Analysis*, 2nd ed. (2003), section 3.5.
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
 
@@ -138,6 +140,8 @@ class Quantized(Bounded):
     References:
         Dillon et al., "TensorFlow Distributions" (2017), section 5.
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     low: ArrayLike = -np.inf

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -139,6 +139,8 @@ class TransformedDistribution(Wrapper):
     References:
         Dillon et al., "TensorFlow Distributions" (2017), section 4.
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     transform: Bijector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -62,6 +62,8 @@ class Truncated(Bounded):
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), section
         12.2.
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     low: ArrayLike = -np.inf
@@ -141,6 +143,8 @@ class Censored(Bounded):
     References:
         Klein and Moeschberger, *Survival Analysis*, 2nd ed. (2003), section 3.5.
     """
+
+    is_closed: ClassVar[bool] = True
 
     distribution: Distribution
     low: ArrayLike = -np.inf
