@@ -19,7 +19,7 @@ def computed(d: Any, method: str, *arguments: Any) -> Any:
     """`d.method(*arguments)`, by a compiled function where that is sure to be the same.
 
     That is where nothing is traced, the distribution depends on its leaves and structure alone,
-    and JAX holds the numbers of the host. Names and shapes are static arguments.
+    and JAX can hold the integers of the host. Names and shapes are static arguments.
     """
     static = tuple(x if isinstance(x, str | tuple) else None for x in arguments)
     arrays = tuple(x if y is None else None for x, y in zip(arguments, static, strict=True))
@@ -49,15 +49,12 @@ def _is_known(kind: type) -> bool:
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether a leaf is an array that is not traced, or numbers of the host that JAX can hold."""
+    """Whether a leaf is an array that is not traced, or numbers of the host that JAX holds."""
     if isinstance(x, jax.Array):
         return not isinstance(x, jax.core.Tracer)
     if not isinstance(x, bool | int | float | np.generic | np.ndarray):
         return False
     array = np.asarray(x)
-    if array.dtype.kind not in "biuf":
-        return False
-    with np.errstate(over="ignore", under="ignore"):
-        held = array.astype(jnp.result_type(x))
-    is_extreme = (held == 0) != (array == 0) if array.dtype.kind == "f" else held != array
-    return not np.any(is_extreme | (np.isfinite(held) != np.isfinite(array)))
+    if array.dtype.kind in "iu":
+        return bool(np.all(array.astype(jnp.result_type(x)) == array))
+    return array.dtype.kind in "bf"

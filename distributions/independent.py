@@ -89,6 +89,8 @@ class Independent(Wrapper):
 class IID(Wrapper):
     """What `iid` makes."""
 
+    is_closed: ClassVar[bool] = True
+
     distribution: Distribution
     sample_shape: Shape = static()
 
