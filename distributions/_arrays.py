@@ -107,14 +107,18 @@ def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array,
     return tuple(align(a, 0, ndim) for a in arrays)
 
 
+def is_traced(x: Array) -> bool:
+    """Whether an array of JAX stands for one that is not known yet."""
+    # To ask a tracer for its value is an error whose message walks all that was traced before, so
+    # its class is asked for the method that only an array with values has.
+    return not hasattr(type(x), "copy_to_host_async")
+
+
 def known(x: Any) -> np.ndarray | None:
     """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
     if not isinstance(x, Array):
         return np.asarray(x)
-    # To ask a tracer for its value is an error whose message walks all that was traced before, so
-    # its class is asked for the method that only an array with values has.
-    is_traced = not hasattr(type(x), "copy_to_host_async")
-    return None if is_traced or not x.is_fully_addressable else np.asarray(x)
+    return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)
 
 
 def summarise(x: Any) -> str:

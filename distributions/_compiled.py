@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from distributions._arrays import is_traced
+
 _CONTAINERS = (dict, list, tuple, type(None))
 
 
@@ -51,7 +53,7 @@ def _is_known(kind: type) -> bool:
 def _is_plain(x: Any) -> bool:
     """Whether a leaf is an array that is not traced, or numbers of the host that JAX holds."""
     if isinstance(x, jax.Array):
-        return not isinstance(x, jax.core.Tracer)
+        return not is_traced(x)
     if not isinstance(x, bool | int | float | np.generic | np.ndarray):
         return False
     array = np.asarray(x)
