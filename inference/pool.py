@@ -42,7 +42,7 @@ def pooled(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.ndarray, 
     """
     is_finite = np.isfinite(windows).all((1, 2, 3)) & np.isfinite(log_densities).all(1)
     known = log_densities[is_finite].astype(np.float64)
-    agrees = is_finite.copy()
+    agrees = np.array(is_finite)
     agrees[is_finite] = _is_near(np.mean(known, 1), np.std(known, 1))
     kept = windows[agrees].astype(np.float64)
     kept -= np.mean(kept, 1, keepdims=True)

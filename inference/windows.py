@@ -163,7 +163,8 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         _, first, same = np.unique(ids, return_index=True, return_inverse=True)
         learnt = np.stack([group[chains[i]] for i in first]).astype(np.float64)
         old: Any = here.inverse_mass_matrix, here.inverse_mass_factor
-        new = _learnt(*jax.tree.map(lambda x, first=first: x[first], old), learnt)
+        matrix, factor = jax.tree.map(lambda x, first=first: x[first], old)
+        new = _learnt(matrix, factor, learnt)
         matrix, factor = jax.tree.map(lambda x, same=same: x[same], new)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
