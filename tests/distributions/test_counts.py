@@ -323,6 +323,7 @@ SUMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_of_masses(name, x64):
     """Quantiles are scipy's, and functions are sums of masses there, in both tails."""
@@ -374,6 +375,7 @@ SLOPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOPES)
 def test_derivatives_of_sums_of_masses(name, x64):
     """In the logarithms of all parameters at once, by differences of the function."""

@@ -24,6 +24,7 @@ def test_logarithms_have_their_law(a, x64):
     assert st.kstest(np.where(log_draws < -80, far, near), "uniform").pvalue > SMALLEST_P
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [0.3, 4.5, 300.0])
 def test_draws_in_single_precision_have_their_laws(a):
     draws = np.asarray(gamma(random.key(2), jnp.asarray(a), (NUM,), np.float32), float)

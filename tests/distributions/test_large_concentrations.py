@@ -121,6 +121,7 @@ def noncentral_log_density(x, df, noncentrality):
     return bessel - mpmath.log(2) - (x + noncentrality) / 2 + power
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noncentrality", [1e8, 1e10, 1e12, 1e14, 1e20, 1e36])
 def test_far_normal_vectors(noncentrality, float_dtype):
     noncentrality = float_dtype.type(noncentrality)

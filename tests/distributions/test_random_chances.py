@@ -146,6 +146,7 @@ def columns(rows, dtype):
     return np.array(n, jnp.result_type(int)), np.array(rest, dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_entropies(name, float_dtype):
     make, truth, rows = LAWS[name]
@@ -156,6 +157,7 @@ def test_entropies(name, float_dtype):
     np.testing.assert_allclose(entropies, expected, tolerance, tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAWS)
 def test_derivatives_are_differences(name, x64):
     """In the logarithms of the parameters; those in single precision to 1e-3."""

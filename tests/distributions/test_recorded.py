@@ -44,6 +44,7 @@ def test_gradients_at_a_bound_are_those_of_the_mass(x64):
     np.testing.assert_allclose(jax.grad(score)(0.0), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_an_interval_has_its_mass_in_either_tail(x64):
     """Against mpmath far out, where differences of `cdf` are 0."""
     d = dist.IntervalCensored(dist.Normal(np.array([0.0, 1.0]), 1.0))
@@ -64,6 +65,7 @@ def test_an_interval_has_its_mass_in_either_tail(x64):
         assert all(np.isfinite(g).all() for g in gradients)
 
 
+@pytest.mark.slow
 def test_an_interval_of_counts_holds_its_ends(x64):
     d = dist.IntervalCensored(dist.Poisson(np.array([2.0, 3.0])))
     value = np.array([[[2.0, 4.0]], [[3.0, 3.0]], [[1.5, np.inf]], [[-np.inf, 3.5]]])

@@ -10,6 +10,7 @@ import distributions as dist
 KEY = jax.random.key(3)
 
 
+@pytest.mark.slow
 def test_truncated_draws_have_derivatives(x64):
     def draw(loc):
         return dist.Truncated(dist.Normal(loc, 1.0), 0.5, 2.0).sample(KEY, (3,))
@@ -18,6 +19,7 @@ def test_truncated_draws_have_derivatives(x64):
     np.testing.assert_allclose(slope, (draw(1e-5) - draw(-1e-5)) / 2e-5, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_integers_between_bounds_that_are_none(x64):
     d = dist.Truncated(dist.Poisson(2.0), 0.5, 3.5)
     base = st.poisson(2.0)
@@ -45,6 +47,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_truncated_where_single_precision_underflows(name):
     """The mass that remains is then the sum of few terms, each far less than the one before."""

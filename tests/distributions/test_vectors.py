@@ -204,6 +204,7 @@ def test_modes_at_the_edge(x64):
     np.testing.assert_array_equal(dist.Wishart(3.0, np.eye(3)).mode(), np.zeros((3, 3)))
 
 
+@pytest.mark.slow
 def test_derivatives_where_there_is_noise_on_a_grid():
     """Where eigenvalues are equal, too; second ones in the factors are an error."""
 

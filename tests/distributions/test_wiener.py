@@ -26,6 +26,7 @@ def slopes_and_densities(parameters, y):
     return jax.vmap(jax.vmap(at, (None, 0)), (0, None))(parameters, y)
 
 
+@pytest.mark.slow
 def test_distribution_functions_have_the_density_as_slope(float_dtype):
     """At early and late times of both boundaries; in between, the probability of either is left."""
     y = np.array([0.2501, 0.26, 0.3, 0.34, 0.36, 0.5, 1.7, 1.9, 6.0])

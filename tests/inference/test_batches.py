@@ -78,6 +78,7 @@ def test_the_gradient_of_a_batch_is_unbiased():
     assert np.all(np.abs(deviations(unscaled)) > Z)
 
 
+@pytest.mark.slow
 def test_batches_lead_to_the_posterior_of_all_rows(float_dtype):
     """The average over steps, with weights like t**7, is worth 15 / 64 of the rows that were seen.
 
@@ -131,6 +132,7 @@ def some_rows(key, y, num_rows):
     return y[jax.random.randint(key, (10,), 0, num_rows)], num_rows
 
 
+@pytest.mark.slow
 def test_a_guide_serves_rows_with_latent_sites_of_their_own(float_dtype):
     y = floats(1.25**0.5 * RNG.normal(size=200))
     result = svi(

@@ -71,6 +71,7 @@ def test_a_scope_stands_for_its_sites_and_the_rest_for_the_others():
         guide.covariance(parameters)
 
 
+@pytest.mark.slow
 def test_parts_draw_independently():
     """As they do not with one seed for all."""
     guide = BySite({"a": MeanField(1.0), "part.c": MeanField(1.0)}, rest=MeanField(1.0))
@@ -104,6 +105,7 @@ def two_regressions(key):
     ppl.sample(key, dist.Normal(other, 1.0), name="z")
 
 
+@pytest.mark.slow
 def test_groups_that_are_independent_are_recovered():
     data = {"y": jnp.asarray(Y, jnp.float32), "z": 2.0}
     guide = BySite({"w": FullRank()})

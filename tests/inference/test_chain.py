@@ -67,6 +67,7 @@ def plan(num_warmup, num_draws, dtype):
     return Plan(schedule(num_warmup), np.asarray(0.8, dtype), total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_chains_mapped_over_draw_what_they_draw_alone(x64, name):
     alone = draw(KERNELS[name], num_warmup=5).draws["x"]
@@ -75,6 +76,7 @@ def test_chains_mapped_over_draw_what_they_draw_alone(x64, name):
     np.testing.assert_allclose(rows[:, :10, :3], alone[:, :10], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_chains_mapped_over_do_not_wait_for_each_other():
     """In lock step, 64 chains take more than twice the gradients that they use."""
     chains, _, num_spent = mapped(NUTS(), 64, plan(300, 400, jnp.float32), 400)
@@ -158,6 +160,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu():
     assert " while(" not in entry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
 def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
@@ -196,6 +199,7 @@ def test_the_acceptance_rate_is_the_one_asked_for(monkeypatch):
     assert rate() > 0.87
 
 
+@pytest.mark.slow
 def test_a_matrix_of_low_rank_follows_a_narrow_direction():
     """Of 120 coordinates whose sum is known a hundred times better than each of them."""
 

@@ -111,6 +111,7 @@ def test_a_mesh_changes_no_draw(x64, shape, num_chains):
     check(found, draws(num_chains=num_chains))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_devices", [1, 2])
 def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, num_devices):
     share = dataclasses.replace(share_of(NUM_CHAINS, mesh(num_devices)), is_mapped=True)

@@ -171,6 +171,7 @@ FITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["score function", pytest.param("forward", marks=pytest.mark.slow)]
 )

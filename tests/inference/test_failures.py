@@ -154,6 +154,7 @@ def test_inference_must_be_compiled(driver):
         DRIVERS[driver](jax.random.key(0), flat)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", [jax.debug_nans, jax.debug_infs])
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_settings_for_debugging_stop_nothing(driver, setting):

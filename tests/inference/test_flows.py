@@ -175,6 +175,7 @@ def test_no_normal_distribution_is_a_funnel():
     assert any("guide=NeuralSpline()" in problem for problem in result.summary().problems)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SMALL)
 def test_a_flow_is_a_funnel(name):
     """Whose evidence is 1: nothing is observed."""

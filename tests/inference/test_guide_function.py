@@ -111,6 +111,7 @@ def hierarchy_guide(key, x):
     ppl.sample(key, dist.LogNormal(ppl.param(floats(0.0), name="level"), spread), name="scale")
 
 
+@pytest.mark.slow
 def test_a_guide_of_several_sites_agrees_with_mcmc_and_gives_weights():
     y = 1.5 * X + np.tile([0.5, -0.5, 0.0], 4) + np.random.default_rng(0).normal(0.0, 0.3, 12)
     model = ppl.condition(hierarchy, {"y": floats(y)})
@@ -140,6 +141,7 @@ def test_going_on_is_one_long_run():
     jax.tree.map(np.testing.assert_array_equal, rest.parameters, whole.parameters)
 
 
+@pytest.mark.slow
 def test_a_network_turns_data_into_parameters():
     """One fit serves other data: what it says of them is near to their own posterior."""
 

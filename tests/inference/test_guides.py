@@ -217,6 +217,7 @@ def test_a_wrong_sign_is_seen(x64, stick_the_landing):
     assert np.max(np.abs(scores(WrongSign(), ELBO(stick_the_landing)))) > 5 * Z
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GUIDES | OTHERS)
 def test_stuck_to_the_landing_the_gradient_has_no_variance(x64, name):
     guide = EVERY[name]

@@ -99,6 +99,7 @@ def test_jit_is_eager(kernel64):
     assert_close(eager, STEP(kernel64, jax.random.key(1), state))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis_name", [None, "chain"])
 def test_vmap_is_a_loop(kernel64, axis_name):
     """Over keys, states and, as numbers are leaves, step sizes."""

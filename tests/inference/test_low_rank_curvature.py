@@ -72,6 +72,7 @@ def test_the_scales_are_those_of_the_other_directions(x64, monkeypatch):
     assert abs(laplace(KEY, model, data, rank=24).log_evidence - evidence) > 2.0
 
 
+@pytest.mark.slow
 def test_many_coordinates_have_a_low_rank_by_default():
     model, data, evidence = regression(10, 2500)
     result = laplace(KEY, model, data, num_draws=500)

@@ -81,6 +81,7 @@ def test_stats_describe_every_transition():
     assert 0.6 < np.mean(stats["acceptance_rate"]) < 0.97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "num_sites", "shape"),
     [

@@ -174,6 +174,7 @@ def start_of(result, posterior=model):
     return normal_start(result, target, Layout.of(jax.eval_shape(target.initial, KEY)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESULTS)
 def test_results_tell_their_normal_distribution(name):
     """Exactly (3, 0, 0) and scales (0.1, 0.5, 0.5); errors of draws are below 20 % by far."""

@@ -147,6 +147,7 @@ def bound(objective, num_particles, num_keys=4000):
     return found.mean(), found.std() / num_keys**0.5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("float_dtype")
 def test_bounds_rise_from_the_elbo_to_the_evidence():
     evidence = st.norm(0.0, 5**0.5).logpdf(1.5)
@@ -181,6 +182,7 @@ def correlated(key, covariance):
     ppl.sample(key, dist.MultivariateNormal(jnp.ones(2), covariance=covariance), name="x")
 
 
+@pytest.mark.slow
 def test_fits_cover_more_of_the_posterior_from_the_elbo_to_the_forward_divergence():
     """Mean fields: the ELBO's variances are those of the precision, the other's the posterior's."""
     scales = {}

@@ -97,6 +97,7 @@ def left_share():
     return (np.mean(result.draws["x"] < 0) - 0.3) / np.sqrt(0.25 / 2000), result
 
 
+@pytest.mark.slow
 def test_modes_have_the_shares_of_their_masses(x64):
     score, result = left_share()
     assert abs(score) < Z

@@ -131,6 +131,7 @@ def test_many_chains_draw_what_they_should(x64):
     np.testing.assert_allclose(np.mean(draws**2, (0, 1)), moments[0], rtol=0, atol=5 * error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "value"), [("_num_cores", lambda: 1), ("_MOST_ROWS", 7)])
 def test_what_runs_when_changes_nothing(monkeypatch, name, value):
     whole = draw(num_draws=3)

@@ -79,6 +79,7 @@ def saved(result, tmp_path):
     return type(result).load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAKE)
 def test_what_is_loaded_says_the_same(name, tmp_path):
     result = MAKE[name]()

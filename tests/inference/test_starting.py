@@ -50,6 +50,7 @@ def search_of(target, step_size=0.1, tune=True):
     return run(chain).progress.search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.01, 1.0, 300.0])
 @pytest.mark.parametrize("step_size", [1e-4, 0.1, 100.0])
 def test_step_size_is_where_acceptance_crosses(scale, step_size):

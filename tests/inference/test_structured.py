@@ -103,6 +103,7 @@ def funnel(key):
     ppl.sample(key, dist.Normal(jnp.zeros(9), jnp.exp(v / 2)), name="x")
 
 
+@pytest.mark.slow
 def test_a_funnel_is_in_the_family():
     """Its evidence is 1, and no other normal distribution comes near it."""
     settings = RATE | {"num_steps": 6000, "num_particles": 4}

@@ -66,6 +66,7 @@ def without_repulsion(particles, gradients, bandwidth):
 RIGHT = stein.stein
 
 
+@pytest.mark.slow
 def test_particles_without_repulsion_are_rejected(monkeypatch):
     monkeypatch.setattr(stein, "stein", without_repulsion)
     compiled.cache_clear()

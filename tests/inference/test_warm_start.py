@@ -100,6 +100,7 @@ def test_draws_are_taken_by_their_weights_without_replacement():
     np.testing.assert_array_equal(_chosen(KEY, np.array([0.0, 1e-310, 1.0]), 2), [2, 1])
 
 
+@pytest.mark.slow
 def test_chains_begin_there_with_the_covariance_that_is_known():
     result = RESULTS["laplace"]()
     covariance = covariance_of(result)

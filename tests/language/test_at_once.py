@@ -328,6 +328,7 @@ NO_NUMBERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("high", NO_NUMBERS.values(), ids=NO_NUMBERS)
 @pytest.mark.parametrize(
     ("first", "xs"),
@@ -452,5 +453,6 @@ def test_random_chains(seed, one_by_one):
     assert_close(found, jax.value_and_grad(ppl.log_density(model))(values))
 
 
+@pytest.mark.slow
 def test_random_chains_are_of_both_kinds():
     assert {has_loop(Random(seed)) for seed in range(12)} == {True, False}

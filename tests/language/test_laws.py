@@ -14,6 +14,7 @@ import hypothesis
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 from jax import lax
 from jax.random import key, split
@@ -179,6 +180,7 @@ def halves(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return parts
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=8)
 @hypothesis.given(programs(2))
 def test_density_of_a_simulation_is_that_of_plain_loops(nodes):
@@ -193,6 +195,7 @@ DEEP = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_density_of_a_deep_program():
     check(DEEP)
 

@@ -196,6 +196,7 @@ ADJOINTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("adjoint", "derivative"), ADJOINTS.values(), ids=ADJOINTS)
 def test_solver_in_scan_in_vmap(adjoint, derivative, x64):
     """At 1e-10 as everywhere, since the solver is as exact as that."""

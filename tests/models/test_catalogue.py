@@ -63,6 +63,7 @@ def test_density_and_gradient(entry, x64):
         assert_close(actual, expected)
 
 
+@pytest.mark.slow
 @EVERY_MODEL
 def test_out_of_the_support_of_each_site(entry, x64):
     """Both are -inf there, with finite gradients; of the sites by hand, and of no others."""
@@ -86,6 +87,7 @@ def test_out_of_the_support_of_each_site(entry, x64):
             assert all(np.isfinite(x).all() for x in jax.tree.leaves(gradient)), name
 
 
+@pytest.mark.slow
 @EVERY_MODEL
 def test_above_the_support_of_data(entry):
     args, observed = arrays(entry)

@@ -61,6 +61,7 @@ def test_the_bound_of_an_image_by_hand(digits, fitted):
     np.testing.assert_allclose(digits_vae.bound(fitted, pixels), expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_network_is_less_certain_where_there_are_no_data():
     """A guide that starts wide, MeanField(1.0), ignores the data: its mean is flat."""
     x, y = neural_network.data()

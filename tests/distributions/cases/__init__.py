@@ -65,7 +65,7 @@ KL: dict[str, tuple[Distribution, Distribution]] = {
     name: pair for module in MODULES for name, pair in getattr(module, "KL", {}).items()
 }
 
-# What models use most; the tests of all other families are slow ones.
+# What models use most. Tests of one case of each are usual ones, those of all others slow ones.
 CORE = {
     *("Normal", "Cauchy", "StudentT", "Laplace", "Logistic", "HalfNormal", "HalfCauchy"),
     *("Exponential", "Gamma", "InverseGamma", "LogNormal", "Weibull", "Beta", "Uniform"),
@@ -73,6 +73,7 @@ CORE = {
     *("OrderedLogistic", "Dirichlet", "MultivariateNormal", "LKJCholesky", "MixtureSameFamily"),
     *("Truncated", "ZeroInflated", "iid", "TransformedDistribution"),
 }
+USUAL = {next(case.name for case in CASES if case.name.split(",")[0] == name) for name in CORE}
 
 
 def over(cases: list[Case], slow: tuple[str, ...] = ()) -> Any:
@@ -82,6 +83,6 @@ def over(cases: list[Case], slow: tuple[str, ...] = ()) -> Any:
         [
             pytest.param(case, id=case.name, marks=(pytest.mark.slow,) * is_slow)
             for case in cases
-            for is_slow in [case.name.split(",")[0] not in CORE or case.name.startswith(slow)]
+            for is_slow in [case.name not in USUAL or case.name.startswith(slow)]
         ],
     )
