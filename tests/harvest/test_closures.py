@@ -135,7 +135,7 @@ def test_a_tracer_in_a_pullback() -> None:
     assert_same((jax.jit(outer)(TWO), jax.grad(outer)(TWO)), (12.0, 6.0))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def few_objects() -> Iterator[None]:
     """What was there before is not searched for tracers, which takes JAX most of the time."""
     gc.collect()
