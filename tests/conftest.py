@@ -53,15 +53,8 @@ def promotion_of(item: pytest.Item) -> dict[str, str]:
 
 # A program that is compiled holds some maps of memory. Linux grants a process 65,530, and XLA dies
 # without a word when there are no more; a test of a density takes about forty.
-MOST_MAPS = 30_000
-TESTS_PER_LOOK = 50
+TESTS_PER_CACHE = 200
 num_tests = itertools.count(1)
-
-
-def num_maps() -> int:
-    """How many maps of memory the process has; more than it may, where that cannot be told."""
-    maps = pathlib.Path("/proc/self/maps")
-    return maps.read_bytes().count(b"\n") if maps.exists() else MOST_MAPS + 1
 
 
 @pytest.hookimpl(wrapper=True)
@@ -70,7 +63,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     settings = promotion_of(item)
     with jax.numpy_rank_promotion(settings["rank"]), jax.numpy_dtype_promotion(settings["dtype"]):
         result = yield
-    if next(num_tests) % TESTS_PER_LOOK == 0 and num_maps() > MOST_MAPS:
+    if next(num_tests) % TESTS_PER_CACHE == 0:
         jax.clear_caches()
     return result
 
