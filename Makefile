@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist 
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-all doctest examples lint format bench clean
+.PHONY: help demo test test-slow test-most test-all doctest examples lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -21,9 +21,13 @@ test: ## run the tests, without the slow ones
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(PYTEST)
 
-test-slow: ## run the slow tests alone
+test-slow: ## run the slow tests alone, without the exhaustive ones
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
-	@$(PYTEST) -m slow
+	@$(PYTEST) -m "slow and not exhaustive"
+
+test-most: ## run all tests but the exhaustive ones
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(PYTEST) -m "not exhaustive"
 
 test-all: ## run all tests
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

@@ -1,5 +1,7 @@
 """Distribution functions, quantiles, entropies and modes: against scipy, and each other."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import mpmath
@@ -12,6 +14,7 @@ from tests.distributions.cases.base import without
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 FUNCTIONS = {"cdf": "cdf", "survival": "sf", "log_cdf": "logcdf", "log_survival": "logsf"}
+every = functools.partial(over, exhaustive=True)
 PROBABILITIES = np.array([0.03125, 0.25, 0.5, 0.875, 0.9990234375])
 
 
@@ -20,7 +23,7 @@ draw = jax.jit(lambda d, key: d.sample(key, (20_000,)))
 
 def scalar(cases: list[Case], oracle: str, exclusion: str) -> pytest.MarkDecorator:
     """The cases of families of numbers whose oracle has a method."""
-    return over([case for case in without(cases, exclusion) if case.tells(oracle)])
+    return every([case for case in without(cases, exclusion) if case.tells(oracle)])
 
 
 @jax.jit
@@ -77,7 +80,7 @@ def test_quantiles_are_scipys_and_have_derivatives(case: Case, x64):
         np.testing.assert_allclose(slope[:-1], np.exp(-log_prob[:-1]), rtol=1e-8)
 
 
-@over(without(CASES, "entropy"))
+@every(without(CASES, "entropy"))
 def test_entropies_are_scipys(case: Case, x64):
     """Or, where it has none, the mean over draws within five standard errors (a rate of 6e-7)."""
     d = case.build(float)
@@ -115,7 +118,7 @@ def _beside(d, mode):
     return jax.vmap(lambda step: d.log_prob(mode + step))(jnp.arange(-30, 31).astype(mode.dtype))
 
 
-@over(without(CASES, "mode"))
+@every(without(CASES, "mode"))
 def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
     """Among the values of the case, and around the mode; of vectors of integers, among draws."""
     d = case.build(float)
@@ -140,7 +143,7 @@ def density(d, position):
     return jnp.exp(d.log_prob(d.bijector.forward(position)) + log_det)
 
 
-@over([case for case in without(CASES, "integral") if case.is_number])
+@every([case for case in without(CASES, "integral") if case.is_number])
 def test_densities_integrate_to_one(case: Case, x64):
     d = case.build(float)
     shape = (-1,) + (1,) * len(d.batch_shape)

@@ -10,7 +10,7 @@ import distributions as dist
 from tests.distributions.cases import CASES, Case, over
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
-every_case = over(CASES)
+every_case = over(CASES, exhaustive=True)
 
 NUM = 20_000
 FAILURE_RATE = 1e-6  # Of each test for a goodness of fit; there are about fifty of them.
@@ -71,7 +71,7 @@ GAMMAS = (
 )
 
 
-@over(CASES, slow=GAMMAS)
+@over(CASES, slow=GAMMAS, exhaustive=True)
 def test_draws_have_their_law(case: Case):
     d = case.build()
     draws = np.asarray(draw(d, jax.random.key(20)))
@@ -132,7 +132,7 @@ def test_mapped_keys_draw_as_each_of_them():
         np.testing.assert_allclose(jax.vmap(one)(keys), [one(key) for key in keys], rtol=1e-6)
 
 
-@over([case for case in CASES if case.moments])
+@over([case for case in CASES if case.moments], exhaustive=True)
 def test_moments(case: Case, x64):
     d, oracle = case.build(float), case.truth(float)
     shape = d.batch_shape + d.event_shape

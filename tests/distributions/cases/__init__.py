@@ -76,13 +76,17 @@ CORE = {
 USUAL = {next(case.name for case in CASES if case.name.split(",")[0] == name) for name in CORE}
 
 
-def over(cases: list[Case], slow: tuple[str, ...] = ()) -> Any:
-    """Parametrizes a test over cases; beside the usual ones, those that begin so are slow."""
+def over(cases: list[Case], slow: tuple[str, ...] = (), *, exhaustive: bool = False) -> Any:
+    """Parametrizes a test over cases; beside the usual ones, those that begin so are slow.
+
+    An exhaustive test of the others is one that CI leaves out.
+    """
+    rare = (pytest.mark.slow, pytest.mark.exhaustive)[: 1 + exhaustive]
     return pytest.mark.parametrize(
         "case",
         [
-            pytest.param(case, id=case.name, marks=(pytest.mark.slow,) * is_slow)
+            pytest.param(case, id=case.name, marks=rare * is_rare)
             for case in cases
-            for is_slow in [case.name not in USUAL or case.name.startswith(slow)]
+            for is_rare in [case.name not in USUAL or case.name.startswith(slow)]
         ],
     )
