@@ -1,6 +1,6 @@
 """Chains that one call moves together: where they stand, what they have drawn and are to learn."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -68,11 +68,8 @@ class Group:
         which = self.is_due
         if which.any():
             self.take(values)
-            self._renew([self.window(i)[0] if x else None for i, x in enumerate(which)])
-
-    def renew_together(self, pool: np.ndarray, agrees: np.ndarray) -> None:
-        """Renews all mass matrices, those of chains that agree by draws of all of these."""
-        self._renew([pool if x else self.window(i)[0] for i, x in enumerate(agrees)])
+            windows = [self.window(i)[0] if x else None for i, x in enumerate(which)]
+            self.learn(renewed(self.chains.progress.adaptation, windows), which)
 
     def window(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws and gradients of a chain's window, ``(draw, 2, size)``, and log densities."""
@@ -84,10 +81,11 @@ class Group:
         log_density = size + list(self.kinds).index("log_density")
         return np.stack([rows[..., :size], rows[..., -size:]], -2), rows[..., log_density]
 
-    def _renew(self, windows: list[np.ndarray | None]) -> None:
-        self._adapt(renewed(self.chains.progress.adaptation, windows))
-        pieces = zip(windows, self.windows, strict=True)
-        self.windows = [old if new is None else [] for new, old in pieces]
+    def learn(self, adaptation: Any, which: np.ndarray) -> None:
+        """Takes what has been learnt from the windows of some chains, which begin anew."""
+        self._adapt(adaptation)
+        pieces = zip(which, self.windows, strict=True)
+        self.windows = [[] if has_learnt else old for has_learnt, old in pieces]
 
     def _adapt(self, adaptation: Any) -> None:
         progress = self.chains.progress._replace(adaptation=adaptation)
@@ -116,3 +114,14 @@ class Group:
                 }
                 self.parts[chain].append((part, stats))
         self.first = np.maximum(self.first, stops).astype(np.int32)
+
+
+def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray) -> None:
+    """Renews all mass matrices, those of chains that agree by draws of all of these."""
+    states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
+    alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731
+    windows = [pool if x else alone(i) for i, x in enumerate(agrees)]
+    new = renewed(jax.tree.map(lambda *x: np.concatenate(x), *states), windows)
+    for i, group in enumerate(groups):
+        part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)
+        group.learn(part, np.ones(size, bool))

@@ -6,7 +6,8 @@ Each chain alone would need as long a window for the same matrix as all of them 
 import numpy as np
 
 LEAST_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
-_MOST_NUMBERS, _LEAST_DRAWS = 1 << 22, 4  # of all chains, and of each
+# Of all chains: a variance is then known to within a hundredth. And the least of each.
+_MOST_DRAWS, _MOST_NUMBERS, _LEAST_DRAWS = 1 << 15, 1 << 22, 4
 _MOST_DEVIATIONS = 4.0
 _NORMAL = 1.4826  # the standard deviation over the median absolute one, of a normal distribution
 
@@ -20,9 +21,9 @@ def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
 
 
 def thinned(window: np.ndarray, num_chains: int) -> np.ndarray:
-    """Rows of one chain, ``(draw, number)``, evenly spaced and so few that those of all fit."""
+    """Rows of one chain, ``(draw, number)``, evenly spaced, as few as are enough from all."""
     num_draws, size = window.shape
-    most = max(_LEAST_DRAWS, _MOST_NUMBERS // (size * num_chains))
+    most = max(_LEAST_DRAWS, min(_MOST_DRAWS, _MOST_NUMBERS // size) // num_chains)
     return window[np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int)]
 
 

@@ -30,7 +30,7 @@ from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
 from inference.devices import Share, share_of
 from inference.flat import Layout
-from inference.group import Group
+from inference.group import Group, renew_together
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
 from inference.pool import is_pooled, pooled, thinned
@@ -211,9 +211,7 @@ class _Run:
             rows += [thinned(window, self.share.num_chains) for window in windows]
         whole = self.share.gather(np.stack(rows))
         pool, agrees = pooled(*self.groups[0].split(whole))
-        here = agrees[self.share.chains].reshape(len(self.groups), -1)
-        for group, part in zip(self.groups, here, strict=True):
-            group.renew_together(pool, part)
+        renew_together(self.groups, pool, agrees[self.share.chains])
 
     def _work(self, waiting: "collections.deque[Group]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference import NUTS, pool, sampling
-from inference.adaptation import adaptation_init
+from inference import NUTS, pool, sampling, windows
+from inference.adaptation import adaptation_init, schedule
 from inference.pool import is_pooled, pooled, thinned
 from inference.sampling import sample
-from inference.windows import renewed
+from inference.windows import fisher_matrix, renewed
 from tests.inference.targets import FakeTarget
 
 SETTINGS = {
@@ -56,9 +56,15 @@ def test_a_pool_may_be_empty_or_of_chains_that_stand_still():
     assert pooled(windows, np.zeros_like(log_densities))[1].all()
 
 
-@pytest.mark.parametrize(("num_draws", "num_chains", "expected"), [(50, 10, 50), (50, 1000, 5)])
-def test_rows_are_thinned_evenly_where_there_are_many(monkeypatch, num_draws, num_chains, expected):
+@pytest.mark.parametrize(
+    ("num_draws", "num_chains", "most_draws", "expected"),
+    [(50, 10, 1 << 15, 50), (50, 1000, 1 << 15, 5), (50, 100, 2000, 20)],
+)
+def test_rows_are_thinned_evenly_where_there_are_many(
+    monkeypatch, num_draws, num_chains, most_draws, expected
+):
     monkeypatch.setattr(pool, "_MOST_NUMBERS", 10_000)
+    monkeypatch.setattr(pool, "_MOST_DRAWS", most_draws)
     window = np.arange(2.0 * num_draws).reshape(num_draws, 2)
     rows = thinned(window, num_chains)
     assert len(rows) == expected
@@ -83,6 +89,19 @@ def test_chains_with_one_window_learn_what_one_would_alone():
 def start_of(target, num_chains):
     state = adaptation_init(jnp.asarray(0.1), jnp.eye(target.shape[0]))
     return jax.tree.map(lambda x: np.stack([x] * num_chains), state)
+
+
+def test_all_groups_of_chains_learn_from_one_decomposition(monkeypatch):
+    lengths = []
+
+    def counted(draws, *rest):
+        lengths.extend([draws.shape[1]] * len(draws))
+        return fisher_matrix(draws, *rest)
+
+    monkeypatch.setattr(windows, "fisher_matrix", counted)
+    draw(num_chains=64)
+    of_many = np.array(lengths) > SETTINGS["num_warmup"]
+    assert np.sum(of_many) == np.sum(schedule(90, True).window_ends > 0) == 3
 
 
 SCALES = np.geomspace(0.1, 10.0, 30)

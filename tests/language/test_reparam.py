@@ -83,8 +83,12 @@ FAMILIES = {
     "tfp-weibull": lambda loc, scale: tfd.Weibull(1.5, scale),
 }
 VECTORS = {
-    "covariance": lambda loc, scale: dist.MultivariateNormal(loc, covariance=scale * jnp.asarray(COVARIANCE)),
-    "precision": lambda loc, scale: dist.MultivariateNormal(loc, precision=scale * jnp.asarray(COVARIANCE)),
+    "covariance": lambda loc, scale: dist.MultivariateNormal(
+        loc, covariance=scale * jnp.asarray(COVARIANCE)
+    ),
+    "precision": lambda loc, scale: dist.MultivariateNormal(
+        loc, precision=scale * jnp.asarray(COVARIANCE)
+    ),
     "scale-tril": lambda loc, scale: dist.MultivariateNormal(
         loc * jnp.ones((2, 3)), scale_tril=scale * TRIL
     ),
