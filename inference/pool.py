@@ -3,6 +3,8 @@
 Each chain alone would need as long a window for the same matrix as all of them have draws together.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 LEAST_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
@@ -20,11 +22,15 @@ def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
     return num_chains >= LEAST_CHAINS and kind != "diagonal" and not is_mapped
 
 
-def thinned(window: np.ndarray, num_chains: int) -> np.ndarray:
-    """Rows of one chain, ``(draw, number)``, evenly spaced, as few as are enough from all."""
-    num_draws, size = window.shape
+def thinned(windows: Sequence[np.ndarray], num_chains: int) -> list[np.ndarray]:
+    """Rows of some chains, each ``(draw, number)``, evenly spaced and as few as are enough.
+
+    All chains, of which there are `num_chains`, have as many.
+    """
+    num_draws, size = windows[0].shape
     most = max(_LEAST_DRAWS, min(_MOST_DRAWS, _MOST_NUMBERS // size) // num_chains)
-    return window[np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int)]
+    kept = np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int)
+    return [window[kept] for window in windows]
 
 
 def pooled(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -48,7 +48,7 @@ from inference.target import Target
 
 _AXIS = "chain"
 
-_MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 20, 1 << 23
+_MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 _LEAST_GROUPS = 16  # of chains, where there are so many; and at least two for each core
 MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
 _FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 256, 64, 0.1
@@ -204,12 +204,10 @@ class _Run:
 
     def _renew_together(self) -> None:
         """Renews the mass matrices of all chains, which wait for it, of all processes."""
-        rows = []
         for group in self.groups:
             group.take(self._values)
-            windows = map(np.concatenate, group.windows)
-            rows += [thinned(window, self.share.num_chains) for window in windows]
-        whole = self.share.gather(np.stack(rows))
+        windows = [np.concatenate(pieces) for group in self.groups for pieces in group.windows]
+        whole = self.share.gather(np.stack(thinned(windows, self.share.num_chains)))
         pool, agrees = pooled(*self.groups[0].split(whole))
         renew_together(self.groups, pool, agrees[self.share.chains])
 

@@ -66,11 +66,12 @@ def test_rows_are_thinned_evenly_where_there_are_many(
     monkeypatch.setattr(pool, "_MOST_NUMBERS", 10_000)
     monkeypatch.setattr(pool, "_MOST_DRAWS", most_draws)
     window = np.arange(2.0 * num_draws).reshape(num_draws, 2)
-    rows = thinned(window, num_chains)
+    rows, others = thinned([window, window + 1], num_chains)
+    np.testing.assert_array_equal(others, rows + 1)
     assert len(rows) == expected
     np.testing.assert_array_equal(rows[[0, -1]], window[[0, -1]])
     assert np.ptp(np.diff(rows[:, 0])) <= 2
-    assert len(thinned(window, 10**6)) == 4
+    assert len(thinned([window], 10**6)[0]) == 4
 
 
 def test_chains_with_one_window_learn_what_one_would_alone():
