@@ -30,7 +30,7 @@ from inference.metric import Matrix, factorize, kind_of, of_kind
 from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
-_INITIAL, _FINAL, _FIRST_WINDOW = 20, 50, 15
+_INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15
 _POOLED_INITIAL, _POOLED_FIRST_WINDOW = 5, 5
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
@@ -72,7 +72,7 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
         >>> schedule(1000).window_ends[:6]
         array([ 35,  65, 125, 245, 900,  -1], dtype=int32)
     """
-    initial, window = _INITIAL, _FIRST_WINDOW
+    initial, window = _INITIAL, FIRST_WINDOW
     if is_pooled:
         initial, window = _POOLED_INITIAL, _POOLED_FIRST_WINDOW
     final = max(_FINAL, num_warmup // 10)

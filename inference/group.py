@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.adaptation import is_due, with_first_diagonal
+from inference.adaptation import FIRST_WINDOW, is_due, with_first_diagonal
 from inference.chain import Chain, Plan
 from inference.hamiltonian import Point
 from inference.windows import renewed
@@ -117,10 +117,15 @@ class Group:
 
 
 def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray) -> None:
-    """Renews all mass matrices, those of chains that agree by draws of all of these."""
+    """Renews all mass matrices, those of chains that agree by draws of all of these.
+
+    A chain that is astray learns from its own draws as soon as a window holds as many as that of
+    a chain alone: the few before that tell nothing but its way.
+    """
     states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
     alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731
-    windows = [pool if x else alone(i) for i, x in enumerate(agrees)]
+    is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
+    windows = [pool if x or is_short else alone(i) for i, x in enumerate(agrees)]
     new = renewed(jax.tree.map(lambda *x: np.concatenate(x), *states), windows)
     for i, group in enumerate(groups):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)

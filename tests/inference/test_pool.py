@@ -1,5 +1,7 @@
 """Many chains learn one mass matrix from the draws of all, but for those that have gone astray."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 from inference import NUTS, pool, sampling, windows
 from inference.adaptation import adaptation_init, schedule
+from inference.group import renew_together
 from inference.pool import is_pooled, pooled, thinned
 from inference.sampling import sample
 from inference.windows import fisher_matrix, renewed
@@ -85,6 +88,39 @@ def test_chains_with_one_window_learn_what_one_would_alone():
     np.testing.assert_array_equal(found[0], found[3])
     np.testing.assert_array_equal(found[2], state.inverse_mass_matrix[2])
     assert np.all(found[0] != found[1])
+
+
+@pytest.mark.parametrize(
+    ("num_draws", "is_empty", "learns_alone"),
+    [(14, False, False), (15, False, True), (5, True, True)],
+    ids=["short", "as long as of a chain alone", "of no chain"],
+)
+def test_a_chain_astray_learns_from_its_own_draws_if_they_are_enough(
+    num_draws, is_empty, learns_alone
+):
+    """In 5 dimensions, of two groups of two chains the last one has gone astray."""
+    rng = np.random.default_rng(0)
+    target = FakeTarget(lambda x, _: -0.5 * jnp.sum(x**2), (5,), jnp.ones(5))
+    everyone, own = (
+        rng.normal(size=(0 if is_empty else 60, 2, 5)),
+        rng.normal(size=(4, num_draws, 2, 5)),
+    )
+    learnt = []
+    groups = [
+        SimpleNamespace(
+            chains=SimpleNamespace(progress=SimpleNamespace(adaptation=start_of(target, 2))),
+            first=np.zeros(2),
+            window=lambda i, k=k: (own[2 * k + i], None),
+            learn=lambda state, which: learnt.append(state.inverse_mass_matrix),
+        )
+        for k in range(2)
+    ]
+    renew_together(groups, everyone, np.array([True, True, True, False]) & (not is_empty))
+    matrices = np.concatenate(learnt)
+    expected = renewed(start_of(target, 1), [own[3] if learns_alone else everyone])
+    np.testing.assert_allclose(matrices[3], expected.inverse_mass_matrix[0], rtol=1e-6)
+    assert np.array_equal(matrices[0], matrices[2]) != is_empty
+    assert np.all(np.isfinite(matrices))
 
 
 def start_of(target, num_chains):
