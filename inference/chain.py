@@ -25,7 +25,7 @@ from inference.dual_averaging import dual_averaging_init
 from inference.flat import Layout
 from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
-from inference.metric import Matrix
+from inference.metric import Matrix, laid_out
 from inference.randomness import threefry
 from inference.search import Search, next_position, search_step
 from inference.signature import shapes_of
@@ -133,11 +133,11 @@ def advance(
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
     matrices = chain.progress.adaptation
+    factor = laid_out(matrices.inverse_mass_factor)
     chain = _with_matrices(chain, None, None) if matrices.has_windows else chain
 
     def factor_of(chain: Chain) -> Matrix:
-        adaptation = matrices if matrices.has_windows else chain.progress.adaptation
-        return adaptation.inverse_mass_factor
+        return factor if matrices.has_windows else chain.progress.adaptation.inverse_mass_factor
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
         (_, _, progress, *_), _, num_spent = carry

@@ -2,11 +2,13 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
 from jax import lax
+from jax.extend import core as jex
 from jax.sharding import Mesh, PartitionSpec
 
 from inference._jax import small_loops_in_one_kernel
@@ -18,6 +20,8 @@ from inference.metric import num_bytes
 from inference.signature import signature
 from inference.target import Target
 
+_SMALL_LOOP = 65536  # bytes
+_VECTORS_OF_STEP = 1024
 _BY_CHAIN = ("chains", "rows", "first")
 _ROWS_AT_ONCE = 1024
 
@@ -85,7 +89,6 @@ def compiled(
     """`function` compiled for a structure of arguments of some kinds."""
     names = list(inspect.signature(function).parameters)
     arguments = jax.tree.unflatten(structure, kinds)
-    num_more = _matrix_bytes(arguments[0]) if function is advance_chains else 0
     donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
     if mesh is not None:
         specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
@@ -95,12 +98,44 @@ def compiled(
         )
     # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
     # what it has traced for another.
-    function = functools.partial(function)
-    with small_loops_in_one_kernel(2 * num_more):  # a matrix and its products
-        return jax.jit(function, donate_argnums=donated).lower(*arguments).compile()
+    traced = jax.jit(functools.partial(function), donate_argnums=donated).trace(*arguments)
+    most_summed, has_products = work_of(traced.jaxpr)
+    chains = None if has_products or "chains" not in names else arguments[names.index("chains")]
+    lowered = traced.lower()
+    with small_loops_in_one_kernel(_most_bytes(chains), most_summed):
+        return lowered.compile()
 
 
-def _matrix_bytes(chains: Chain) -> int:
-    """The size of a chain's mass matrix, beyond a diagonal."""
-    factor = chains.progress.adaptation.inverse_mass_factor
-    return num_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), factor))
+def _most_bytes(chains: Chain | None) -> int:
+    """How many bytes a loop may touch that is to become one kernel.
+
+    A step touches some hundred vectors of coordinates, and the mass matrix four times. More than
+    64 KiB gain nothing where matrices are multiplied, and lose the library that does it best.
+    """
+    if chains is None:
+        return _SMALL_LOOP
+    progress = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), chains.progress)
+    vector, factor = progress.state.position, progress.adaptation.inverse_mass_factor
+    of_vectors = _VECTORS_OF_STEP * vector.size * vector.dtype.itemsize
+    return max(_SMALL_LOOP, of_vectors) + 4 * num_bytes(factor)
+
+
+def work_of(jaxpr: Any) -> tuple[int, bool]:
+    """The number of terms of the longest sum in a program, and whether it multiplies matrices."""
+    longest, has_products = 0, False
+    for eqn in jaxpr.eqns:
+        for inner in jex.jaxprs_in_params(eqn.params):
+            inner_longest, inner_products = work_of(getattr(inner, "jaxpr", inner))
+            longest = max(longest, inner_longest)
+            has_products = has_products or inner_products
+        if eqn.primitive.name == "reduce_sum":
+            shape = eqn.invars[0].aval.shape
+            longest = max(longest, math.prod(shape[axis] for axis in eqn.params["axes"]))
+        elif eqn.primitive.name == "dot_general":
+            contracted, batched = eqn.params["dimension_numbers"]
+            kept = [
+                math.prod(n for axis, n in enumerate(x.aval.shape) if axis not in (*c, *b))
+                for x, c, b in zip(eqn.invars, contracted, batched, strict=True)
+            ]
+            has_products = has_products or min(kept) > 1
+    return longest, has_products

@@ -39,7 +39,6 @@ from inference.metric import Matrix
 from inference.randomness import uniform
 
 _DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
-_MOST_SUMMED = 32  # dimensions; XLA for the CPU splits longer sums into windows, which is slow
 
 
 class Proposal(NamedTuple):
@@ -163,7 +162,7 @@ def advance(
     constant = grown.origin, grown.seed, grown.draws, grown.subtree.checkpoints
 
     def joined(changing: Trajectory) -> Trajectory:
-        return _without(join(_with(changing, *constant), axis_name))
+        return _without(join(_with(changing, *constant)))
 
     grown = _with(when(is_complete, joined, _without(grown), axis_name), *constant)
     draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
@@ -248,7 +247,6 @@ def turns_within(
             momentum,
             sum_before_middle - sum_before_first,
             momentum_sum - sum_before_middle,
-            axis_name,
         )
         return number + 1, turning | (turns & (number <= num_complete))
 
@@ -263,7 +261,6 @@ def is_turning(
     outer_b: jax.Array,
     sum_a: jax.Array,
     sum_b: jax.Array,
-    axis_name: Hashable = None,
 ) -> jax.Array:
     r"""Whether two neighbouring stretches of a trajectory, `a` and `b`, make a U-turn together.
 
@@ -279,7 +276,6 @@ def is_turning(
         outer_b: Momentum at the end of `b` that is far from `a`.
         sum_a: Sum of the momenta of `a`.
         sum_b: Sum of the momenta of `b`.
-        axis_name: Name of the mapped axis over chains, if there is one.
     """
     whole, with_first, with_last = sum_a + sum_b, sum_a + inner_b, inner_a + sum_b
     products = [
@@ -287,13 +283,10 @@ def is_turning(
         *(with_first * outer_a, with_first * inner_b),
         *(with_last * inner_a, with_last * outer_b),
     ]
-    if len(whole) > _MOST_SUMMED and axis_name is None:
-        sums = jnp.matmul(jnp.stack(products), jnp.ones_like(whole), precision="highest")
-        return jnp.any(sums <= 0)
     return functools.reduce(jnp.logical_or, [jnp.sum(product) <= 0 for product in products])
 
 
-def join(old: Trajectory, axis_name: Hashable = None) -> Trajectory:
+def join(old: Trajectory) -> Trajectory:
     """`old` joined with its complete subtree, and about to grow the next one.
 
     Where something has ended the subtree, the trajectory is done and keeps the proposal that it
@@ -314,7 +307,6 @@ def join(old: Trajectory, axis_name: Hashable = None) -> Trajectory:
         old.end.momentum,
         old.momentum_sum,
         tree.momentum_sum,
-        axis_name,
     )
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
