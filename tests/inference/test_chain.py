@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference import HMC, NUTS, dual_averaging, group, sampling
+from inference import HMC, NUTS, _jax, dual_averaging, group, sampling
 from inference.adaptation import schedule, with_first_diagonal
 from inference.chain import Plan, stats_of
 from inference.flat import Layout
@@ -145,19 +145,38 @@ def test_groups_are_alike_and_enough_for_all_cores(monkeypatch, num_cores):
     assert sizes[1024] == (8 if num_cores == 64 else 64)
 
 
-def test_all_of_a_small_chain_is_one_kernel_of_the_cpu():
-    """XLA has understood the option; where it does not, all of this is many times slower."""
+def data_density(x, data):
+    return -0.5 * jnp.sum(x**2) - jnp.sum(jnp.cosh(data * x[0]))
+
+
+def moves(size, num_data=3, kind="diagonal"):
+    """The program that moves a chain of so many coordinates on the CPU, as text."""
+    target = FakeTarget(data_density, (size,), jnp.ones(num_data))
     with jax.default_device(jax.devices("cpu")[0]):  # whatever else there is
-        layout = Layout.of(target().initial(jax.random.key(0)))
-        kernel, rows = NUTS(), np.zeros((1, 11, 11), np.float32)
-        chain = unplaced_chain(kernel, layout, "diagonal", True)
-        chain = placed(chain, np.zeros((1, 2), np.uint32), rows[:, 0, :3])
-        first, budget = np.zeros(1, np.int32), np.int32(8)
-        rest = budget, target(), kernel, plan(5, 5, jnp.float32), layout
-        text = program(advance_chains, chain, rows, first, *rest).as_text()
+        layout = Layout.of(target.initial(jax.random.key(0)))
+        kernel, position = NUTS(), np.zeros((1, size), np.float32)
+        chain = unplaced_chain(kernel, layout, kind, True)
+        width = size + len(stats_of(kernel, chain)) + size * (kind == "dense")
+        chain = placed(chain, np.zeros((1, 2), np.uint32), position)
+        first, budget, rows = np.zeros(1, np.int32), np.int32(8), np.zeros((1, 11, width))
+        rest = budget, target, kernel, plan(5, 5, jnp.float32), layout
+        return program(advance_chains, chain, rows.astype(np.float32), first, *rest).as_text()
+
+
+@pytest.mark.parametrize(("size", "kind"), [(3, "diagonal"), (200, "diagonal"), (60, "dense")])
+def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
+    """XLA has understood the option; where it does not, all of this is many times slower."""
+    text = moves(size, kind=kind)
     entry = text[text.index("\nENTRY") :]
     assert "xla_cpu_small_call" in entry
     assert " while(" not in entry
+
+
+def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
+    """XLA has understood this option, too."""
+    assert "reduce-window" not in moves(3, num_data=2000)
+    monkeypatch.setattr(_jax, "_MOST_SUMMED", 2000)
+    assert "reduce-window" in moves(3, num_data=2001)
 
 
 @pytest.mark.slow
