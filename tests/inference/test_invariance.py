@@ -108,9 +108,9 @@ def test_trees_that_may_turn_inside_are_caught(monkeypatch):
 
 
 def test_doublings_joined_whatever_their_weight_are_caught(monkeypatch):
-    def join(old, axis_name):
+    def join(old):
         tree = old.subtree._replace(log_weight=jnp.log(2.0) * old.depth)
-        return honest(old._replace(subtree=tree, log_weight=jnp.log(2.0) * old.depth), axis_name)
+        return honest(old._replace(subtree=tree, log_weight=jnp.log(2.0) * old.depth))
 
     honest = tree_module.join
     monkeypatch.setattr(tree_module, "join", join)
