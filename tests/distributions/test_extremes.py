@@ -314,3 +314,23 @@ def test_levels_of_which_one_has_nearly_all_mass(width):
     others = 1 / (1 + np.exp(-low)) + 1 / (1 + np.exp(high))
     expected = np.log1p(-others)
     np.testing.assert_allclose(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize("low", [-1.0, 0.0, 0.3, 30.0, -30.0])
+@pytest.mark.parametrize("width", [1e-6, 0.5, 9.0])
+def test_first_and_second_derivatives_of_a_level(x64, low, width):
+    """To rounding, also where the location is a cutpoint."""
+    point = [low, low + width, 0.0]
+    log_prob = lambda v: dist.OrderedLogistic(v[:2], v[2]).log_prob(1)  # noqa: E731
+
+    def derivative(*which):
+        logistic = lambda x: 1 / (1 + mpmath.exp(-x))  # noqa: E731
+        mass = lambda b, a, loc: mpmath.log(logistic(a - loc) - logistic(b - loc))  # noqa: E731
+        with mpmath.workdps(50):
+            return float(mpmath.diff(mass, point, tuple(map(which.count, range(3)))))
+
+    first = [derivative(i) for i in range(3)]
+    second = [[derivative(i, j) for j in range(3)] for i in range(3)]
+    slope, curvature = jax.grad(log_prob)(jnp.array(point)), jax.hessian(log_prob)(jnp.array(point))
+    np.testing.assert_allclose(slope, first, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(curvature, second, rtol=1e-10, atol=1e-10 * np.max(np.abs(second)))
