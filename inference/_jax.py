@@ -36,7 +36,7 @@ _LOCK = threading.RLock()
 def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[None]:
     """A context in which XLA compiles loops that touch few bytes into single kernels.
 
-    Sums are left in one piece if the longest one, of `most_summed` terms, is short.
+    Sums are left in one piece if the longest one, of at most `most_summed` terms, is short.
     """
     extra = _extra(most_bytes, splits_sums=most_summed > _MOST_SUMMED)
     with _LOCK:

@@ -20,7 +20,7 @@ from inference.metric import num_bytes
 from inference.signature import signature
 from inference.target import Target
 
-_SMALL_LOOP = 65536  # bytes
+_SMALL_LOOP, _LARGEST_LOOP = 1 << 16, 1 << 22  # bytes
 _VECTORS_OF_STEP = 1024
 _BY_CHAIN = ("chains", "rows", "first")
 _ROWS_AT_ONCE = 1024
@@ -110,18 +110,22 @@ def _most_bytes(chains: Chain | None) -> int:
     """How many bytes a loop may touch that is to become one kernel.
 
     A step touches some hundred vectors of coordinates, and the mass matrix four times. More than
-    64 KiB gain nothing where matrices are multiplied, and lose the library that does it best.
+    64 KiB gain nothing where matrices are multiplied, and lose the library that does it best; nor
+    do more than some MiB, where the vectors themselves take longest.
     """
     if chains is None:
         return _SMALL_LOOP
     progress = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), chains.progress)
     vector, factor = progress.state.position, progress.adaptation.inverse_mass_factor
     of_vectors = _VECTORS_OF_STEP * vector.size * vector.dtype.itemsize
-    return max(_SMALL_LOOP, of_vectors) + 4 * num_bytes(factor)
+    return min(max(_SMALL_LOOP, of_vectors) + 4 * num_bytes(factor), _LARGEST_LOOP)
 
 
 def work_of(jaxpr: Any) -> tuple[int, bool]:
-    """The number of terms of the longest sum in a program, and whether it multiplies matrices."""
+    """The most numbers that a sum in a program begins with, and whether it multiplies matrices.
+
+    All of these numbers, also of sums by row: XLA makes one sum of those and of the sum of rows.
+    """
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
         for inner in jex.jaxprs_in_params(eqn.params):
@@ -129,8 +133,7 @@ def work_of(jaxpr: Any) -> tuple[int, bool]:
             longest = max(longest, inner_longest)
             has_products = has_products or inner_products
         if eqn.primitive.name == "reduce_sum":
-            shape = eqn.invars[0].aval.shape
-            longest = max(longest, math.prod(shape[axis] for axis in eqn.params["axes"]))
+            longest = max(longest, eqn.invars[0].aval.size)
         elif eqn.primitive.name == "dot_general":
             contracted, batched = eqn.params["dimension_numbers"]
             kept = [
