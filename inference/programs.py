@@ -125,20 +125,25 @@ def work_of(jaxpr: Any) -> tuple[int, bool]:
     """The most numbers that a sum in a program begins with, and whether it multiplies matrices.
 
     All of these numbers, also of sums by row: XLA makes one sum of those and of the sum of rows.
+    Convolutions are products of matrices.
     """
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
         for inner in jex.jaxprs_in_params(eqn.params):
-            inner_longest, inner_products = work_of(getattr(inner, "jaxpr", inner))
-            longest = max(longest, inner_longest)
-            has_products = has_products or inner_products
+            of_inner = work_of(getattr(inner, "jaxpr", inner))
+            longest, has_products = max(longest, of_inner[0]), has_products or of_inner[1]
         if eqn.primitive.name == "reduce_sum":
             longest = max(longest, eqn.invars[0].aval.size)
-        elif eqn.primitive.name == "dot_general":
-            contracted, batched = eqn.params["dimension_numbers"]
-            kept = [
-                math.prod(n for axis, n in enumerate(x.aval.shape) if axis not in (*c, *b))
-                for x, c, b in zip(eqn.invars, contracted, batched, strict=True)
-            ]
-            has_products = has_products or min(kept) > 1
+        has_products = has_products or _is_product_of_matrices(eqn)
     return longest, has_products
+
+
+def _is_product_of_matrices(eqn: Any) -> bool:
+    if eqn.primitive.name != "dot_general":
+        return eqn.primitive.name == "conv_general_dilated"
+    contracted, batched = eqn.params["dimension_numbers"]
+    kept = (
+        math.prod(n for axis, n in enumerate(x.aval.shape) if axis not in (*c, *b))
+        for x, c, b in zip(eqn.invars, contracted, batched, strict=True)
+    )
+    return min(kept) > 1

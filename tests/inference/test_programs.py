@@ -42,6 +42,7 @@ X = jnp.ones((3, 40, 5))
         (lambda: jnp.einsum("bij,bj->bi", X, X[:, 0]), (0, False)),
         (lambda: X[0] @ X[0].T, (0, True)),
         (lambda: jnp.einsum("bij,bkj->bik", X, X), (0, True)),
+        (lambda: jnp.convolve(X[0, :, 0], X[0, 0]), (0, True)),
         (lambda: jax.lax.map(lambda x: (x @ x.T).sum(1), X), (1600, True)),
     ],
 )
