@@ -69,7 +69,7 @@ def _above(x: Array, cutpoints: Array, loc: Array) -> Array:
     return _between(x, cutpoints, loc, 0, 0)[1] - loc
 
 
-def _log_odds_against(u: Array, v: Array, gap: Array) -> tuple[Array, ...]:
+def _factors(u: Array, v: Array, gap: Array) -> tuple[Array, ...]:
     """Parts of `F(v) - F(u) = F(v) F(-u) (1 - exp(gap))` for the logistic function `F`.
 
     Where `F(v) F(-u)` is `exp(-a) / ((1 + e) (1 + f))`: `a`, `e`, `f`, and the last factor.
@@ -85,17 +85,20 @@ def _log_logistic(below: Array, above: Array, loc: Array) -> Array:
     No probability is subtracted from another: levels that have nearly all of it lose no digit.
     """
     gap = select(below < above, below - above, -1)
-    a, e, f, rest = _log_odds_against(below - loc, above - loc, gap)
+    a, e, f, rest = _factors(below - loc, above - loc, gap)
     odds_against = (e + f + e * f + jnp.exp(gap)) / rest
     return select(below < above, -a - jnp.log1p(odds_against), -jnp.inf)
 
 
 @_log_logistic.defjvp
 def _log_logistic_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Of `log F` it is `F` at the opposite point, and of the last factor the odds `exp(gap)` has."""
+    """The derivative of `log F` is `F` at the opposite point; that of the last factor, minus odds.
+
+    Cutpoints that do not ascend are drawn apart: there it is as if one were 1 below the other.
+    """
     below, above, loc = primals
     u, v, gap = below - loc, above - loc, select(below < above, below - above, -1)
-    _, e, f, rest = _log_odds_against(u, v, gap)
+    _, e, f, rest = _factors(u, v, gap)
     up, down = select(u > 0, 1, e) / (1 + e), select(v > 0, f, 1) / (1 + f)
     odds = jnp.exp(gap) / rest
     slopes = -(up + odds), down + odds, up - down

@@ -5,10 +5,10 @@ of a small model is a hundred such operations of a few numbers each, so that thi
 it costs. XLA can also compile a whole loop into one function of machine code, and does so for loops
 that touch very few bytes. How few is an option that has no name among those of
 ``jax.jit(compiler_options=...)``; here it is set for the programs that are compiled inside of
-:func:`small_loops_in_one_kernel`, and for no other.
+:func:`small_loops_in_one_kernel` by the same thread, and for no other.
 
 A sum of more than 32 numbers becomes two in XLA for the CPU, of windows first: more precise for
-very many, but what belongs into one loop with the sum is then evaluated apart from it, or twice.
+very many, but what belongs in one loop with the sum is then evaluated apart from it, or twice.
 Programs whose sums are short do without that pass of the compiler.
 
 Where a JAX of the future is built otherwise, nothing happens but that the programs are slower.
@@ -27,7 +27,7 @@ from typing import Any
 import jax
 from jax._src import compiler, config
 
-_MOST_SUMMED = 4096  # rounding errors of so many terms are a millionth of them in float32
+_MOST_SUMMED = 4096  # in lanes, the error of so many terms in float32 is a millionth of the sum
 _DECOMPOSED = re.compile(r'= \(?\w+\[([\d,]+)\][^\n]*custom_call_target="lapack_')
 _LOCK = threading.RLock()
 
@@ -39,6 +39,7 @@ def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[Non
     Sums are left in one piece if the longest one, of at most `most_summed` terms, is short.
     """
     extra = _extra(most_bytes, splits_sums=most_summed > _MOST_SUMMED)
+    here = threading.get_ident()
     with _LOCK:
         original = getattr(compiler, "get_compile_options", None)
         if original is None:
@@ -46,7 +47,8 @@ def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[Non
             return
 
         def get_compile_options(*args: Any, **kwargs: Any) -> Any:
-            return _with(extra, original(*args, **kwargs))
+            options = original(*args, **kwargs)
+            return _with(extra, options) if threading.get_ident() == here else options
 
         compiler.get_compile_options = get_compile_options
         try:

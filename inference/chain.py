@@ -133,7 +133,8 @@ def advance(
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
     matrices = chain.progress.adaptation
-    factor = laid_out(matrices.inverse_mass_factor)
+    factor = matrices.inverse_mass_factor
+    factor = laid_out(factor) if axis_name is None else factor
     chain = _with_matrices(chain, None, None) if matrices.has_windows else chain
 
     def factor_of(chain: Chain) -> Matrix:

@@ -14,7 +14,7 @@ from inference.flat import Layout
 
 RANK = 10  # of matrices of low rank that are learnt
 _MOST_DECOMPOSED = 1000  # dimensions
-_LANES = 16  # rows of whole lanes are multiplied two to three times as fast on the CPU
+_LANES = 16  # rows of whole lanes are multiplied up to three times as fast on the CPU
 
 
 class LowRankMatrix(NamedTuple):
@@ -65,7 +65,7 @@ class BothWays(NamedTuple):
     transposed: jax.Array
 
 
-Matrix = Any  # a vector, a matrix or a `LowRankMatrix`
+Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; of a factor that is laid out, `BothWays`
 
 
 def kind_of(matrix: Matrix) -> str:
@@ -115,7 +115,7 @@ def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
 
 
 def laid_out(factor: Matrix) -> Matrix:
-    """A factor as `push` and `pull` are fastest with it, for the many steps of a loop."""
+    """A factor as `push` and `pull` are fastest with it in loops on the CPU."""
     if isinstance(factor, LowRankMatrix) or factor.ndim == 1:
         return factor
     lanes = (0, 0), (0, -len(factor) % _LANES)

@@ -21,7 +21,7 @@ from inference.signature import signature
 from inference.target import Target
 
 _SMALL_LOOP, _LARGEST_LOOP = 1 << 16, 1 << 22  # bytes
-_VECTORS_OF_STEP = 1024
+_VECTORS_OF_STEP, _LARGE_PRODUCT = 1024, 1 << 12
 _BY_CHAIN = ("chains", "rows", "first")
 _ROWS_AT_ONCE = 1024
 
@@ -109,9 +109,9 @@ def compiled(
 def _most_bytes(chains: Chain | None) -> int:
     """How many bytes a loop may touch that is to become one kernel.
 
-    A step touches some hundred vectors of coordinates, and the mass matrix four times. More than
-    64 KiB gain nothing where matrices are multiplied, and lose the library that does it best; nor
-    do more than some MiB, where the vectors themselves take longest.
+    A step touches up to a thousand vectors of coordinates, and the mass matrix four times. More
+    than 64 KiB gain nothing where matrices are multiplied, and lose the library that does it best;
+    nor do more than some MiB, where the vectors themselves take longest.
     """
     if chains is None:
         return _SMALL_LOOP
@@ -125,25 +125,29 @@ def work_of(jaxpr: Any) -> tuple[int, bool]:
     """The most numbers that a sum in a program begins with, and whether it multiplies matrices.
 
     All of these numbers, also of sums by row: XLA makes one sum of those and of the sum of rows.
-    Convolutions are products of matrices.
     """
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
         for inner in jex.jaxprs_in_params(eqn.params):
             of_inner = work_of(getattr(inner, "jaxpr", inner))
             longest, has_products = max(longest, of_inner[0]), has_products or of_inner[1]
-        if eqn.primitive.name == "reduce_sum":
+        if eqn.primitive.name in ("reduce_sum", "reduce_window_sum"):
             longest = max(longest, eqn.invars[0].aval.size)
-        has_products = has_products or _is_product_of_matrices(eqn)
+        elif eqn.primitive.name == "dot_general":
+            kept, contracted = _sizes_of_product(eqn)
+            if max(kept) == 1:  # a sum of products
+                longest = max(longest, eqn.invars[0].aval.size)
+            is_large = min(kept) * max(kept) * contracted >= _LARGE_PRODUCT
+            has_products = has_products or (min(kept) > 1 and contracted > 1 and is_large)
     return longest, has_products
 
 
-def _is_product_of_matrices(eqn: Any) -> bool:
-    if eqn.primitive.name != "dot_general":
-        return eqn.primitive.name == "conv_general_dilated"
+def _sizes_of_product(eqn: Any) -> tuple[list[int], int]:
+    """How many numbers each operand keeps, batches apart, and how many are added up for each."""
     contracted, batched = eqn.params["dimension_numbers"]
-    kept = (
-        math.prod(n for axis, n in enumerate(x.aval.shape) if axis not in (*c, *b))
-        for x, c, b in zip(eqn.invars, contracted, batched, strict=True)
-    )
-    return min(kept) > 1
+    shapes = [x.aval.shape for x in eqn.invars]
+    kept = [
+        math.prod(n for axis, n in enumerate(shape) if axis not in (*c, *b))
+        for shape, c, b in zip(shapes, contracted, batched, strict=True)
+    ]
+    return kept, math.prod(shapes[0][axis] for axis in contracted[0])

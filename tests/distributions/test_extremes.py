@@ -334,3 +334,12 @@ def test_first_and_second_derivatives_of_a_level(x64, low, width):
     slope, curvature = jax.grad(log_prob)(jnp.array(point)), jax.hessian(log_prob)(jnp.array(point))
     np.testing.assert_allclose(slope, first, rtol=1e-10, atol=1e-14)
     np.testing.assert_allclose(curvature, second, rtol=1e-10, atol=1e-10 * np.max(np.abs(second)))
+
+
+@pytest.mark.parametrize("cutpoints", [[1.0, 1.0], [1.0, -1.0]])
+def test_cutpoints_that_do_not_ascend_are_drawn_apart(cutpoints):
+    log_prob = lambda c: dist.OrderedLogistic(c, 0.0).log_prob(1)  # noqa: E731
+    value, slope = jax.value_and_grad(log_prob)(jnp.array(cutpoints))
+    assert value == -jnp.inf
+    assert np.all(np.isfinite(slope))
+    assert slope[0] < 0 < slope[1]

@@ -1,11 +1,13 @@
 """Compiled functions are found again for their own arguments only; what is known of their work."""
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import pytest
 
+from inference._jax import small_loops_in_one_kernel
 from inference.programs import program, work_of
 
 
@@ -25,7 +27,7 @@ def test_types_of_like_fields_are_told_apart():
     assert [int(program(number, kind)(kind)) for kind in kinds] == list(range(60))
 
 
-X = jnp.ones((3, 40, 5))
+X, LONG = jnp.ones((3, 40, 5)), jnp.ones(2000)
 
 
 @pytest.mark.parametrize(
@@ -40,12 +42,28 @@ X = jnp.ones((3, 40, 5))
         (lambda: X[0] @ X[0, 0], (0, False)),
         (lambda: X[0, :, 0] @ X[0], (0, False)),
         (lambda: jnp.einsum("bij,bj->bi", X, X[:, 0]), (0, False)),
-        (lambda: X[0] @ X[0].T, (0, True)),
+        (lambda: X[0, :, 0] @ X[0, :, 0], (40, False)),
+        (lambda: jnp.tensordot(X, X, 3), (600, False)),
+        (lambda: jnp.einsum("i,j->ij", LONG, LONG), (0, False)),
+        (lambda: X[0, :3].T @ X[0, :3], (0, False)),
+        (lambda: X[0] @ LONG[:1000].reshape(5, 200), (0, True)),
         (lambda: jnp.einsum("bij,bkj->bik", X, X), (0, True)),
-        (lambda: jnp.convolve(X[0, :, 0], X[0, 0]), (0, True)),
         (lambda: jax.lax.map(lambda x: (x @ x.T).sum(1), X), (1600, True)),
     ],
 )
 def test_the_work_of_a_program(f, expected):
     """The largest array that is summed, and whether a product has matrices on both sides."""
     assert work_of(jax.make_jaxpr(f)().jaxpr) == expected
+
+
+def test_other_threads_compile_as_ever():
+    """The option of one thread's programs is not one of those that others compile meanwhile."""
+    numbers = jnp.ones(1000)
+
+    def text():
+        return jax.jit(lambda x: jnp.cosh(x).sum()).lower(numbers).compile().as_text()
+
+    with small_loops_in_one_kernel(1 << 16, 0), ThreadPoolExecutor(1) as pool:
+        elsewhere, here = pool.submit(text).result(), text()
+    assert "reduce-window" in elsewhere
+    assert "reduce-window" not in here
