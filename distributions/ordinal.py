@@ -101,8 +101,8 @@ def _log_logistic_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     _, e, f, rest = _factors(u, v, gap)
     up, down = select(u > 0, 1, e) / (1 + e), select(v > 0, f, 1) / (1 + f)
     odds = jnp.exp(gap) / rest
-    slopes = -(up + odds), down + odds, up - down
-    return _log_logistic(*primals), sum(x * t for x, t in zip(slopes, tangents, strict=True))
+    dot = -(up + odds) * tangents[0] + (down + odds) * tangents[1] + (up - down) * tangents[2]
+    return _log_logistic(*primals), dot
 
 
 def _ordered_logistic_log_prob(y, cutpoints, loc):
