@@ -51,22 +51,22 @@ def large_stirling_error(x: Array) -> Array:
     return _in_inverse_squares(x, _STIRLING) / x
 
 
-def _num_steps(x: Array) -> int:
+def num_steps(x: Array) -> int:
     """The number from which on the series are precise; so many steps lead there from 0."""
     return 8 if x.dtype.itemsize == 8 else 4
 
 
 def _shifted(x: Array) -> tuple[Array, Array, Array]:
     """Whether `x` is small, that number or 1, and a number that is not: `x`, or steps from it."""
-    num_steps = _num_steps(x)
-    small = x < num_steps
+    steps = num_steps(x)
+    small = x < steps
     z = select(small, x, 1)
-    return small, z, select(small, z + num_steps, x)
+    return small, z, select(small, z + steps, x)
 
 
 def _rising(z: Array) -> Array:
     """`z (z + 1) ... (z + n - 1)` for `n` steps."""
-    if _num_steps(z) == 4:
+    if num_steps(z) == 4:
         u = z * (z + 3)
         return u * (u + 2)
     u = z * (z + 7)
@@ -75,7 +75,7 @@ def _rising(z: Array) -> Array:
 
 def _inverse_sum(z: Array) -> Array:
     """`1 / z + 1 / (z + 1) + ...` for as many steps, the derivative of the logarithm of that."""
-    if _num_steps(z) == 4:
+    if num_steps(z) == 4:
         return (2 * z + 3) * ((2 * (z * (z + 3)) + 2) / _rising(z))
     u = z * (z + 7)
     return (2 * z + 7) * ((((4 * u + 84) * u + 504) * u + 720) / _rising(z))
@@ -87,11 +87,11 @@ def stirling_error(x: Array) -> Array:
 
     For small `x`, the recurrence of the gamma function leads further; cheaper than a log-gamma.
     """
-    num_steps, (small, z, y) = _num_steps(x), _shifted(x)
+    steps, (small, z, y) = num_steps(x), _shifted(x)
     product, power = _rising(z), y * y
-    for _ in range(num_steps.bit_length() - 2):
+    for _ in range(steps.bit_length() - 2):
         power = power * power
-    shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / power) - num_steps
+    shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / power) - steps
     return large_stirling_error(y) + select(small, shift, 0)
 
 

@@ -146,12 +146,13 @@ def log1p_or(u: Array, far: Array) -> Array:
 def log1p_square(x: Array) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows."""
     far = _is_far(x)
-    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, jnp.abs(x) - 1, x * x))
+    return select(far, 2, jnp.ones_like(x)) * jnp.log1p(select(far, jnp.abs(x), x * x))
 
 
 def _is_far(x: Array) -> Array:
-    """Whether 1 is lost beside the square."""
-    return jnp.abs(x) > float(jnp.finfo(x.dtype).eps) ** -0.5
+    """Whether 1 is lost beside the number, or the square is near to overflow."""
+    info = jnp.finfo(x.dtype)
+    return jnp.abs(x) > min(1 / float(info.eps), 0.5 * float(info.max) ** 0.5)
 
 
 @log1p_square.defjvp

@@ -128,17 +128,24 @@ def _below(bound: Any) -> Any:
     return bound - abs(bound) - 1
 
 
-def _between(low: Any, high: Any, is_finite: Any, where: Any) -> Any:
-    is_low, is_high = is_finite(low), is_finite(high)
+def _between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -> Any:
+    """The middle; some point beside the bound that is finite, if only one is; or 0."""
+    if is_low is True and is_high is True:
+        return low / 2 + high / 2
+    if is_low is True:
+        return where(is_high, low / 2 + high / 2, _above(low))
+    if is_high is True:
+        return where(is_low, low / 2 + high / 2, _below(high))
     low, high = where(is_low, low, 0), where(is_high, high, 0)
     a = where(is_low, low, _below(high))
     b = where(is_high, high, _above(a))
     return a / 2 + b / 2
 
 
-@functools.partial(jax.jit, inline=True)
-def _traced_between(low: Array, high: Array) -> Array:
-    return _between(low, high, lax.is_finite, select)
+@functools.partial(jax.jit, static_argnums=(2, 3), inline=True)
+def _traced_between(low: Array, high: Array, is_low: bool, is_high: bool) -> Array:
+    """`_between` for bounds of which one or the other may be known to be finite."""
+    return _between(low, high, is_low or lax.is_finite(low), is_high or lax.is_finite(high), select)
 
 
 @pytree_dataclass
@@ -182,9 +189,10 @@ class Interval(Constraint):
     def feasible(self, shape: Shape = ()) -> Any:
         """The middle; some point beside the finite bound where the other one is infinite."""
         low, high = known(self.low), known(self.high)
+        are_finite = (x is not None and bool(np.isfinite(x).all()) for x in (low, high))
         if low is None or high is None:
-            return _traced_between(*promote(self.low, self.high))
-        return _between(low, high, np.isfinite, np.where)
+            return _traced_between(*promote(self.low, self.high), *are_finite)
+        return _between(low, high, np.isfinite(low), np.isfinite(high), np.where)
 
 
 @pytree_dataclass

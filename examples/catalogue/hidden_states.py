@@ -4,12 +4,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.scipy.special import gammaln, logsumexp
+from jax.scipy.special import logsumexp
 
 import distributions as dist
 import ppl
 from examples.catalogue.entry import Entry, interval, nonnegative, simplex
-from examples.catalogue.log_probs import HALF_LOG_TWO_PI, beta, dirichlet, exponential, normal
+from examples.catalogue.log_probs import (
+    HALF_LOG_TWO_PI,
+    beta,
+    dirichlet,
+    exponential,
+    normal,
+    poisson,
+)
 
 
 def changepoint(key, count):
@@ -24,12 +31,11 @@ def changepoint(key, count):
 
 def changepoint_density(v, count):
     early, late = v["early"], v["late"]
-    size, total = jnp.arange(1, count.size), jnp.cumsum(count)
-    until = total[:-1] * jnp.log(early) - size * early
-    since = (total[-1] - total[:-1]) * jnp.log(late) - (count.size - size) * late
-    constant = gammaln(count + 1.0).sum() + jnp.log(count.size - 1.0)
+    log_early, log_late = jnp.log(early), jnp.log(late)
+    size, total = jnp.arange(1, count.size), jnp.cumsum(count)[:-1]
+    until = total * log_early - size * early - (total * log_late - size * late)
     prior = exponential(early, 0.5) + exponential(late, 0.5)
-    return prior + logsumexp(until + since) - constant
+    return prior + poisson(count, log_late) + logsumexp(until) - jnp.log(size.size)
 
 
 def changepoint_data(rng):

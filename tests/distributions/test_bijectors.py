@@ -304,6 +304,22 @@ def test_bounds_known_only_to_the_device():
         assert all(np.isfinite(slope).all() for slope in slopes)
 
 
+@pytest.mark.parametrize("known", ["neither", "low", "high"])
+def test_points_between_bounds_of_which_some_are_known(known):
+    """One of the open interval, with finite derivatives, whichever bounds are finite."""
+    pairs = [(1.0, 3.0), (-4.0, INF), (5.0, INF), (-INF, -2.0), (-INF, 7.0), (-INF, INF)]
+    for low, high in pairs:
+        bounds = {"low": low, "high": high}
+        unknown = {name: jnp.float32(x) for name, x in bounds.items() if name != known}
+
+        def point(unknown, bounds=bounds):
+            return constraints.open_interval(**{**bounds, **unknown}).feasible()
+
+        value, slopes = jax.jit(jax.value_and_grad(point))(unknown)
+        assert low < value < high
+        assert np.isfinite(list(slopes.values())).all()
+
+
 def test_log_determinants_of_the_inverse(x64):
     for bijector in (bijectors.Exp(), bijectors.CorrelationCholesky(), bijectors.ZeroSum()):
         x = jnp.array([0.5, -1.0, 2.0])

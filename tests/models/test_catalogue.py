@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats as st
+from scipy.special import logsumexp
 
 import ppl
 from examples.catalogue import MODELS, join
@@ -61,6 +63,21 @@ def test_density_and_gradient(entry, x64):
         actual, expected = both(position)
         assert np.isfinite(expected[0])
         assert_close(actual, expected)
+
+
+def test_the_time_of_the_change_is_summed_over(x64):
+    """The one density by hand that is in the model's own form, against the sum itself."""
+    entry = MODELS["changepoint"]
+    (count,), _ = entry.data()
+    early, late = 2.5, 1.25
+    each = [
+        st.poisson(early).logpmf(count[:n]).sum() + st.poisson(late).logpmf(count[n:]).sum()
+        for n in range(1, count.size)
+    ]
+    prior = st.expon(scale=2).logpdf([early, late]).sum()
+    truth = prior + logsumexp(each) - np.log(len(each))
+    found = ppl.log_density(entry.model)({"early": early, "late": late}, jnp.asarray(count))
+    np.testing.assert_allclose(found, truth, rtol=1e-12)
 
 
 @pytest.mark.slow
