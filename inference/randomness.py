@@ -16,6 +16,7 @@ from jax import lax, random
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _NORMALS = np.uint32(1 << 31)
+_LANES = 8  # of a vector of the CPU; what is left of one number takes as long as a whole vector
 
 
 def seed_of(key: jax.Array) -> jax.Array:
@@ -46,7 +47,18 @@ def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]
 
 def uniform(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
     """A number in (0, 1), as fine as float32, for each `counter`."""
-    return _open_unit(threefry(seed, counter)[0], jnp.float32).astype(dtype)
+    return unit_of(threefry(seed, counter)[0]).astype(dtype)
+
+
+def random_words(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> jax.Array:
+    """A vector of random words of uint32, two for each counter from `first` on."""
+    return lax.optimization_barrier(jnp.concatenate(_pairs(seed, first, -(-size // 2))))[:size]
+
+
+def _pairs(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> tuple[jax.Array, jax.Array]:
+    """Both words of `size` counters, and of some more, so that they are whole vectors."""
+    size += -size % _LANES
+    return threefry(seed, jnp.asarray(first, jnp.uint32) + jnp.arange(size, dtype=jnp.uint32))
 
 
 def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
@@ -54,12 +66,12 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
 
     Its counters begin at ``2**31``, and leave those below it to :func:`uniform`.
     """
-    high, low = threefry(seed, _NORMALS + jnp.arange(size, dtype=jnp.uint32))
     if jnp.dtype(dtype).itemsize == 8:
+        high, low = _pairs(seed, _NORMALS, size)
         word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
-        unit = _open_unit(word, dtype)
+        unit = unit_of(lax.optimization_barrier(word)[:size])
     else:
-        unit = _open_unit(high, jnp.float32)
+        unit = unit_of(random_words(seed, _NORMALS, size))
     return (math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
 
 
@@ -76,8 +88,12 @@ def noise_of(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Arra
     return lax.while_loop(lambda x: jnp.isnan(x[0]), jnp.zeros_like, numbers)
 
 
-def _open_unit(word: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """The midpoint of the cell of the unit interval that `word` falls in; all are representable."""
+def unit_of(word: jax.Array) -> jax.Array:
+    """The midpoint of the cell of the unit interval that `word` falls in; all are representable.
+
+    It is in the floating dtype of as many bits, and does not depend on the lowest ones of `word`.
+    """
+    dtype = jnp.dtype(f"float{jnp.iinfo(word.dtype).bits}")
     mantissa = jnp.finfo(dtype).nmant
     cell = word >> (jnp.iinfo(word.dtype).bits - mantissa)
     return (cell.astype(dtype) + 0.5) * 2.0**-mantissa

@@ -36,9 +36,9 @@ from inference.hamiltonian import (
     kick,
 )
 from inference.metric import Matrix
-from inference.randomness import uniform
+from inference.randomness import random_words, uniform, unit_of
 
-_DOUBLINGS = 1 << 30  # the counters of uniforms for doublings, beyond those of all leaves
+_DOUBLINGS = 1 << 30  # the first counter of words for doublings, beyond those of all leaves
 
 
 class Proposal(NamedTuple):
@@ -86,7 +86,8 @@ class Trajectory(NamedTuple):
         step_size: Negative while the subtree grows backwards in time.
         end: The last leaf, from which the subtree goes on.
         far: The trajectory's other end.
-        draws: Two uniform numbers for each doubling: which way it goes, and whether it is chosen.
+        words: A random one for each doubling: its lowest bit says whether the doubling goes back in
+            time, its highest ones, as a uniform number, whether the proposal is chosen.
         near_momentum: Momentum at the leaf from which the subtree has set out.
         is_done: Whether it has turned, diverged, or been doubled as often as it may.
     """
@@ -95,7 +96,7 @@ class Trajectory(NamedTuple):
     step_size: jax.Array
     origin: Origin
     seed: jax.Array
-    draws: jax.Array
+    words: jax.Array
     end: Edge
     far: Edge
     near_momentum: jax.Array
@@ -119,8 +120,8 @@ def begin(
     zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
     edge = Edge(point.position, point.momentum, point.force)
     proposal = Proposal(point.position, point.log_density, point.gradient, zero)
-    draws = uniform(seed, _DOUBLINGS + jnp.arange(2 * len(checkpoints)), zero.dtype).reshape(-1, 2)
-    step_size = jnp.where(draws[0, 0] < 0.5, step_size, -step_size)
+    of_doublings = random_words(seed, _DOUBLINGS, len(checkpoints))
+    step_size = jnp.where(_goes_back(of_doublings[0]), -step_size, step_size)
     momentum_sum = jnp.zeros_like(point.momentum)
     subtree = Subtree(
         count,
@@ -135,7 +136,7 @@ def begin(
         step_size,
         Origin(point.momentum, point.log_density),
         seed,
-        draws,
+        of_doublings,
         edge,
         edge,
         point.momentum,
@@ -159,7 +160,7 @@ def advance(
     """One more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
-    constant = grown.origin, grown.seed, grown.draws, grown.subtree.checkpoints
+    constant = grown.origin, grown.seed, grown.words, grown.subtree.checkpoints
 
     def joined(changing: Trajectory) -> Trajectory:
         return _without(join(_with(changing, *constant)))
@@ -177,9 +178,9 @@ def _without(trajectory: Trajectory) -> Trajectory:
     return _with(trajectory, None, None, None, None)
 
 
-def _with(old: Trajectory, origin: Any, seed: Any, draws: Any, checkpoints: Any) -> Trajectory:
+def _with(old: Trajectory, origin: Any, seed: Any, words: Any, checkpoints: Any) -> Trajectory:
     subtree = old.subtree._replace(checkpoints=checkpoints)
-    return old._replace(origin=origin, seed=seed, draws=draws, subtree=subtree)
+    return old._replace(origin=origin, seed=seed, words=words, subtree=subtree)
 
 
 def add_leaf(
@@ -286,6 +287,11 @@ def is_turning(
     return functools.reduce(jnp.logical_or, [jnp.sum(product) <= 0 for product in products])
 
 
+def _goes_back(word: jax.Array) -> jax.Array:
+    """Whether the doubling of a random word goes back in time."""
+    return (word & 1) == 1
+
+
 def join(old: Trajectory) -> Trajectory:
     """`old` joined with its complete subtree, and about to grow the next one.
 
@@ -297,7 +303,7 @@ def join(old: Trajectory) -> Trajectory:
     """
     tree = old.subtree
     joins, max_depth = ~old.tally.has_ended, len(tree.checkpoints)
-    choice = old.draws[old.depth, 1]
+    choice = unit_of(old.words[old.depth]).astype(old.log_weight.dtype)
     is_chosen = joins & (choice < jnp.exp(tree.log_weight - old.log_weight))
     first = tree.checkpoints[0, 0]
     turns = is_turning(
@@ -310,7 +316,7 @@ def join(old: Trajectory) -> Trajectory:
     )
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
-    flips = (old.draws[depth, 0] < 0.5) != (old.step_size > 0)  # clamped after the last
+    flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # clamped after the last
     end = select(flips, old.far, old.end)
     return old._replace(
         step_size=jnp.where(flips, -old.step_size, old.step_size),

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 import scipy.stats as st
 
-from inference.randomness import noise_of, normal, seed_of, threefry, uniform
+from inference.randomness import (
+    noise_of,
+    normal,
+    random_words,
+    seed_of,
+    threefry,
+    uniform,
+    unit_of,
+)
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -36,11 +44,34 @@ def test_uniform_is_uniform_in_the_open_interval():
     assert st.kstest(u, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.parametrize("size", [1, 8, 10, 16, 17, 40])
+def test_words_are_both_of_each_counter(size):
+    """All of them differ, however many they are; beyond the first few, they are of no others."""
+    seed = seed_of(jax.random.key(5))
+    words = np.asarray(random_words(seed, 3, size))
+    assert words.shape == (size,)
+    assert words.dtype == np.uint32
+    pairs = np.stack(threefry(seed, 3 + jnp.arange(24, dtype=jnp.uint32)))
+    assert len(set(words.tolist()) & set(pairs.ravel().tolist())) == size
+
+
+def test_bits_of_words_that_are_used_apart_are_independent():
+    """The lowest bit, and the uniform number that the highest ones make."""
+    words = random_words(seed_of(jax.random.key(2)), 0, 1 << 18)
+    bit, unit = np.asarray(words & 1), np.asarray(unit_of(words))
+    assert st.binomtest(int(bit.sum()), bit.size).pvalue > 1e-4
+    assert st.kstest(unit, "uniform").pvalue > 1e-4
+    assert st.ks_2samp(unit[bit == 0], unit[bit == 1]).pvalue > 1e-4
+    np.testing.assert_array_equal(unit_of(words ^ 1), unit)
+
+
 def test_normal_is_normal(float_dtype):
     z = normal(seed_of(jax.random.key(0)), 1 << 18, float_dtype)
     assert z.dtype == float_dtype
     assert st.kstest(z, "norm").pvalue > 1e-4
     assert st.pearsonr(z[1:], z[:-1]).pvalue > 1e-4
+    half = z.size // 2  # in single precision, the two words of one counter lie so far apart
+    assert st.pearsonr(z[half:], z[:half]).pvalue > 1e-4
     others = normal(seed_of(jax.random.key(1)), 1 << 18, float_dtype)
     assert st.pearsonr(z, others).pvalue > 1e-4
 

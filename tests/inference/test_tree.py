@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inference import NUTS
-from inference.randomness import normal, seed_of, uniform
+from inference.randomness import normal, random_words, seed_of, uniform, unit_of
 from inference.tree import _DOUBLINGS, is_turning
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
@@ -36,8 +36,8 @@ class Recursion:
     def __init__(self, seed, position, momentum, step_size, max_depth):
         self.step_size, self.max_depth = step_size, max_depth
         self.uniforms = np.asarray(uniform(seed, jnp.arange(1 << max_depth), float))
-        counters = _DOUBLINGS + jnp.arange(2 * max_depth)
-        self.doublings = np.asarray(uniform(seed, counters, float)).reshape(-1, 2)
+        words = random_words(seed, _DOUBLINGS, max_depth)
+        self.doublings = list(zip(words % 2 == 0, np.asarray(unit_of(words)), strict=True))
         lp, gradient = value_and_grad(position)
         self.start = (np.array(position), np.array(momentum), np.array(gradient), float(lp))
         self.acceptances, self.is_divergent = [], False
@@ -91,17 +91,17 @@ class Recursion:
     def run(self):
         leaves, chosen, depth, joined, ended = [self.start], self.start, 0, 0, False
         while depth < self.max_depth and not ended:
-            side, choice = self.doublings[depth]
+            goes_on, choice = self.doublings[depth]
             # `near` runs towards the new leaves, which run away from it.
-            near = leaves if side < 0.5 else leaves[::-1]
-            new, is_valid = self.build(near[-1], 1 if side < 0.5 else -1, depth)
+            near = leaves if goes_on else leaves[::-1]
+            new, is_valid = self.build(near[-1], 1 if goes_on else -1, depth)
             ended = not is_valid
             if is_valid:
                 ended = self.join_turns(near, new)
                 joined += 1
                 if choice < np.exp(self.log_weight(new) - self.log_weight(leaves)):
                     chosen = self.choose(new, depth)
-                leaves = near + new if side < 0.5 else new[::-1] + leaves
+                leaves = near + new if goes_on else new[::-1] + leaves
             depth += 1
         return chosen, joined, ended
 
