@@ -22,7 +22,8 @@ class Group:
         iteration: Transitions that are complete, of each chain.
         rows: Room for draws; `None` while it is all unused.
         first: The iteration that the first row is for, of each chain.
-        parts: What has been taken from the rows: per chain, pieces of draws and statistics.
+        parts: What has been taken from the rows: per chain, pieces of draws, and of statistics,
+            ``(draw, number)``.
         windows: Per chain, pieces of the rows that its next matrix is learnt from.
     """
 
@@ -33,7 +34,7 @@ class Group:
         schedule, num_chains = plan.schedule, len(self.iteration)
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
-        self.parts: list[list[tuple[Any, Any]]] = [[] for _ in range(num_chains)]
+        self.parts: list[list[tuple[Any, np.ndarray]]] = [[] for _ in range(num_chains)]
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
@@ -105,14 +106,11 @@ class Group:
                 self.windows[chain].append(rows[chain, :stop].copy())
         begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
         if np.any(begin < num_rows):
-            draws, numbers = jax.device_get(values(self.rows)), rows[..., size:]
+            numbers = rows[..., size : size + len(self.kinds)]
+            pair = jax.device_get(values(self.rows)), numbers
             for chain, kept in enumerate(map(slice, begin, num_rows)):
-                part = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), draws)
-                stats = {
-                    name: numbers[chain, kept, i].astype(kind.dtype)
-                    for i, (name, kind) in enumerate(self.kinds.items())
-                }
-                self.parts[chain].append((part, stats))
+                part = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), pair)
+                self.parts[chain].append(part)
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
 

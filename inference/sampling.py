@@ -291,7 +291,11 @@ class _Run:
             for group in self.groups
             for parts in group.parts
         ]
-        draws, stats = jax.tree.map(lambda *x: np.stack(x), *chains)
+        draws, numbers = jax.tree.map(lambda *x: np.stack(x), *chains)
+        stats = {
+            name: numbers[..., i].astype(kind.dtype)
+            for i, (name, kind) in enumerate(self.kinds.items())
+        }
         metrics = [group.chains.progress.adaptation.inverse_mass_matrix for group in self.groups]
         return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
 

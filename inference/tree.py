@@ -38,6 +38,7 @@ from inference.hamiltonian import (
 from inference.metric import Matrix
 from inference.randomness import random_words, uniform, unit_of
 
+_MOST_CHANGE = 1e30  # of energy, that weights are computed with: no difference of two is no number
 _DOUBLINGS = 1 << 30  # the first counter of words for doublings, beyond those of all leaves
 
 
@@ -194,8 +195,8 @@ def add_leaf(
     tree, tally, index = old.subtree, old.tally, old.subtree.size
     leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
     change = energy_change(old.origin, leaf)
-    log_weight = jnp.logaddexp(tree.log_weight, -change)
-    is_chosen = tree.uniform < jnp.exp(-change - log_weight)
+    log_weight, odds = _add_weight(tree.log_weight, -jnp.minimum(change, _MOST_CHANGE))
+    is_chosen = tree.uniform * (odds.old + odds.new) < odds.new
     proposal = Proposal(leaf.position, leaf.log_density, leaf.gradient, change)
 
     momentum_sum = tree.momentum_sum + leaf.momentum
@@ -221,6 +222,21 @@ def add_leaf(
             change > DIVERGENCE_THRESHOLD,
         ),
     )
+
+
+class Odds(NamedTuple):
+    """Two weights over the larger one of them."""
+
+    old: jax.Array
+    new: jax.Array
+
+
+def _add_weight(old: jax.Array, new: jax.Array) -> tuple[jax.Array, Odds]:
+    """``log(exp(old) + exp(new))`` for a finite `new`, and the odds, by one exponential."""
+    excess = new - old
+    less = jnp.exp(-jnp.abs(excess))
+    odds = Odds(jnp.where(excess > 0, less, 1), jnp.where(excess > 0, 1, less))
+    return jnp.maximum(old, new) + jnp.log1p(less), odds
 
 
 def turns_within(
@@ -304,7 +320,8 @@ def join(old: Trajectory) -> Trajectory:
     tree = old.subtree
     joins, max_depth = ~old.tally.has_ended, len(tree.checkpoints)
     choice = unit_of(old.words[old.depth]).astype(old.log_weight.dtype)
-    is_chosen = joins & (choice < jnp.exp(tree.log_weight - old.log_weight))
+    log_weight, odds = _add_weight(old.log_weight, tree.log_weight)
+    is_chosen = joins & (choice * odds.old < odds.new)
     first = tree.checkpoints[0, 0]
     turns = is_turning(
         old.far.momentum,
@@ -324,7 +341,7 @@ def join(old: Trajectory) -> Trajectory:
         far=select(flips, old.end, old.far),
         near_momentum=end.momentum,
         proposal=select(is_chosen, tree.proposal, old.proposal),
-        log_weight=jnp.logaddexp(old.log_weight, tree.log_weight),
+        log_weight=log_weight,
         momentum_sum=old.momentum_sum + tree.momentum_sum,
         depth=depth,
         subtree=tree._replace(
