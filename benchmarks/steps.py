@@ -1,0 +1,88 @@
+"""What does a step of a chain cost on the CPU, by coordinates and kind of mass matrix?
+
+Independent normal coordinates of different scales, whose gradient costs next to nothing. CPU time
+of two runs of NUTS, of 1000 and of 5000 draws, over the gradients that the second has more: the
+least of some pairs of runs, in microseconds of a core. "as it is": without the two options of XLA
+that programs which move chains are compiled with, and without the layout of dense factors.
+
+    python benchmarks/steps.py [coordinates ...]
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import distributions as dist
+import inference
+import ppl
+from inference import chain, programs
+
+SIZES, KINDS, MOST_DENSE = (10, 32, 89, 100, 200, 400, 800), ("diagonal", "dense", "low_rank"), 200
+PAIRS, WARMUP, DRAWS = 5, 300, (1000, 5000)
+
+
+def model(key: jax.Array, scale: jax.Array) -> jax.Array:
+    return ppl.sample(key, dist.Normal(jnp.zeros_like(scale), scale), name="x")
+
+
+@contextlib.contextmanager
+def as_it_is() -> Iterator[None]:
+    """XLA as it comes, but for loops of 64 KiB in one kernel."""
+    small = programs.small_loops_in_one_kernel
+
+    def of_64_kib(*_: object) -> contextlib.AbstractContextManager[None]:
+        return small(1 << 16, 1 << 30)
+
+    options = mock.patch.object(programs, "small_loops_in_one_kernel", of_64_kib)
+    layout = mock.patch.object(chain, "laid_out", lambda factor: factor)
+    with options, layout:
+        programs.compiled.cache_clear()
+        yield
+    programs.compiled.cache_clear()
+
+
+def run(size: int, kind: str, num_draws: int, seed: int) -> tuple[float, int]:
+    """CPU seconds of a call, and the gradients of its draws."""
+    scale = jnp.asarray(np.geomspace(0.5, 2.0, size), jnp.float32)
+    start = time.process_time()
+    result = inference.mcmc(
+        jax.random.key(seed),
+        model,
+        scale,
+        num_warmup=WARMUP,
+        num_draws=num_draws,
+        num_chains=2,
+        mass_matrix=kind,
+    )
+    return time.process_time() - start, int(np.sum(result.stats["num_steps"]))
+
+
+def step(size: int, kind: str) -> float:
+    """Microseconds of a core for a gradient more."""
+    run(size, kind, DRAWS[0], 0)  # compiles
+    found = []
+    for seed in range(PAIRS):
+        (less, few), (more, many) = (run(size, kind, num_draws, seed) for num_draws in DRAWS)
+        found.append(1e6 * (more - less) / (many - few))
+    return min(found)
+
+
+def main(sizes: list[int]) -> None:
+    print(f"Python {sys.version.split()[0]}, jax {jax.__version__}, {jax.default_backend()}")
+    print(f"{'coordinates':12}{''.join(f'{size:8}' for size in sizes)}")
+    for kind in KINDS:
+        some = [size for size in sizes if kind != "dense" or size <= MOST_DENSE]
+        for name, context in ((kind, contextlib.nullcontext()), ("  as it is", as_it_is())):
+            with context:
+                row = [f"{step(size, kind):8.2f}" for size in some]
+            print(f"{name:12}{''.join(row)}", flush=True)
+
+
+if __name__ == "__main__":
+    main([int(x) for x in sys.argv[1:]] or list(SIZES))
