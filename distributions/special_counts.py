@@ -62,33 +62,11 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     return n * (log_total - w * x), select(swap, -slope, slope), by_k, by_m
 
 
-@jax.custom_jvp
-def _log_factorial_rest(k: Array) -> Array:
-    """`log k! - (k log k - k)` for integers: of small ones as a number, of others by a series."""
-    num_small, some = num_steps(k), _at_least_one(k)
-    rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
-    for i in reversed(range(num_small)):
-        rest = select(k < i + 0.5, math.lgamma(i + 1) - i * (math.log(max(i, 1)) - 1), rest)
-    return rest
-
-
-@_log_factorial_rest.defjvp
-def _log_factorial_rest_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    (k,) = primals
-    some = _at_least_one(k)
-    slope = select(k > 0, digamma_rest(some) + 1 / some, 0)
-    return _log_factorial_rest(k), slope * tangents[0]
-
-
-def _at_least_one(k: Array) -> Array:
-    return lax.max(k, jnp.ones_like(k))
-
-
 def _log_choose(a: Array, b: Array) -> Array:
-    """`log C(a + b, a)` less what its leading terms are, for positive `b` and integers `a > 0`."""
+    """`log C(a + b, a)` less what its leading terms are, for positive counts."""
     n = a + b
-    rest = stirling_error(n) - stirling_error(b) + 0.5 * (jnp.log(n) - jnp.log(b))
-    return rest - _log_factorial_rest(a)
+    error = stirling_error(n) - stirling_error(a) - stirling_error(b)
+    return error + 0.5 * (jnp.log(n) - jnp.log(a) - jnp.log(b)) - LOG_SQRT_TWO_PI
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -129,7 +107,10 @@ def _step(is_negative: bool, x: Array) -> Array:
 
 @jax.jit
 def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
-    """`log(C(k + m, k) p^k q^m)` for nonnegative integers. `log_odds` is `log(p / q)`, finite."""
+    """`log(Gamma(k + m + 1) / (Gamma(k + 1) Gamma(m + 1)) p^k q^m)` for nonnegative `k` and `m`.
+
+    Neither need be an integer. `log_odds` is `log(p / q)`, finite.
+    """
     return _log_mass(False, k, m, log_odds)
 
 
@@ -147,11 +128,33 @@ def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
 
 @jax.jit
 def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
-    """`log(Gamma(k + r) / (Gamma(k + 1) Gamma(r)) p^k q^r)` for `r > 0`.
+    """`log(Gamma(k + r) / (Gamma(k + 1) Gamma(r)) p^k q^r)` for `k >= 0` and `r > 0`.
 
-    `k` is a nonnegative integer, and `log_odds` is `log(p / q)`, finite.
+    Neither need be an integer. `log_odds` is `log(p / q)`, finite.
     """
     return _log_mass(True, k, r, log_odds)
+
+
+@jax.custom_jvp
+def _log_factorial_rest(k: Array) -> Array:
+    """`log k! - (k log k - k)` for integers: of small ones as a number, of others by a series."""
+    num_small, some = num_steps(k), _at_least_one(k)
+    rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
+    for i in reversed(range(num_small)):
+        rest = select(k < i + 0.5, math.lgamma(i + 1) - i * (math.log(max(i, 1)) - 1), rest)
+    return rest
+
+
+@_log_factorial_rest.defjvp
+def _log_factorial_rest_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (k,) = primals
+    some = _at_least_one(k)
+    slope = select(k > 0, digamma_rest(some) + 1 / some, 0)
+    return _log_factorial_rest(k), slope * tangents[0]
+
+
+def _at_least_one(k: Array) -> Array:
+    return select(k > 0, k, 1)
 
 
 @jax.jit
@@ -175,7 +178,7 @@ def _divergence_of_rate_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     k, some, rate, log_rate = primals
     by_rate = select((k > 0) & (rate > 0), 1 - some / select(rate > 0, rate, 1), 1)
     by_some = jnp.log(some) - log_rate
-    dot = by_rate * tangents[2] + select(k > 0, by_some, 0) * tangents[0]
+    dot = by_rate * tangents[2] + select(k > 0, by_some, 0) * tangents[1]
     return _divergence_of_rate(*primals), dot
 
 
@@ -198,7 +201,7 @@ def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
 def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     k, some, log_rate = primals
     by_some = select(k > 0, jnp.log(some) - log_rate, 0)
-    dot = (jnp.exp(log_rate) - k) * tangents[2] + by_some * tangents[0]
+    dot = (jnp.exp(log_rate) - k) * tangents[2] + by_some * tangents[1]
     return _divergence_of_log(*primals), dot
 
 

@@ -130,8 +130,6 @@ def _below(bound: Any) -> Any:
 
 def _between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -> Any:
     """The middle; some point beside the bound that is finite, if only one is; or 0."""
-    if is_low is True and is_high is True:
-        return low / 2 + high / 2
     if is_low is True:
         return where(is_high, low / 2 + high / 2, _above(low))
     if is_high is True:
