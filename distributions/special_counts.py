@@ -201,8 +201,9 @@ def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
 def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     k, some, log_rate = primals
     by_some = select(k > 0, jnp.log(some) - log_rate, 0)
-    dot = (jnp.exp(log_rate) - k) * tangents[2] + by_some * tangents[1]
-    return _divergence_of_log(*primals), dot
+    most = jnp.full_like(log_rate, jnp.finfo(log_rate.dtype).max)
+    rate = lax.min(jnp.exp(log_rate), most)  # Infinity times no count at all would be no number.
+    return _divergence_of_log(*primals), (rate - k) * tangents[2] + by_some * tangents[1]
 
 
 @jax.jit

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 LEAST_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
-# Of all chains: a variance is then known to within a hundredth. And the least of each.
+# Of all chains: a variance is then known to about a hundredth. And the least of each.
 _MOST_DRAWS, _MOST_NUMBERS, _LEAST_DRAWS = 1 << 14, 1 << 22, 4
 _MOST_DEVIATIONS = 4.0
 _NORMAL = 1.4826  # the standard deviation over the median absolute one, of a normal distribution

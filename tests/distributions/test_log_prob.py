@@ -196,3 +196,14 @@ def test_an_empty_support_that_is_traced_has_no_density():
     f = lambda high: dist.Uniform(0.0, high).log_prob(jnp.array([0.5, 0.2])).sum()  # noqa: E731
     assert jax.jit(f)(-1.0) == -np.inf
     np.testing.assert_allclose(jax.nn.logsumexp(jax.vmap(f)(jnp.array([-1.0, 1.0]))), 0.0)
+
+
+def test_a_poisson_rate_that_overflows_has_finite_derivatives():
+    """Of counts that it makes impossible, and of what is no count."""
+    density = lambda x, k: dist.Poisson(log_rate=x).log_prob(k)  # noqa: E731
+    counts = jnp.array([3.0, 0.5, -1.0, jnp.nan], jnp.float32)
+    values, slopes = jax.vmap(jax.value_and_grad(density), (None, 0))(jnp.float32(100), counts)
+    assert (values == -jnp.inf).all()
+    assert slopes[0] < -1e38
+    np.testing.assert_array_equal(slopes[1:], 0)
+    assert np.isfinite(slopes).all()
