@@ -151,27 +151,37 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`. What several
             chains have in common is decomposed once.
     """
-    state = jax.tree.map(np.array, state)
     by_length: dict[int, dict[int, np.ndarray]] = {}
     for chain, window in enumerate(windows):
         if window is not None:
             by_length.setdefault(len(window), {})[chain] = window
+    is_whole = all(window is not None for window in windows)
+    old = state.inverse_mass_matrix, state.inverse_mass_factor
+    # Of many chains, matrices are most of all that there is: they are written once.
+    metric = jax.tree.map(np.empty_like if is_whole else np.array, old)
+    rest = jax.tree.map(
+        np.array, state._replace(inverse_mass_matrix=None, inverse_mass_factor=None)
+    )
     for group in by_length.values():
-        chains = [*group]
-        here: Any = jax.tree.map(lambda x, chains=chains: x[chains], state)
+        chains = np.array([*group])
         ids = [*map(id, group.values())]
         _, first, same = np.unique(ids, return_index=True, return_inverse=True)
         learnt = np.stack([group[chains[i]] for i in first]).astype(np.float64)
-        old: Any = here.inverse_mass_matrix, here.inverse_mass_factor
-        matrix, factor = jax.tree.map(lambda x, first=first: x[first], old)
-        new = _learnt(matrix, factor, learnt)
-        matrix, factor = jax.tree.map(lambda x, same=same: x[same], new)
+        new = _learnt(*jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], old), learnt)
+        for i in range(len(first)):
+            _write(metric, chains[same == i], jax.tree.map(lambda x, i=i: x[i], new))
+        here = jax.tree.map(lambda x, chains=chains: x[chains], rest)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
-        after: Any = (step_size, matrix, factor, averaging, here.window + 1)
-        for whole, part in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True):
-            whole[chains] = part
-    return state
+        after = here._replace(step_size=step_size, dual_averaging=averaging, window=here.window + 1)
+        _write(rest, chains, after)
+    return rest._replace(inverse_mass_matrix=metric[0], inverse_mass_factor=metric[1])
+
+
+def _write(whole: Any, chains: np.ndarray, part: Any) -> None:
+    """Puts `part` in the place of what `whole` has for some chains."""
+    for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
+        old[chains] = np.asarray(new, old.dtype)
 
 
 def _learnt(old: Matrix, factor: Matrix, windows: np.ndarray) -> tuple[Matrix, Matrix]:
