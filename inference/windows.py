@@ -156,9 +156,9 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         if window is not None:
             by_length.setdefault(len(window), {})[chain] = window
     is_whole = all(window is not None for window in windows)
-    old = state.inverse_mass_matrix, state.inverse_mass_factor
+    old: Any = state.inverse_mass_matrix, state.inverse_mass_factor
     # Of many chains, matrices are most of all that there is: they are written once.
-    metric = jax.tree.map(np.empty_like if is_whole else np.array, old)
+    matrix, factor = jax.tree.map(np.empty_like if is_whole else np.array, old)
     rest = jax.tree.map(
         np.array, state._replace(inverse_mass_matrix=None, inverse_mass_factor=None)
     )
@@ -167,15 +167,16 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         ids = [*map(id, group.values())]
         _, first, same = np.unique(ids, return_index=True, return_inverse=True)
         learnt = np.stack([group[chains[i]] for i in first]).astype(np.float64)
-        new = _learnt(*jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], old), learnt)
+        before: Any = jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], old)
+        new = _learnt(*before, learnt)
         for i in range(len(first)):
-            _write(metric, chains[same == i], jax.tree.map(lambda x, i=i: x[i], new))
+            _write((matrix, factor), chains[same == i], jax.tree.map(lambda x, i=i: x[i], new))
         here = jax.tree.map(lambda x, chains=chains: x[chains], rest)
         averaging = dual_averaging_restart(here.dual_averaging)
         step_size = np.exp(averaging.log_step_size)
         after = here._replace(step_size=step_size, dual_averaging=averaging, window=here.window + 1)
         _write(rest, chains, after)
-    return rest._replace(inverse_mass_matrix=metric[0], inverse_mass_factor=metric[1])
+    return rest._replace(inverse_mass_matrix=matrix, inverse_mass_factor=factor)
 
 
 def _write(whole: Any, chains: np.ndarray, part: Any) -> None:
