@@ -163,12 +163,12 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         np.array, state._replace(inverse_mass_matrix=None, inverse_mass_factor=None)
     )
     for group in by_length.values():
-        chains = np.array([*group])
-        ids = [*map(id, group.values())]
+        chains, own = np.array([*group]), [*group.values()]
+        ids = [*map(id, own)]
         _, first, same = np.unique(ids, return_index=True, return_inverse=True)
-        learnt = np.stack([group[chains[i]] for i in first]).astype(np.float64)
-        before: Any = jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], old)
-        new = _learnt(*before, learnt)
+        learnt = np.stack([own[i] for i in first]).astype(np.float64)
+        before: Any = [jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], x) for x in old]
+        new = _learnt(before[0], before[1], learnt)
         for i in range(len(first)):
             _write((matrix, factor), chains[same == i], jax.tree.map(lambda x, i=i: x[i], new))
         here = jax.tree.map(lambda x, chains=chains: x[chains], rest)
