@@ -114,7 +114,7 @@ def test_a_funnel_is_in_the_family():
     np.testing.assert_allclose(result.parameters.log_scale_slopes, 1.0, atol=0.05)
     np.testing.assert_allclose(result.draws["v"].std(), 2.0, rtol=0.1)  # of 1000 draws
     for guide in (FullRank(), Structured("v", has_varying_scales=False)):
-        simple = svi(KEY, funnel, guide=guide, **settings)
+        simple = svi(KEY, funnel, guide=guide, num_draws=100_000, **settings)
         assert simple.elbo < -1.0
         assert simple.pareto_k > 0.7
 
