@@ -2,8 +2,9 @@
 
 Independent normal coordinates of different scales, whose gradient costs next to nothing. CPU time
 of two runs of NUTS, of 1000 and of 9000 draws, over the gradients that the second has more: the
-median of some pairs of runs, in microseconds of a core. "as it is": without the two options of XLA
-that programs which move chains are compiled with, and without the layout of dense factors.
+median of some pairs of runs, in microseconds of a core. "without": what programs that move chains
+are compiled with is left out, but for loops of 64 KiB in one kernel: larger kernels, sums in one
+piece, and the layout of dense factors.
 
     python benchmarks/steps.py [coordinates ...]
 """
@@ -33,8 +34,8 @@ def model(key: jax.Array, scale: jax.Array) -> jax.Array:
 
 
 @contextlib.contextmanager
-def as_it_is() -> Iterator[None]:
-    """XLA as it comes, but for loops of 64 KiB in one kernel."""
+def without_options() -> Iterator[None]:
+    """Loops of at most 64 KiB in one kernel, sums by windows, dense factors as they are."""
     small = programs.small_loops_in_one_kernel
 
     def of_64_kib(*_: object) -> contextlib.AbstractContextManager[None]:
@@ -79,7 +80,7 @@ def main(sizes: list[int]) -> None:
     print(f"{'coordinates':12}{''.join(f'{size:8}' for size in sizes)}")
     for kind in KINDS:
         some = [size for size in sizes if kind != "dense" or size <= MOST_DENSE]
-        for name, context in ((kind, contextlib.nullcontext()), ("  as it is", as_it_is())):
+        for name, context in ((kind, contextlib.nullcontext()), ("  without", without_options())):
             with context:
                 row = [f"{step(size, kind):8.2f}" for size in some]
             print(f"{name:12}{''.join(row)}", flush=True)

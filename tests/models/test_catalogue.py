@@ -66,7 +66,7 @@ def test_density_and_gradient(entry, x64):
 
 
 def test_the_time_of_the_change_is_summed_over(x64):
-    """The one density by hand that is in the model's own form, against the sum itself."""
+    """The density by hand is in the model's own form: against the sum itself."""
     entry = MODELS["changepoint"]
     (count,), _ = entry.data()
     early, late = 2.5, 1.25
