@@ -51,7 +51,10 @@ def uniform(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) ->
 
 
 def random_words(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> jax.Array:
-    """A vector of random words of uint32, two for each counter from `first` on."""
+    """A vector of random words of uint32, two for each counter from `first` on.
+
+    Behind a barrier: XLA would make them again, and one by one, in each operation that uses them.
+    """
     return lax.optimization_barrier(jnp.concatenate(_pairs(seed, first, -(-size // 2))))[:size]
 
 
