@@ -58,6 +58,7 @@ def transformed(
     rows["log_prob"] = lambda x, *p: (
         given["log_prob"](inverse(x, *p), *to_base(*p)) + log_det(x, *p)
     )
+    rows["has_finite_slopes"] = True
     rows["sample"] = lambda key, shape, dtype, *p: forward(
         given["sample"](key, shape, dtype, *to_base(*p)), *p
     )

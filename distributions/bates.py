@@ -11,7 +11,7 @@ from distributions._pytree import static
 from distributions._sphere import log_sum
 from distributions.constraints import interval, real
 from distributions.family import Family, family, parameter
-from distributions.special import log_add, ratio, safe_log
+from distributions.special import bounded_ratio, log_add, safe_log
 
 
 def _log_splines(z, n):
@@ -36,7 +36,7 @@ def _sum(x, n, low, high):
     """The sum of standard uniform variables, from the end to which it is nearer."""
     width = high - low
     upper = x > low + 0.5 * width
-    return jnp.asarray(n * ratio(jnp.where(upper, high - x, x - low), width)), upper
+    return jnp.asarray(n * bounded_ratio(jnp.where(upper, high - x, x - low), width)), upper
 
 
 def _log_prob(x, n, low, high):
@@ -83,6 +83,7 @@ def _at_least_one(n, low, high):
     support=lambda n, low, high: interval(low, high),
     increasing=("low", "high"),
     requires=_at_least_one,
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     mean=lambda n, low, high: 0.5 * (low + high),

@@ -16,6 +16,7 @@ from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    bounded_ratio,
     log_ndtr,
     ratio,
     safe_log,
@@ -37,11 +38,12 @@ def _log_tan_half(q):
 
 @family(
     support=real,
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
         LOG_TWO
         - LOG_PI
         - jnp.log(scale)
-        - jnp.logaddexp(ratio(x - loc, scale), ratio(loc - x, scale))
+        - jnp.logaddexp(bounded_ratio(x - loc, scale), bounded_ratio(loc - x, scale))
     ),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(0.5 * math.pi * scale),
@@ -89,8 +91,9 @@ def _moyal_log_survival(x, loc, scale):
 @family(
     support=real,
     tfp="Moyal",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
-        -0.5 * (ratio(x - loc, scale) + jnp.exp(ratio(loc - x, scale)))
+        -0.5 * (bounded_ratio(x - loc, scale) + jnp.exp(bounded_ratio(loc - x, scale)))
         - jnp.log(scale)
         - LOG_SQRT_TWO_PI
     ),
@@ -126,7 +129,7 @@ class Moyal(Family):
 
 def _power(x, loc, scale, power):
     """`|z|^power`."""
-    size = ratio(jnp.abs(x - loc), scale)
+    size = bounded_ratio(jnp.abs(x - loc), scale)
     return jnp.where(size == 0, 0, jnp.exp(power * jnp.log(jnp.where(size == 0, 1, size))))
 
 
@@ -146,6 +149,7 @@ def _generalized_normal_sample(key, shape, dtype, loc, scale, power):
 @family(
     support=real,
     tfp="GeneralizedNormal",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale, power: (
         -_power(x, loc, scale, power) - jnp.log(scale) - LOG_TWO - lax.lgamma(1 + 1 / power)
     ),
@@ -201,9 +205,10 @@ def _maxwell_sample(key, shape, dtype, loc, scale):
 @family(
     support=real,
     tfp="DoublesidedMaxwell",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
-        2 * safe_log(ratio(jnp.abs(x - loc), scale))
-        - 0.5 * jnp.square(ratio(x - loc, scale))
+        2 * safe_log(bounded_ratio(jnp.abs(x - loc), scale))
+        - 0.5 * jnp.square(bounded_ratio(x - loc, scale))
         - jnp.log(scale)
         - LOG_SQRT_TWO_PI
     ),

@@ -12,8 +12,8 @@ from distributions.gamma_functions import dirichlet_entropy
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.special import (
+    bounded_ratio,
     log_normal_mass,
-    ratio,
     truncated_normal_moments,
     truncated_normal_quantile,
 )
@@ -120,14 +120,23 @@ class Beta(Family):
 def _standardise(bound, loc, scale) -> Array:
     """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
     finite = jnp.isfinite(bound)
-    return jnp.where(finite, ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
+    return jnp.where(finite, bounded_ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
+
+
+def _length(low, high, scale):
+    """The length of an interval, finite or not, in units of the scale."""
+    finite = jnp.isfinite(low) & jnp.isfinite(high)
+    return jnp.where(finite, bounded_ratio(jnp.where(finite, high - low, 1), scale), jnp.inf)
 
 
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
-    z, a, b = ratio(x - loc, scale), _standardise(low, loc, scale), _standardise(high, loc, scale)
-    anchor, log_mass = log_normal_mass(a, b)
-    return -0.5 * (z - anchor) * (z + anchor) - jnp.log(scale) - log_mass
+    """Distances from the end that is nearest to `loc`, where that is no point of the interval."""
+    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
+    nearest = jnp.where(a >= 0, low, jnp.where(b <= 0, high, loc))
+    distance = bounded_ratio(x - nearest, scale)
+    return -distance * (anchor + 0.5 * distance) - jnp.log(scale) - log_mass
 
 
 def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
@@ -146,8 +155,9 @@ def _truncated_normal_quantile(q, loc, scale, low, high):
 def _truncated_normal_log_mass(x, y, loc, scale, low, high):
     """The logarithm of the probability of the interval from `x` to `y`."""
     a, b, c, d = (_standardise(bound, loc, scale) for bound in (low, high, x, y))
-    anchor, log_total = log_normal_mass(a, b)
-    nearest, log_mass = log_normal_mass(c, jnp.maximum(c, d))
+    anchor, log_total = log_normal_mass(a, b, _length(low, high, scale))
+    length = _length(x, jnp.maximum(x, y), scale)
+    nearest, log_mass = log_normal_mass(c, jnp.maximum(c, d), length)
     return log_mass - log_total + 0.5 * (anchor - nearest) * (anchor + nearest)
 
 
@@ -158,7 +168,7 @@ def _truncated_normal_moments(loc, scale, low, high):
 
 def _truncated_normal_entropy(loc, scale, low, high):
     a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
-    anchor, log_mass = log_normal_mass(a, b)
+    anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     mean, variance = truncated_normal_moments(a, b)
     return 0.5 * (variance + (mean - anchor) * (mean + anchor)) + log_mass + jnp.log(scale)
 
@@ -167,6 +177,7 @@ def _truncated_normal_entropy(loc, scale, low, high):
     support=lambda loc, scale, low, high: interval(low, high),
     tfp="TruncatedNormal",
     increasing=("low", "high"),
+    has_finite_slopes=True,
     log_prob=_truncated_normal_log_prob,
     sample=_truncated_normal_sample,
     mean=lambda loc, scale, *bounds: (

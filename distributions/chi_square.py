@@ -16,7 +16,14 @@ from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, clip_positive, ratio
+from distributions.special import (
+    EULER_GAMMA,
+    LOG_PI,
+    LOG_TWO,
+    bounded_ratio,
+    clip_positive,
+    ratio,
+)
 
 
 @family(
@@ -128,8 +135,11 @@ class InverseChi2(Family):
 
 @family(
     support=positive,
+    has_finite_slopes=True,
     log_prob=lambda x, scale: (
-        jnp.log(ratio(x, scale)) - jnp.log(scale) - 0.5 * jnp.square(ratio(x, scale))
+        jnp.log(bounded_ratio(x, scale))
+        - jnp.log(scale)
+        - 0.5 * jnp.square(bounded_ratio(x, scale))
     ),
     sample=lambda key, shape, dtype, scale: clip_positive(
         scale * jnp.sqrt(2 * random.exponential(key, shape, dtype))
@@ -178,6 +188,7 @@ def _half_t_variance(df, loc, scale):
 @family(
     support=lambda df, loc, scale: at_least(loc),
     tfp="HalfStudentT",
+    has_finite_slopes=True,
     log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
     sample=lambda key, shape, dtype, df, loc, scale: (
         loc + scale * jnp.abs(student_t(key, df, shape, dtype))

@@ -10,6 +10,7 @@ from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.special import (
     EULER_GAMMA,
+    bounded_ratio,
     clip_positive,
     log1mexp_exp,
     ratio,
@@ -19,8 +20,9 @@ from distributions.special import (
 @family(
     support=real,
     tfp="Gumbel",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
-        -ratio(x - loc, scale) - jnp.exp(-ratio(x - loc, scale)) - jnp.log(scale)
+        -bounded_ratio(x - loc, scale) - jnp.exp(-bounded_ratio(x - loc, scale)) - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.gumbel(key, shape, dtype),
     mean=lambda loc, scale: loc + EULER_GAMMA * scale,
@@ -71,6 +73,7 @@ def _weibull_mode(k, scale):
 @family(
     support=positive,
     tfp="Weibull",
+    has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
         jnp.log(k) + k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * _log_ratio(x, scale))
     ),
@@ -121,6 +124,7 @@ def _frechet_variance(k, scale):
 
 @family(
     support=positive,
+    has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
         jnp.log(k) - k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(-k * _log_ratio(x, scale))
     ),

@@ -10,10 +10,10 @@ from distributions.family import Family, family, parameter
 from distributions.special import (
     EULER_GAMMA,
     ZETA,
+    bounded_ratio,
     expm1_ratio,
     log1mexp_exp,
     log1p_ratio,
-    ratio,
 )
 
 
@@ -30,8 +30,11 @@ def _gev_support(*parameters):
 
 def _reduced(x, loc, scale, c):
     """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
-    z = ratio(x - loc, scale)
-    return z * log1p_ratio(jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1))
+    z = bounded_ratio(x - loc, scale)
+    u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
+    far = u > 1e8
+    log_far = jnp.log(jnp.abs(x - loc)) - jnp.log(scale) + jnp.log(jnp.abs(c))
+    return jnp.where(far, log_far / c, z * log1p_ratio(jnp.where(far, 1, u)))
 
 
 def _expanded(w, loc, scale, c):
@@ -74,12 +77,14 @@ def _gev_mode(loc, scale, c):
 
 def _gev_log_prob(x, loc, scale, c):
     w = _reduced(x, loc, scale, c)
-    return -(1 + c) * w - jnp.exp(-w) - jnp.log(scale)
+    # Beyond, the exponential is 0, but an infinite derivative of `w` would go into its own.
+    return -(1 + c) * w - jnp.exp(-jnp.where(w > 800, 800, w)) - jnp.log(scale)
 
 
 @family(
     support=_gev_support,
     tfp="GeneralizedExtremeValue",
+    has_finite_slopes=True,
     log_prob=_gev_log_prob,
     sample=lambda key, shape, dtype, *parameters: _expanded(
         random.gumbel(key, shape, dtype), *parameters
@@ -132,6 +137,7 @@ def _generalized_pareto_variance(loc, scale, c):
 @family(
     support=_generalized_pareto_support,
     tfp="GeneralizedPareto",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
     sample=lambda key, shape, dtype, *parameters: _expanded(
         random.exponential(key, shape, dtype), *parameters

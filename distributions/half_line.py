@@ -24,6 +24,7 @@ from distributions.special import (
     log_ndtr,
     ratio,
     scaled,
+    tail_scaled,
 )
 
 
@@ -74,7 +75,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -log1p_square(scaled(x - loc, scale)) - (log(scale) + (LOG_PI - LOG_TWO))
+        -log1p_square(tail_scaled(x - loc, scale)) - (log(scale) + (LOG_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))

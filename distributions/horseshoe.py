@@ -8,7 +8,13 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
+from distributions.special import (
+    EULER_GAMMA,
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    ratio,
+)
 
 _STANDARD_ENTROPY = 2.10987183606164772
 
@@ -37,7 +43,7 @@ def _log_scaled_exp1(log_u: Array) -> Array:
 
 def _log_prob(x, scale):
     zero = x == 0
-    log_u = 2 * jnp.log(jnp.abs(ratio(jnp.where(zero, 1, x), scale))) - LOG_TWO
+    log_u = 2 * (jnp.log(jnp.abs(jnp.where(zero, 1, x))) - jnp.log(scale)) - LOG_TWO
     log_p = _log_scaled_exp1(log_u) - LOG_SQRT_TWO_PI - LOG_PI - jnp.log(scale)
     return jnp.where(zero, jnp.inf, log_p)
 
@@ -72,6 +78,7 @@ def _sample(key, shape, dtype, scale):
 @family(
     support=real,
     tfp="Horseshoe",
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     mean=lambda scale: jnp.nan,

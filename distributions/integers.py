@@ -20,7 +20,7 @@ from distributions.constraints import (
 )
 from distributions.family import Family, family, parameter
 from distributions.incomplete import beta_fraction
-from distributions.special import open_uniform
+from distributions.special import log1mexp_exp, open_uniform
 from distributions.special_counts import log_zeta
 
 
@@ -78,9 +78,15 @@ class DiscreteUniform(Family):
 def _discrete_weibull_log_prob(y, q, beta):
     k, log_q = y.astype(q.dtype), jnp.log(q)
     some = select(k > 0, k, 1)
-    power = jnp.exp(beta * jnp.log(some))
-    step = power * jnp.expm1(beta * jnp.log1p(1 / some))
-    return select(k > 0, power * log_q + log1mexp(step * log_q), jnp.log1p(-q))
+    log_power, log_more = beta * jnp.log(some), jnp.log1p(1 / some)
+    # The logarithm of `(k + 1)^beta / k^beta - 1`, which may underflow or overflow.
+    rise = beta * log_more
+    small = rise < 1e-3
+    near = jnp.log(beta) + jnp.log(log_more) + 0.5 * rise
+    log_step = select(small, near, rise + jnp.log1p(-jnp.exp(-select(small, 1, rise))))
+    log_change = jnp.minimum(log_power + log_step + jnp.log(-log_q), 80)
+    mass = jnp.exp(log_power) * log_q + log1mexp_exp(-log_change)
+    return select(k > 0, mass, jnp.log1p(-q))
 
 
 def _discrete_weibull_sample(key, shape, dtype, q, beta):
@@ -89,6 +95,7 @@ def _discrete_weibull_sample(key, shape, dtype, q, beta):
 
 @family(
     support=nonnegative_integer,
+    has_finite_slopes=True,
     log_prob=_discrete_weibull_log_prob,
     sample=_discrete_weibull_sample,
     log_survival=lambda x, q, beta: jnp.power(x + 1, beta) * jnp.log(q),

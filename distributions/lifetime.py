@@ -1,5 +1,7 @@
 """Lifetimes and their logarithms: InverseGaussian, Gompertz, ExpGamma, ExpInverseGamma."""
 
+import math
+
 import jax.numpy as jnp
 from jax import random
 from jax.scipy.special import digamma, polygamma
@@ -16,6 +18,7 @@ from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.special import (
     LOG_SQRT_TWO_PI,
+    bounded_ratio,
     clip_positive,
     log_mills,
     log_ndtr,
@@ -23,7 +26,7 @@ from distributions.special import (
 
 
 def _inverse_gaussian_log_prob(x, loc, c):
-    square = jnp.square((x - loc) / loc) / x
+    square = bounded_ratio(x - loc, loc) * bounded_ratio(bounded_ratio(x - loc, x), loc)
     return 0.5 * jnp.log(c) - 1.5 * jnp.log(x) - 0.5 * c * square - LOG_SQRT_TWO_PI
 
 
@@ -67,6 +70,7 @@ def _inverse_gaussian_entropy(loc, c):
 @family(
     support=positive,
     tfp="InverseGaussian",
+    has_finite_slopes=True,
     log_prob=_inverse_gaussian_log_prob,
     sample=inverse_gaussian_sample,
     mean=lambda loc, c: loc,
@@ -99,6 +103,11 @@ class InverseGaussian(Family):
     concentration: ArrayLike = parameter(positive)
 
 
+def _gompertz_log_prob(x, c, rate):
+    t = jnp.minimum(rate * x, jnp.finfo(x.dtype).max)
+    return jnp.log(c) + jnp.log(rate) + t - c * jnp.expm1(t)
+
+
 def _gompertz_moments(c):
     """Of a variable with rate 1."""
     mean = exponential_expectation(lambda e, c: jnp.log1p(e / c), c)
@@ -108,7 +117,8 @@ def _gompertz_moments(c):
 
 @family(
     support=nonnegative,
-    log_prob=lambda x, c, rate: jnp.log(c) + jnp.log(rate) + rate * x - c * jnp.expm1(rate * x),
+    has_finite_slopes=True,
+    log_prob=_gompertz_log_prob,
     sample=lambda key, shape, dtype, c, rate: (
         jnp.log1p(random.exponential(key, shape, dtype) / c) / rate
     ),
@@ -147,6 +157,7 @@ def _log(value, log_value):
 
 
 def _exp_gamma_log_prob(y, a):
+    y = jnp.minimum(y, 1.1 * math.log(jnp.finfo(y.dtype).max))  # Its exponential is infinite.
     return log_gamma_kernel(a, jnp.exp(y), y)
 
 
@@ -157,6 +168,7 @@ def _exp_gamma_entropy(a):
 @family(
     support=real,
     tfp="ExpGamma",
+    has_finite_slopes=True,
     one_of=("rate", "log_rate"),
     log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
     sample=lambda key, shape, dtype, a, *rate: log_gamma(key, a, shape, dtype) - _log(*rate),
@@ -194,6 +206,7 @@ class ExpGamma(Family):
 @family(
     support=real,
     tfp="ExpInverseGamma",
+    has_finite_slopes=True,
     one_of=("scale", "log_scale"),
     log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),
     sample=lambda key, shape, dtype, a, *scale: _log(*scale) - log_gamma(key, a, shape, dtype),

@@ -11,7 +11,15 @@ from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.lifetime import inverse_gaussian_sample
-from distributions.special import EULER_GAMMA, LOG_PI, LOG_TWO, gauss_legendre, ratio
+from distributions.special import (
+    EULER_GAMMA,
+    LOG_PI,
+    LOG_TWO,
+    bounded_ratio,
+    gauss_legendre,
+    hypot,
+    ratio,
+)
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
 _GAUSS_WEIGHTS = 0.3 * np.exp(-np.square(_GAUSS)) * np.where(_GAUSS == 0, 0.5, 1)
@@ -53,10 +61,16 @@ def _log_density(y, a, rate, tilt):
 
 
 def _log_prob(x, loc, scale, tailweight, skewness):
-    z = ratio(x - loc, scale)
-    a, _, rate, tilt = _standard(scale, tailweight, skewness)
-    log_p = _log_density(jnp.arcsinh(z), a, rate, tilt)
-    return log_p - jnp.log(jnp.hypot(1, z)) - jnp.log(scale)
+    """As `_log_density`, by distances that are not divided by the scale, which may overflow."""
+    _, _, rate, tilt = _standard(scale, tailweight, skewness)
+    distance, length = x - loc, hypot(x - loc, scale)
+    far = jnp.abs(distance) > scale
+    large = jnp.log(jnp.abs(distance) + length) - jnp.log(scale)
+    small = jnp.arcsinh(bounded_ratio(jnp.where(far, 0, distance), scale))
+    y = jnp.where(far, jnp.sign(distance) * large, small)
+    log_bessel = log_k1e(tailweight * length) + jnp.log(tailweight) - LOG_PI
+    exponent = 2 * jnp.square(jnp.sqrt(rate) * jnp.sinh(0.5 * (y - tilt)))
+    return log_bessel - exponent + jnp.log(scale) - jnp.log(length)
 
 
 def _sample(key, shape, dtype, loc, scale, tailweight, skewness):
@@ -126,6 +140,7 @@ def _requires(loc, scale, tailweight, skewness):
     support=real,
     tfp="NormalInverseGaussian",
     requires=_requires,
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     mean=_mean,

@@ -25,6 +25,7 @@ from distributions.family import Family, family, parameter
 from distributions.special import log_ndtr
 from distributions.special_counts import column
 
+_FAR = -40.0  # From where on Mills' ratio is given by two terms of its series.
 _SHORT = 16  # The length of rows whose entries are found by comparisons.
 
 
@@ -161,15 +162,26 @@ class OrderedLogistic(Family):
     loc: ArrayLike = parameter(real)
 
 
+def _log_tail_ratio(x, width):
+    """`log(Phi(x - width) / Phi(x))` far out in a tail, where the squares in it would cancel."""
+    x = jnp.minimum(x, _FAR)
+    inverse, other = 1 / x, 1 / (x - width)
+    series = lambda v: v * v * (1 - 2.5 * v * v)  # noqa: E731
+    return width * (x - 0.5 * width) - jnp.log1p(-width * inverse) + series(inverse) - series(other)
+
+
 def _ordered_probit_log_prob(y, cutpoints, loc):
     """In the tail in which the level lies: the probabilities are differences of small ones."""
-    below, above = (x - loc for x in _between(y, cutpoints, loc, 0, 0))
+    ends = _between(y, cutpoints, loc, 0, 0)
+    below, above = (x - loc for x in ends)
     has_below, has_above = y > 0, y < cutpoints.shape[-1]
     flip = has_below & (~has_above | (below + above > 0))
     upper, lower = select(flip, -below, above), select(flip, -above, below)
     total = log_ndtr(upper)
-    both = has_below & has_above
-    part = log1mexp(select(both, log_ndtr(select(both, lower, upper - 1)) - total, -1))
+    both = has_below & has_above & (total > -jnp.inf)
+    change = _log_tail_ratio(upper, select(both, ends[1] - ends[0], 1))
+    change = select(upper < _FAR, change, log_ndtr(select(both, lower, upper - 1)) - total)
+    part = log1mexp(select(both, change, -1))
     return total + select(both, part, 0)
 
 

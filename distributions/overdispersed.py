@@ -15,7 +15,7 @@ from distributions.constraints import nonnegative_integer, positive, real, unit_
 from distributions.counts import log_chances
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_tails_of_chances
-from distributions.special import ratio, safe_log, safe_log1m, times_log
+from distributions.special import log1p_quotient, ratio, safe_log, safe_log1m, times_log
 from distributions.special_counts import (
     column,
     entropy_of_counts,
@@ -204,7 +204,7 @@ def _beta_negative_binomial_log_prob(y, n, a, b):
     log_rest = log_negative_binomial(k, a, log_odds) + log_negative_binomial(
         jnp.asarray(n), b, log_odds
     )
-    return log_rest - log_negative_binomial(n + k, a + b, log_odds) - jnp.log1p(k / n)
+    return log_rest - log_negative_binomial(n + k, a + b, log_odds) - log1p_quotient(k, n)
 
 
 def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):
@@ -222,6 +222,7 @@ def _beta_negative_binomial_variance(n, a, b):
 
 @family(
     support=nonnegative_integer,
+    has_finite_slopes=True,
     log_prob=_beta_negative_binomial_log_prob,
     sample=_beta_negative_binomial_sample,
     mean=lambda n, a, b: select(b > 1, n * a / (b - 1), jnp.inf),

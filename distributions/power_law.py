@@ -22,9 +22,10 @@ from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    bounded_ratio,
     clip_positive,
+    log1p_quotient,
     log_ndtr,
-    ratio,
 )
 
 
@@ -41,8 +42,9 @@ def _pareto_variance(a, scale):
 @family(
     support=lambda a, scale: at_least(scale),
     tfp="Pareto",
+    has_finite_slopes=True,
     log_prob=lambda x, a, scale: (
-        jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p(ratio(x - scale, scale))
+        jnp.log(a) - jnp.log(scale) - (a + 1) * log1p_quotient(x - scale, scale)
     ),
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale * jnp.exp(random.exponential(key, shape, dtype) / a)
@@ -51,8 +53,8 @@ def _pareto_variance(a, scale):
     variance=_pareto_variance,
     mode=lambda a, scale: scale,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p(ratio(x - scale, scale))),
-    log_survival=lambda x, a, scale: -a * jnp.log1p(ratio(x - scale, scale)),
+    cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x - scale, scale)),
+    log_survival=lambda x, a, scale: -a * log1p_quotient(x - scale, scale),
     quantile=lambda q, a, scale: scale * jnp.exp(-jnp.log1p(-q) / a),
 )
 class Pareto(Family):
@@ -78,7 +80,8 @@ class Pareto(Family):
 
 @family(
     support=nonnegative,
-    log_prob=lambda x, a, scale: jnp.log(a) - jnp.log(scale) - (a + 1) * jnp.log1p(ratio(x, scale)),
+    has_finite_slopes=True,
+    log_prob=lambda x, a, scale: jnp.log(a) - jnp.log(scale) - (a + 1) * log1p_quotient(x, scale),
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale * jnp.expm1(random.exponential(key, shape, dtype) / a)
     ),
@@ -86,8 +89,8 @@ class Pareto(Family):
     variance=_pareto_variance,
     mode=lambda a, scale: 0.0,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
-    cdf=lambda x, a, scale: -jnp.expm1(-a * jnp.log1p(ratio(x, scale))),
-    log_survival=lambda x, a, scale: -a * jnp.log1p(ratio(x, scale)),
+    cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x, scale)),
+    log_survival=lambda x, a, scale: -a * log1p_quotient(x, scale),
     quantile=lambda q, a, scale: scale * jnp.expm1(-jnp.log1p(-q) / a),
 )
 class Lomax(Family):
@@ -298,10 +301,11 @@ def _levy_quantile(q, loc, scale):
 
 @family(
     support=lambda loc, scale: greater_than(loc),
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
-        -1.5 * jnp.log(ratio(x - loc, scale))
-        - 0.5 * ratio(scale, x - loc)
-        - jnp.log(scale)
+        0.5 * jnp.log(scale)
+        - 1.5 * jnp.log(x - loc)
+        - 0.5 * bounded_ratio(scale, x - loc)
         - LOG_SQRT_TWO_PI
     ),
     mean=lambda loc, scale: jnp.inf,

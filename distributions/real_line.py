@@ -22,6 +22,7 @@ from distributions.special import (
     log_ndtr,
     ratio,
     scaled,
+    tail_scaled,
 )
 
 
@@ -78,7 +79,9 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: -log1p_square(scaled(x - loc, scale)) - (log(scale) + LOG_PI),
+    log_prob=lambda x, loc, scale: (
+        -log1p_square(tail_scaled(x - loc, scale)) - (log(scale) + LOG_PI)
+    ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
@@ -149,12 +152,12 @@ def student_t_variance(df: Array, scale: Array) -> Array:
 
 def standard_t_log_prob(z: Array, df: Array) -> Array:
     """The log density of the standard t distribution."""
-    return standard_t(df) - 0.5 * (df + 1) * log1p_square(scaled(z, jnp.sqrt(df)))
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square(tail_scaled(z, jnp.sqrt(df)))
 
 
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    return standard_t_log_prob(scaled(x - loc, scale), df) - log(scale)
+    return standard_t_log_prob(tail_scaled(x - loc, scale), df) - log(scale)
 
 
 @family(
@@ -238,7 +241,9 @@ class Laplace(Family):
     support=real,
     tfp="Logistic",
     log_prob=lambda x, loc, scale: (
-        log_sigmoid(scaled(x - loc, scale)) + log_sigmoid(scaled(loc - x, scale)) - jnp.log(scale)
+        log_sigmoid(tail_scaled(x - loc, scale))
+        + log_sigmoid(tail_scaled(loc - x, scale))
+        - jnp.log(scale)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,

@@ -12,7 +12,13 @@ from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_SQRT_TWO_PI, clip_positive, gauss_legendre, ratio
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    bounded_ratio,
+    clip_positive,
+    gauss_legendre,
+    ratio,
+)
 
 # Of `sqrt(2 pi t) I0(t) exp(-t)` in powers of `1 / t`.
 _BESSEL = np.cumprod([1] + [(2 * k - 1) ** 2 / (8 * k) for k in range(1, 16)])
@@ -30,7 +36,7 @@ def _polynomial(coefficients: np.ndarray, x: Array) -> Array:
 
 def _log_i0e(z, b):
     """`log(I0(t) exp(-t))` of the modified Bessel function, for `t = z b >= 0`."""
-    t = z * b
+    t = jnp.where(z * b > 1e30, 1e30, z * b)
     far, near = t > 30, (t > 0) & (t <= 30)
     series = jnp.log(_polynomial(_BESSEL, 1 / jnp.where(far, t, 30)))
     root = 0.5 * (jnp.log(jnp.where(far, z, 1)) + jnp.log(jnp.where(far, b, 1)))
@@ -43,9 +49,9 @@ def _log_density(z, b):
 
 
 def _log_prob(x, nu, scale):
-    z, b = ratio(x, scale), ratio(nu, scale)
+    z, b = bounded_ratio(x, scale), bounded_ratio(nu, scale)
     rest = jnp.log(z) + _log_i0e(z, b) - jnp.log(scale)
-    return rest - 0.5 * jnp.square(ratio(x - nu, scale))
+    return rest - 0.5 * jnp.square(bounded_ratio(x - nu, scale))
 
 
 def _log_tails(z, b):
@@ -113,6 +119,7 @@ def _sample(key, shape, dtype, nu, scale):
 
 @family(
     support=positive,
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     mean=_mean,

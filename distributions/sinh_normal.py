@@ -98,27 +98,53 @@ def _sinh_arcsinh(z, skewness, tailweight):
     return 2 * jnp.sinh(y) / jnp.sinh(tailweight * math.asinh(2))
 
 
-def _factor(tailweight):
-    return 0.5 * jnp.sinh(tailweight * math.asinh(2))
+def _log_factor(tailweight):
+    """`log(sinh(a) / (2 tailweight))` with `a = tailweight asinh(2)`."""
+    a = math.asinh(2) * tailweight
+    small = a < 0.01
+    square = jnp.square(jnp.where(small, a, 0))
+    b = jnp.where(small, 1, a)
+    large = b + jnp.log1p(-jnp.exp(-2 * b)) - LOG_TWO - jnp.log(b)
+    return jnp.where(small, square / 6 - square * square / 180, large) + math.log(math.asinh(2) / 2)
 
 
 def _unskewed(x, loc, scale, skewness, tailweight):
-    """`asinh` of the normal variable, and the largest one whose hyperbolic sine has a square."""
-    unit = bounded_ratio(bounded_ratio(x - loc, scale), 1 / _factor(tailweight))
-    most = 0.5 * math.log(jnp.finfo(unit.dtype).max) + 0.69
-    return unit, arcsinh(unit) / tailweight - skewness, most
+    """`y = asinh(u) / tailweight - skewness` with `u = sinh(a) z / 2`, `z = (x - loc) / scale`.
+
+    And the logarithm of its derivative by `z`, by logarithms where the factor of `z` is large.
+    """
+    z, a = bounded_ratio(x - loc, scale), math.asinh(2) * tailweight
+    log_factor = _log_factor(tailweight)
+    zero = z == 0
+    log_z = jnp.log(jnp.where(zero, 1, jnp.abs(z)))
+    log_u = jnp.where(zero, -50, log_z + (log_factor + jnp.log(tailweight)))
+    far, near = log_u > 20, log_u < -3
+    rest = jnp.log1p(-jnp.exp(-2 * jnp.where(far, jnp.maximum(a, 1e-3), 1)))
+    large = math.asinh(2) + (log_z + rest) / tailweight
+    middle = jnp.arcsinh(jnp.exp(jnp.where(far | near, 0, log_u))) / tailweight
+    v = jnp.exp(2 * jnp.where(near, log_u, -3))
+    series = 1 - v * (1 / 6 - v * (3 / 40 - v * (5 / 112 - v * (35 / 1152 - v * 63 / 2816))))
+    small = z * jnp.exp(jnp.minimum(log_factor, 88)) * series
+    large = jnp.sign(z) * jnp.where(far, large, middle)
+    log_hypot = 0.5 * jnp.log1p(jnp.exp(2 * jnp.where(far, 0, log_u)))
+    log_slope = jnp.where(far, -log_z - jnp.log(tailweight), log_factor - log_hypot)
+    return jnp.where(near, small, large) - skewness, log_slope
+
+
+def _most(y):
+    """The largest number whose hyperbolic sine has a square."""
+    return 0.5 * math.log(jnp.finfo(y.dtype).max) + 0.69
 
 
 def _sinh_arcsinh_inverse(*arguments):
-    _, y, most = _unskewed(*arguments)
-    return jnp.sinh(jnp.clip(y, -most, most))
+    y, _ = _unskewed(*arguments)
+    return jnp.sinh(jnp.clip(y, -_most(y), _most(y)))
 
 
 def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
-    unit, y, most = _unskewed(x, loc, scale, skewness, tailweight)
-    log_slope = jnp.log(_factor(tailweight)) - jnp.log(scale) - jnp.log(tailweight)
-    log_det = _log_cosh(y) - jnp.log(jnp.hypot(1, unit)) + log_slope
-    return jnp.where(jnp.abs(y) > most, -jnp.inf, log_det)
+    y, log_slope = _unskewed(x, loc, scale, skewness, tailweight)
+    log_det = _log_cosh(y) + log_slope - jnp.log(scale)
+    return jnp.where(jnp.abs(y) > _most(y), -jnp.inf, log_det)
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):

@@ -41,6 +41,12 @@ def _excess(x):
     return select(near, series, jnp.expm1(x) - x)
 
 
+def _tilted_excess(x, tilt, tilted):
+    """`x (exp(tilt) - 1 - tilt)`, with what `x exp(tilt)` is: that factor may overflow."""
+    large = tilt > 2
+    return select(large, tilted - x - x * tilt, x * _excess(select(large, 0, tilt)))
+
+
 def _sine_excess(t):
     """`sin(t) - t`."""
     near = jnp.abs(t) < 1
@@ -70,9 +76,9 @@ def _mean_over_line(end, integrand):
 
 
 def _log_prob(y, rate1, rate2):
-    k = y.astype(rate1.dtype)
+    k, rate1, rate2 = jnp.broadcast_arrays(y.astype(rate1.dtype), rate1, rate2)
     tilt, first, second, spread = _saddle(k, rate1, rate2)
-    exponent = first * _excess(-tilt) + second * _excess(tilt)
+    exponent = _tilted_excess(first, -tilt, rate1) + _tilted_excess(second, tilt, rate2)
     end = jnp.minimum(np.pi, 14 / jnp.sqrt(spread))
 
     def wave(t):

@@ -33,7 +33,8 @@ def _log_shares(w):
 def _log_prob(x, a, b, loc, scale):
     w = _reduced(x, a, b, loc, scale)
     log_x, log_y = _log_shares(w)
-    shift = 0.5 * ((a - b) - (a + b) * ratio(w, jnp.hypot(w, 1)))
+    near = 0.5 * ((a - b) - (a + b) * ratio(w, jnp.hypot(w, 1)))
+    shift = jnp.where(jnp.abs(w) < 8, near, a * jnp.exp(log_y) - b * jnp.exp(log_x))
     log_slope = 0.5 * (log_x + log_y - jnp.log(a + b)) + 2 * LOG_TWO - jnp.log(scale)
     return log_beta_kernel(a, b, log_x, log_y, shift) + log_slope
 
@@ -75,6 +76,7 @@ def _entropy(a, b, loc, scale):
 
 @family(
     support=real,
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     mean=lambda a, b, loc, scale: loc + scale * _standard_mean(a, b),

@@ -13,9 +13,11 @@ from distributions.family import Family, family, parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    bounded_ratio,
     gauss_legendre,
     log_mills,
     log_ndtr,
+    log_two_sided,
     ratio,
 )
 
@@ -78,7 +80,8 @@ def _skew_normal_entropy(loc, scale, a):
 
 @family(
     support=real,
-    log_prob=lambda x, loc, scale, a: _log_skew(ratio(x - loc, scale), a) - jnp.log(scale),
+    has_finite_slopes=True,
+    log_prob=lambda x, loc, scale, a: _log_skew(bounded_ratio(x - loc, scale), a) - jnp.log(scale),
     sample=_skew_normal_sample,
     mean=lambda loc, scale, a: loc + scale * _delta(a) * math.sqrt(2 / math.pi),
     variance=lambda loc, scale, a: jnp.square(scale) * (1 - 2 / math.pi * jnp.square(_delta(a))),
@@ -134,6 +137,12 @@ def _asymmetric_log_tails(x, loc, scale, k):
     )
 
 
+def _distance(x, loc, scale, k):
+    """From the mode, in the scale of their side."""
+    size = bounded_ratio(jnp.abs(x - loc), scale)
+    return jnp.where(x < loc, bounded_ratio(size, k), size * k)
+
+
 def _asymmetric_laplace_sample(key, shape, dtype, loc, scale, k):
     up, down = random.exponential(key, (2, *shape), dtype)
     return loc + scale * (up / k - down * k)
@@ -147,16 +156,15 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
 
 @family(
     support=real,
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale, k: (
-        -ratio(jnp.abs(x - loc), scale) * jnp.where(x < loc, 1 / k, k)
-        - jnp.log(scale)
-        - jnp.log(k + 1 / k)
+        -_distance(x, loc, scale, k) - jnp.log(scale) - log_two_sided(k)
     ),
     sample=_asymmetric_laplace_sample,
     mean=lambda loc, scale, k: loc + scale * (1 / k - k),
     variance=lambda loc, scale, k: jnp.square(scale / k) + jnp.square(scale * k),
     mode=lambda loc, scale, k: loc,
-    entropy=lambda loc, scale, k: 1 + jnp.log(scale) + jnp.log(k + 1 / k),
+    entropy=lambda loc, scale, k: 1 + jnp.log(scale) + log_two_sided(k),
     log_cdf=lambda x, *p: _asymmetric_log_tails(x, *p)[0],
     log_survival=lambda x, *p: _asymmetric_log_tails(x, *p)[1],
     quantile=_asymmetric_laplace_quantile,
@@ -185,11 +193,11 @@ class AsymmetricLaplace(Family):
     asymmetry: ArrayLike = parameter(positive)
 
 
-def _emg_log_share(z, h):
+def _emg_log_share(z, h, hz=None):
     """`log(p scale / h)` at `z` for the product `h` of the rate and the normal scale."""
-    w = h - z
+    w, hz = h - z, h * z if hz is None else hz
     inner = log_mills(jnp.maximum(w, 0)) - 0.5 * jnp.square(z)
-    outer = h * (0.5 * h - jnp.maximum(z, h)) + log_ndtr(jnp.maximum(-w, 0))
+    outer = 0.5 * h * h - jnp.where(w > 0, h * h, hz) + log_ndtr(jnp.maximum(-w, 0))
     return jnp.where(w > 0, inner, outer)
 
 
@@ -232,8 +240,10 @@ def _emg_mode(loc, scale, rate):
 @family(
     support=real,
     tfp="ExponentiallyModifiedGaussian",
+    has_finite_slopes=True,
     log_prob=lambda x, loc, scale, rate: (
-        _emg_log_share(ratio(x - loc, scale), rate * scale) + jnp.log(rate)
+        _emg_log_share(bounded_ratio(x - loc, scale), rate * scale, rate * (x - loc))
+        + jnp.log(rate)
     ),
     sample=_emg_sample,
     mean=lambda loc, scale, rate: loc + 1 / rate,

@@ -2,12 +2,14 @@
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.custom_derivatives import SymbolicZero
 
 from distributions._arrays import select
 
@@ -81,19 +83,7 @@ def ratio(x: Any, scale: Any) -> Any:
 
     That of JAX's quotient is not: its square of a denominator of 1e-30 is 0 in single precision.
     """
-    return _ratio(x, scale) if isinstance(scale, Array) else x / scale
-
-
-@jax.custom_jvp
-def _ratio(x: Array, scale: Array) -> Array:
-    return x / scale
-
-
-@_ratio.defjvp
-def _ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    (x, scale), (x_dot, scale_dot) = primals, tangents
-    z = _ratio(x, scale)
-    return z, (x_dot - z * scale_dot) / scale
+    return _quotient(x, scale, False, False) if isinstance(scale, Array) else x / scale
 
 
 def scaled(x: Any, scale: Any) -> Any:
@@ -101,21 +91,77 @@ def scaled(x: Any, scale: Any) -> Any:
 
     A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
     """
+    return _quotient(x, scale, True, False) if _has_fewer(scale, x) else ratio(x, scale)
+
+
+def tail_scaled(x: Any, scale: Any) -> Any:
+    """`scaled`, with a derivative in the scale that is finite where it overflows.
+
+    For functions whose slopes end at 0 or at a bound: times an infinite factor, 0 would be NaN.
+    """
+    if not isinstance(scale, Array):
+        return x / scale
+    return _quotient(x, scale, _has_fewer(scale, x), True)
+
+
+def _has_fewer(scale: Any, x: Any) -> bool:
     is_fewer = isinstance(scale, Array) and (scale.ndim == 0 or scale.size < np.size(x))
-    # In half precision, the reciprocals of scales below 1.5e-5 overflow.
-    return _scaled(x, scale) if is_fewer and scale.dtype.itemsize >= 4 else ratio(x, scale)
+    return is_fewer and _has_reciprocal(scale)
 
 
-@jax.custom_jvp
-def _scaled(x: Array, scale: Array) -> Array:
-    return x * (1 / scale)
+def _has_reciprocal(scale: Array) -> bool:
+    """In half precision, those of scales below 1.5e-5 overflow."""
+    return scale.dtype.itemsize >= 4
 
 
-@_scaled.defjvp
-def _scaled_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
+def _quotient(x: Array, scale: Array, by_reciprocal: bool, is_tail: bool) -> Array:
+    return x * (1 / scale) if by_reciprocal else x / scale
+
+
+@_quotient.defjvp
+def _quotient_jvp(
+    by_reciprocal: bool, is_tail: bool, primals: Any, tangents: Any
+) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    z = _scaled(x, scale)
-    return z, _scaled(x_dot - z * scale_dot, scale)
+    z, has_reciprocal = _quotient(x, scale, by_reciprocal, is_tail), _has_reciprocal(scale)
+    # By a reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
+    divide = lambda x: _quotient(x, scale, has_reciprocal, is_tail)  # noqa: E731
+    if is_tail:
+        return z, divide(x_dot) - _bounded(divide(z)) * scale_dot
+    return z, divide(x_dot - z * scale_dot)
+
+
+def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
+    """A formula of single numbers, with derivatives of 0 where its value is infinite or no number.
+
+    Such are those outside of a support and where a density underflows. In the chain rule one factor
+    would be 0 there and another infinite. Each argument has its derivative by itself, so that it
+    can be selected; that takes longer to trace.
+    """
+
+    def of_numbers(*arguments: Any) -> Array:
+        places = [i for i, x in enumerate(arguments) if isinstance(x, Array)]
+
+        @jax.custom_jvp
+        def call(*arrays: Array) -> Array:
+            changed = dict(zip(places, arrays, strict=True))
+            return formula(*(changed.get(i, x) for i, x in enumerate(arguments)))
+
+        @functools.partial(call.defjvp, symbolic_zeros=True)
+        def _(primals: tuple[Array, ...], tangents: Any) -> tuple[Array, Any]:
+            value, total = call(*primals), 0
+            is_finite = jnp.abs(value) < jnp.inf
+            for i, (x, x_dot) in enumerate(zip(primals, tangents, strict=True)):
+                if not isinstance(x_dot, SymbolicZero):
+                    alone = lambda x, i=i: call.fun(*primals[:i], x, *primals[i + 1 :])  # noqa: E731
+                    slope = jax.jvp(alone, (x,), (jnp.ones_like(x),))[1]
+                    total = total + select(is_finite, slope, 0) * x_dot
+            return value, total
+
+        return call(*(arguments[i] for i in places))
+
+    return of_numbers
 
 
 def exponentials(x: Array) -> tuple[Array, Array]:
@@ -129,11 +175,47 @@ def exponentials(x: Array) -> tuple[Array, Array]:
     return value, select(near, x + total * (y * y), value - 1)
 
 
+@jax.custom_jvp
 def bounded_ratio(x: Array, scale: Array) -> Array:
-    """`x / scale`, and the largest number, without derivatives, where that overflows."""
+    """`x / scale`, or the largest number, whose derivatives are 0, where that overflows.
+
+    Derivatives that overflow are large numbers: sums and differences of them are numbers too.
+    """
     most = jnp.finfo(x.dtype).max
-    far = jnp.abs(x) > most * jnp.minimum(scale, 1)
-    return jnp.where(far, jnp.sign(x) * most, ratio(jnp.where(far, 0, x), scale))
+    return lax.clamp(-most, x / scale, most)
+
+
+@bounded_ratio.defjvp
+def _bounded_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    z, inverse = bounded_ratio(x, scale), _bounded(1 / scale)
+    inside = jnp.abs(z) < jnp.finfo(z.dtype).max
+    by_x, by_scale = (select(inside, slope, 0) for slope in (inverse, _bounded(-z * inverse)))
+    return z, by_x * x_dot + by_scale * scale_dot
+
+
+def _bounded(x: Array) -> Array:
+    most = jnp.finfo(x.dtype).max / 1024
+    return lax.clamp(-most, x, most)
+
+
+def log_two_sided(k: Array) -> Array:
+    """`log(k + 1 / k)`."""
+    return jnp.logaddexp(jnp.log(k), -jnp.log(k))
+
+
+def log1p_quotient(x: Array, scale: Array) -> Array:
+    """`log(1 + x / scale)` for numbers that are not negative, whose quotient may overflow."""
+    far = x > 1e10 * scale
+    near = jnp.log1p(ratio(jnp.where(far, 0, x), scale))
+    return jnp.where(far, jnp.log(jnp.where(far, x, 1)) - jnp.log(scale), near)
+
+
+def log_quotient(high: Any, low: Any) -> Any:
+    """`log(high / low)`, precise where they are near and where the quotient overflows."""
+    near = (low < high) & (high < 2 * low)
+    excess = (high - jnp.where(near, low, high)) / jnp.where(near, low, 1)
+    return jnp.where(near, jnp.log1p(excess), jnp.log(high) - jnp.log(low))
 
 
 def log1p_or(u: Array, far: Array) -> Array:
@@ -161,6 +243,19 @@ def _log1p_square_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     far = _is_far(x)
     slope = select(far, 2, 2 * x) / select(far, x, 1 + x * x)
     return log1p_square(x), slope * x_dot
+
+
+@jax.custom_jvp
+def hypot(x: Array, y: Array) -> Array:
+    """`sqrt(x^2 + y^2)`, with its derivatives also where the squares underflow or overflow."""
+    return jnp.hypot(x, y)
+
+
+@hypot.defjvp
+def _hypot_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, y), (x_dot, y_dot) = primals, tangents
+    length = hypot(x, y)
+    return length, (x / length) * x_dot + (y / length) * y_dot
 
 
 @jax.custom_jvp
@@ -195,12 +290,12 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return value, select(far, -x / total, hazard) * x_dot
 
 
-def _tail(a: Array, b: Array) -> Array:
-    """`integral_a^b exp((a^2 - t^2) / 2) dt` for `0 <= a < b`, `b` finite or not.
+def _tail(a: Array, length: Array) -> Array:
+    """`integral_a^(a + length) exp((a^2 - t^2) / 2) dt` for `a >= 0` and a length, finite or not.
 
-    Gauss-Legendre quadrature up to `b` or to where the integrand has fallen to `exp(-40)`.
+    Gauss-Legendre quadrature up to there or to where the integrand has fallen to `exp(-40)`.
     """
-    width = jnp.minimum(b - a, 80 / (a + jnp.sqrt(a * a + 80)))[..., None]
+    width = jnp.minimum(length, 80 / (a + jnp.hypot(a, math.sqrt(80))))[..., None]
     nodes, weights = gauss_legendre(a)
     u = width * nodes
     return jnp.sum(width * weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
@@ -213,16 +308,17 @@ def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
-def log_normal_mass(a: Array, b: Array) -> tuple[Array, Array]:
+def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
     """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, finite or not.
 
     The anchor is the point of the interval that is nearest to 0: far out in a tail the large term
-    `anchor^2 / 2` can then be subtracted where it cancels exactly.
+    `anchor^2 / 2` can then be subtracted where it cancels exactly. The length is `b - a`, of which
+    nothing may be left where the two are rounded.
     """
-    a, b = jnp.broadcast_arrays(a, b)
+    a, b, length = jnp.broadcast_arrays(a, b, length)
     across, left = (a < 0) & (b > 0), b <= 0
-    near, far = jnp.where(left, -b, a), jnp.where(left, -a, b)
-    tail = _tail(jnp.where(across, 0, near), jnp.where(across, 1, far))
+    near = jnp.where(across, 0, jnp.where(left, -b, a))
+    tail = _tail(near, jnp.where(across, 1, length))
     below, above = _erf_between(a, b)
     centre = math.sqrt(math.pi / 2) * (above - below)
     anchor = jnp.where(across, 0, jnp.where(left, b, a))
@@ -258,14 +354,14 @@ def _tail_quantile(u: Array, a: Array, b: Array) -> Array:
     A start that is exact for the density `t exp(-t^2 / 2)`, then Newton's method on the log mass
     above the point: what three steps leave is below the rounding of float64.
     """
-    log_mass = jnp.log(_tail(a, b))
+    log_mass = jnp.log(_tail(a, b - a))
     bounded = b < jnp.inf
     c = jnp.where(bounded, b, a)
     decay = jnp.where(bounded, jnp.exp(-0.5 * (c - a) * (c + a)), 0)
     w = jnp.sqrt(a * a - 2 * jnp.log1p(-u * (1 - decay)))
     target = jnp.log1p(-u) + log_mass
     for _ in range(3):
-        above = jnp.maximum(_tail(w, b), jnp.finfo(w.dtype).tiny)
+        above = jnp.maximum(_tail(w, b - w), jnp.finfo(w.dtype).tiny)
         step = above * (jnp.log(above) - 0.5 * (w - a) * (w + a) - target)
         w = jnp.clip(w + step, a, b)
     return w

@@ -81,6 +81,11 @@ def _mass_and_slopes(
     """Of what there are few, as of sizes, are kept apart from what there are many."""
     inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
     gap = jnp.log(a) - jnp.log(b)
+    if is_negative:
+        # A share of the total that underflows would be lost: all that are as small have one sum.
+        least = 1e10 * float(jnp.finfo(k.dtype).tiny) * k
+        gap = select(m < least, -math.log(1e10 * float(jnp.finfo(k.dtype).tiny)), gap)
+        m = lax.max(m, least)
     divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))
     mass = _log_choose(a, b)
     if is_negative:

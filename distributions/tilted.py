@@ -6,7 +6,12 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import interval, open_interval, positive, real, unit_interval
 from distributions.family import Family, family, parameter
-from distributions.special import expm1_ratio, log1p_ratio, open_uniform
+from distributions.special import (
+    expm1_ratio,
+    log1p_ratio,
+    log_quotient,
+    open_uniform,
+)
 
 # Of the density `exp(c t) c / (exp(c) - 1)` on the unit interval.
 
@@ -25,6 +30,15 @@ def _even(c):
 def _log_total(c):
     """`log((exp(c) - 1) / c)`."""
     return 0.5 * c + _even(c)
+
+
+def _tilted_log_prob(t, c):
+    """By the distance from the end with the greater density, where the other terms are small."""
+    size = jnp.abs(c)
+    small = size < 0.5
+    s = jnp.where(small, 1, size)
+    rest = jnp.where(small, 0.5 * size - _even(c), jnp.log(s) - jnp.log1p(-jnp.exp(-s)))
+    return size * jnp.where(c > 0, t - 1, -t) + rest
 
 
 def _tilted_mean(c):
@@ -68,7 +82,7 @@ def _logits(logits, probs):
     support=unit_interval,
     tfp="ContinuousBernoulli",
     one_of=("logits", "probs"),
-    log_prob=lambda x, *p: _logits(*p) * x - _log_total(_logits(*p)),
+    log_prob=lambda x, *p: _tilted_log_prob(x, _logits(*p)),
     sample=lambda key, shape, dtype, *p: _tilted_quantile(
         open_uniform(key, shape, dtype), _logits(*p)
     ),
@@ -104,28 +118,31 @@ class ContinuousBernoulli(Family):
 
 def _log_place(x, low, high):
     """Where `log x` lies between those of the ends, and their distance."""
-    width = jnp.log(high / low)
-    return jnp.log(x / low) / width, width
+    width = log_quotient(high, low)
+    return log_quotient(x, low) / width, width
 
 
 @family(
     support=interval,
     increasing=("low", "high"),
-    log_prob=lambda x, low, high: -jnp.log(x) - jnp.log(jnp.log(high / low)),
+    has_finite_slopes=True,
+    log_prob=lambda x, low, high: -jnp.log(x) - jnp.log(log_quotient(high, low)),
     sample=lambda key, shape, dtype, low, high: jnp.clip(
-        low * jnp.exp(jnp.log(high / low) * random.uniform(key, shape, dtype)), low, high
+        low * jnp.exp(log_quotient(high, low) * random.uniform(key, shape, dtype)), low, high
     ),
-    mean=lambda low, high: (high - low) / jnp.log(high / low),
+    mean=lambda low, high: (high - low) / log_quotient(high, low),
     variance=lambda low, high: (
         (high - low)
-        * (0.5 * (high + low) - (high - low) / jnp.log(high / low))
-        / jnp.log(high / low)
+        * (0.5 * (high + low) - (high - low) / log_quotient(high, low))
+        / log_quotient(high, low)
     ),
     mode=lambda low, high: low,
-    entropy=lambda low, high: jnp.log(jnp.log(high / low)) + 0.5 * (jnp.log(low) + jnp.log(high)),
+    entropy=lambda low, high: (
+        jnp.log(log_quotient(high, low)) + 0.5 * (jnp.log(low) + jnp.log(high))
+    ),
     cdf=lambda x, low, high: _log_place(x, low, high)[0],
-    survival=lambda x, low, high: jnp.log(high / x) / jnp.log(high / low),
-    quantile=lambda q, low, high: low * jnp.exp(q * jnp.log(high / low)),
+    survival=lambda x, low, high: log_quotient(high, x) / log_quotient(high, low),
+    quantile=lambda q, low, high: low * jnp.exp(q * log_quotient(high, low)),
 )
 class LogUniform(Family):
     r"""Log-uniform (reciprocal) distribution.
@@ -149,39 +166,40 @@ class LogUniform(Family):
 
 
 def _power_slope(alpha, low, high):
-    return (alpha + 1) * jnp.log(high / low)
+    return (alpha + 1) * log_quotient(high, low)
 
 
 def _power_log_prob(x, alpha, low, high):
     t, width = _log_place(x, low, high)
     c = (alpha + 1) * width
-    return c * t - _log_total(c) - jnp.log(width) - jnp.log(x)
+    return _tilted_log_prob(t, c) - jnp.log(width) - jnp.log(x)
 
 
 def _power_mean(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), jnp.log(high / low)
+    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
     return low * jnp.exp(_log_total(c + width) - _log_total(c))
 
 
 def _power_variance(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), jnp.log(high / low)
+    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
     excess = _log_total(c + 2 * width) + _log_total(c) - 2 * _log_total(c + width)
     return jnp.square(_power_mean(alpha, low, high)) * jnp.expm1(excess)
 
 
 def _power_entropy(alpha, low, high):
-    c, width = _power_slope(alpha, low, high), jnp.log(high / low)
+    c, width = _power_slope(alpha, low, high), log_quotient(high, low)
     return _log_total(c) + jnp.log(low * width) - alpha * width * _tilted_mean(c)
 
 
 def _power_quantile(q, alpha, low, high):
     t = _tilted_quantile(q, _power_slope(alpha, low, high))
-    return jnp.clip(low * jnp.exp(t * jnp.log(high / low)), low, high)
+    return jnp.clip(low * jnp.exp(t * log_quotient(high, low)), low, high)
 
 
 @family(
     support=lambda alpha, low, high: interval(low, high),
     increasing=("low", "high"),
+    has_finite_slopes=True,
     log_prob=_power_log_prob,
     sample=lambda key, shape, dtype, *p: _power_quantile(open_uniform(key, shape, dtype), *p),
     mean=_power_mean,
@@ -192,7 +210,7 @@ def _power_quantile(q, alpha, low, high):
         _log_place(x, low, high)[0], _power_slope(alpha, low, high)
     ),
     log_survival=lambda x, alpha, low, high: _tilted_log_cdf(
-        jnp.log(high / x) / jnp.log(high / low), -_power_slope(alpha, low, high)
+        log_quotient(high, x) / log_quotient(high, low), -_power_slope(alpha, low, high)
     ),
     quantile=_power_quantile,
 )

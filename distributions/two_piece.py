@@ -19,17 +19,25 @@ from distributions.real_line import (
     student_t_tails,
     student_t_variance,
 )
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, log_ndtr, ratio
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    bounded_ratio,
+    log_ndtr,
+    log_two_sided,
+    ratio,
+)
 
 
 def _reduced(x, loc, scale, k):
     """Distances from the mode, in the scale of their side."""
-    return ratio(x - loc, scale) * jnp.where(x < loc, k, 1 / k)
+    z = bounded_ratio(x - loc, scale)
+    return jnp.where(x < loc, z * k, bounded_ratio(z, k))
 
 
 def _normal_log_prob(x, loc, scale, k):
     density = -LOG_SQRT_TWO_PI - 0.5 * jnp.square(_reduced(x, loc, scale, k))
-    return density + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+    return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
 def _normal_log_cdf(x, loc, scale, k):
@@ -49,6 +57,7 @@ def _normal_quantile(q, loc, scale, k):
 @family(
     support=real,
     tfp="TwoPieceNormal",
+    has_finite_slopes=True,
     log_prob=_normal_log_prob,
     mean=lambda loc, scale, k: loc + scale * math.sqrt(2 / math.pi) * (k - 1 / k),
     variance=lambda loc, scale, k: (
@@ -56,7 +65,7 @@ def _normal_quantile(q, loc, scale, k):
     ),
     mode=lambda loc, scale, k: loc,
     entropy=lambda loc, scale, k: (
-        0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale) + jnp.log(k + 1 / k)
+        0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale) + log_two_sided(k)
     ),
     log_cdf=_normal_log_cdf,
     log_survival=lambda x, loc, scale, k: _normal_log_cdf(-x, -loc, scale, 1 / k),
@@ -89,7 +98,7 @@ class TwoPieceNormal(Family):
 
 def _t_log_prob(x, df, loc, scale, k):
     density = standard_t_log_prob(_reduced(x, loc, scale, k), df)
-    return density + LOG_TWO - jnp.log(scale) - jnp.log(k + 1 / k)
+    return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
 def _t_log_cdf(x, df, loc, scale, k):
@@ -125,13 +134,14 @@ def _t_variance(df, loc, scale, k):
 @family(
     support=real,
     tfp="TwoPieceStudentT",
+    has_finite_slopes=True,
     log_prob=_t_log_prob,
     sample=implicit(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),
     mean=_t_mean,
     variance=_t_variance,
     mode=lambda df, loc, scale, k: loc,
     entropy=lambda df, loc, scale, k: (
-        student_t_entropy(df) + jnp.log(scale) + jnp.log(k + 1 / k) - LOG_TWO
+        student_t_entropy(df) + jnp.log(scale) + log_two_sided(k) - LOG_TWO
     ),
     log_cdf=_t_log_cdf,
     log_survival=lambda x, df, loc, scale, k: _t_log_cdf(-x, df, -loc, scale, 1 / k),

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax, random
 from jax.nn import log_sigmoid
 from jax.scipy.special import digamma, ndtri
@@ -187,6 +188,12 @@ def _sides(low, high, peak):
     return high - low, jnp.where(left > 0, left, 1), jnp.where(right > 0, right, 1)
 
 
+def _peak_inside(low, peak, high):
+    if np.all((low <= peak) & (peak <= high)):
+        return None
+    return f"peak must lie from low to high; got {peak}, with {low} and {high}"
+
+
 def _triangular_log_prob(x, low, high, peak):
     width, left, right = _sides(low, high, peak)
     height = jnp.where(x < peak, (x - low) / left, jnp.where(x > peak, (high - x) / right, 1))
@@ -210,6 +217,7 @@ def _triangular_quantile(q, low, high, peak):
 @family(
     support=lambda low, high, peak: open_interval(low, high),
     tfp="Triangular",
+    requires=lambda low, high, peak: _peak_inside(low, peak, high),
     increasing=("low", "high"),
     log_prob=_triangular_log_prob,
     mean=lambda low, high, peak: (low + high + peak) / 3,
@@ -256,6 +264,7 @@ def _pert_variance(low, peak, high, temperature):
 @family(
     support=lambda low, peak, high, temperature: open_interval(low, high),
     tfp="PERT",
+    requires=lambda low, peak, high, temperature: _peak_inside(low, peak, high),
     increasing=("low", "high"),
     **transformed(
         Beta,

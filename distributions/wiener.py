@@ -17,7 +17,13 @@ from distributions._rejection import MOST_ROUNDS
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.distribution import Shape
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, clip_positive, expm1_ratio, ratio
+from distributions.special import (
+    LOG_PI,
+    LOG_SQRT_TWO_PI,
+    bounded_ratio,
+    clip_positive,
+    expm1_ratio,
+)
 
 
 @pytree_dataclass
@@ -48,22 +54,22 @@ class _Beyond(Constraint):
 _SWITCH = 0.4
 
 
-def _log_images(t, w, u):
-    """`log P(the other boundary was not met | a passage at t)`, over `w` (see `_log_ratio`).
+def _log_images(rate, w, u):
+    """`log P(the other boundary was not met | a passage at 1 / rate)`, over `w`.
 
     Images are taken in pairs that nearly cancel where `w` or `u = 1 - w` is small.
     """
-    near, far = jnp.ones_like(t), jnp.zeros_like(t)
+    near, far = jnp.ones_like(rate), jnp.zeros_like(rate)
     for k in range(1, 5):
-        s = 2 * k * w / t
-        closer = jnp.exp(-2 * k * (k - w) / t)
-        pair = closer + jnp.exp(-2 * k * (k + w) / t) - 8 * k * k / t * closer * expm1_ratio(-2 * s)
+        s = 2 * k * w * rate
+        closer, farther = jnp.exp(-2 * k * (k - w) * rate), jnp.exp(-2 * k * (k + w) * rate)
+        pair = closer + farther - 8 * k * k * rate * closer * expm1_ratio(-2 * s)
         near = near + pair
     for k in range(4):
         c = 2 * k + 1
-        gap = 2 * c * u / t
-        pair = 2 * c * c / t * expm1_ratio(-gap) - 1 - jnp.exp(-gap)
-        far = far + jnp.exp(-2 * k * (k + w) / t) * pair
+        gap = 2 * c * u * rate
+        pair = 2 * c * c * rate * expm1_ratio(-gap) - 1 - jnp.exp(-gap)
+        far = far + jnp.exp(-2 * k * (k + w) * rate) * pair
     is_near = w < 0.5
     log_far = jnp.log(jnp.where(is_near, 1, far * u)) - jnp.log(w)
     return jnp.where(is_near, jnp.log(jnp.where(is_near, near, 1)), log_far)
@@ -80,15 +86,16 @@ def _log_sines(t, w, u):
     return jnp.log1p(total) + jnp.log(jnp.sin(x))
 
 
-def _log_passage(t, w, u, v):
+def _log_passage(t, root, w, u, v):
     """The log density of the first passage, at a boundary at distance `w`, with drift `v` to it.
 
-    The other boundary is at the distance `u = 1 - w`.
+    The other boundary is at the distance `u = 1 - w`. `root` is `1 / sqrt(t)`.
     """
     small = t < _SWITCH
-    s, r = jnp.where(small, t, _SWITCH), jnp.where(small, _SWITCH, t)
-    one_sided = jnp.log(w) - LOG_SQRT_TWO_PI - 1.5 * jnp.log(s)
-    images = one_sided - 0.5 * jnp.square(w - v * s) / s + _log_images(s, w, u)
+    s, r = jnp.where(small, root, 1), jnp.where(small, _SWITCH, t)
+    one_sided = jnp.log(w) - LOG_SQRT_TWO_PI + 3 * jnp.log(s)
+    exponent = -0.5 * jnp.square(w * s - v / s)
+    images = one_sided + exponent + _log_images(jnp.minimum(s * s, 1e36), w, u)
     drift = v * w - 0.5 * jnp.square(v) * r
     sines = LOG_PI - 0.5 * math.pi**2 * r + drift + _log_sines(r, w, u)
     return jnp.where(small, images, sines)
@@ -97,13 +104,15 @@ def _log_passage(t, w, u, v):
 def _passage(y, alpha, tau, beta, delta):
     """The time, the distances of its boundary and the other one, and the drift, in their units."""
     upper = y > 0
-    t = clip_positive(ratio(ratio(jnp.abs(y) - tau, alpha), alpha))
+    t = clip_positive(bounded_ratio(bounded_ratio(jnp.abs(y) - tau, alpha), alpha))
     w, u = jnp.where(upper, 1 - beta, beta), jnp.where(upper, beta, 1 - beta)
     return t, w, u, alpha * jnp.where(upper, delta, -delta)
 
 
 def _log_prob(y, alpha, tau, beta, delta):
-    return _log_passage(*_passage(y, alpha, tau, beta, delta)) - 2 * jnp.log(alpha)
+    t, *others = _passage(y, alpha, tau, beta, delta)
+    root = bounded_ratio(alpha, jnp.sqrt(jnp.abs(y) - tau))
+    return _log_passage(t, root, *others) - 2 * jnp.log(alpha)
 
 
 def _log_tails(y, *parameters):
@@ -125,7 +134,7 @@ def _symmetric_proposal(key, drift):
     is_first = random.uniform(root_key, shape, dtype) * (1 + m * first) < 1
     t = jnp.where(is_first, first, 1 / jnp.where(is_first, 1, m * m * first))
     half = jnp.full_like(t, 0.5)
-    both = _log_passage(t / 4, half, half, 0 * t)
+    both = _log_passage(t / 4, 2 / jnp.sqrt(t), half, half, 0 * t)
     one = -jnp.log(2 * half) - LOG_SQRT_TWO_PI - 1.5 * jnp.log(t / 4) - 0.5 / t + jnp.log(half)
     return t, jnp.log(random.uniform(accept_key, shape, dtype)) < both - one
 
@@ -164,6 +173,7 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
 
 @family(
     support=lambda alpha, tau, beta, delta: _Beyond(tau),
+    has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,
     log_cdf=lambda y, *parameters: _log_tails(y, *parameters)[0],

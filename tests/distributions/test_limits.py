@@ -1,0 +1,107 @@
+"""One parameter tiny or huge, values near and far: log densities as in double precision, no NaN."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from distributions.family import Family
+from tests.distributions.cases import CASES, Case, over
+
+pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
+
+EXTREMES = (1e-30, 1e-10, 100.0, -100.0, 1e10, 1e30, -1e30)
+VALUES = np.array([-np.inf, -1e30, -1.5, 0, 0.5, 1, 2, 3, 1e30, np.inf], np.float32)
+COUNTS = np.array([-1, 0, 1, 3, 10**6, 2**31 - 1])
+MOST = float(np.finfo(np.float32).max)
+
+Setting = dict[str, np.ndarray]
+
+# Of these, single precision holds too little of the parameters or of the value.
+TOO_COARSE = {
+    "VonMises": "an angle of 1e10 is known to some hundred turns",
+    "PERT": "with a temperature of 1e30, values are some 1e7 spreads apart",
+}
+
+
+def floats_of(case: Case) -> Setting:
+    """The parameters that are numbers of a floating type, in single precision."""
+    numbers = [p.name for p in case.build()._parameters if not p.event_ndims]  # type: ignore[attr-defined]
+    given = {k: np.asarray(v) for k, v in case.parameters.items() if k in numbers}
+    return {k: v.astype(np.float32) for k, v in given.items() if v.dtype == float}
+
+
+def is_of_numbers(case: Case) -> bool:
+    return isinstance(case.build(), Family) and case.is_number and bool(floats_of(case))
+
+
+def settings_of(case: Case) -> Iterator[tuple[str, Setting]]:
+    """The parameters of a case, of one batch shape, with each in turn at each valid extreme."""
+    floats = floats_of(case)
+    for name, value in floats.items():
+        for extreme in EXTREMES:
+            changed = floats | {name: np.full_like(value, extreme)}
+            try:
+                case.make(**case.parameters | changed)
+            except ValueError:
+                continue
+            whole = np.broadcast_arrays(*changed.values())
+            yield f"{name} = {extreme}", dict(zip(changed, whole, strict=True))
+
+
+def scores_and_slopes(case: Case) -> Any:
+    """A function of the floats and of values: log densities, what lies inside, derivatives."""
+    others = {k: v for k, v in case.given(float).items() if k not in floats_of(case)}
+
+    def score(floats, value):
+        d = case.make(**floats, **others)
+        log_prob = d.log_prob(value)
+        inside = jnp.broadcast_to(d.support.check(value), log_prob.shape)
+        return log_prob.sum(), (log_prob, inside)
+
+    @jax.jit
+    def batch(floats, values):
+        one = jax.value_and_grad(score, has_aux=True)
+        (_, (log_prob, inside)), slopes = jax.vmap(one, (None, 0))(floats, values)
+        return log_prob, inside, slopes
+
+    return batch
+
+
+def overflow(values: np.ndarray, floats: Setting) -> np.ndarray:
+    """Whether the product of a value and parameters, or of their inverses, may overflow."""
+    logs = [np.log(np.abs(v), where=v != 0, out=np.zeros(v.shape)) for v in floats.values()]
+    total = sum(np.abs(np.where(np.isinf(log), 0, log)) for log in logs)
+    log_values = np.log(np.maximum(np.abs(values), 1))
+    return np.expand_dims(log_values, tuple(range(1, 1 + np.ndim(total)))) + total > np.log(MOST)
+
+
+@over([case for case in CASES if is_of_numbers(case)], exhaustive=True)
+def test_extremes(case: Case):
+    """Log densities are those of double precision; neither they nor their slopes are NaN."""
+    is_discrete, batch = case.build().support.is_discrete, scores_and_slopes(case)
+    values = COUNTS if is_discrete else VALUES
+    for setting, floats in settings_of(case):
+        found, inside, slopes = batch(jax.tree.map(jnp.asarray, floats), jnp.asarray(values))
+        with jax.enable_x64(True):
+            wide = {k: jnp.asarray(v, float) for k, v in floats.items()}
+            wide_values = jnp.asarray(values, int if is_discrete else float)
+            truth, wide_inside, wide_slopes = batch(wide, wide_values)
+        found, truth, inside = map(np.asarray, (found, truth, inside))
+        shown = f"{setting}\n{values}\n{found}\n{truth}"
+        assert not np.isnan([found, truth]).any(), shown
+        if case.name not in TOO_COARSE:
+            close = np.isclose(found, truth, 1e-4, 1e-4)
+            huge = (np.abs(truth) > 0.01 * MOST) & (found < -0.01 * MOST)
+            far = overflow(values, floats).reshape(len(values), *(-1,) * (found.ndim > 1))
+            # A bound of the support may be rounded onto a value.
+            assert np.all(close | huge | (far & (found < -30)) | (inside != wide_inside)), shown
+        for name in floats:
+            slope, wide_slope = np.asarray(slopes[name]), np.asarray(wide_slopes[name])
+            shown = f"{setting}, derivatives by {name}\n{values}\n{slope}\n{wide_slope}"
+            assert not np.isnan([slope, wide_slope]).any(), shown
+            outside = ~inside if slope.ndim == inside.ndim else ~inside.any(-1)
+            assert np.isfinite(slope[(outside.T & np.isfinite(values)).T]).all(), shown
