@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array, lax, random
 from jax.scipy.special import i0e, i1e
@@ -17,10 +18,34 @@ from distributions.special import gauss_legendre, open_uniform
 _TURN = 2 * math.pi
 
 
+# Coefficients of c**-(k + 1) in 1 - I1(c) / I0(c) for large c.
+_BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
+
+
+def _below_one(c):
+    """`1 - I1(c) / I0(c)`; from where on terms of the series are lost, by that."""
+    far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
+    y, total = 1 / jnp.where(far, c, 1), 0.0
+    for coefficient in reversed(_BELOW_ONE):
+        total = (coefficient + total) * y
+    return jnp.where(far, total, 1 - i1e(c) / i0e(c))
+
+
+@jax.custom_jvp
+def log_i0e(c: Array) -> Array:
+    """`log(exp(-c) I0(c))`, with its derivative also where that is lost beside 1, for `c >= 0`."""
+    return jnp.log(i0e(c))
+
+
+@log_i0e.defjvp
+def _log_i0e_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    return log_i0e(*primals), -_below_one(*primals) * tangents[0]
+
+
 def _log_density(angle, c):
     """Of the angle from the mode; `cos x - 1` without cancellation."""
     sine = jnp.sin(0.5 * angle)
-    return -2 * (c * sine * sine) - jnp.log(i0e(c)) - math.log(_TURN)
+    return -2 * (c * sine * sine) - log_i0e(c) - math.log(_TURN)
 
 
 def _mass(angle, c):
@@ -65,19 +90,6 @@ def _log_prob(x, loc, c):
     return _log_density(x - loc, c)
 
 
-# Coefficients of c**-(k + 1) in 1 - I1(c) / I0(c) for large c.
-_BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
-
-
-def _below_one(c):
-    """`1 - I1(c) / I0(c)`; from where on terms of the series are lost, by that."""
-    far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
-    y, total = 1 / jnp.where(far, c, 1), 0.0
-    for coefficient in reversed(_BELOW_ONE):
-        total = (coefficient + total) * y
-    return jnp.where(far, total, 1 - i1e(c) / i0e(c))
-
-
 @family(
     support=interval(-math.pi, math.pi),
     tfp="VonMises",
@@ -86,7 +98,7 @@ def _below_one(c):
     mean=lambda loc, c: wrap(loc),
     variance=lambda loc, c: _below_one(c),
     mode=lambda loc, c: wrap(loc),
-    entropy=lambda loc, c: math.log(_TURN) + jnp.log(i0e(c)) + c * _below_one(c),
+    entropy=lambda loc, c: math.log(_TURN) + log_i0e(c) + c * _below_one(c),
     cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
     survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
 )

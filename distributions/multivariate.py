@@ -32,7 +32,7 @@ from distributions.constraints import (
 )
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import digamma_step, log_beta
-from distributions.special import LOG_PI, LOG_SQRT_TWO_PI
+from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, log1p_quotient
 
 # What follows is given a matrix S in one of five ways, as `MultivariateNormal` is its covariance;
 # the ways that are not used are None.
@@ -204,7 +204,7 @@ def _standard_t_normaliser(df, n):
 
 def _student_t_log_prob(x, df, loc, *matrix):
     n, (square, half_log_det) = x.shape[-1], _by_factor(*matrix)
-    log_kernel = -0.5 * (df + n) * jnp.log1p(square(x - loc) / df)
+    log_kernel = -0.5 * (df + n) * log1p_quotient(square(x - loc), df)
     return log_kernel - (half_log_det + _standard_t_normaliser(df, n))
 
 

@@ -23,7 +23,7 @@ def _log_masses(logits, probs):
     log_yes, log_no = (jnp.moveaxis(jnp.asarray(x), -1, 0) for x in (log_yes, log_no))
     batch, n = log_yes.shape[1:], log_yes.shape[0]
     none = jnp.full((*batch, 1), -jnp.inf, log_yes.dtype)
-    start = jnp.concatenate([0 * log_yes[0][..., None], jnp.repeat(none, n, -1)], -1)
+    start = jnp.concatenate([jnp.zeros_like(none), jnp.repeat(none, n, -1)], -1)
 
     def step(log_mass, event):
         yes, no = event

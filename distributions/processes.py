@@ -35,7 +35,7 @@ from distributions.constraints import (
 from distributions.distribution import Distribution, Shape, full
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
-from distributions.special import LOG_SQRT_TWO_PI
+from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -116,7 +116,7 @@ class GaussianRandomWalk(Distribution):
         dtype = float_dtype(value, self.scale, *jax.tree.leaves(self._first))
         x = align(jnp.asarray(value, dtype), 1, batch_ndims)
         scale = self._aligned(dtype, batch_ndims)
-        steps = -0.5 * square_sum(jnp.diff(x, axis=-1) / per_event(scale))
+        steps = -0.5 * square_sum(scaled(jnp.diff(x, axis=-1), per_event(scale)))
         normaliser = (self.num_steps - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
         return self._first.log_prob(x[..., 0]).astype(dtype) + (steps - normaliser)
 
@@ -146,7 +146,7 @@ def _stationary_variance(coefficient, scale):
 
 
 def _autoregressive_log_prob(x, loc, coefficient, scale, num_steps):
-    z = (x - per_event(loc)) / per_event(scale)
+    z = scaled(x - per_event(loc), per_event(scale))
     steps = z[..., 1:] - per_event(coefficient) * z[..., :-1]
     first = (1 - coefficient) * (1 + coefficient)
     square = first * jnp.square(z[..., 0]) + square_sum(steps)

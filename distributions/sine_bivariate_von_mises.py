@@ -5,23 +5,22 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
-from jax.scipy.special import i0e
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._rejection import first_accepted
 from distributions._sphere import log_sum
-from distributions.circular import von_mises_draw, wrap
+from distributions.circular import log_i0e, von_mises_draw, wrap
 from distributions.constraints import independent, interval, positive, real
 from distributions.family import Family, family, parameter
-from distributions.special import open_uniform
+from distributions.special import hypot, open_uniform, ratio
 
 _TURN = 2 * math.pi
 _NODES = (np.arange(512) + 0.5) / 512 * _TURN - math.pi
 
 
 def _correlation(c1, c2, correlation, weighted):
-    return jnp.sqrt(c1 * c2) * weighted if correlation is None else correlation
+    return jnp.sqrt(c1) * jnp.sqrt(c2) * weighted if correlation is None else correlation
 
 
 def _log_marginal(sine, half_square, c1, c2, r):
@@ -29,9 +28,9 @@ def _log_marginal(sine, half_square, c1, c2, r):
 
     Not normalised, and less `log I0(c2)`, exponentially scaled.
     """
-    square = jnp.square(r * sine)
-    length = jnp.sqrt(jnp.square(c2) + square)
-    return square / (length + c2) - 2 * c1 * half_square + jnp.log(i0e(length))
+    length = hypot(c2, r * sine)
+    rise = r * sine * ratio(r * sine, length + c2)
+    return rise - 2 * c1 * half_square + log_i0e(length)
 
 
 def _of_angle(angle, *parameters):
@@ -41,7 +40,7 @@ def _of_angle(angle, *parameters):
 def _grid(c1, c2, r):
     """Angles on a new last axis, denser around 0, with their log weights and log marginals."""
     c1, c2, r = (p[..., None] for p in jnp.broadcast_arrays(c1, c2, r))
-    s = jnp.power(1 + c1 + jnp.abs(r), -0.25)
+    s = lax.stop_gradient(jnp.power(1 + c1 + jnp.abs(r), -0.25))
     half = 0.5 * jnp.asarray(_NODES, c1.dtype).reshape((1,) * (c1.ndim - 1) + (-1,))
     sine, cosine = s * jnp.sin(half), jnp.cos(half)
     norm = jnp.square(cosine) + jnp.square(sine)

@@ -1,5 +1,6 @@
 """Families of vectors over the vertices of a graph: CAR and ICAR."""
 
+import math
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from distributions._arrays import align, known
 from distributions._linalg import diagonal, diagonal_matrix, last_axis, per_event, solve
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_SQRT_TWO_PI
+from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 
 def _eigenvalues(given: Any, aligned: Array) -> Array:
@@ -29,7 +30,9 @@ def _eigenvalues(given: Any, aligned: Array) -> Array:
 def _sum_over_edges(x, adjacency, sign):
     """`sum_ij A_ij (x_i - sign x_j)^2 / 2`: differences, as a quadratic form would cancel."""
     sign = per_event(jnp.asarray(sign), 2)
-    return 0.5 * jnp.sum(adjacency * jnp.square(x[..., :, None] - sign * x[..., None, :]), (-2, -1))
+    most = math.sqrt(jnp.finfo(x.dtype).max)  # An infinite square times 0 would be NaN.
+    differences = jnp.clip(x[..., :, None] - sign * x[..., None, :], -most, most)
+    return 0.5 * jnp.sum(adjacency * jnp.square(differences), (-2, -1))
 
 
 def _half_log_det(correlation, conditional_precision, graph):
@@ -112,7 +115,7 @@ class CAR(Family):
 
 def _icar_log_prob(x, scale, adj_matrix):
     n = adj_matrix.shape[-1]
-    edges = _sum_over_edges(x / per_event(scale), adj_matrix, 1)
+    edges = _sum_over_edges(scaled(x, per_event(scale)), adj_matrix, 1)
     return -0.5 * edges - (n - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
 
 

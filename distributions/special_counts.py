@@ -82,9 +82,10 @@ def _mass_and_slopes(
     inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
     gap = jnp.log(a) - jnp.log(b)
     if is_negative:
-        # A share of the total that underflows would be lost: all that are as small have one sum.
-        least = 1e10 * float(jnp.finfo(k.dtype).tiny) * k
-        gap = select(m < least, -math.log(1e10 * float(jnp.finfo(k.dtype).tiny)), gap)
+        # A share of the total that underflows would be lost: all as small ones have one sum.
+        info = jnp.finfo(k.dtype)
+        least = lax.min(1e10 * float(info.tiny) * k, jnp.full_like(k, float(info.eps) ** 2))
+        gap = select(m < least, jnp.log(a) - jnp.log(select(k > 0, least, 1)), gap)
         m = lax.max(m, least)
     divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))
     mass = _log_choose(a, b)

@@ -10,7 +10,7 @@ from distributions._linalg import per_event, square_sum
 from distributions._pytree import static
 from distributions.constraints import positive, zero_sum
 from distributions.family import Family, family, parameter
-from distributions.special import LOG_SQRT_TWO_PI
+from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 
 def _freedom(shape):
@@ -18,7 +18,7 @@ def _freedom(shape):
 
 
 def _log_prob(x, scale, shape):
-    square = square_sum(x / per_event(scale, len(shape)), len(shape))
+    square = square_sum(scaled(x, per_event(scale, len(shape))), len(shape))
     return -0.5 * square - _freedom(shape) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
 
 

@@ -258,6 +258,17 @@ def test_draws_around_a_direction_of_huge_concentration(name):
     assert ((units > 1e-3) & (units < 6)).all()
 
 
+@pytest.mark.parametrize("concentration", [0.0, 0.5, 20.0, 1e3, 1e6, 1e30])
+def test_slope_by_a_concentration(concentration):
+    """That of the normaliser is half an inverse, far below the rounding of 1."""
+    c = jnp.float32(concentration)
+    found = jax.grad(lambda c: dist.VonMises(0.0, c).log_prob(0.0))(c)
+    with mpmath.workdps(50):
+        m = mpmath.mpf(float(c))
+        tail = 1 / (2 * m) if m > 1e9 else 1 - mpmath.besseli(1, m) / mpmath.besseli(0, m)
+    np.testing.assert_allclose(found, float(tail), rtol=2e-5)
+
+
 # With the standard deviations and the numbers of axes of the tangent planes.
 DIRECTIONS = {
     "ProjectedNormal": (lambda c: dist.ProjectedNormal(c * np.float32([1, 0, 0])), -1, 2),

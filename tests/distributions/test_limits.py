@@ -10,10 +10,11 @@ import pytest
 
 from distributions.family import Family
 from tests.distributions.cases import CASES, Case, over
+from tests.distributions.cases.base import cast
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
-EXTREMES = (1e-30, 1e-10, 100.0, -100.0, 1e10, 1e30, -1e30)
+EXTREMES = (0.0, 1e-30, 1e-10, 1.0, 100.0, -100.0, 1e10, 1e30, -1e30)
 VALUES = np.array([-np.inf, -1e30, -1.5, 0, 0.5, 1, 2, 3, 1e30, np.inf], np.float32)
 COUNTS = np.array([-1, 0, 1, 3, 10**6, 2**31 - 1])
 MOST = float(np.finfo(np.float32).max)
@@ -24,6 +25,8 @@ Setting = dict[str, np.ndarray]
 TOO_COARSE = {
     "VonMises": "an angle of 1e10 is known to some hundred turns",
     "PERT": "with a temperature of 1e30, values are some 1e7 spreads apart",
+    "PowerSpherical": "as are directions with a concentration of 1e30",
+    "VonMisesFisher": "as are directions with a concentration of 1e30",
 }
 
 
@@ -105,3 +108,60 @@ def test_extremes(case: Case):
             assert not np.isnan([slope, wide_slope]).any(), shown
             outside = ~inside if slope.ndim == inside.ndim else ~inside.any(-1)
             assert np.isfinite(slope[(outside.T & np.isfinite(values)).T]).all(), shown
+
+
+def is_of_events(case: Case) -> bool:
+    return not is_of_numbers(case) and case.name not in BY_SQUARES
+
+
+# Squares of parameters, or a user's own formula, overflow before their logarithms are taken.
+BY_SQUARES = {
+    "Custom": "a formula of the test's own",
+    "KroneckerNormal, with noise": "eigenvalues of a covariance",
+    "MultivariateNormal, low rank": "a covariance of few factors",
+}
+
+
+def multiples(case: Case) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """The parameters of a case with the entries of each in turn multiplied or replaced."""
+    given = {k: np.asarray(v) for k, v in case.given(np.float32).items()}
+    for name, value in given.items():
+        if value.dtype == np.float32 and np.isfinite(value).all():
+            for extreme in map(np.float32, (0, 1e-30, 1, 1e30)):
+                for changed in (value * extreme, np.full_like(value, extreme)):
+                    try:
+                        case.make(**given | {name: changed})
+                    except ValueError:
+                        continue
+                    yield f"{name} of {extreme}: {changed}", given | {name: changed}
+
+
+@over([case for case in CASES if is_of_events(case)], exhaustive=True)
+def test_extremes_of_events(case: Case):
+    """Log densities are those of double precision; slopes that it can hold are not NaN."""
+
+    @jax.jit
+    def batch(given, values):
+        def score(floats, value):
+            log_prob = case.make(**given | floats).log_prob(value)
+            return log_prob.sum(), log_prob
+
+        floats = {k: v for k, v in given.items() if jnp.issubdtype(v.dtype, jnp.floating)}
+        found, slopes = jax.vmap(jax.grad(score, has_aux=True), (None, 0))(floats, values)[::-1]
+        return found, jax.tree.leaves(slopes)
+
+    for setting, given in multiples(case):
+        found, slopes = batch(jax.tree.map(jnp.asarray, given), case.values(np.float32))
+        with jax.enable_x64(True):
+            wide = {k: cast(v, float) for k, v in given.items()}
+            truth, wide_slopes = batch(wide, case.values(float))
+        if np.isnan(truth).any():
+            continue  # A matrix that is singular.
+        shown = f"{setting}\n{found}\n{truth}"
+        assert not np.isnan(found).any(), shown
+        beyond = np.abs(truth) > 0.01 * MOST
+        far = np.isinf(found) & case.name.startswith("MultivariateStudentT")  # Of infinite squares.
+        if case.name not in TOO_COARSE:
+            assert np.all(np.isclose(found, truth, 1e-3, 1e-3) | beyond | far), shown
+        if all((np.abs(x) < 0.01 * MOST).all() for x in [truth, *wide_slopes]):
+            assert not any(np.isnan(s).any() for s in slopes), f"{setting}\n{slopes}\n{wide_slopes}"

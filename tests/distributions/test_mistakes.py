@@ -35,6 +35,14 @@ MISTAKES = [
     (lambda: dist.Gamma(-1.0, 1.0), "Gamma: concentration must be positive"),
     (lambda: dist.Gamma(1.0, nan), "Gamma: rate must be positive .* got nan"),
     (lambda: dist.Beta(1.0, [1.0, 0.0]), r"Beta: concentration0 .* got 0.0 at index \(1,\)"),
+    (
+        lambda: dist.Triangular(0.0, 1.0, 2.0),
+        "Triangular: peak must lie from low to high; got 2.0, with 0.0 and 1.0",
+    ),
+    (
+        lambda: dist.PERT(0.0, -1.0, 1.0),
+        "PERT: peak must lie from low to high; got -1.0, with 0.0 and 1.0",
+    ),
     (lambda: dist.Uniform(1.0, 1.0), "Uniform: low must be less than high; got 1.0 and 1.0"),
     (lambda: dist.Uniform(0.0, [1.0, -1.0]), r"Uniform: .* got 0.0 and -1.0 at index \(1,\)"),
     (lambda: dist.Uniform(0.0, inf), "Uniform: high must be finite"),

@@ -16,7 +16,17 @@ from distributions.gamma_functions import (
     stirling_error,
 )
 from distributions.kernels import exp_rest
-from distributions.special import log1p_square, log_ndtr, scaled
+from distributions.special import (
+    bounded_ratio,
+    finite_slopes,
+    hypot,
+    log1p_quotient,
+    log1p_square,
+    log_ndtr,
+    log_quotient,
+    scaled,
+    tail_scaled,
+)
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -177,3 +187,66 @@ def test_scaled_divides_the_fewer(scales, divided):
 def test_scales_of_half_precision():
     d = dist.Normal(jnp.float16(0), jnp.float16(1e-5))
     np.testing.assert_allclose(jax.jit(lambda d: d.log_prob(jnp.float16(0)))(d), 10.59, rtol=2e-3)
+
+
+def test_finite_slopes():
+    """Those of the formula, with second ones, but where its value is infinite."""
+    formula = lambda x, scale, shift: -jnp.exp(x / scale) + shift * x  # noqa: E731
+    guarded = finite_slopes(formula)
+    at = jnp.array([0.5, -1.0]), jnp.float32(2.0), np.float32(3.0)
+    for f in (formula, guarded):
+        total = lambda x, scale, f=f: f(x, scale, at[2]).sum()  # noqa: E731
+        found = (*jax.grad(total, (0, 1))(*at[:2]), *jax.hessian(total, (0, 1))(*at[:2]))
+        if f is formula:
+            expected = found
+    for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-6)
+    slopes = jax.vmap(jax.grad(guarded, (0, 1)), (0, None, None))(jnp.array([1e30, 0.5]), *at[1:])
+    plain = jax.grad(formula, (0, 1))(jnp.float32(1e30), *at[1:])
+    assert not np.isfinite(plain).all()
+    assert [float(s[0]) for s in slopes] == [0, 0]
+    assert all(s[1] != 0 for s in slopes)
+
+
+def test_finite_slopes_of_integers_and_of_what_is_not_given():
+    formula = finite_slopes(lambda k, rate, none: k.astype(rate.dtype) * jnp.log(rate) - rate)
+    slope = jax.jit(jax.vmap(jax.grad(formula, 1), (0, None, None)))
+    np.testing.assert_allclose(slope(jnp.arange(3), jnp.float32(2.0), None), [-1, -0.5, 0])
+
+
+def test_quotients_that_overflow():
+    tiny, huge = jnp.float32(1e-30), jnp.float32(1e30)
+    for f in (bounded_ratio, tail_scaled):
+        value, slopes = jax.value_and_grad(f, (0, 1))(huge, tiny)
+        assert value >= np.finfo(np.float32).max
+        assert not np.isnan(slopes).any()
+    # A slope of 0 far out, times what the quotient's is: 0, and not NaN.
+    slope = jax.grad(lambda scale: jnp.tanh(tail_scaled(huge, scale)))(tiny)
+    assert slope == 0
+    near = [jax.grad(f, (0, 1))(jnp.float32(3), jnp.float32(2)) for f in (bounded_ratio, scaled)]
+    np.testing.assert_allclose(near, [[0.5, -0.75]] * 2)
+
+
+@pytest.mark.parametrize(("x", "scale"), [(1e30, 1e-30), (1.0, 1e-30), (3.0, 2.0), (1e-20, 1.0)])
+def test_logarithms_of_quotients(x, scale):
+    x, scale = np.float32(x), np.float32(scale)
+    with mpmath.workdps(40):
+        quotient = mpmath.mpf(float(x)) / mpmath.mpf(float(scale))
+        truths = [float(mpmath.log1p(quotient)), float(mpmath.log(1 + quotient))]
+    found = log1p_quotient(jnp.asarray(x), jnp.asarray(scale))
+    np.testing.assert_allclose(found, truths[0], rtol=1e-6)
+    above = np.nextafter(scale, np.float32(np.inf))
+    near = log_quotient(jnp.asarray(above), jnp.asarray(scale))
+    exact = np.log1p((np.float64(above) - np.float64(scale)) / np.float64(scale))
+    np.testing.assert_allclose(near, exact, rtol=1e-5)
+    np.testing.assert_allclose(
+        log_quotient(jnp.asarray(x), jnp.asarray(scale)), float(mpmath.log(quotient)), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
+def test_hypot(size):
+    point = jnp.float32(3 * size), jnp.float32(4 * size)
+    value, slopes = jax.value_and_grad(hypot, (0, 1))(*point)
+    np.testing.assert_allclose(value, 5 * size, rtol=1e-6)
+    np.testing.assert_allclose(slopes, [0.6, 0.8], rtol=1e-6)
