@@ -111,24 +111,24 @@ def _log_factor(tailweight):
 def _unskewed(x, loc, scale, skewness, tailweight):
     """`y = asinh(u) / tailweight - skewness` with `u = sinh(a) z / 2`, `z = (x - loc) / scale`.
 
-    And the logarithm of its derivative by `z`, by logarithms where the factor of `z` is large.
+    And the logarithm of its derivative by `z`, by logarithms where `u` is large.
     """
-    z, a = bounded_ratio(x - loc, scale), math.asinh(2) * tailweight
-    log_factor = _log_factor(tailweight)
-    zero = z == 0
-    log_z = jnp.log(jnp.where(zero, 1, jnp.abs(z)))
-    log_u = jnp.where(zero, -50, log_z + (log_factor + jnp.log(tailweight)))
-    far, near = log_u > 20, log_u < -3
-    rest = jnp.log1p(-jnp.exp(-2 * jnp.where(far, jnp.maximum(a, 1e-3), 1)))
-    large = math.asinh(2) + (log_z + rest) / tailweight
-    middle = jnp.arcsinh(jnp.exp(jnp.where(far | near, 0, log_u))) / tailweight
-    v = jnp.exp(2 * jnp.where(near, log_u, -3))
+    z, log_factor = bounded_ratio(x - loc, scale), _log_factor(tailweight)
+    log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
+    far = (z != 0) & (log_z + log_factor + jnp.log(tailweight) > 20)
+    rest = jnp.log1p(
+        -jnp.exp(-2 * math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1))
+    )
+    large = jnp.sign(z) * (math.asinh(2) + (log_z + rest) / tailweight)
+    rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, math.log(jnp.finfo(z.dtype).max)))
+    u = rise * tailweight
+    near = jnp.abs(u) < 0.05
+    v = jnp.square(jnp.where(near, u, 0))
     series = 1 - v * (1 / 6 - v * (3 / 40 - v * (5 / 112 - v * (35 / 1152 - v * 63 / 2816))))
-    small = z * jnp.exp(jnp.minimum(log_factor, 88)) * series
-    large = jnp.sign(z) * jnp.where(far, large, middle)
-    log_hypot = 0.5 * jnp.log1p(jnp.exp(2 * jnp.where(far, 0, log_u)))
-    log_slope = jnp.where(far, -log_z - jnp.log(tailweight), log_factor - log_hypot)
-    return jnp.where(near, small, large) - skewness, log_slope
+    middle = jnp.arcsinh(jnp.where(near, 1, u)) / tailweight
+    y = jnp.where(far, large, jnp.where(near, rise * series, middle)) - skewness
+    log_slope = jnp.where(far, -log_z - jnp.log(tailweight), log_factor - 0.5 * jnp.log1p(u * u))
+    return y, log_slope
 
 
 def _most(y):

@@ -33,12 +33,12 @@ def _log_total(c):
 
 
 def _tilted_log_prob(t, c):
-    """By the distance from the end with the greater density, where the other terms are small."""
-    size = jnp.abs(c)
-    small = size < 0.5
-    s = jnp.where(small, 1, size)
-    rest = jnp.where(small, 0.5 * size - _even(c), jnp.log(s) - jnp.log1p(-jnp.exp(-s)))
-    return size * jnp.where(c > 0, t - 1, -t) + rest
+    """By the distance from the end with the greater density, where `c` is not small."""
+    small = jnp.abs(c) < 0.5
+    near = c * (t - 0.5) - _even(jnp.where(small, c, 0))
+    s = jnp.where(small, 1, jnp.abs(c))
+    far = s * jnp.where(c > 0, t - 1, -t) + (jnp.log(s) - jnp.log1p(-jnp.exp(-s)))
+    return jnp.where(small, near, far)
 
 
 def _tilted_mean(c):

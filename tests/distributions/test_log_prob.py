@@ -207,3 +207,11 @@ def test_a_poisson_rate_that_overflows_has_finite_derivatives():
     assert slopes[0] < -1e38
     np.testing.assert_array_equal(slopes[1:], 0)
     assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("logits", [0.0, 1e-4, -0.49, 0.51, 30.0])
+def test_slope_of_a_continuous_bernoulli(x64, logits):
+    """Also where it is uniform, at which the larger end changes."""
+    score = lambda c: dist.ContinuousBernoulli(logits=c).log_prob(0.25)  # noqa: E731
+    mean = dist.ContinuousBernoulli(logits=logits).mean()
+    np.testing.assert_allclose(jax.grad(score)(logits), 0.25 - mean, rtol=1e-9)
