@@ -116,11 +116,11 @@ def _unskewed(x, loc, scale, skewness, tailweight):
     z, log_factor = bounded_ratio(x - loc, scale), _log_factor(tailweight)
     log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
     far = (z != 0) & (log_z + log_factor + jnp.log(tailweight) > 20)
-    rest = jnp.log1p(
-        -jnp.exp(-2 * math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1))
-    )
+    a = math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1)
+    rest = jnp.log1p(-jnp.exp(-2 * a))
     large = jnp.sign(z) * (math.asinh(2) + (log_z + rest) / tailweight)
-    rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, math.log(jnp.finfo(z.dtype).max)))
+    most = math.log(jnp.finfo(z.dtype).max) - 10 - jnp.maximum(jnp.log(tailweight), 0)
+    rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, most))
     u = rise * tailweight
     near = jnp.abs(u) < 0.05
     v = jnp.square(jnp.where(near, u, 0))
