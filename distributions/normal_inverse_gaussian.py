@@ -60,6 +60,15 @@ def _log_density(y, a, rate, tilt):
     return log_bessel - 2 * rate * jnp.square(jnp.sinh(0.5 * (y - tilt)))
 
 
+def _fall(distance, length, scale, tailweight, skewness):
+    """`tailweight length - skewness distance`, also where the two nearly cancel."""
+    size = jnp.abs(skewness)
+    rest = scale * bounded_ratio(scale, length + jnp.abs(distance))  # Of length and distance.
+    along = (tailweight - size) * length + size * rest
+    against = tailweight * length + size * jnp.abs(distance)
+    return jnp.where(skewness * jnp.sign(distance) > 0, along, against)
+
+
 def _log_prob(x, loc, scale, tailweight, skewness):
     """As `_log_density`, by distances that are not divided by the scale, which may overflow."""
     _, _, rate, tilt = _standard(scale, tailweight, skewness)
@@ -69,8 +78,10 @@ def _log_prob(x, loc, scale, tailweight, skewness):
     small = jnp.arcsinh(bounded_ratio(jnp.where(far, 0, distance), scale))
     y = jnp.where(far, jnp.sign(distance) * large, small)
     log_bessel = log_k1e(tailweight * length) + jnp.log(tailweight) - LOG_PI
-    exponent = 2 * jnp.square(jnp.sqrt(rate) * jnp.sinh(0.5 * (y - tilt)))
-    return log_bessel - exponent + jnp.log(scale) - jnp.log(length)
+    near = jnp.abs(y - tilt) < 4
+    exponent = 2 * rate * jnp.square(jnp.sinh(0.5 * jnp.where(near, y - tilt, 0)))
+    fall = _fall(distance, length, scale, tailweight, skewness) - rate
+    return log_bessel - jnp.where(near, exponent, fall) + jnp.log(scale) - jnp.log(length)
 
 
 def _sample(key, shape, dtype, loc, scale, tailweight, skewness):
