@@ -3,7 +3,7 @@
 import math
 
 import jax.numpy as jnp
-from jax import Array, random
+from jax import Array, lax, random
 from jax.nn import log_sigmoid
 from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
@@ -18,7 +18,7 @@ from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     log,
-    log1p_square,
+    log1p_square_ratio,
     log_ndtr,
     ratio,
     scaled,
@@ -79,9 +79,7 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: (
-        -log1p_square(tail_scaled(x - loc, scale)) - (log(scale) + LOG_PI)
-    ),
+    log_prob=lambda x, loc, scale: -log1p_square_ratio(x - loc, scale) - (log(scale) + LOG_PI),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
@@ -152,12 +150,13 @@ def student_t_variance(df: Array, scale: Array) -> Array:
 
 def standard_t_log_prob(z: Array, df: Array) -> Array:
     """The log density of the standard t distribution."""
-    return standard_t(df) - 0.5 * (df + 1) * log1p_square(tail_scaled(z, jnp.sqrt(df)))
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square_ratio(z, jnp.sqrt(df))
 
 
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    return standard_t_log_prob(tail_scaled(x - loc, scale), df) - log(scale)
+    width = lax.max(scale * jnp.sqrt(df), jnp.asarray(jnp.finfo(df.dtype).tiny, df.dtype))
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square_ratio(x - loc, width) - log(scale)
 
 
 @family(

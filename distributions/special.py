@@ -239,10 +239,34 @@ def _is_far(x: Array) -> Array:
 
 @log1p_square.defjvp
 def _log1p_square_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    (x,), (x_dot,) = primals, tangents
+    return log1p_square(*primals), _slope_of_square(*primals) * tangents[0]
+
+
+def _slope_of_square(x: Array) -> Array:
     far = _is_far(x)
-    slope = select(far, 2, 2 * x) / select(far, x, 1 + x * x)
-    return log1p_square(x), slope * x_dot
+    return select(far, 2, 2 * x) / select(far, x, 1 + x * x)
+
+
+def log1p_square_ratio(x: Any, scale: Any) -> Array:
+    """`log(1 + (x / scale)^2)`: its derivatives do not overflow with those of the quotient."""
+    if not isinstance(scale, Array):
+        return log1p_square(x / scale)
+    return _log1p_square_ratio(x, scale)
+
+
+@jax.custom_jvp
+def _log1p_square_ratio(x: Array, scale: Array) -> Array:
+    return log1p_square(scaled(x, scale))
+
+
+@_log1p_square_ratio.defjvp
+def _log1p_square_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    z = scaled(x, scale)
+    slope = _slope_of_square(z)
+    by_x, by_scale = slope, select(_is_far(z), 2, slope * z)
+    dot = scaled(by_x, scale) * x_dot - scaled(by_scale, scale) * scale_dot
+    return _log1p_square_ratio(x, scale), dot
 
 
 @jax.custom_jvp

@@ -215,3 +215,10 @@ def test_slope_of_a_continuous_bernoulli(x64, logits):
     score = lambda c: dist.ContinuousBernoulli(logits=c).log_prob(0.25)  # noqa: E731
     mean = dist.ContinuousBernoulli(logits=logits).mean()
     np.testing.assert_allclose(jax.grad(score)(logits), 0.25 - mean, rtol=1e-9)
+
+
+def test_slopes_of_a_sum_where_its_formulas_meet(x64):
+    """At `z = rate scale`, where neither part is the lower one, as beside it."""
+    score = lambda x: dist.ExponentiallyModifiedGaussian(0.5, 0.5, 2.0).log_prob(x)  # noqa: E731
+    slopes = [jax.grad(score)(jnp.asarray(x)) for x in (1 - 1e-9, 1.0, 1 + 1e-9)]
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-7)

@@ -22,6 +22,7 @@ from distributions.special import (
     hypot,
     log1p_quotient,
     log1p_square,
+    log1p_square_ratio,
     log_ndtr,
     log_quotient,
     scaled,
@@ -135,6 +136,20 @@ def test_log1p_square(float_dtype):
         truths = [float(2 * y / (1 + y * y)) for y in at]
     np.testing.assert_allclose(log1p_square(x), values, rtol=tolerance)
     np.testing.assert_allclose(slopes, truths, rtol=tolerance, atol=jnp.finfo(float_dtype).tiny)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 0.5, 1e30])
+def test_slopes_of_the_square_of_a_quotient(scale):
+    """Where the derivative of the quotient overflows, too."""
+    x = jnp.asarray([0.0, 0.25, -3.0, 1e6, 1e30], np.float32)
+    scale = jnp.float32(scale)
+    by_x, by_scale = jax.vmap(jax.grad(log1p_square_ratio, (0, 1)), (0, None))(x, scale)
+    y, s = np.asarray(x, float), float(scale)
+    share = 2 * y * y / (s * s + y * y)
+    np.testing.assert_allclose(by_scale, -share / s, rtol=1e-5, atol=1e-37)
+    is_known = y / s < 1e38
+    expected = np.where(y == 0, 0, share / np.where(y == 0, 1, y))
+    np.testing.assert_allclose(by_x[is_known], expected[is_known], rtol=1e-5, atol=1e-37)
 
 
 def _mean_chi(df, power=1):
