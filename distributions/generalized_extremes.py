@@ -32,7 +32,7 @@ def _reduced(x, loc, scale, c):
     """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
     z = bounded_ratio(x - loc, scale)
     u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
-    far = u > 1e8
+    far = u > min(1e8, float(jnp.finfo(u.dtype).max) / 8)
     log_far = jnp.log(jnp.abs(x - loc)) - jnp.log(scale) + jnp.log(jnp.abs(c))
     return jnp.where(far, log_far / c, z * log1p_ratio(jnp.where(far, 1, u)))
 

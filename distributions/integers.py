@@ -1,5 +1,7 @@
 """Other families of integers: DiscreteUniform, DiscreteWeibull, Logarithmic, Zipf."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,7 +86,8 @@ def _discrete_weibull_log_prob(y, q, beta):
     small = rise < 1e-3
     near = jnp.log(beta) + jnp.log(log_more) + 0.5 * rise
     log_step = select(small, near, rise + jnp.log1p(-jnp.exp(-select(small, 1, rise))))
-    log_change = jnp.minimum(log_power + log_step + jnp.log(-log_q), 80)
+    most = 0.9 * math.log(jnp.finfo(q.dtype).max)
+    log_change = jnp.minimum(log_power + log_step + jnp.log(-log_q), most)
     mass = jnp.exp(log_power) * log_q + log1mexp_exp(-log_change)
     return select(k > 0, mass, jnp.log1p(-q))
 

@@ -36,7 +36,8 @@ def _polynomial(coefficients: np.ndarray, x: Array) -> Array:
 
 def _log_i0e(z, b):
     """`log(I0(t) exp(-t))` of the modified Bessel function, for `t = z b >= 0`."""
-    t = jnp.where(z * b > 1e30, 1e30, z * b)
+    most = 1e-8 * float(jnp.finfo(z.dtype).max) if z.dtype.itemsize > 2 else 1e3
+    t = jnp.where(z * b > most, most, z * b)
     far, near = t > 30, (t > 0) & (t <= 30)
     series = jnp.log(_polynomial(_BESSEL, 1 / jnp.where(far, t, 30)))
     root = 0.5 * (jnp.log(jnp.where(far, z, 1)) + jnp.log(jnp.where(far, b, 1)))

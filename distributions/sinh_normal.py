@@ -119,7 +119,7 @@ def _unskewed(x, loc, scale, skewness, tailweight):
     a = math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1)
     rest = jnp.log1p(-jnp.exp(-2 * a))
     large = jnp.sign(z) * (math.asinh(2) + (log_z + rest) / tailweight)
-    most = math.log(jnp.finfo(z.dtype).max) - 10 - jnp.maximum(jnp.log(tailweight), 0)
+    most = 0.9 * math.log(jnp.finfo(z.dtype).max) - jnp.maximum(jnp.log(tailweight), 0)
     rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, most))
     u = rise * tailweight
     near = jnp.abs(u) < 0.05

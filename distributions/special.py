@@ -206,7 +206,7 @@ def log_two_sided(k: Array) -> Array:
 
 def log1p_quotient(x: Array, scale: Array) -> Array:
     """`log(1 + x / scale)` for numbers that are not negative, whose quotient may overflow."""
-    far = x > 1e10 * scale
+    far = x > min(1e10, float(jnp.finfo(x.dtype).max) / 8) * scale
     near = jnp.log1p(ratio(jnp.where(far, 0, x), scale))
     return jnp.where(far, jnp.log(jnp.where(far, x, 1)) - jnp.log(scale), near)
 

@@ -84,7 +84,8 @@ def _mass_and_slopes(
     if is_negative:
         # A share of the total that underflows would be lost: all as small ones have one sum.
         info = jnp.finfo(k.dtype)
-        least = lax.min(1e10 * float(info.tiny) * k, jnp.full_like(k, float(info.eps) ** 2))
+        share, most = min(1e10 * float(info.tiny), float(info.eps)), float(info.eps) ** 2
+        least = lax.min(share * k, jnp.full_like(k, most))
         gap = select(m < least, jnp.log(a) - jnp.log(select(k > 0, least, 1)), gap)
         m = lax.max(m, least)
     divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))

@@ -95,7 +95,11 @@ def _log_passage(t, root, w, u, v):
     s, r = jnp.where(small, root, 1), jnp.where(small, _SWITCH, t)
     one_sided = jnp.log(w) - LOG_SQRT_TWO_PI + 3 * jnp.log(s)
     exponent = -0.5 * jnp.square(w * s - v / s)
-    images = one_sided + exponent + _log_images(jnp.minimum(s * s, 1e36), w, u)
+    images = (
+        one_sided
+        + exponent
+        + _log_images(jnp.minimum(s * s, 1e-3 * float(jnp.finfo(s.dtype).max)), w, u)
+    )
     drift = v * w - 0.5 * jnp.square(v) * r
     sines = LOG_PI - 0.5 * math.pi**2 * r + drift + _log_sines(r, w, u)
     return jnp.where(small, images, sines)

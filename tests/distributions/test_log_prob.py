@@ -222,3 +222,24 @@ def test_slopes_of_a_sum_where_its_formulas_meet(x64):
     score = lambda x: dist.ExponentiallyModifiedGaussian(0.5, 0.5, 2.0).log_prob(x)  # noqa: E731
     slopes = [jax.grad(score)(jnp.asarray(x)) for x in (1 - 1e-9, 1.0, 1 + 1e-9)]
     np.testing.assert_allclose(slopes, slopes[0], rtol=1e-7)
+
+
+HALF = {
+    "DiscreteWeibull": (lambda t: dist.DiscreteWeibull(t(0.5), t(0.75)), 1),
+    "GeneralizedPareto": (lambda t: dist.GeneralizedPareto(t(0.0), t(1.0), t(0.125)), 0.5),
+    "Lomax": (lambda t: dist.Lomax(t(1.0), t(2.0)), 0.5),
+    "Rice": (lambda t: dist.Rice(t(1.0), t(1.0)), 0.5),
+    "SinhArcsinh": (lambda t: dist.SinhArcsinh(t(0.0), t(1.0), t(0.25), t(1.0)), 0.5),
+    "Wiener": (lambda t: dist.Wiener(t(1.0), t(0.125), t(0.5), t(0.25)), 0.5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HALF)
+def test_half_precision(name):
+    """Bounds of formulas are numbers of the type, and no warning tells of one that is not."""
+    make, value = HALF[name]
+    value = value if isinstance(value, int) else jnp.float16(value)
+    found = make(jnp.float16).log_prob(value)
+    assert found.dtype == jnp.float16
+    np.testing.assert_allclose(found, make(jnp.float32).log_prob(value), rtol=5e-3, atol=5e-3)
