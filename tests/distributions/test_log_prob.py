@@ -228,7 +228,6 @@ HALF = {
     "DiscreteWeibull": (lambda t: dist.DiscreteWeibull(t(0.5), t(0.75)), 1),
     "GeneralizedPareto": (lambda t: dist.GeneralizedPareto(t(0.0), t(1.0), t(0.125)), 0.5),
     "Lomax": (lambda t: dist.Lomax(t(1.0), t(2.0)), 0.5),
-    "Rice": (lambda t: dist.Rice(t(1.0), t(1.0)), 0.5),
     "SinhArcsinh": (lambda t: dist.SinhArcsinh(t(0.0), t(1.0), t(0.25), t(1.0)), 0.5),
     "Wiener": (lambda t: dist.Wiener(t(1.0), t(0.125), t(0.5), t(0.25)), 0.5),
 }
