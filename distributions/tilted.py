@@ -104,8 +104,8 @@ class ContinuousBernoulli(Family):
         probs: A number between 0 and 1; not the mean.
 
     >>> import distributions as dist
-    >>> round(float(dist.ContinuousBernoulli(probs=0.5).log_prob(0.25)), 4)
-    0.0
+    >>> round(float(dist.ContinuousBernoulli(probs=0.25).log_prob(0.25)), 4)
+    0.2249
 
     References:
         Loaiza-Ganem and Cunningham, "The continuous Bernoulli: fixing a pervasive error in
