@@ -117,7 +117,7 @@ def _unskewed(x, loc, scale, skewness, tailweight):
     log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
     far = (z != 0) & (log_z + log_factor + jnp.log(tailweight) > 20)
     a = math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1)
-    rest = jnp.log1p(-jnp.exp(-2 * a))
+    rest = jnp.log1p(-jnp.exp(-2 * a)) - LOG_TWO
     large = jnp.sign(z) * (math.asinh(2) + (log_z + rest) / tailweight)
     most = 0.9 * math.log(jnp.finfo(z.dtype).max) - jnp.maximum(jnp.log(tailweight), 0)
     rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, most))
