@@ -33,8 +33,9 @@ def _reduced(x, loc, scale, c):
     z = bounded_ratio(x - loc, scale)
     u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
     far = u > min(1e8, float(jnp.finfo(u.dtype).max) / 8)
-    log_far = jnp.log(jnp.abs(x - loc)) - jnp.log(scale) + jnp.log(jnp.abs(c))
-    return jnp.where(far, log_far / c, z * log1p_ratio(jnp.where(far, 1, u)))
+    distance, size = (jnp.where(far, jnp.abs(v), 1) for v in (x - loc, c))
+    log_far = jnp.log(distance) - jnp.log(scale) + jnp.log(size) + 1 / jnp.where(far, u, 1)
+    return jnp.where(far, log_far / jnp.where(far, c, 1), z * log1p_ratio(jnp.where(far, 1, u)))
 
 
 def _expanded(w, loc, scale, c):

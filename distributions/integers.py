@@ -84,8 +84,8 @@ def _discrete_weibull_log_prob(y, q, beta):
     # The logarithm of `(k + 1)^beta / k^beta - 1`, which may underflow or overflow.
     rise = beta * log_more
     small = rise < 1e-3
-    near = jnp.log(beta) + jnp.log(log_more) + 0.5 * rise
-    log_step = select(small, near, rise + jnp.log1p(-jnp.exp(-select(small, 1, rise))))
+    near = jnp.log(beta) + jnp.log(log_more) + 0.5 * rise + rise * rise / 24
+    log_step = select(small, near, rise + jnp.log(-jnp.expm1(-select(small, 1, rise))))
     most = 0.9 * math.log(jnp.finfo(q.dtype).max)
     log_change = jnp.minimum(log_power + log_step + jnp.log(-log_q), most)
     mass = jnp.exp(log_power) * log_q + log1mexp_exp(-log_change)

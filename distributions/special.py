@@ -208,7 +208,9 @@ def log1p_quotient(x: Array, scale: Array) -> Array:
     """`log(1 + x / scale)` for numbers that are not negative, whose quotient may overflow."""
     far = x > min(1e10, float(jnp.finfo(x.dtype).max) / 8) * scale
     near = jnp.log1p(ratio(jnp.where(far, 0, x), scale))
-    return jnp.where(far, jnp.log(jnp.where(far, x, 1)) - jnp.log(scale), near)
+    some = jnp.where(far, x, 1)
+    rest = jnp.where(far, scale, 0) / some  # Of the logarithm of 1 plus what is large.
+    return jnp.where(far, jnp.log(some) - jnp.log(scale) + rest, near)
 
 
 def log_quotient(high: Any, low: Any) -> Any:
@@ -327,7 +329,9 @@ def _tail(a: Array, length: Array) -> Array:
 
 def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
     """`erf(a / sqrt 2)` and `erf(b / sqrt 2)`."""
-    below, above = lax.erf(jnp.stack([a, b]) * math.sqrt(0.5))
+    both = jnp.stack([a, b])  # Second derivatives of the function at infinity are no numbers.
+    both = jnp.where(jnp.abs(both) < 40, both, 40 * jnp.sign(both))
+    below, above = lax.erf(both * math.sqrt(0.5))
     return below, above
 
 

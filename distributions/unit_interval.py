@@ -8,6 +8,7 @@ from jax.nn import log_sigmoid
 from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
+from distributions._arrays import common_dtype
 from distributions._cumulative import log1mexp
 from distributions._derive import reparameterised, transformed
 from distributions._numerical import normal_expectation
@@ -189,6 +190,7 @@ def _sides(low, high, peak):
 
 
 def _peak_inside(low, peak, high):
+    low, peak, high = (np.asarray(x, common_dtype(low, peak, high)) for x in (low, peak, high))
     if np.all((low <= peak) & (peak <= high)):
         return None
     return f"peak must lie from low to high; got {peak}, with {low} and {high}"
