@@ -34,7 +34,8 @@ def _reduced(x, loc, scale, c):
     u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
     far = u > min(1e8, float(jnp.finfo(u.dtype).max) / 8)
     distance, size = (jnp.where(far, jnp.abs(v), 1) for v in (x - loc, c))
-    log_far = jnp.log(distance) - jnp.log(scale) + jnp.log(size) + 1 / jnp.where(far, u, 1)
+    log_u = jnp.where(far, jnp.log(distance) - jnp.log(scale) + jnp.log(size), 0)
+    log_far = log_u + jnp.exp(-log_u)
     return jnp.where(far, log_far / jnp.where(far, c, 1), z * log1p_ratio(jnp.where(far, 1, u)))
 
 

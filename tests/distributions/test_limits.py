@@ -5,9 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
+import distributions as dist
 from distributions.family import Family
 from tests.distributions.cases import CASES, Case, over
 from tests.distributions.cases.base import cast
@@ -165,3 +167,69 @@ def test_extremes_of_events(case: Case):
             assert np.all(np.isclose(found, truth, 1e-3, 1e-3) | beyond | far), shown
         if all((np.abs(x) < 0.01 * MOST).all() for x in [truth, *wide_slopes]):
             assert not any(np.isnan(s).any() for s in slopes), f"{setting}\n{slopes}\n{wide_slopes}"
+
+
+def sinh_arcsinh(x, skewness, tailweight):
+    """The log density by the definition, in many digits."""
+    factor = mpmath.sinh(tailweight * mpmath.asinh(2)) / 2
+    slope = mpmath.diff(lambda x: normal_variable(x, factor, skewness, tailweight), x)
+    z = normal_variable(x, factor, skewness, tailweight)
+    return -z * z / 2 - mpmath.log(2 * mpmath.pi) / 2 + mpmath.log(slope)
+
+
+def normal_variable(x, factor, skewness, tailweight):
+    return mpmath.sinh(mpmath.asinh(x * factor) / tailweight - skewness)
+
+
+@pytest.mark.parametrize("tailweight", [1e-3, 0.02, 1.0, 8.0, 15.0])
+@pytest.mark.parametrize("x", [1e-3, 2.0, 40.0])
+def test_sinh_arcsinh_on_both_sides_of_its_logarithms(x64, x, tailweight):
+    with mpmath.workdps(60):
+        truth = float(sinh_arcsinh(mpmath.mpf(x), mpmath.mpf(0.25), mpmath.mpf(tailweight)))
+    found = dist.SinhArcsinh(0.0, 1.0, 0.25, tailweight).log_prob(x)
+    np.testing.assert_allclose(found, truth, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("x", [5e9, 3e10, 1e14])
+def test_logarithms_of_huge_quotients(x64, x):
+    with mpmath.workdps(40):
+        truths = [float(-2 * mpmath.log1p(x)), float(-2 * mpmath.log1p(x))]
+    found = [dist.Lomax(1.0, 1.0).log_prob(x), dist.GeneralizedPareto(0.0, 1.0, 1.0).log_prob(x)]
+    np.testing.assert_allclose(found, truths, rtol=1e-13)
+
+
+@pytest.mark.parametrize("k", [300, 1001, 5000])
+def test_small_steps_of_a_discrete_weibull(x64, k):
+    with mpmath.workdps(40):
+        q = mpmath.mpf(0.999)
+        truth = float(mpmath.log(q**k - q ** (k + 1)))
+    np.testing.assert_allclose(dist.DiscreteWeibull(0.999, 1.0).log_prob(k), truth, rtol=1e-13)
+
+
+def test_slopes_of_what_has_a_limit():
+    """In reverse mode, at a concentration of 0 and at the location, where logarithms are not."""
+    gev, x = dist.GeneralizedExtremeValue, jnp.float32(1.0)
+    functions = (
+        lambda loc: gev(loc, 1.0, 0.0).log_cdf(x),
+        lambda loc: gev(loc + 0.8, 1.0, 0.25).log_cdf(x),
+        lambda loc: dist.Truncated(gev(loc, 1.0, 0.0), -1.0, 2.0).log_prob(x),
+        lambda loc: dist.GeneralizedPareto(loc, 1.0, 0.0).log_survival(x),
+    )
+    for f in functions:
+        slope = jax.grad(f)(jnp.float32(0.2))
+        difference = (f(jnp.float32(0.21)) - f(jnp.float32(0.19))) / 0.02
+        np.testing.assert_allclose(slope, difference, rtol=2e-3)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, np.inf), (-np.inf, 2.0), (-np.inf, np.inf)])
+def test_second_derivatives_of_a_truncated_normal(x64, bounds):
+    score = lambda loc: dist.TruncatedNormal(loc, 1.0, *bounds).log_prob(1.0)  # noqa: E731
+    slope = jax.grad(score)
+    difference = (slope(0.2 + 1e-5) - slope(0.2 - 1e-5)) / 2e-5
+    for second in (jax.hessian(score), jax.jacrev(slope)):
+        np.testing.assert_allclose(second(0.2), difference, rtol=1e-7)
+
+
+def test_a_peak_that_is_an_end_in_another_precision():
+    dist.Triangular(0.0, jnp.float32(0.7), 0.7)
+    dist.PERT(jnp.float32(0.1), np.float64(0.1), 1.0)
