@@ -40,10 +40,10 @@ def log_k1e(t: Array) -> Array:
         term = term * y / ((k + 1) * (k + 2))
         digamma += 1 / (k + 1) + 1 / (k + 2)
     series = jnp.log1p(y * bessel) - jnp.log(small) + small
-    shape = (1,) * t.ndim + (-1,)
-    square, weights = (v.reshape(shape).astype(t.dtype) for v in (_GAUSS**2, _GAUSS_WEIGHTS))
-    share = square / large[..., None]
-    total = jnp.sum(weights * (1 + share) / jnp.sqrt(1 + 0.5 * share), axis=-1)
+    total, inverse = jnp.zeros_like(large), 1 / large
+    for node, weight in zip(_GAUSS.tolist(), _GAUSS_WEIGHTS.tolist(), strict=True):
+        share = node * node * inverse
+        total = total + weight * (1 + share) * lax.rsqrt(1 + 0.5 * share)
     return jnp.where(near, series, 0.5 * (LOG_TWO - jnp.log(large)) + jnp.log(total))
 
 

@@ -306,14 +306,25 @@ def log_ndtr(x: Array) -> Array:
 def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     """Far out the squares of the density's logarithm would cancel: by an asymptotic series."""
     (x,), (x_dot,) = primals, tangents
-    value, far = log_ndtr(x), x < (-16 if x.dtype == np.float64 else -8)
+    value, far = log_ndtr(x), x < -_few_terms(x)
     y = select(far, 1 / select(far, x, 1), 0)
-    total: Any = 1
-    for k in range(13, 0, -2):
-        total = 1 - k * (y * y) * total
+    total = 1 - y * y * _mills_rest(y * y)
     near = select(far, 0, x)
     hazard = jnp.exp(-0.5 * near * near - LOG_SQRT_TWO_PI - select(far, 0, value))
     return value, select(far, -x / total, hazard) * x_dot
+
+
+def _few_terms(x: Array) -> int:
+    """From where on the series of Mills' ratio is precise."""
+    return 16 if x.dtype == np.float64 else 8
+
+
+def _mills_rest(square: Array) -> Array:
+    """`(1 - x m(x)) x^2` of Mills' ratio `m`, by its asymptotic series in `1 / x^2`."""
+    total: Any = 1
+    for k in range(13, 1, -2):
+        total = 1 - k * square * total
+    return total
 
 
 def _tail(a: Array, length: Array) -> Array:
@@ -438,7 +449,18 @@ def log1mexp_exp(z: Array) -> Array:
     return jnp.where(z > 8, near, jnp.where(z < 0, far, middle))
 
 
+@jax.custom_jvp
 def log_mills(w: Array) -> Array:
     """`log(Phi(-w) exp(w^2 / 2))` for `w >= 0`, `Phi` being the normal distribution function."""
-    w = jnp.asarray(w)
     return jnp.log(_tail(w, jnp.full_like(w, jnp.inf))) - LOG_SQRT_TWO_PI
+
+
+@log_mills.defjvp
+def _log_mills_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """By `m' = w m - 1`; far out, where that cancels, by the series."""
+    (w,), (w_dot,) = primals, tangents
+    value, far = log_mills(w), w > _few_terms(w)
+    y = 1 / select(far, w, 1)
+    rest = _mills_rest(y * y)
+    near = select(far, 0, w) - jnp.exp(-LOG_SQRT_TWO_PI - select(far, 0, value))
+    return value, select(far, -y * rest / (1 - y * y * rest), near) * w_dot
