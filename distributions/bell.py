@@ -129,8 +129,9 @@ class Moyal(Family):
 
 def _power(x, loc, scale, power):
     """`|z|^power`."""
-    size = bounded_ratio(jnp.abs(x - loc), scale)
-    return jnp.where(size == 0, 0, jnp.exp(power * jnp.log(jnp.where(size == 0, 1, size))))
+    size = jnp.abs(x - loc)
+    log_size = jnp.log(jnp.where(size == 0, 1, size)) - jnp.log(scale)
+    return jnp.where(size == 0, 0, jnp.exp(power * log_size))
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):

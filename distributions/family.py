@@ -17,8 +17,8 @@ A `static` field is no parameter but an integer, or a tuple of them, that belong
 structure; formulas are given it as it is. `event_shape`, where the shape of an event is not that of
 the parameters', and `requires`, what is wrong with parameters that each are valid, see the fields
 themselves. `is_flat` says that the formula of the density does not look at the value, and
-`has_finite_slopes` that its derivatives are 0 where the density is 0 or infinite, whatever those of
-the formula are there; tracing takes longer for it.
+`has_finite_slopes` that derivatives are 0 where the density is 0, infinite or no number, whatever
+those of the formula are there; tracing takes longer for it.
 """
 
 from __future__ import annotations

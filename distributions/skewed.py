@@ -195,6 +195,7 @@ class AsymmetricLaplace(Family):
 
 def _emg_log_share(z, h, hz=None):
     """`log(p scale / h)` at `z` for the product `h` of the rate and the normal scale."""
+    h = jnp.asarray(h)
     w, hz = h - z, h * z if hz is None else hz
     inner = log_mills(jnp.where(w > 0, w, 0)) - 0.5 * jnp.square(z)
     outer = 0.5 * h * h - jnp.where(w > 0, h * h, hz) + log_ndtr(jnp.where(w > 0, 0, -w))

@@ -136,8 +136,8 @@ def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
     """A formula of single numbers, with derivatives of 0 where its value is infinite or no number.
 
     Such are those outside of a support and where a density underflows. In the chain rule one factor
-    would be 0 there and another infinite. Each argument has its derivative by itself, so that it
-    can be selected; that takes longer to trace.
+    would be 0 there and another infinite. Each argument has its derivative by itself, in forward
+    mode, so that it can be selected; that takes longer to trace, and quadratures longer to run.
     """
 
     def of_numbers(*arguments: Any) -> Array:
@@ -206,7 +206,7 @@ def log_two_sided(k: Array) -> Array:
 
 def log1p_quotient(x: Array, scale: Array) -> Array:
     """`log(1 + x / scale)` for numbers that are not negative, whose quotient may overflow."""
-    far = x > min(1e10, float(jnp.finfo(x.dtype).max) / 8) * scale
+    far = x / min(1e10, float(jnp.finfo(x.dtype).max) / 8) > scale
     near = jnp.log1p(ratio(jnp.where(far, 0, x), scale))
     some = jnp.where(far, x, 1)
     rest = jnp.where(far, scale, 0) / some  # Of the logarithm of 1 plus what is large.
