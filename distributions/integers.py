@@ -22,7 +22,7 @@ from distributions.constraints import (
 )
 from distributions.family import Family, family, parameter
 from distributions.incomplete import beta_fraction
-from distributions.special import log1mexp_exp, open_uniform
+from distributions.special import log1mexp_exp, log1p_ratio, open_uniform
 from distributions.special_counts import log_zeta
 
 
@@ -156,8 +156,8 @@ def _logarithmic_variance(probs):
 @family(
     support=positive_integer,
     log_prob=lambda y, probs: (
-        y.astype(probs.dtype) * jnp.log(probs)
-        - jnp.log(y.astype(probs.dtype) * _logarithmic_scale(probs))
+        (y.astype(probs.dtype) - 1) * jnp.log(probs)
+        - jnp.log(y.astype(probs.dtype) * log1p_ratio(-probs))
     ),
     sample=_logarithmic_sample,
     mean=_logarithmic_mean,

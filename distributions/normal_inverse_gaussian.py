@@ -15,10 +15,10 @@ from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
     LOG_TWO,
+    arcsinh_ratio,
     bounded_ratio,
     gauss_legendre,
     hypot,
-    ratio,
 )
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
@@ -73,10 +73,7 @@ def _log_prob(x, loc, scale, tailweight, skewness):
     """As `_log_density`, by distances that are not divided by the scale, which may overflow."""
     _, _, rate, tilt = _standard(scale, tailweight, skewness)
     distance, length = x - loc, hypot(x - loc, scale)
-    far = jnp.abs(distance) > scale
-    large = jnp.log(jnp.abs(distance) + length) - jnp.log(scale)
-    small = jnp.arcsinh(bounded_ratio(jnp.where(far, 0, distance), scale))
-    y = jnp.where(far, jnp.sign(distance) * large, small)
+    y = arcsinh_ratio(distance, scale)
     log_bessel = log_k1e(tailweight * length) + jnp.log(tailweight) - LOG_PI
     near = jnp.abs(y - tilt) < 4
     exponent = 2 * rate * jnp.square(jnp.sinh(0.5 * jnp.where(near, y - tilt, 0)))
@@ -121,7 +118,7 @@ def _log_tails(x, loc, scale, tailweight, skewness):
     ever faster.
     """
     a, _, rate, tilt = _standard(scale, tailweight, skewness)
-    y, a, rate, tilt = jnp.broadcast_arrays(jnp.arcsinh(ratio(x - loc, scale)), a, rate, tilt)
+    y, a, rate, tilt = jnp.broadcast_arrays(arcsinh_ratio(x - loc, scale), a, rate, tilt)
     log_q, slope = jax.jvp(lambda y: _log_density(y, a, rate, tilt), (y,), (jnp.ones_like(y),))
     sign = jnp.where(slope > 0, -1, 1).astype(y.dtype)
     ahead = sign * (y - tilt)

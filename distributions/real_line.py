@@ -17,12 +17,12 @@ from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
+    bounded_ratio,
     log,
     log1p_square_ratio,
     log_ndtr,
     ratio,
     scaled,
-    tail_scaled,
 )
 
 
@@ -148,15 +148,15 @@ def student_t_variance(df: Array, scale: Array) -> Array:
     return jnp.where(df > 2, finite, jnp.where(df > 1, jnp.inf, jnp.nan))
 
 
-def standard_t_log_prob(z: Array, df: Array) -> Array:
-    """The log density of the standard t distribution."""
-    return standard_t(df) - 0.5 * (df + 1) * log1p_square_ratio(z, jnp.sqrt(df))
+def standard_t_log_prob(distance: Array, df: Array, scale: Array) -> Array:
+    """The log density of the standard t distribution at `distance / scale`."""
+    width = lax.max(scale * jnp.sqrt(df), jnp.asarray(jnp.finfo(df.dtype).tiny, df.dtype))
+    return standard_t(df) - 0.5 * (df + 1) * log1p_square_ratio(distance, width)
 
 
 def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
     """The log density of a t distribution."""
-    width = lax.max(scale * jnp.sqrt(df), jnp.asarray(jnp.finfo(df.dtype).tiny, df.dtype))
-    return standard_t(df) - 0.5 * (df + 1) * log1p_square_ratio(x - loc, width) - log(scale)
+    return standard_t_log_prob(x - loc, df, scale) - log(scale)
 
 
 @family(
@@ -236,14 +236,15 @@ class Laplace(Family):
     scale: ArrayLike = parameter(positive)
 
 
+def _logistic_log_prob(x, loc, scale):
+    z = bounded_ratio(jnp.where(x < loc, loc - x, x - loc), scale)
+    return -z - 2 * jnp.log1p(jnp.exp(-z)) - log(scale)
+
+
 @family(
     support=real,
     tfp="Logistic",
-    log_prob=lambda x, loc, scale: (
-        log_sigmoid(tail_scaled(x - loc, scale))
-        + log_sigmoid(tail_scaled(loc - x, scale))
-        - jnp.log(scale)
-    ),
+    log_prob=_logistic_log_prob,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: jnp.square(math.pi * scale) / 3,

@@ -10,7 +10,7 @@ from distributions._numerical import argmax, normal_expectation
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.real_line import Normal
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, arcsinh, bounded_ratio
+from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, arcsinh_ratio, bounded_ratio, hypot
 
 
 def _johnson_variance(skewness, tailweight, loc, scale):
@@ -20,8 +20,7 @@ def _johnson_variance(skewness, tailweight, loc, scale):
 
 
 def _johnson_log_det(x, skewness, tailweight, loc, scale):
-    z = bounded_ratio(x - loc, scale)
-    return jnp.log(tailweight) - jnp.log(scale) - jnp.log(jnp.hypot(1, z))
+    return jnp.log(tailweight) - jnp.log(hypot(x - loc, scale))
 
 
 def _log_cosh(y):
@@ -48,7 +47,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             loc + scale * jnp.sinh((z - skewness) / tailweight)
         ),
         inverse=lambda x, skewness, tailweight, loc, scale: (
-            skewness + tailweight * arcsinh(bounded_ratio(x - loc, scale))
+            skewness + tailweight * arcsinh_ratio(x - loc, scale)
         ),
         log_det=_johnson_log_det,
         to_base=lambda skewness, tailweight, loc, scale: (0 * loc, jnp.ones_like(scale)),
@@ -104,7 +103,7 @@ def _log_factor(tailweight):
     small = a < 0.01
     square = jnp.square(jnp.where(small, a, 0))
     b = jnp.where(small, 1, a)
-    large = b + jnp.log1p(-jnp.exp(-2 * b)) - LOG_TWO - jnp.log(b)
+    large = b + jnp.log(-jnp.expm1(-2 * b)) - LOG_TWO - jnp.log(b)
     return jnp.where(small, square / 6 - square * square / 180, large) + math.log(math.asinh(2) / 2)
 
 
@@ -117,7 +116,7 @@ def _unskewed(x, loc, scale, skewness, tailweight):
     log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
     far = (z != 0) & (log_z + log_factor + jnp.log(tailweight) > 20)
     a = math.asinh(2) * jnp.where(far, jnp.maximum(tailweight, 1e-3), 1)
-    rest = jnp.log1p(-jnp.exp(-2 * a)) - LOG_TWO
+    rest = jnp.log(-jnp.expm1(-2 * a)) - LOG_TWO
     large = jnp.sign(z) * (math.asinh(2) + (log_z + rest) / tailweight)
     most = 0.9 * math.log(jnp.finfo(z.dtype).max) - jnp.maximum(jnp.log(tailweight), 0)
     rise = jnp.where(far, 0, z) * jnp.exp(jnp.minimum(log_factor, most))

@@ -13,34 +13,37 @@ from distributions.family import Family, family, parameter
 from distributions.gamma_functions import log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
-from distributions.special import LOG_TWO, bounded_ratio, ratio
+from distributions.special import LOG_TWO, clip_positive, hypot, log1p_square_ratio, ratio
 
 
-def _reduced(x, a, b, loc, scale):
-    """`z / sqrt(a + b)`."""
-    return bounded_ratio(bounded_ratio(x - loc, scale), jnp.sqrt(a + b))
+def _log_shares(distance, width):
+    """The logarithms of the beta variable and of 1 less it, and twice the variable less 1, `t`.
 
-
-def _log_shares(w):
-    """The logarithms of the beta variable `(1 + w / sqrt(1 + w^2)) / 2` and of 1 less it."""
-    size = jnp.where(w < 0, -w, w)
-    length = jnp.hypot(size, 1)
-    log_small = -2 * jnp.log(length) - jnp.log1p(ratio(size, length)) - LOG_TWO
+    `t = w / sqrt(1 + w^2)` with `w = distance / width`, which may overflow.
+    """
+    t, left = ratio(distance, hypot(distance, width)), distance < 0
+    size = jnp.where(left, -t, t)
+    log_small = -log1p_square_ratio(distance, width) - jnp.log1p(size) - LOG_TWO
     log_large = jnp.log1p(-jnp.exp(log_small))
-    return jnp.where(w < 0, log_small, log_large), jnp.where(w < 0, log_large, log_small)
+    return jnp.where(left, log_small, log_large), jnp.where(left, log_large, log_small), t
+
+
+def _width(a, b, scale):
+    return clip_positive(scale * jnp.sqrt(a + b))
 
 
 def _log_prob(x, a, b, loc, scale):
-    w = _reduced(x, a, b, loc, scale)
-    log_x, log_y = _log_shares(w)
-    near = 0.5 * ((a - b) - (a + b) * ratio(w, jnp.hypot(w, 1)))
-    shift = jnp.where(jnp.abs(w) < 8, near, a * jnp.exp(log_y) - b * jnp.exp(log_x))
+    distance, width = x - loc, _width(a, b, scale)
+    log_x, log_y, t = _log_shares(distance, width)
+    near = 0.5 * ((a - b) - (a + b) * t)
+    far = a * jnp.exp(log_y) - b * jnp.exp(log_x)
+    shift = jnp.where(jnp.abs(distance) < 8 * width, near, far)
     log_slope = 0.5 * (log_x + log_y - jnp.log(a + b)) + 2 * LOG_TWO - jnp.log(scale)
     return log_beta_kernel(a, b, log_x, log_y, shift) + log_slope
 
 
 def _log_tails(x, a, b, loc, scale):
-    return log_betainc(a, b, *_log_shares(_reduced(x, a, b, loc, scale)))
+    return log_betainc(a, b, *_log_shares(x - loc, _width(a, b, scale))[:2])
 
 
 def _sample(key, shape, dtype, a, b, loc, scale):

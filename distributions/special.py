@@ -83,7 +83,7 @@ def ratio(x: Any, scale: Any) -> Any:
 
     That of JAX's quotient is not: its square of a denominator of 1e-30 is 0 in single precision.
     """
-    return _quotient(x, scale, False, False) if isinstance(scale, Array) else x / scale
+    return _quotient(x, scale, False) if isinstance(scale, Array) else x / scale
 
 
 def scaled(x: Any, scale: Any) -> Any:
@@ -91,17 +91,7 @@ def scaled(x: Any, scale: Any) -> Any:
 
     A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
     """
-    return _quotient(x, scale, True, False) if _has_fewer(scale, x) else ratio(x, scale)
-
-
-def tail_scaled(x: Any, scale: Any) -> Any:
-    """`scaled`, with a derivative in the scale that is finite where it overflows.
-
-    For functions whose slopes end at 0 or at a bound: times an infinite factor, 0 would be NaN.
-    """
-    if not isinstance(scale, Array):
-        return x / scale
-    return _quotient(x, scale, _has_fewer(scale, x), True)
+    return _quotient(x, scale, True) if _has_fewer(scale, x) else ratio(x, scale)
 
 
 def _has_fewer(scale: Any, x: Any) -> bool:
@@ -114,22 +104,17 @@ def _has_reciprocal(scale: Array) -> bool:
     return scale.dtype.itemsize >= 4
 
 
-@functools.partial(jax.custom_jvp, nondiff_argnums=(2, 3))
-def _quotient(x: Array, scale: Array, by_reciprocal: bool, is_tail: bool) -> Array:
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _quotient(x: Array, scale: Array, by_reciprocal: bool) -> Array:
     return x * (1 / scale) if by_reciprocal else x / scale
 
 
 @_quotient.defjvp
-def _quotient_jvp(
-    by_reciprocal: bool, is_tail: bool, primals: Any, tangents: Any
-) -> tuple[Array, Array]:
+def _quotient_jvp(by_reciprocal: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    z, has_reciprocal = _quotient(x, scale, by_reciprocal, is_tail), _has_reciprocal(scale)
+    z = _quotient(x, scale, by_reciprocal)
     # By a reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
-    divide = lambda x: _quotient(x, scale, has_reciprocal, is_tail)  # noqa: E731
-    if is_tail:
-        return z, divide(x_dot) - _bounded(divide(z)) * scale_dot
-    return z, divide(x_dot - z * scale_dot)
+    return z, _quotient(x_dot - z * scale_dot, scale, _has_reciprocal(scale))
 
 
 def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
@@ -213,11 +198,19 @@ def log1p_quotient(x: Array, scale: Array) -> Array:
     return jnp.where(far, jnp.log(some) - jnp.log(scale) + rest, near)
 
 
-def log_quotient(high: Any, low: Any) -> Any:
+@jax.custom_jvp
+def log_quotient(high: Array, low: Array) -> Array:
     """`log(high / low)`, precise where they are near and where the quotient overflows."""
-    near = (low < high) & (high < 2 * low)
-    excess = (high - jnp.where(near, low, high)) / jnp.where(near, low, 1)
-    return jnp.where(near, jnp.log1p(excess), jnp.log(high) - jnp.log(low))
+    near, quotient = (low < high) & (high < 2 * low), high / low
+    excess = jnp.where(near, high - low, 0) / low
+    far = jnp.where(quotient < jnp.inf, jnp.log(quotient), jnp.log(high) - jnp.log(low))
+    return jnp.where(near, jnp.log1p(excess), far)
+
+
+@log_quotient.defjvp
+def _log_quotient_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (high, low), (high_dot, low_dot) = primals, tangents
+    return log_quotient(high, low), high_dot / high - low_dot / low
 
 
 def log1p_or(u: Array, far: Array) -> Array:
@@ -250,7 +243,7 @@ def _slope_of_square(x: Array) -> Array:
 
 
 def log1p_square_ratio(x: Any, scale: Any) -> Array:
-    """`log(1 + (x / scale)^2)`: its derivatives do not overflow with those of the quotient."""
+    """`log(1 + (x / scale)^2)`: neither it nor its derivatives overflow with the quotient."""
     if not isinstance(scale, Array):
         return log1p_square(x / scale)
     return _log1p_square_ratio(x, scale)
@@ -258,7 +251,11 @@ def log1p_square_ratio(x: Any, scale: Any) -> Array:
 
 @jax.custom_jvp
 def _log1p_square_ratio(x: Array, scale: Array) -> Array:
-    return log1p_square(scaled(x, scale))
+    z = scaled(x, scale)
+    # Of a finite number; the compiler may multiply the reciprocal of a large scale first, to 0.
+    over = (jnp.abs(z) == jnp.inf) & (scale < 1)
+    z = select(over, scaled(2.0**-100 * x, scale), z)
+    return log1p_square(z) + select(over, jnp.full_like(z, 200 * LOG_TWO), 0)
 
 
 @_log1p_square_ratio.defjvp
@@ -266,8 +263,9 @@ def _log1p_square_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
     z = scaled(x, scale)
     slope = _slope_of_square(z)
-    by_x, by_scale = slope, select(_is_far(z), 2, slope * z)
-    dot = scaled(by_x, scale) * x_dot - scaled(by_scale, scale) * scale_dot
+    by_scale = select(_is_far(z), 2, slope * z)
+    # Tangents are divided: a slope over a large scale may underflow before it is multiplied.
+    dot = slope * scaled(x_dot, scale) - by_scale * scaled(scale_dot, scale)
     return _log1p_square_ratio(x, scale), dot
 
 
@@ -285,14 +283,19 @@ def _hypot_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 @jax.custom_jvp
-def arcsinh(x: Array) -> Array:
-    """`arcsinh(x)`, with its derivative also where the square of `x` overflows."""
-    return jnp.arcsinh(x)
+def arcsinh_ratio(x: Array, scale: Array) -> Array:
+    """`arcsinh(x / scale)`, without the quotient where that may overflow."""
+    far = jnp.abs(x) > scale
+    large = jnp.log(jnp.abs(x) + hypot(x, scale)) - jnp.log(scale)
+    small = jnp.arcsinh(jnp.where(far, 0, x) / scale)
+    return jnp.where(far, jnp.sign(x) * large, small)
 
 
-@arcsinh.defjvp
-def _arcsinh_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    return arcsinh(*primals), tangents[0] / jnp.hypot(1, primals[0])
+@arcsinh_ratio.defjvp
+def _arcsinh_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (x, scale), (x_dot, scale_dot) = primals, tangents
+    length = hypot(x, scale)
+    return arcsinh_ratio(x, scale), x_dot / length - (x / length) * (scale_dot / scale)
 
 
 @jax.custom_jvp
@@ -330,12 +333,14 @@ def _mills_rest(square: Array) -> Array:
 def _tail(a: Array, length: Array) -> Array:
     """`integral_a^(a + length) exp((a^2 - t^2) / 2) dt` for `a >= 0` and a length, finite or not.
 
-    Gauss-Legendre quadrature up to there or to where the integrand has fallen to `exp(-40)`.
+    Gauss-Legendre quadrature up to there or to where the integrand has fallen to `exp(-40)`. Of
+    numbers next to the largest it is that of a lesser one: the inverse would underflow.
     """
-    width = jnp.minimum(length, 80 / (a + jnp.hypot(a, math.sqrt(80))))[..., None]
+    a = jnp.minimum(a, jnp.finfo(a.dtype).max / 1024)
+    width = jnp.minimum(length, 80 / (a + jnp.hypot(a, math.sqrt(80))))
     nodes, weights = gauss_legendre(a)
-    u = width * nodes
-    return jnp.sum(width * weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
+    u = width[..., None] * nodes
+    return width * jnp.sum(weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
 
 
 def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:

@@ -32,13 +32,12 @@ def _log_total(c):
     return 0.5 * c + _even(c)
 
 
-def _tilted_log_prob(t, c):
-    """By the distance from the end with the greater density, where `c` is not small."""
+def _tilted_log_prob(t, c, fall):
+    """By the fall from the end with the greater density, where `c` is not small."""
     small = jnp.abs(c) < 0.5
     near = c * (t - 0.5) - _even(jnp.where(small, c, 0))
     s = jnp.where(small, 1, jnp.abs(c))
-    far = s * jnp.where(c > 0, t - 1, -t) + (jnp.log(s) - jnp.log1p(-jnp.exp(-s)))
-    return jnp.where(small, near, far)
+    return jnp.where(small, near, jnp.log(s) - jnp.log1p(-jnp.exp(-s)) - fall)
 
 
 def _tilted_mean(c):
@@ -78,11 +77,16 @@ def _logits(logits, probs):
     return jnp.log(probs) - jnp.log1p(-probs) if logits is None else jnp.asarray(logits)
 
 
+def _continuous_bernoulli_log_prob(x, *p):
+    c = _logits(*p)
+    return _tilted_log_prob(x, c, jnp.abs(c) * jnp.where(c > 0, 1 - x, x))
+
+
 @family(
     support=unit_interval,
     tfp="ContinuousBernoulli",
     one_of=("logits", "probs"),
-    log_prob=lambda x, *p: _tilted_log_prob(x, _logits(*p)),
+    log_prob=_continuous_bernoulli_log_prob,
     sample=lambda key, shape, dtype, *p: _tilted_quantile(
         open_uniform(key, shape, dtype), _logits(*p)
     ),
@@ -172,7 +176,9 @@ def _power_slope(alpha, low, high):
 def _power_log_prob(x, alpha, low, high):
     t, width = _log_place(x, low, high)
     c = (alpha + 1) * width
-    return _tilted_log_prob(t, c) - jnp.log(width) - jnp.log(x)
+    distance = jnp.where(c > 0, log_quotient(high, x), log_quotient(x, low))
+    density = _tilted_log_prob(t, c, jnp.abs(alpha + 1) * distance)
+    return density - jnp.log(width) - jnp.log(x)
 
 
 def _power_mean(alpha, low, high):

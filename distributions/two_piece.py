@@ -29,14 +29,17 @@ from distributions.special import (
 )
 
 
-def _reduced(x, loc, scale, k):
-    """Distances from the mode, in the scale of their side."""
-    z = bounded_ratio(x - loc, scale)
-    return jnp.where(x < loc, z * k, bounded_ratio(z, k))
+def _from_mode(x, loc, scale, k):
+    """Distances from the mode and the scales of their sides, whose derivatives do not overflow."""
+    distance, left, small = x - loc, x < loc, k < 1
+    less, more = jnp.where(small, k, 1), jnp.where(small, 1, k)
+    distance = jnp.where(left, distance * less, distance)
+    return distance, jnp.where(left, ratio(scale, more), scale * k)
 
 
 def _normal_log_prob(x, loc, scale, k):
-    density = -LOG_SQRT_TWO_PI - 0.5 * jnp.square(_reduced(x, loc, scale, k))
+    z = bounded_ratio(*_from_mode(x, loc, scale, k))
+    density = -LOG_SQRT_TWO_PI - 0.5 * jnp.square(z)
     return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
@@ -97,13 +100,14 @@ class TwoPieceNormal(Family):
 
 
 def _t_log_prob(x, df, loc, scale, k):
-    density = standard_t_log_prob(_reduced(x, loc, scale, k), df)
+    distance, side = _from_mode(x, loc, scale, k)
+    density = standard_t_log_prob(distance, df, side)
     return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
 def _t_log_cdf(x, df, loc, scale, k):
     """From the mass that is farther from the mode, of the half in which the value lies."""
-    left, outer = x < loc, student_t_tails(_reduced(x, loc, scale, k), df)[1]
+    left, outer = x < loc, student_t_tails(bounded_ratio(*_from_mode(x, loc, scale, k)), df)[1]
     below = outer - jnp.log1p(jnp.square(k))
     above = outer - jnp.log1p(1 / jnp.square(k))
     return jnp.where(left, below, log1mexp(jnp.where(left, -1, above)))

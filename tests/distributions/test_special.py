@@ -17,6 +17,7 @@ from distributions.gamma_functions import (
 )
 from distributions.kernels import exp_rest
 from distributions.special import (
+    arcsinh_ratio,
     bounded_ratio,
     finite_slopes,
     hypot,
@@ -26,7 +27,6 @@ from distributions.special import (
     log_ndtr,
     log_quotient,
     scaled,
-    tail_scaled,
 )
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -231,12 +231,11 @@ def test_finite_slopes_of_integers_and_of_what_is_not_given():
 
 def test_quotients_that_overflow():
     tiny, huge = jnp.float32(1e-30), jnp.float32(1e30)
-    for f in (bounded_ratio, tail_scaled):
-        value, slopes = jax.value_and_grad(f, (0, 1))(huge, tiny)
-        assert value >= np.finfo(np.float32).max
-        assert not np.isnan(slopes).any()
+    value, slopes = jax.value_and_grad(bounded_ratio, (0, 1))(huge, tiny)
+    assert value >= np.finfo(np.float32).max
+    assert not np.isnan(slopes).any()
     # A slope of 0 far out, times what the quotient's is: 0, and not NaN.
-    slope = jax.grad(lambda scale: jnp.tanh(tail_scaled(huge, scale)))(tiny)
+    slope = jax.grad(lambda scale: jnp.tanh(bounded_ratio(huge, scale)))(tiny)
     assert slope == 0
     near = [jax.grad(f, (0, 1))(jnp.float32(3), jnp.float32(2)) for f in (bounded_ratio, scaled)]
     np.testing.assert_allclose(near, [[0.5, -0.75]] * 2)
@@ -257,6 +256,34 @@ def test_logarithms_of_quotients(x, scale):
     np.testing.assert_allclose(
         log_quotient(jnp.asarray(x), jnp.asarray(scale)), float(mpmath.log(quotient)), rtol=1e-6
     )
+
+
+@pytest.mark.parametrize("function", [arcsinh_ratio, log1p_square_ratio])
+@pytest.mark.parametrize("x", [1e30, 1e5, 3.0, -0.5, 0.0, -1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1.0, 2.0, 1e10])
+def test_functions_of_quotients(x, scale, function):
+    """Values and slopes are the exact ones where the quotient or its slopes overflow."""
+    x, scale = jnp.float32(x), jnp.float32(scale)
+    value, slopes = jax.value_and_grad(function, (0, 1))(x, scale)
+    with mpmath.workdps(80):
+        a, b = mpmath.mpf(float(x)), mpmath.mpf(float(scale))
+        if function is arcsinh_ratio:
+            truth, by_log = mpmath.asinh(a / b), a / mpmath.sqrt(a * a + b * b)
+        else:
+            truth, by_log = mpmath.log1p((a / b) ** 2), 2 * a * a / (a * a + b * b)
+        by_x = float(by_log / a) if a else 1 / float(b) if function is arcsinh_ratio else 0.0
+    np.testing.assert_allclose(value, float(truth), rtol=2e-6, atol=1e-30)
+    np.testing.assert_allclose(slopes[0], by_x, rtol=2e-6, atol=1e-29)
+    np.testing.assert_allclose(slopes[1], float(-by_log / b), rtol=2e-6, atol=1e-29)
+
+
+@pytest.mark.parametrize("ratio", [1.5, 2.0, 2.5, 1e5])
+def test_logarithms_of_quotients_of_large_numbers(ratio):
+    """Not by a difference of logarithms, which are large beside it."""
+    low = np.float32(1e20)
+    high = np.float32(ratio * 1e20)
+    found = log_quotient(jnp.asarray(high), jnp.asarray(low))
+    np.testing.assert_allclose(found, np.log(np.float64(high) / np.float64(low)), rtol=2e-7)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1.0, 1e30])
