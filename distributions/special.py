@@ -251,11 +251,10 @@ def log1p_square_ratio(x: Any, scale: Any) -> Array:
 
 @jax.custom_jvp
 def _log1p_square_ratio(x: Array, scale: Array) -> Array:
-    z = scaled(x, scale)
-    # Of a finite number; the compiler may multiply the reciprocal of a large scale first, to 0.
-    over = (jnp.abs(z) == jnp.inf) & (scale < 1)
-    z = select(over, scaled(2.0**-100 * x, scale), z)
-    return log1p_square(z) + select(over, jnp.full_like(z, 200 * LOG_TWO), 0)
+    z = x * (1 / scale) if _has_fewer(scale, x) else x / scale
+    far = _is_far(z)
+    root = lax.sqrt(abs(x)) * (1 / lax.sqrt(scale))  # Of the quotient, which may overflow.
+    return select(far, 4, jnp.ones_like(z)) * lax.log1p(select(far, root - 1, z * z))
 
 
 @_log1p_square_ratio.defjvp
