@@ -285,7 +285,7 @@ def _hypot_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 def arcsinh_ratio(x: Array, scale: Array) -> Array:
     """`arcsinh(x / scale)`, without the quotient where that may overflow."""
     far = jnp.abs(x) > scale
-    large = jnp.log(jnp.abs(x) + hypot(x, scale)) - jnp.log(scale)
+    large = jnp.log(0.5 * jnp.abs(x) + 0.5 * hypot(x, scale)) + LOG_TWO - jnp.log(scale)
     small = jnp.arcsinh(jnp.where(far, 0, x) / scale)
     return jnp.where(far, jnp.sign(x) * large, small)
 
