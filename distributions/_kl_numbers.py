@@ -43,8 +43,8 @@ def _exponential(p: Any, q: Any) -> Array:
 def _laplace(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
     distance = jnp.abs(p_loc - q_loc) / p_scale
-    near = select(distance < 0.5, distance, 0)
-    rest = select(distance < 0.5, exp_rest(-near), jnp.exp(-distance) - 1 + distance)
+    near = select(distance < 0.25, distance, 0)
+    rest = select(distance < 0.25, exp_rest(-near), jnp.exp(-distance) - 1 + distance)
     log_ratio = jnp.log(p_scale) - jnp.log(q_scale)
     return p_scale / q_scale * rest + relative_excess((p_scale - q_scale) / q_scale, log_ratio)
 

@@ -201,7 +201,7 @@ def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
     """`exp(log_rate) - some - some (log_rate - log(some))`, and `exp(log_rate)` where `k` is 0."""
     rate, excess = jnp.exp(log_rate), log_rate - jnp.log(some)
     near, far = some * exp_rest(excess), rate - some * (1 + excess)
-    return select(k > 0, select(jnp.abs(excess) < 0.5, near, far), rate)
+    return select(k > 0, select(excess * excess < 1 / 16, near, far), rate)
 
 
 @_divergence_of_log.defjvp
