@@ -80,14 +80,14 @@ def _mass_and_slopes(
 ) -> tuple[Array, tuple[Array, ...]]:
     """Of what there are few, as of sizes, are kept apart from what there are many."""
     inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
-    gap = jnp.log(a) - jnp.log(b)
+    log_a = jnp.log(a)
+    gap = log_a - jnp.log(b)
     if is_negative:
         # A share of the total that underflows would be lost: all as small ones have one sum.
         info = jnp.finfo(k.dtype)
         share, most = min(1e10 * float(info.tiny), float(info.eps)), float(info.eps) ** 2
-        least = lax.min(share * k, jnp.full_like(k, most))
-        gap = select(m < least, jnp.log(a) - jnp.log(select(k > 0, least, 1)), gap)
-        m = lax.max(m, least)
+        gap = lax.min(gap, lax.max(log_a - math.log(most), jnp.full_like(k, -math.log(share))))
+        m = lax.max(m, lax.min(share * k, jnp.full_like(k, most)))
     divergence, *slopes = _divergence(k, m, inner, log_odds - select(inner, gap, 0))
     mass = _log_choose(a, b)
     if is_negative:
