@@ -122,7 +122,7 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", *map(relative, sys.argv)]),
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "cores": num_cores(),
         "versions": versions,
