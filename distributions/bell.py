@@ -11,13 +11,13 @@ from distributions._gamma_draw import log_gamma
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.incomplete import log_gammainc
+from distributions.normal_functions import log_ndtr
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
-    log_ndtr,
     ratio,
     safe_log,
 )

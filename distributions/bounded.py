@@ -11,12 +11,12 @@ from distributions.family import Family, family, parameter
 from distributions.gamma_functions import dirichlet_entropy
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
-from distributions.special import (
-    bounded_ratio,
+from distributions.normal_functions import (
     log_normal_mass,
     truncated_normal_moments,
     truncated_normal_quantile,
 )
+from distributions.special import bounded_ratio
 
 
 @family(

@@ -20,7 +20,8 @@ from distributions.constraints import (
     unit_interval,
 )
 from distributions.family import Family, family, parameter
-from distributions.special import log_ndtr, safe_log, safe_log1m, times_log
+from distributions.normal_functions import log_ndtr
+from distributions.special import safe_log, safe_log1m, times_log
 
 
 def bernoulli_log_probs(logits: Any, probs: Any) -> tuple[Any, Any]:

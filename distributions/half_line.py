@@ -13,6 +13,7 @@ from distributions.family import Family, family, parameter
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
+from distributions.normal_functions import log_ndtr
 from distributions.real_line import cauchy_survival
 from distributions.special import (
     LOG_PI,
@@ -21,7 +22,6 @@ from distributions.special import (
     clip_positive,
     log,
     log1p_square_ratio,
-    log_ndtr,
     ratio,
     scaled,
 )

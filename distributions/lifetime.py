@@ -16,13 +16,8 @@ from distributions.family import Family, family, parameter
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
-from distributions.special import (
-    LOG_SQRT_TWO_PI,
-    bounded_ratio,
-    clip_positive,
-    log_mills,
-    log_ndtr,
-)
+from distributions.normal_functions import log_mills, log_ndtr
+from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive
 
 
 def _inverse_gaussian_log_prob(x, loc, c):

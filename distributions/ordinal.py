@@ -22,7 +22,7 @@ from distributions.constraints import (
     real_vector,
 )
 from distributions.family import Family, family, parameter
-from distributions.special import log_ndtr
+from distributions.normal_functions import log_ndtr
 from distributions.special_counts import column
 
 _FAR = -40.0  # From where on Mills' ratio is given by two terms of its series.

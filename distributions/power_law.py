@@ -16,6 +16,7 @@ from distributions.family import Family, family, parameter
 from distributions.gamma_functions import log_beta
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
+from distributions.normal_functions import log_ndtr
 from distributions.real_line import Logistic
 from distributions.special import (
     EULER_GAMMA,
@@ -25,7 +26,6 @@ from distributions.special import (
     bounded_ratio,
     clip_positive,
     log1p_quotient,
-    log_ndtr,
 )
 
 

@@ -13,6 +13,7 @@ from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import digamma_rest, log_beta_half
 from distributions.incomplete import log_betainc
+from distributions.normal_functions import log_ndtr
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
@@ -20,7 +21,6 @@ from distributions.special import (
     bounded_ratio,
     log,
     log1p_square_ratio,
-    log_ndtr,
     ratio,
     scaled,
 )

@@ -10,13 +10,12 @@ from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
+from distributions.normal_functions import log_mills, log_ndtr
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
     gauss_legendre,
-    log_mills,
-    log_ndtr,
     log_two_sided,
     ratio,
 )

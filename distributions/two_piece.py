@@ -13,20 +13,14 @@ from distributions._gamma_draw import student_t
 from distributions.chi_square import mean_distance
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
+from distributions.normal_functions import log_ndtr
 from distributions.real_line import (
     standard_t_log_prob,
     student_t_entropy,
     student_t_tails,
     student_t_variance,
 )
-from distributions.special import (
-    LOG_SQRT_TWO_PI,
-    LOG_TWO,
-    bounded_ratio,
-    log_ndtr,
-    log_two_sided,
-    ratio,
-)
+from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, bounded_ratio, log_two_sided, ratio
 
 
 def _from_mode(x, loc, scale, k):

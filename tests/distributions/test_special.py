@@ -16,6 +16,7 @@ from distributions.gamma_functions import (
     stirling_error,
 )
 from distributions.kernels import exp_rest
+from distributions.normal_functions import log_ndtr
 from distributions.special import (
     arcsinh_ratio,
     bounded_ratio,
@@ -24,7 +25,6 @@ from distributions.special import (
     log1p_quotient,
     log1p_square,
     log1p_square_ratio,
-    log_ndtr,
     log_quotient,
     scaled,
 )
