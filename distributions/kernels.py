@@ -39,8 +39,9 @@ _DOUBLE = (
     0.1618757452483668,
 )
 
-# The best polynomials in x from -1/4 to 1/4 for (exp(x) - 1 - x) / x^2, to 1.5e-6 and to 1e-17.
-_SINGLE_EXP = (0.499999321, 0.166666424, 0.0417535631, 0.00834884846)
+# The best polynomials in x from -1/4 to 1/4 for (exp(x) - 1 - x) / x^2, in single and double
+# precision.
+_SINGLE_EXP = (0.5, 0.166666424, 0.0416666121, 0.00834884846, 0.00139121592)
 _DOUBLE_EXP = (
     0.5,
     0.16666666666666667,

@@ -30,17 +30,19 @@ TOO_COARSE = {
     "PowerSpherical": "as are directions with a concentration of 1e30",
     "VonMisesFisher": "as are directions with a concentration of 1e30",
 }
-# Of these slopes, it holds the difference of two large numbers.
+# Of these slopes, at extremes of a parameter, it holds the difference of two large numbers.
 CANCELLING = {
-    "ExponentiallyModifiedGaussian": "an inverse rate of 1e30 and a value of 1e30",
-    "Exponential": "an inverse rate of 1e30 and a value of 1e30",
-    "ExpGamma": "an inverse concentration of 1e30 and a value of -1e30",
-    "ExpInverseGamma": "an inverse concentration of 1e30 and a value of 1e30",
-    "NormalInverseGaussian": "the slope of a Bessel function of 1e10 and the skewness",
-    "NoncentralChi2": "a value beside 1e10 degrees of freedom",
-    "Wiener": "a threshold, a drift or a time of 1e10 and more",
-    "TruncatedNormal": "slopes by a standardised bound of 1e30 and more",
-    "Skellam": "slopes by the square root of a rate of 1e-30",
+    ("ExponentiallyModifiedGaussian", "rate", "rate"): "an inverse rate and a value of 1e30",
+    ("Exponential", "rate", "rate"): "an inverse rate and a value of 1e30",
+    ("ExpGamma", "concentration", "concentration"): "an inverse of 1e30 and a value of -1e30",
+    ("ExpInverseGamma", "concentration", "concentration"): "an inverse and a value of 1e30",
+    ("NormalInverseGaussian", "tailweight", "loc"): "a Bessel function's of 1e10 and the skewness",
+    ("NoncentralChi2", "df", "noncentrality"): "a value beside 1e10 degrees of freedom",
+    ("Wiener", "alpha", "alpha"): "a threshold of 1e10 beside its inverse",
+    ("Wiener", "delta", "alpha"): "a drift of 1e10 beside an inverse threshold",
+    ("TruncatedNormal", "scale", "scale"): "by a standardised bound of 1e30 and by the scale",
+    ("Skellam", "rate1", "rate1"): "by the inverse root of the rate and by the rate",
+    ("Skellam", "rate2", "rate2"): "by the inverse root of the rate and by the rate",
 }
 
 
@@ -126,8 +128,10 @@ def test_extremes(case: Case):
             assert np.isfinite(slope[(outside.T & np.isfinite(values)).T]).all(), shown
             sure = inside & (inside == wide_inside) & (np.abs(truth) < 0.01 * MOST)
             sure = sure if of_batch else sure.all(-1)
+            # Of the right sign and size, where terms of a moderate size cancel, too.
             close = np.isclose(slope, wide_slope, 0.05, 5e-3) | (np.abs(wide_slope) > 0.01 * MOST)
-            assert family in TOO_COARSE | CANCELLING or np.all(close | ~sure), shown
+            is_known = (family, setting.partition(" ")[0], name) in CANCELLING
+            assert family in TOO_COARSE or is_known or np.all(close | ~sure), shown
 
 
 def is_of_events(case: Case) -> bool:
