@@ -268,7 +268,7 @@ def test_a_truncated_normal_whose_bound_is_beyond_all_scales():
 
 @pytest.mark.parametrize("tailweight", [0.01, 0.015, 0.02])
 def test_slopes_of_light_hyperbolic_sines(tailweight):
-    """In single precision, as in double."""
+    """In single precision, as in double, but for roundings of terms of 1 / tailweight."""
     slope = lambda b: jax.grad(lambda b: dist.SinhArcsinh(0.0, 1.0, 0.0, b).log_prob(0.3))(b)  # noqa: E731
     with jax.enable_x64(True):
         truth = float(slope(jnp.float64(tailweight)))
