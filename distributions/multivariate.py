@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, select
@@ -43,26 +43,32 @@ def _tril(covariance, scale_tril):
 
 
 def _capacitance(cov_factor, cov_diag):
-    """`A = D^(-1/2) W` and the Cholesky factor of `I + A^T A`."""
+    """`A = D^(-1/2) W / c`, `c`, the size of its entries, and a factor of `I / c^2 + A^T A`.
+
+    The squares of entries of that size would overflow. Where they are less than 1, `c` is 1.
+    """
     a = cov_factor / jnp.sqrt(cov_diag)[..., None]
+    c = lax.stop_gradient(jnp.max(jnp.abs(a), (-2, -1), keepdims=True, initial=1))
+    a = a / c
     inner = gram(a.mT)
-    unit = jnp.eye(inner.shape[-1], dtype=inner.dtype)
-    return a, jnp.linalg.cholesky(inner + align(unit, 2, inner.ndim - 2))
+    unit = align(jnp.eye(inner.shape[-1], dtype=inner.dtype), 2, inner.ndim - 2)
+    return a, c[..., 0], jnp.linalg.cholesky(inner + unit / c / c)
 
 
-def _low_rank_square(x, a, tril, cov_diag):
-    """By the matrix inversion lemma: `min_u |y - A u|^2 + |u|^2`, which does not cancel."""
+def _low_rank_square(x, a, c, tril, cov_diag):
+    """By the matrix inversion lemma: `min_u |y - A u|^2 + |u / c|^2`, which does not cancel."""
     y = x / jnp.sqrt(cov_diag)
     u = solve(tril, solve(tril, multiply(a.mT, y)), transpose=True)
-    return square_sum(y - multiply(a, u)) + square_sum(u)
+    return square_sum(y - multiply(a, u)) + square_sum(u / c)
 
 
 def _by_factor(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
     """`x -> x^T S^-1 x` and `log det S / 2`, by one factor: derivatives go through it once."""
     if cov_factor is not None and cov_diag is not None:
-        a, tril = _capacitance(cov_factor, cov_diag)
-        half_log_det = log_diagonal(tril) + 0.5 * jnp.sum(jnp.log(cov_diag), -1)
-        return lambda x: _low_rank_square(x, a, tril, cov_diag), half_log_det
+        a, c, tril = _capacitance(cov_factor, cov_diag)
+        half_log_det = log_diagonal(tril) + a.shape[-1] * jnp.log(c[..., 0])
+        half_log_det += 0.5 * jnp.sum(jnp.log(cov_diag), -1)
+        return lambda x: _low_rank_square(x, a, c, tril, cov_diag), half_log_det
     if scale_diag is not None:
         return lambda x: square_sum(x / scale_diag), jnp.sum(jnp.log(scale_diag), -1)
     if precision is not None:

@@ -142,7 +142,6 @@ def is_of_events(case: Case) -> bool:
 BY_SQUARES = {
     "Custom": "a formula of the test's own",
     "KroneckerNormal, with noise": "eigenvalues of a covariance",
-    "MultivariateNormal, low rank": "a covariance of few factors",
 }
 
 
@@ -158,6 +157,12 @@ def multiples(case: Case) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
                     except ValueError:
                         continue
                     yield f"{name} of {extreme}: {changed}", given | {name: changed}
+
+
+def is_coarse(given: dict[str, Any]) -> bool:
+    """Whether columns of a factor are one another's multiples: roundings make a determinant."""
+    factor = np.asarray(given.get("cov_factor", 0), float)
+    return factor.any() and np.linalg.matrix_rank(factor) < factor.shape[-1]
 
 
 @over([case for case in CASES if is_of_events(case)], exhaustive=True)
@@ -179,7 +184,7 @@ def test_extremes_of_events(case: Case):
         with jax.enable_x64(True):
             wide = {k: cast(v, float) for k, v in given.items()}
             truth, wide_slopes = batch(wide, case.values(float))
-        if np.isnan(truth).any():
+        if np.isnan(truth).any() or is_coarse(given):
             continue  # A matrix that is singular.
         shown = f"{setting}\n{found}\n{truth}"
         assert not np.isnan(found).any(), shown
