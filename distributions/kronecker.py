@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, random
+from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, convert, float_dtype, stack
@@ -22,6 +22,7 @@ from distributions._linalg import (
     log_diagonal,
     matmul,
     multiply,
+    per_event,
     solve,
     square_sum,
 )
@@ -189,20 +190,28 @@ class KroneckerNormal(Distribution):
         trils = tuple(align(jnp.asarray(tril, x.dtype), 2, x.ndim - 1) for tril in self.scale_trils)
         return _each_axis(apply, trils, x)
 
-    def _noise_variance(self, dtype: Any, batch_ndims: int) -> Array:
-        noise = jnp.square(jnp.asarray(self.noise_scale, dtype))
+    def _noise(self, dtype: Any, batch_ndims: int) -> Array:
+        noise = jnp.asarray(self.noise_scale, dtype)
         return noise.reshape((1,) * (batch_ndims - noise.ndim) + noise.shape)
 
-    def _grams(self, dtype: Any, batch_ndims: int) -> tuple[Array, ...]:
-        trils = (jnp.asarray(tril, dtype) for tril in self.scale_trils)
-        return tuple(gram(align(tril, 2, batch_ndims)) for tril in trils)
+    def _noisy_log_density(self, x: Array) -> Array:
+        """In a unit of the greatest entries' size: their squares would overflow."""
+        noise = self._noise(x.dtype, x.ndim - 1)
+        trils = [align(jnp.asarray(tril, x.dtype), 2, x.ndim - 1) for tril in self.scale_trils]
+        sizes = [lax.stop_gradient(jnp.max(jnp.abs(tril), (-2, -1))) for tril in trils]
+        trils = [tril / per_event(size, 2) for tril, size in zip(trils, sizes, strict=True)]
+        product = functools.reduce(operator.mul, sizes)
+        unit = jnp.maximum(product, lax.stop_gradient(noise))
+        trils[0] = trils[0] * per_event(product / unit, 2)
+        covariance = tuple(map(gram, trils)), jnp.square(noise / unit)
+        n = x.shape[-1]
+        density = _noisy_log_density(x / per_event(unit), *covariance)
+        return density - n * (jnp.log(unit) + LOG_SQRT_TWO_PI)
 
     def _half_log_det(self, dtype: Any) -> Array:
         n, ndim = self.event_shape[0], len(self.batch_shape)
         if self.noise_scale is not None:
-            origin = jnp.zeros((*self.batch_shape, n), dtype)
-            covariance = self._grams(dtype, ndim), self._noise_variance(dtype, ndim)
-            return n * LOG_SQRT_TWO_PI - _noisy_log_density(origin, *covariance)
+            return -self._noisy_log_density(jnp.zeros((*self.batch_shape, n), dtype))
         trils = (align(jnp.asarray(tril, dtype), 2, ndim) for tril in self.scale_trils)
         terms = [n // tril.shape[-1] * log_diagonal(tril) for tril in trils]
         return functools.reduce(operator.add, terms) + n * LOG_SQRT_TWO_PI
@@ -213,8 +222,7 @@ class KroneckerNormal(Distribution):
         x = align(jnp.asarray(value, dtype), 1, batch_ndims)
         x = x - align(convert(self.loc, dtype), 1, batch_ndims)
         if self.noise_scale is not None:
-            covariance = self._grams(dtype, batch_ndims), self._noise_variance(dtype, batch_ndims)
-            return _noisy_log_density(x, *covariance) - x.shape[-1] * LOG_SQRT_TWO_PI
+            return self._noisy_log_density(x)
         z = self._each_axis(solve, x)
         normaliser = align(self._half_log_det(dtype), 0, batch_ndims)
         return -0.5 * square_sum(z) - normaliser
@@ -223,7 +231,7 @@ class KroneckerNormal(Distribution):
         key, noise_key = random.split(key)
         z = self._each_axis(multiply, random.normal(key, shape, self.dtype))
         if self.noise_scale is not None:
-            noise = jnp.sqrt(self._noise_variance(self.dtype, len(shape) - 1))
+            noise = self._noise(self.dtype, len(shape) - 1)
             z = z + noise[..., None] * random.normal(noise_key, shape, self.dtype)
         return align(convert(self.loc, self.dtype), 1, len(shape) - 1) + z
 
@@ -236,5 +244,5 @@ class KroneckerNormal(Distribution):
             variance = self._each_axis(lambda tril, x: multiply(jnp.square(tril), x), ones)
             if self.noise_scale is None:
                 return variance
-            return variance + self._noise_variance(dtype, len(batch))[..., None]
+            return variance + jnp.square(self._noise(dtype, len(batch)))[..., None]
         return full(align(convert(self.loc, dtype), 1, len(batch)), batch + shape, dtype)
