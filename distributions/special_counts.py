@@ -199,18 +199,24 @@ def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
 @jax.custom_jvp
 def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
     """`exp(log_rate) - some - some (log_rate - log(some))`, and `exp(log_rate)` where `k` is 0."""
-    rate, excess = jnp.exp(log_rate), log_rate - jnp.log(some)
-    near, far = some * exp_rest(excess), rate - some * (1 + excess)
-    return select(k > 0, select(excess * excess < 1 / 16, near, far), rate)
+    return _divergence_and_rate(k, some, log_rate)[0]
+
+
+def _divergence_and_rate(k: Array, some: Array, log_rate: Array) -> tuple[Array, Array]:
+    excess = log_rate - jnp.log(some)
+    power = jnp.exp(excess)
+    rate, rest = some * power, select(excess * excess < 1 / 16, exp_rest(excess), power - 1 - excess)
+    return select(k > 0, some * rest, rate), rate
 
 
 @_divergence_of_log.defjvp
 def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     k, some, log_rate = primals
+    value, rate = _divergence_and_rate(*primals)
     by_some = select(k > 0, jnp.log(some) - log_rate, 0)
-    most = jnp.full_like(log_rate, jnp.finfo(log_rate.dtype).max)
-    rate = lax.min(jnp.exp(log_rate), most)  # Infinity times no count at all would be no number.
-    return _divergence_of_log(*primals), (rate - k) * tangents[2] + by_some * tangents[1]
+    most = jnp.full_like(rate, jnp.finfo(rate.dtype).max)
+    by_log_rate = lax.min(rate, most) - k  # Infinity times no count at all would be no number.
+    return value, by_log_rate * tangents[2] + by_some * tangents[1]
 
 
 @jax.jit

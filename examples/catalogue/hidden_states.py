@@ -82,13 +82,12 @@ def capture_recapture(key, at_risk, seen, last_seen):
     """
     survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
     capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")
-    never_again, last = jnp.ones_like(survival), 0.0
-    for i in reversed(range(seen.size)):
-        never_again = 1 - survival * (1 - (1 - capture[i]) * never_again)
-        last += last_seen[i] * jnp.log(never_again)
+    never_again = [jnp.ones_like(survival)]
+    for missed in reversed(1 - capture):
+        never_again.insert(0, 1 - survival * (1 - missed * never_again[0]))
     log_probs = seen * jnp.log(capture) + (at_risk - seen) * jnp.log1p(-capture)
     ppl.factor(at_risk * jnp.log(survival) + log_probs, name="seen")
-    ppl.factor(last, name="last_seen")
+    ppl.factor(last_seen * jnp.log(jnp.stack(never_again)), name="last_seen")
 
 
 def capture_recapture_density(v, at_risk, seen, last_seen):
