@@ -205,8 +205,9 @@ def _divergence_of_log(k: Array, some: Array, log_rate: Array) -> Array:
 def _divergence_and_rate(k: Array, some: Array, log_rate: Array) -> tuple[Array, Array]:
     excess = log_rate - jnp.log(some)
     power = jnp.exp(excess)
-    rate, rest = some * power, select(excess * excess < 1 / 16, exp_rest(excess), power - 1 - excess)
-    return select(k > 0, some * rest, rate), rate
+    rate, is_near = some * power, excess * excess < 1 / 16
+    near, far = some * exp_rest(excess), some * (power - (1 + excess))
+    return select(k > 0, select(is_near, near, far), rate), rate
 
 
 @_divergence_of_log.defjvp
