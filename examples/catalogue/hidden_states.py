@@ -26,7 +26,7 @@ def changepoint(key, count):
     size, total = jnp.arange(1, count.size), jnp.cumsum(count)[:-1]
     log_ratios = total * jnp.log(early / late) - size * (early - late)
     ppl.factor(dist.Poisson(late).log_prob(count), name="late_counts")
-    ppl.factor(jax.nn.logsumexp(log_ratios) - jnp.log(size.size), name="early_counts")
+    ppl.factor(jax.nn.logsumexp(log_ratios - jnp.log(size.size)), name="early_counts")
 
 
 def changepoint_density(v, count):
