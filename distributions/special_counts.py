@@ -55,7 +55,8 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
     y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))
     power, less = exponentials(y)
     z = select(inner, w * less, power)
-    log_total = jnp.log1p(z) + (x - y)
+    near, is_near = deviation(jnp.ones_like(z), z)  # Less to compile than a log1p.
+    log_total = select(is_near, z + near, jnp.log(1 + z)) + (x - y)
     slope = n * (1 - w) * (z / (1 + z))
     other = log_total - x
     by_k, by_m = select(swap, log_total, other), select(swap, other, log_total)
