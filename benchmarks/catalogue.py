@@ -38,7 +38,12 @@ from examples.catalogue import MODELS, Entry, join
 
 RUN_MARK, COMPILE_MARK = 1.05, 1.10
 SECONDS_PER_CALL = 0.005
-OF_ONE_SIZE = {"eight_schools_centered", "eight_schools_noncentered", "missing_data"}
+OF_ONE_SIZE = {
+    "capture_recapture",
+    "eight_schools_centered",
+    "eight_schools_noncentered",
+    "missing_data",
+}
 Density = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
