@@ -32,6 +32,13 @@ class Mask:
         bits = np.frombuffer(self.bits, np.uint8)
         return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
 
+    def over(self, shape: tuple[int, ...]) -> "Mask":
+        """Of an array of that shape, whose axes in front have the same entries missing all along.
+
+        They are those of `vmap` and loops around a conditioned model.
+        """
+        return self if shape == self.shape else Mask.of(np.broadcast_to(self.missing, shape))
+
     def pick(self, array: Any) -> Any:
         """The missing entries, on one axis."""
         return array[self.missing]

@@ -270,7 +270,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     def look(program: Program) -> dict[str, Any]:
         run = Run(target.model, program, Positions())
         shapes = _shapes(run)
-        masks = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
+        own = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
+        masks = {path: mask.over(shapes[path].shape) for path, mask in own.items()}
         for path, mask in masks.items():
             num_missing = int(mask.missing.sum())
             shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)

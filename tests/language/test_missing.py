@@ -106,6 +106,42 @@ def test_known_entries_are_those_of_the_data():
     assert_close(ppl.simulate(model)(KEY)["y"][~MISSING], jnp.float32(Y[~MISSING]), "float32")
 
 
+def under_vmap(key: Any, one: Any) -> Any:
+    return jax.vmap(one)(split(key, 2))
+
+
+def under_scan(key: Any, one: Any) -> Any:
+    return lax.scan(lambda _, key: (None, one(key)), None, split(key, 2))[1]
+
+
+def under_both(key: Any, one: Any) -> Any:
+    return under_vmap(key, lambda key: under_scan(key, one))
+
+
+@pytest.mark.parametrize("around", [under_vmap, under_scan, under_both])
+def test_a_conditioned_model_may_be_mapped(around, x64):
+    """Each of its copies has a missing value of its own."""
+    one = ppl.condition(
+        lambda key: plain(key, lambda loc: dist.Normal(loc, 1.0)), {"y": ppl.impute(Y)}
+    )
+    model = lambda key: around(key, one)  # noqa: E731
+    target = ppl.unconstrain(model)
+    position = target.initial(KEY)
+    copies = 4 if around is under_both else 2
+    assert position["y"].shape == (copies * MISSING.sum(),)
+    values = target.constrain(position)
+    missing = np.broadcast_to(MISSING, values["y"].shape)
+    assert_close(values["y"][missing], position["y"])
+    assert_close(values["y"][~missing], np.tile(Y[~MISSING], copies))
+    assert_close(target.unconstrain(values)["y"], position["y"])
+    jacobian = jnp.sum(position["scale"])
+    assert_close(target.log_density(position), ppl.log_density(model)(values) + jacobian)
+    by_hand = NORMAL(values["y"] - values["scale"][..., None, None]).sum()
+    by_hand += NORMAL(position["scale"]).sum() - jacobian
+    by_hand += NORMAL(values["after"], values["y"].sum((-1, -2))).sum()
+    assert_close(ppl.log_density(model)(values), by_hand)
+
+
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_ignored_entries_are_integrated_out(place, x64):
     """The density and the gradient are those of the entries that are there."""
