@@ -31,7 +31,7 @@ from inference.welford import Welford, welford_init, welford_update
 
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15
-_POOLED_INITIAL, _POOLED_FIRST_WINDOW = 5, 5
+_POOLED_FIRST_WINDOW = 5
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
 
@@ -66,15 +66,14 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
     window that the next one could not follow takes what is left. Short of 85 iterations, the three
     parts are 15, 75 and 10 %; below 20, the matrix is left as it is. Where all chains learn one
-    matrix, few iterations tell enough: it begins with 5, and windows of 5, 10, 20, ...
+    matrix, few iterations tell enough: windows of 5, 10, 20, ... begin as soon, not sooner, as what
+    chains tell on their way to where they will be would keep some of them from it.
 
     Example:
         >>> schedule(1000).window_ends[:6]
         array([ 35,  65, 125, 245, 900,  -1], dtype=int32)
     """
-    initial, window = _INITIAL, FIRST_WINDOW
-    if is_pooled:
-        initial, window = _POOLED_INITIAL, _POOLED_FIRST_WINDOW
+    initial, window = _INITIAL, _POOLED_FIRST_WINDOW if is_pooled else FIRST_WINDOW
     final = max(_FINAL, num_warmup // 10)
     if num_warmup < 20:
         initial, final = num_warmup, 0

@@ -115,16 +115,19 @@ class Group:
 
 
 def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray) -> None:
-    """Renews all mass matrices, those of chains that agree by draws of all of these.
+    """Renews mass matrices, those of chains that agree by draws of all of these.
 
     A chain that is astray learns from its own draws as soon as a window holds as many as that of
-    a chain alone: the few before that tell nothing but its way.
+    a chain alone, and keeps its matrix until then: the few draws before that tell nothing but its
+    way, and in the matrix of the others a chain that is many of their deviations away may be stuck.
     """
     states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
     alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731
     is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
-    windows = [pool if x or is_short else alone(i) for i, x in enumerate(agrees)]
-    new = renewed(jax.tree.map(lambda *x: np.concatenate(x), *states), windows)
+    own = lambda i: None if is_short else alone(i)  # noqa: E731
+    state = jax.tree.map(lambda *x: np.concatenate(x), *states)
+    new = renewed(state, [pool if x else own(i) for i, x in enumerate(agrees)])
+    new = new._replace(window=state.window + 1)
     for i, group in enumerate(groups):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)
         group.learn(part, np.ones(size, bool))

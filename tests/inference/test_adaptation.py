@@ -58,13 +58,13 @@ def test_windows_double(num_warmup, slow, ends):
 @pytest.mark.parametrize(
     ("num_warmup", "slow", "ends"),
     [
-        (1000, (5, 900), [10, 20, 40, 80, 160, 320, 900]),
-        (300, (5, 250), [10, 20, 40, 80, 250]),
-        (60, (5, 10), [10]),
+        (1000, (20, 900), [25, 35, 55, 95, 175, 335, 900]),
+        (300, (20, 250), [25, 35, 55, 95, 250]),
+        (60, (9, 54), [54]),
         (19, (19, 19), []),
     ],
 )
-def test_windows_of_many_chains_begin_early(num_warmup, slow, ends):
+def test_windows_of_many_chains_are_shorter(num_warmup, slow, ends):
     plan = schedule(num_warmup, is_pooled=True)
     assert (plan.slow_start, plan.slow_stop) == slow
     assert [end for end in plan.window_ends if end >= 0] == ends
