@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+_MOST = 1 << 30  # The sum of two is an int32.
+
 
 def count(name: str, value: Any, *, least: int) -> int:
     """The argument `name` as an integer of at least `least`."""
@@ -14,6 +16,8 @@ def count(name: str, value: Any, *, least: int) -> int:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if number < least or isinstance(value, bool):
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if number > _MOST:
+        raise ValueError(f"{name} must be an integer of at most {_MOST}, got {value!r}")
     return number
 
 

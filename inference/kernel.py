@@ -15,6 +15,7 @@ from inference.flat import Layout
 from inference.hamiltonian import Point, State, evaluate, flat_value_and_grad
 from inference.metric import Matrix, check_mass_matrix, factorize, pull
 from inference.randomness import normal, seed_of
+from ppl.harvest._jax import is_traced
 
 
 class Trajectory(Protocol):
@@ -163,9 +164,11 @@ def check_step_size(step_size: jax.typing.ArrayLike, layout: Layout) -> jax.Arra
     """`step_size` in the dtype of positions of `layout`.
 
     Raises:
-        ValueError: if it is not a scalar.
+        ValueError: if it is not a scalar, or known not to be positive and finite.
     """
     array = jnp.asarray(step_size, layout.dtype)
     if array.shape != ():
         raise ValueError(f"step_size must be a scalar, got shape {array.shape}")
+    if not is_traced(array) and not 0 < array < jnp.inf:
+        raise ValueError(f"step_size must be positive and finite, got {step_size}")
     return array

@@ -20,13 +20,14 @@ TINY = ["--models", MODEL, "--tools", "ppl", "--warmup", "20", "--draws", "20", 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "chains"),
+    ("arguments", "chains", "is_mapped"),
     [
-        pytest.param(["nuts.py", "--chains", "4"], [4], id="nuts"),
-        pytest.param(["gpu.py", "--cpu", "--chains", "1", "3"], [1, 3], id="mapped"),
+        pytest.param(["nuts.py", "--chains", "4"], [4], False, id="nuts"),
+        pytest.param(["gpu.py", "--cpu", "--chains", "1", "3"], [1, 3], True, id="mapped"),
     ],
 )
-def test_a_tiny_comparison_runs(tmp_path, arguments, chains):
+def test_a_tiny_comparison_runs(tmp_path, arguments, chains, is_mapped):
+    """Chains that are mapped over wait for the last one, and no others."""
     name, *more = arguments
     out = ["--out", str(tmp_path), "--name", "tiny"]
     command = [sys.executable, str(BENCHMARKS / name), *TINY, *out, *more]
@@ -37,6 +38,7 @@ def test_a_tiny_comparison_runs(tmp_path, arguments, chains):
     for entry in entries:
         assert "error" not in entry, entry
         assert entry["executed_over_useful"] >= 1
+        assert (entry["executed_over_useful"] > 1) == (is_mapped and entry["chains"] > 1)
     assert MODEL in (tmp_path / "tiny.md").read_text()
 
 

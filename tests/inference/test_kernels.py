@@ -223,6 +223,15 @@ def test_nuts_says_what_ended_its_trajectory(x64):
             ValueError,
             "step_size must be a scalar, got shape (3,)",
         ),
+        *(
+            (
+                {"log_density": jnp.sum, "step_size": step_size},
+                jnp.zeros(2),
+                ValueError,
+                f"step_size must be positive and finite, got {step_size}",
+            )
+            for step_size in (0.0, -0.1, np.nan, np.inf)
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, settings, position, error, message):

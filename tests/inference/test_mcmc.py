@@ -333,6 +333,8 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"num_chains": 0}, ValueError, "num_chains must be an integer of at least 1, got 0"),
         ({"num_draws": 0}, ValueError, "num_draws must be an integer of at least 1, got 0"),
         ({"num_warmup": -1}, ValueError, "num_warmup must be an integer of at least 0, got -1"),
+        ({"num_draws": 2**31}, ValueError, "num_draws must be an integer of at most 1073741824"),
+        ({"num_warmup": 2**40}, ValueError, "num_warmup must be an integer of at most 1073741824"),
         ({"num_draws": 10.0}, TypeError, "num_draws must be an integer, got 10.0"),
         ({"num_chains": True}, ValueError, "num_chains must be an integer of at least 1, got True"),
         (
@@ -348,6 +350,7 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
         ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
+        ({"kernel": NUTS(step_size=-0.1)}, ValueError, "step_size must be positive and finite"),
         ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
         ({"kernel": NUTS(inverse_mass_factor=np.ones(3))}, ValueError, "pass the matrix"),
         (
