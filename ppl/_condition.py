@@ -8,9 +8,18 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from ppl import distribution
 from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
-from ppl._missing import Ignored, Imputed, Mask, Missing, check_integers, check_no_nan
+from ppl._missing import (
+    Ignored,
+    Imputed,
+    Mask,
+    Missing,
+    check_integers,
+    check_no_nan,
+    check_whole,
+)
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
@@ -50,7 +59,7 @@ def _with_missing(
     """A site that is observed in part: the rest stays latent, or is not there."""
     (drawn,) = operands.values
     if mask is None:
-        make = lambda d: Ignored(d, missing)  # noqa: E731
+        make = lambda d: _ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
         value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
@@ -59,6 +68,14 @@ def _with_missing(
         value = jnp.where(missing, drawn, data)
     site, operands = with_distribution(site, operands, make, (data, missing))
     return site, dataclasses.replace(operands, values=(value,))
+
+
+def _ignored(site: Site, d: Any, missing: jax.Array) -> Any:
+    """Within what transformations of the model have put around a distribution."""
+    if isinstance(d, distribution.Wrapper):
+        return dataclasses.replace(d, base=_ignored(site, d.base, missing))  # pyright: ignore
+    check_whole(f"condition: site {describe(site.path)}", d, missing)
+    return Ignored(d, missing)
 
 
 def _imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:

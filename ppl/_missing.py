@@ -75,11 +75,25 @@ class Ignored(distribution.Wrapper):
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of what is there, 0 for what is missing."""
         safe = jnp.where(self.missing, distribution.feasible(self.base, value), value)
-        num_events = distribution.num_event_axes(self.base)
-        is_missing = self.missing.any(
-            tuple(range(self.missing.ndim - num_events, self.missing.ndim))
-        )
-        return jnp.where(is_missing, 0, distribution.log_prob(self.base, safe))
+        return _of_known(self.base, safe, self.missing)
+
+
+def _of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
+    """The log probability of what is there; NaN where a part of what is joint is missing."""
+    num_events = distribution.num_event_axes(d)
+    if distribution.name_of(d) not in distribution.OF_PARTS:
+        axes = tuple(range(missing.ndim - num_events, missing.ndim))
+        known = distribution.log_prob(d, value)
+        if axes:
+            known = jnp.where(missing.any(axes), jnp.nan, known)
+        return jnp.where(missing.all(axes), 0, known)
+    num_inner = distribution.num_event_axes(d.distribution)
+    axes = tuple(range(num_inner - num_events, 0))
+    if distribution.name_of(d) == "IID":  # whose copies have axes behind those of the batch
+        own = tuple(range(value.ndim - num_events, value.ndim - num_inner))
+        axes = tuple(range(len(own)))
+        value, missing = (jnp.moveaxis(x, own, axes) for x in (value, missing))
+    return jnp.sum(_of_known(d.distribution, value, missing), axes)
 
 
 @register_dataclass
@@ -166,8 +180,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     """Data whose missing entries are integrated out, for `condition`.
 
     They are left out of the density, which is right where nothing else depends on them: where a
-    random site or a factor does, on whatever entry, no density can be derived. Of a vector with a
-    joint distribution the whole counts as missing, and must be.
+    random site or a factor does, on whatever entry, no density can be derived. Parts of
+    `dist.iid` and `dist.Independent` may be missing. Any other vector must be missing as a whole:
+    a part is an error, or a density of NaN where the mask is traced.
 
     Args:
         data: An array.
@@ -221,6 +236,24 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
                 f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
                 f"NaN. {remedy}"
             )
+
+
+def check_whole(where: str, d: Any, missing: Any) -> None:
+    """A vector with a joint distribution of which a part is known to be missing is an error."""
+    while distribution.name_of(d) in distribution.OF_PARTS:
+        d = d.distribution
+    if _jax.is_traced(missing) or not (num_events := distribution.num_event_axes(d)):
+        return
+    flags = np.asarray(missing)
+    axes = tuple(range(flags.ndim - num_events, flags.ndim))
+    num_torn = int(np.sum(flags.any(axes) & ~flags.all(axes)))
+    if num_torn:
+        raise ValueError(
+            f"{where}: {num_torn} of {flags.any(axes).size} draws of {distribution.name_of(d)} are "
+            "missing in part, but their entries have a joint distribution. Infer them with "
+            "ppl.impute(data), sample the entries that are there from their own distribution, or "
+            "mark all entries of such a draw as missing."
+        )
 
 
 def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:

@@ -20,7 +20,6 @@ _LOCATION_SCALE = ("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbe
 _SCALE = ("HalfNormal", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
-_PARTS = ("Independent", "IID")
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
 
 
@@ -74,7 +73,7 @@ class NonCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
-        if distribution.name_of(d) in _PARTS:
+        if distribution.name_of(d) in distribution.OF_PARTS:
             return _by_part(d, self)
         if distribution.name_of(d).startswith(_VECTOR):
             return _whitened(d)
@@ -123,7 +122,7 @@ class PartiallyCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
-        if distribution.name_of(d) in _PARTS:
+        if distribution.name_of(d) in distribution.OF_PARTS:
             return _by_part(d, self)
         return _standardised(d, self.centredness)
 
@@ -215,7 +214,7 @@ def auto_reparam(name: str, d: Any) -> NonCentred | None:
         0.0
     """
     moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
-    while distribution.name_of(d) in _PARTS:
+    while distribution.name_of(d) in distribution.OF_PARTS:
         d = d.distribution
     family = distribution.name_of(d)
     known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")

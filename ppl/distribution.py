@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+OF_PARTS = ("Independent", "IID")  # families of one event of independent parts, by their names
+
 
 def is_distribution(d: Any) -> bool:
     """Whether `d` has the methods of a distribution."""

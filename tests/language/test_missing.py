@@ -177,6 +177,46 @@ def test_counts_and_vectors_are_ignored_whole():
     assert_close(log_probs["v"], jnp.array([joint, 0.0]), "float32")
 
 
+ROWS = np.array([[0.1, NAN, 0.3], [NAN, NAN, NAN]])
+LOC = np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+PARTS = {
+    "independent": (lambda: dist.Independent(dist.Normal(LOC, 2.0), 1), LOC),
+    "independent, both axes": (lambda: dist.Independent(dist.Normal(LOC, 2.0), 2), LOC),
+    "iid": (lambda: dist.iid(dist.Normal(LOC[:, 0], 2.0), 3), LOC[:, :1]),
+    "iid of iid": (lambda: dist.iid(dist.iid(dist.Normal(1.0, 2.0), 3), 2), jnp.ones((2, 3))),
+    "of TFP": (lambda: tfp.distributions.Independent(tfp.distributions.Normal(LOC, 2.0), 1), LOC),
+}
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+@pytest.mark.parametrize(("make", "loc"), PARTS.values(), ids=PARTS)
+def test_independent_parts_of_a_vector_are_ignored_by_themselves(make, loc, factor, x64):
+    model = lambda key: ppl.sample(key, make(), name="y")  # noqa: E731
+    ignored = ppl.condition(ppl.scale(model, factor), {"y": ppl.ignore(ROWS)})
+    there = NORMAL(ROWS, loc, 2.0)[~np.isnan(ROWS)].sum()
+    assert_close(ppl.log_density(ignored)({}), factor * there)
+
+
+def test_vectors_of_which_many_are_drawn_are_ignored_one_by_one(x64):
+    normals = dist.MultivariateNormal(jnp.zeros(3), covariance=COVARIANCE)
+    model = lambda key: ppl.sample(key, dist.iid(normals, 2), name="y")  # noqa: E731
+    rows = np.where(np.arange(2)[:, None] == 1, NAN, [[0.1, 0.2, 0.3]] * 2)
+    joint = stats.multivariate_normal.logpdf(rows[0], np.zeros(3), COVARIANCE)
+    assert_close(ppl.log_density(ppl.condition(model, {"y": ppl.ignore(rows)}))({}), joint)
+
+
+def test_a_part_of_a_joint_vector_is_not_ignored():
+    """Where the mask is known, in words; where it is traced, by NaN and not by a wrong number."""
+    vector = dist.MultivariateNormal(jnp.zeros(3), covariance=COVARIANCE)
+    model = lambda key: ppl.sample(key, vector, name="v")  # noqa: E731
+    density = lambda y: ppl.log_density(ppl.condition(model, {"v": ppl.ignore(y)}))({})  # noqa: E731
+    expected = r"site 'v': 1 of 1 draws of MultivariateNormal are missing in part.*ppl\.impute"
+    with pytest.raises(ValueError, match=expected):
+        density(ROWS[0])
+    assert jnp.isnan(jax.jit(density)(jnp.asarray(ROWS[0])))
+    assert jax.jit(density)(jnp.asarray(ROWS[1])) == 0
+
+
 def walk(key: Any) -> Any:
     def step(y: Any, key: Any) -> Any:
         y = ppl.sample(key, dist.Normal(0.9 * y, 1.0), name="y")
