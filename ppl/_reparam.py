@@ -93,9 +93,11 @@ class Reparameterise(SiteAction):
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
             if self.rule is not None and _is_free(d):
-                strategy = self.rule("/".join(map(str, site.path)), innermost(d))
+                found = self.rule("/".join(map(str, site.path)), innermost(d))
+                where = f"reparam: the rule, of site {describe(site.path)}"
+                strategy = None if found is None else _strategy(where, found)
             if strategy is not None:
-                make = lambda d: _wrapped(d, as_pytree(strategy), describe(site.path))  # noqa: E731
+                make = lambda d: _wrapped(d, strategy, describe(site.path))  # noqa: E731
                 site, operands = with_distribution(site, operands, make)
         return sow_again(site, operands), None
 
@@ -169,15 +171,15 @@ def reparam(
                 f"strategy, got {strategies!r}."
             )
         return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
-    as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy(s)  # noqa: E731
+    as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy("reparam", s)  # noqa: E731
     checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
     return Partial(_run_reparameterised, as_pytree(model), checked)
 
 
-def _strategy(strategy: Any) -> Strategy:
+def _strategy(where: str, strategy: Any) -> Strategy:
     if not callable(strategy) or isinstance(strategy, type):
         raise TypeError(
-            "reparam: expected a strategy, as ppl.NonCentred() or a function of the distribution, "
+            f"{where}: expected a strategy, as ppl.NonCentred() or a function of the distribution, "
             f"got {strategy!r}."
         )
     return as_pytree(strategy)

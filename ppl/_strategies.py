@@ -16,7 +16,10 @@ from ppl.harvest.pytrees import register_dataclass
 
 # Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
 # makes of a member another one.
-_LOCATION_SCALE = ("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel", "HalfCauchy")
+_LOCATION_SCALE = (
+    *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"),
+    *("HalfCauchy", "HalfStudentT"),
+)
 _SCALE = ("HalfNormal", "InverseGamma", "Weibull")
 _RATE = ("Exponential", "Gamma")
 _VECTOR = "MultivariateNormal"
@@ -196,9 +199,33 @@ class Circular:
     """
 
     def __call__(self, d: Any) -> Pushforward:
-        """The coordinates of a distribution on the circle."""
+        """The coordinates of a distribution on the circle.
+
+        Raises:
+            NotImplementedError: If its support is not known to be that interval.
+        """
+        if not _is_circular(d):
+            raise NotImplementedError(
+                "Circular() is for angles whose support is known to be (-pi, pi], such as VonMises "
+                f"or Uniform(-math.pi, math.pi), got {distribution.name_of(d)} with the support "
+                f"{getattr(d, 'support', None)}. Shift the distribution, or give a function of it "
+                "that returns a ppl.Pushforward."
+            )
         inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
         return Pushforward(Plane(d), angle, inverse)
+
+
+def _is_circular(d: Any) -> bool:
+    """Whether values are angles in (-pi, pi]; of TFP's families, which tell no support, by name."""
+    while distribution.name_of(d) in distribution.OF_PARTS:
+        d = d.distribution
+    support = getattr(d, "support", None)
+    if support is None:
+        return distribution.name_of(d) == "VonMises"
+    low, high = getattr(support, "low", None), getattr(support, "high", None)
+    if low is None or high is None or any(map(_jax.is_traced, (low, high))):
+        return False
+    return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)
 
 
 def auto_reparam(name: str, d: Any) -> NonCentred | None:

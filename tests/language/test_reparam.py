@@ -73,6 +73,7 @@ FAMILIES = {
     "cauchy": lambda loc, scale: dist.Cauchy(loc * jnp.ones(2), scale),
     "laplace": lambda loc, scale: dist.Laplace(loc, scale),
     "half-cauchy": lambda loc, scale: dist.HalfCauchy(loc, scale),
+    "half-student-t": lambda loc, scale: dist.HalfStudentT(3.0, loc, scale),
     "half-normal": lambda loc, scale: dist.HalfNormal(scale),
     "exponential": lambda loc, scale: dist.Exponential(scale),
     "gamma": lambda loc, scale: dist.Gamma(2.5, scale),
@@ -230,6 +231,40 @@ def test_an_angle_has_its_distribution(name, x64):
     np.testing.assert_allclose(by_plane, by_circle, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dist.VonMises(1.0, 2.0),
+        lambda: dist.Uniform(-np.pi, np.pi),
+        lambda: dist.iid(dist.VonMises(1.0, 2.0), 3),
+        lambda: tfd.Independent(tfd.VonMises(jnp.ones(3), 2.0), 1),
+    ],
+)
+def test_angles_have_coordinates(make):
+    target = ppl.unconstrain(
+        ppl.reparam(lambda key: ppl.sample(key, make(), name="x"), {"x": ppl.Circular()})
+    )
+    points = target.unconstrain(target.constrain(target.initial(KEY)))["x"]
+    squared = jnp.sum(points**2, -1)
+    assert_close(squared, jnp.ones_like(squared), "float32")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: dist.Normal(3.0, 2.0),
+        lambda: dist.Uniform(0.0, 2 * np.pi),
+        lambda: dist.HalfNormal(1.0),
+        lambda: dist.iid(dist.Uniform(0.0, 2 * np.pi), 3),
+        lambda: tfd.Normal(0.0, 1.0),
+    ],
+)
+def test_numbers_that_are_no_angles_are_none(make):
+    model = ppl.reparam(lambda key: ppl.sample(key, make(), name="x"), {"x": ppl.Circular()})
+    with pytest.raises(ValueError, match=r"reparam: site 'x': Circular\(\) is for angles"):
+        ppl.unconstrain(model)
+
+
 def test_the_position_of_an_angle():
     target = ppl.unconstrain(
         ppl.reparam(
@@ -270,6 +305,8 @@ ERRORS = {
     "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
     "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
     "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
+    "rule's number": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: 3)), TypeError, r"the rule, of site .x.: expected a strategy, as ppl.NonCentred\(\).*, got 3"),
+    "rule's class": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: ppl.NonCentred)), TypeError, "reparam: the rule, of site 'x': expected a strategy, as ppl.NonCentred()"),
     "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentred}), TypeError, "expected a strategy, as ppl.NonCentred()"),
     "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),
     "weight": (lambda: ppl.PartiallyCentred(2.0), ValueError, r"centredness must lie in \[0, 1\], got 2.0. 0 is NonCentred"),
