@@ -3,10 +3,12 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.tree_util import Partial
 
@@ -15,7 +17,6 @@ from inference.flat import Layout
 from inference.hamiltonian import Point, State, evaluate, flat_value_and_grad
 from inference.metric import Matrix, check_mass_matrix, factorize, pull
 from inference.randomness import normal, seed_of
-from ppl.harvest._jax import is_traced
 
 
 class Trajectory(Protocol):
@@ -169,6 +170,7 @@ def check_step_size(step_size: jax.typing.ArrayLike, layout: Layout) -> jax.Arra
     array = jnp.asarray(step_size, layout.dtype)
     if array.shape != ():
         raise ValueError(f"step_size must be a scalar, got shape {array.shape}")
-    if not is_traced(array) and not 0 < array < jnp.inf:
-        raise ValueError(f"step_size must be positive and finite, got {step_size}")
+    with suppress(jax.errors.TracerArrayConversionError):
+        if not 0 < np.asarray(array) < np.inf:
+            raise ValueError(f"step_size must be positive and finite, got {step_size}")
     return array

@@ -56,6 +56,15 @@ def _():
     ppl.condition(line, {"y": None})(KEY, X)
 
 
+@mistake("A part of a joint vector, left out", "'v'", "1 of 1", "MultivariateNormal", "ppl.impute")
+def _():
+    def model(key):
+        normal = dist.MultivariateNormal(jnp.zeros(3), covariance=jnp.eye(3))
+        return ppl.sample(key, normal, name="v")
+
+    ppl.condition(model, {"v": ppl.ignore(jnp.array([1.0, jnp.nan, 2.0]))})(KEY)
+
+
 @mistake("Data with NaN", "'y'", "1 of the 3", "latent")
 def _():
     ppl.condition(line, {"y": X.at[1].set(jnp.nan)})
@@ -245,6 +254,17 @@ def _():
 @mistake("A scale that is not positive", "scale", "positive", "-1.0")
 def _():
     ppl.sample(KEY, dist.Normal(0.0, -1.0), name="x")
+
+
+@mistake(
+    "A scale that becomes 0", "'y'", "at 3 of 3 elements", "Normal(loc=0.0, scale=0.0)", "init="
+)
+def _():
+    def narrow(key, x):
+        level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
+        return ppl.sample(key, dist.Normal(0.0 * x, jnp.exp(level - 200)), name="y")
+
+    inference.mcmc(KEY, ppl.condition(narrow, {"y": X}), X, progress_bar=False)
 
 
 @mistake("A discrete latent site, given to HMC", "'n'", "discrete", "Sum it out")
