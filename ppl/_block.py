@@ -60,7 +60,8 @@ def block(model: Model, names: Collection[str]) -> Model:
         >>> list(ppl.simulate(ppl.block(model, ["x"]))(jax.random.key(0)))
         ['y']
     """
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    is_collection = isinstance(names, Collection) and not isinstance(names, str)
+    if not is_collection or not all(isinstance(name, str) for name in names):
         raise TypeError(f"block: expected a collection of names of sites, got {names!r}.")
     return Partial(functools.partial(_run_blocked, frozenset(names)), as_pytree(model))
 

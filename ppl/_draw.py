@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from ppl import distribution
 from ppl._lift import lift
 from ppl.harvest import _jax, _values
+from ppl.harvest._outlived import explained
 from ppl.harvest._sow import Axis, batch_operands
 
 
@@ -27,7 +28,8 @@ class Draw:
     def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
         d = jax.tree.unflatten(self.distribution, leaves)
         try:
-            value = distribution.draw(d, jax.random.fold_in(key, _salt(self.name)))
+            with explained(f"site {self.name!r}: "):
+                value = distribution.draw(d, jax.random.fold_in(key, _salt(self.name)))
         except NotImplementedError as error:
             raise NotImplementedError(f"site {self.name!r}: {error}") from error
         values = jax.tree.leaves(value)

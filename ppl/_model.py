@@ -20,7 +20,7 @@ from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Axis, Site, describe
-from ppl.harvest._survey import Found, MisplacedError, Path, Sites, Survey
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import RULES
 
 Model = Callable[..., Any]
@@ -251,6 +251,9 @@ class Run(Harvester):
             return self.sites
         except MisplacedError as error:
             raise ValueError(f"{self.name}: {explain(error)}") from error
+        except SowError as error:
+            where = f"{self.name}: site {describe(error.path)}"
+            raise ValueError(f"{where}: {error.message}") from error
 
     def latent(self) -> dict[Path, Found]:
         return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}

@@ -174,10 +174,12 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
         if ends == shapes and len(fronts) == 1:
             _check_not_cut(path, leaves, found)
             return fronts.pop()
-    got = [np.shape(x) for x in leaves]
+    got, remedy = [np.shape(x) for x in leaves], ""
+    if isinstance(draws, list):
+        got, remedy = "a list", " Use jnp.asarray."
     raise ValueError(
         f"predict: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
-        f"front of that, as (chain, draw, ...); got {got}."
+        f"front of that, as (chain, draw, ...); got {got}.{remedy}"
     )
 
 
@@ -199,7 +201,8 @@ def predict(
 
     With draws of a posterior, and the model as it was before `condition`, this is the posterior
     predictive distribution; with a number of draws, the prior predictive one. A draw of the
-    prediction depends on the key and on the position of its draw, and so not on the chunks.
+    prediction depends on the key and on the position of its draw, and so not on the chunks, but for
+    the rounding of matrix products and factorisations, which XLA computes otherwise for a batch.
 
     Args:
         model: A function of a random key.
@@ -229,7 +232,10 @@ def predict(
         (4, 100, 3)
     """
     if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
-        raise TypeError(f"predict: expected a dict of draws or their number, got {draws!r}.")
+        instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
+        raise TypeError(
+            f"predict: expected a dict of draws or their number, got {draws!r}.{instead}"
+        )
     draws = _values.of_numpy(dict(draws)) if isinstance(draws, Mapping) else int(draws)
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")

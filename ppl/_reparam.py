@@ -1,6 +1,7 @@
 """reparam: other coordinates for latent sites, in which a sampler moves more easily."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -138,7 +139,9 @@ def reparam(
         model: A function of a random key.
         strategies: By latent site, nested as the scopes are: `NonCentred()`,
             `PartiallyCentred(weight)`, `Transformed()`, `Circular()`, or a function from the
-            distribution of the site to a `Pushforward`. Or a rule over all latent sites,
+            distribution of the site to a `Pushforward`. A function that needs a value of a `vmap`
+            or loop around the site takes it along, as `jax.tree_util.Partial(f, value)`, to be
+            called as `f(value, distribution)`. Or a rule over all latent sites,
             `(name, distribution) -> strategy or None`, such as `auto_reparam`; it is not asked
             about sites that are observed in part, or have been reparameterised already.
 
@@ -165,7 +168,7 @@ def reparam(
         hierarchical models", Statistical Science 22 (2007).
     """
     if not isinstance(strategies, Mapping):
-        if not callable(strategies):
+        if not _takes_two(strategies):
             raise TypeError(
                 "reparam: expected a dict of strategies by site or a rule (name, distribution) -> "
                 f"strategy, got {strategies!r}."
@@ -174,6 +177,16 @@ def reparam(
     as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy("reparam", s)  # noqa: E731
     checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
     return Partial(_run_reparameterised, as_pytree(model), checked)
+
+
+def _takes_two(rule: Any) -> bool:
+    try:
+        inspect.signature(rule).bind("name", None)
+    except TypeError:  # it is not callable, too
+        return False
+    except ValueError:  # a callable without a signature
+        pass
+    return True
 
 
 def _strategy(where: str, strategy: Any) -> Strategy:

@@ -13,8 +13,9 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
+from ppl.harvest._outlived import explained
 from ppl.harvest._plants import Plants, move_axis
-from ppl.harvest._sow import Site, sow_p, tangent_p
+from ppl.harvest._sow import Site, describe, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
 from ppl.harvest.pytrees import register_dataclass
 
@@ -238,7 +239,8 @@ class Interpreter:
             return operands.values, []
         (plant,) = plants.get(site.path, [None])
         operands = dataclasses.replace(operands, is_used=is_used)
-        values, record = self.action.at(site, operands, plant)
+        with explained(f"site {describe(site.path)}: "):
+            values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 

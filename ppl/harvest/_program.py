@@ -11,6 +11,7 @@ import numpy as np
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter
+from ppl.harvest._outlived import explained
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
@@ -119,7 +120,8 @@ class Harvester:
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
         live = [live_outs] * len(program.out_avals)
-        outs, reaps = interpreter.run(program.jaxpr, program.inputs, queues, live)
+        with explained():
+            outs, reaps = interpreter.run(program.jaxpr, program.inputs, queues, live)
         gathered = interpreter.gather(reaps, sites)
         records = {p: gathered[p].or_zeros().record for p in sites if p in gathered}
         # JAX forwards literals as they are.

@@ -116,15 +116,20 @@ def show(avals: Iterable[Any]) -> str:
     return ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in avals) or "no arrays"
 
 
-def error(path: Path, message: str) -> ValueError:
-    return ValueError(f"sow {describe(path)}: {message}")
+class SowError(ValueError):
+    """What cannot be made of the sows under one name."""
+
+    def __init__(self, path: Path, message: str):
+        super().__init__(f"sow {describe(path)}: {message}")
+        self.path = path
+        self.message = message
 
 
-class MisplacedError(ValueError):
+class MisplacedError(SowError):
     """A sow in a construct where it may take place or not, or any number of times."""
 
     def __init__(self, site: Site, construct: str, message: str):
-        super().__init__(f"sow {describe(site.path)}: {message}")
+        super().__init__(site.path, message)
         self.site = site
         self.construct = construct
 
@@ -239,7 +244,7 @@ class Survey:
         """Two sows of one name, one after the other."""
         modes = (old.site.mode, new.site.mode)
         if old.clobbers != new.clobbers or "strict" in modes:
-            raise error(
+            raise SowError(
                 path,
                 f"Variable has already been reaped: the name is sown again (modes {modes[0]!r}, "
                 f"then {modes[1]!r}). Give each sow its own name, put one into a scope with "
@@ -263,10 +268,11 @@ def _check_same_values(path: Path, old: Found, new: Found) -> None:
     movable = all(f.repeat_axis in (0, len(f.site.axes)) for f in (old, new))
     movable &= len({len(f.lead) - len(f.site.axes) for f in (old, new)}) == 1
     if not (same and len(shapes - {()}) <= 1 and movable):
-        raise error(
+        raise SowError(
             path,
             f"the same name is sown with different values: {show(old.avals)} and then "
-            f"{show(new.avals)}. Give each its own name.",
+            f"{show(new.avals)}. Give each its own name, and lax.map a batch_size that divides its "
+            "length.",
         )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.stats as st
 from jax import lax
-from jax.random import split
+from jax.random import key, split
 
 import distributions as dist
 import ppl
@@ -236,3 +236,14 @@ def test_a_long_scan_adds_up_without_drift():
         scales.append(0.5 + 0.3 * math.tanh(scales[-1]) + 0.2 * size)
     expected = st.norm.logpdf(y.astype(float), 0.0, scales).sum()
     assert abs(jax.jit(ppl.log_density(model))({"y": y}) - expected) < 0.05
+
+
+def test_a_map_in_batches_has_one_of_a_size():
+    def model(key: Any, n: int) -> Any:
+        one = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="x")  # noqa: E731
+        return lax.map(one, split(key, n), batch_size=2)
+
+    x = jnp.arange(4.0).reshape(2, 2)
+    assert_close(ppl.log_density(model)({"x": x}, 4), jax.scipy.stats.norm.logpdf(x).sum())
+    with pytest.raises(ValueError, match=r"model 'model': site 'x'.*batch_size that divides its"):
+        ppl.simulate(model)(key(0), 5)

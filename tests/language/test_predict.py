@@ -12,6 +12,7 @@ from jax import lax
 from jax.random import PRNGKey, fold_in, key, split
 
 import distributions as dist
+import inference
 import ppl
 
 from .checks import assert_close, assert_equal, counting, shapes
@@ -220,6 +221,7 @@ COUNT = lambda key: (  # noqa: E731
     ppl.sample(key, dist.Poisson(3.0), name="n"),
     ppl.sample(key, dist.Normal(0.0, 1.0), name="y"),
 )
+COUNTLESS = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="x")  # noqa: E731
 ERRORS = {
     "no-sites-left": (lambda: ppl.predict(ppl.condition(ppl.block(line, ["mean"]), {"y": X}), DRAWS)(KEY, X), ValueError, "no site but those that are given or observed.*before condition"),
     "unknown": (lambda: ppl.predict(line, {"slop": X})(KEY, X), ValueError, "predict: model 'line' has no site 'slop'.*'slope', 'scale'"),
@@ -234,6 +236,8 @@ ERRORS = {
     "none": (lambda: ppl.predict(line, 0), ValueError, "at least 1, got 0"),
     "array": (lambda: ppl.predict(line, X), TypeError, "expected a dict of draws or their number"),
     "chunk": (lambda: ppl.predict(line, DRAWS, chunk_size=0), ValueError, "chunk_size must be an integer of at least 1, got 0"),
+    "result": (lambda: ppl.predict(line, inference.mcmc(KEY, COUNTLESS, num_warmup=5, num_draws=5, progress_bar=False)), TypeError, "got MCMCResult.*Give its draws: result.draws"),
+    "list": (lambda: ppl.predict(COUNTLESS, {"x": [1.0, 2.0]})(KEY), ValueError, "'x' has the shape.*got a list. Use jnp.asarray"),
     "floats-for-counts": (lambda: ppl.predict(COUNT, {"n": jnp.array([3.5, 2.0])})(KEY), TypeError, r"'n' has the dtype int32, its draws have float32.*astype\('int32'\)"),
     "key": (lambda: ppl.predict(line, DRAWS)(X), TypeError, "predict: expected one random key"),
     "arguments": (lambda: ppl.predict(line, DRAWS)(KEY), TypeError, "'line' cannot be called.*'x'"),

@@ -285,6 +285,8 @@ ERRORS = {
     "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),
     "condition-blocked": (lambda: ppl.condition(ppl.block(chain, ["d"]), OBSERVED)(KEY), ValueError, "has no site 'd'"),
     "block-unknown": (lambda: ppl.block(chain, ["a", "e"])(KEY), ValueError, "block: model 'chain' has no site 'e'.*'a', 'b'"),
+    "block-none": (lambda: ppl.block(chain, None), TypeError, "block: expected a collection of names of sites, got None"),
+    "block-model": (lambda: ppl.block(chain, chain), TypeError, "collection of names of sites, got <function chain"),
     "block-string": (lambda: ppl.block(chain, "a"), TypeError, "collection of names.*'a'"),
     "scale-negative": (lambda: ppl.scale(chain, -1.0), ValueError, "scale: factor must not be negative or NaN, got -1.0"),
     "scale-nan": (lambda: ppl.scale(chain, jnp.nan), ValueError, "negative or NaN"),

@@ -10,7 +10,7 @@ from jax import lax
 from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._sow import Site
-from ppl.harvest._survey import Found, Path, Sites, error
+from ppl.harvest._survey import Found, Path, Sites, SowError
 
 
 class Kept:
@@ -108,7 +108,7 @@ def _for_site(active: jax.Array, found: Found) -> jax.Array:
     if outside == 0:
         active = jnp.any(active)
     elif active.ndim not in (0, outside):
-        raise error(
+        raise SowError(
             found.site.path,
             "it stands in a while loop under several vmaps, some of which map only the loop or "
             "only the sown value. Harvest inside of the vmaps, as vmap(reap(f)).",

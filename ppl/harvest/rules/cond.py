@@ -10,7 +10,7 @@ from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Found, MisplacedError, Path, Sites, Survey, error, show
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
 
 
 class Cond:
@@ -89,7 +89,7 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
             ("vmap axes", first.site.batch_shape, other.site.batch_shape),
         ):
             if a != b:
-                raise error(
+                raise SowError(
                     path,
                     f"the branches of a cond disagree in its {what}: {a} in branch 0, {b} in "
                     "branch "

@@ -11,7 +11,7 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants, move_axis, unstack
-from ppl.harvest._survey import Sites, Survey, error
+from ppl.harvest._survey import Sites, SowError, Survey
 from ppl.harvest.rules._given import needs
 from ppl.harvest.rules._loop import Kept, Sum
 from ppl.harvest.rules._steps import Steps, by_rank
@@ -25,7 +25,7 @@ class Scan:
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
             if found.site.mode == "strict":
-                raise error(
+                raise SowError(
                     path,
                     "Cannot use strict mode inside `scan`, where it is sown in every iteration. "
                     "Sow it with mode='append' to stack the values, or mode='clobber' for the "

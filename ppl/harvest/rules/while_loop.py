@@ -11,7 +11,7 @@ from jax import lax
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import MisplacedError, Sites, Survey, error
+from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
 from ppl.harvest.rules._loop import Kept
 
 
@@ -115,7 +115,7 @@ def _loop_that_sows_in_its_condition(
 def _check_none_stays(body: Any, on: Interpreter) -> None:
     """Which iterations count for which element is not known to a sow that stays in the new loop."""
     for path in on.survey.staying(body):
-        raise error(
+        raise SowError(
             path,
             "it would stay in a while loop whose predicate a vmap maps, where it cannot be told "
             "which iterations count. Harvest inside of the vmap, as vmap(reap(f)).",

@@ -1,0 +1,24 @@
+"""What to say where a function that was sown uses a value that it has outlived."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+_REMEDY = (
+    "A function in what is sown, as in a distribution or a strategy, closes over a value of the "
+    "vmap, loop or checkpoint around it, and outlives that value. Give the value with the function "
+    "instead, as a leaf of a pytree: jax.tree_util.Partial(f, value) calls f(value, ...), and "
+    "distributions of one's own have parameters."
+)
+
+
+@contextmanager
+def explained(where: str = "") -> Iterator[None]:
+    """A context in which JAX's error for a leaked tracer says where it is from, and the remedy."""
+    try:
+        yield
+    except jax.errors.UnexpectedTracerError as error:
+        if not any(note.endswith(_REMEDY) for note in getattr(error, "__notes__", ())):
+            error.add_note(where + _REMEDY)
+        raise
