@@ -33,7 +33,7 @@ from ppl.harvest.pytrees import register_dataclass
 def _position(site: Site, value: Any, d: Any) -> Any:
     """The unconstrained position of a value of a latent site."""
     try:
-        return distribution.inverse(d, value)
+        return distribution.inside(d, value, distribution.inverse(d, value))
     except NotImplementedError as error:
         raise ValueError(
             f"site {describe(site.path)}: {distribution.name_of(d)} has no map from "

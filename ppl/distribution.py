@@ -80,6 +80,19 @@ def inverse(d: Any, value: Any) -> Any:
     return d.inverse(value) if isinstance(d, Wrapper) else bijector(d).inverse(value)
 
 
+def inside(d: Any, value: Any, position: Any) -> Any:
+    """The position, with NaN for events whose value is outside of the support.
+
+    Of a scalar the map itself says so; the map from a simplex, say, forgets what the sum is.
+    """
+    support = getattr(d, "support", None)
+    if not getattr(support, "event_ndims", 0) or support.is_unrestricted:
+        return position
+    is_inside = support.check(value)
+    axes = range(jnp.ndim(is_inside), jnp.ndim(position))
+    return jnp.where(jnp.expand_dims(is_inside, tuple(axes)), position, jnp.nan)
+
+
 def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
     """The value at an unconstrained position, and the log density of the position.
 

@@ -310,6 +310,7 @@ def bounded(key):
         ({"scope": {"x": 3.0}}, "site 'scope.x' is given 3.0, expected a value inside of its"),
         ({"scope": {"x": 2.0}}, "support (in the interval [0.0, 2.0]), not at its edge"),
         ({"p": np.array([1.0, 0.0, 0.0])}, "site 'p' is given [1. 0. 0.], expected"),
+        ({"p": np.array([1.0, 2.0, 3.0])}, "site 'p' is given [1. 2. 3.], expected"),
     ],
 )
 @pytest.mark.parametrize("infer", [mcmc, optimize, svi])

@@ -313,6 +313,46 @@ def test_target_is_a_pytree():
     assert_close(actual, jnp.stack([density(target_of(y)) for y in ys]), "float32")
 
 
+SETS = {
+    "simplex": (lambda: dist.Dirichlet(jnp.ones(3)), [0.2, 0.3, 0.5], [1.0, 2.0, 3.0]),
+    "simplices": (
+        lambda: dist.Dirichlet(jnp.ones((2, 3))),
+        [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]],
+        [[0.2, 0.3, 0.5], [0.1, 0.1, 0.9]],
+    ),
+    "correlation factor": (
+        lambda: dist.LKJCholesky(2, 1.0),
+        [[1.0, 0.0], [0.6, 0.8]],
+        [[1.0, 0.0], [1.0, 1.0]],
+    ),
+    "covariance": (
+        lambda: dist.InverseWishart(4.0, jnp.eye(2)),
+        [[2.0, 1.0], [1.0, 2.0]],
+        [[2.0, 1.0], [-1.0, 2.0]],
+    ),
+    "ordered": (
+        lambda: dist.TransformedDistribution(
+            dist.Normal(jnp.zeros(2), 1.0), dist.bijectors.Ordered()
+        ),
+        [1.0, 2.0],
+        [2.0, 1.0],
+    ),
+    "each": (lambda: dist.iid(dist.Gamma(1.0, 1.0), 2), [1.0, 2.0], [1.0, -1.0]),
+}
+
+
+@pytest.mark.parametrize(("make", "value", "outside"), SETS.values(), ids=SETS)
+def test_what_is_outside_of_its_support_has_no_position(make, value, outside, x64):
+    target = ppl.unconstrain(one(make))
+    value = {"x": jnp.array(value)}
+    position = jax.jit(target.unconstrain)(value)
+    assert_close(target.constrain(position), value, "float64")
+    found = jax.jit(target.unconstrain)({"x": jnp.array(outside)})["x"]
+    rows = found.reshape(-1, found.shape[-1])  # of the two simplices, one is none
+    assert np.isfinite(rows).all(-1).tolist() == [True, False][-len(rows) :]
+    assert not np.isfinite(rows[-1]).any()
+
+
 def test_gradient_is_finite_far_out():
     """Where the map saturates, the density is -inf at worst and no gradient is NaN."""
     target = ppl.unconstrain(by_group, real(3, 4))
