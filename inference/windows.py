@@ -208,7 +208,8 @@ def _matrices(old: Matrix, windows: np.ndarray) -> Matrix:
         return fisher_matrix(draws, gradients, np.diagonal(old, 0, -2, -1))
     rank, matrices = old.values.shape[-1], []
     for i, window in enumerate(zip(draws, gradients, strict=True)):
-        default = jax.tree.map(lambda x, i=i: x[i], old).diagonal()
+        doubles = jax.tree.map(lambda x, i=i: x[i].astype(np.float64), old)  # the root may be large
+        default = doubles.diagonal()
         matrices.append(fisher_low_rank(*window, default, rank))
     return jax.tree.map(lambda *x: np.stack(x), *matrices)
 

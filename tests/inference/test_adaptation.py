@@ -346,6 +346,20 @@ def test_a_matrix_of_low_rank_is_renewed_in_its_form():
     assert not is_due(plan, np.full(3, 35), after).any()
 
 
+def test_a_matrix_of_low_rank_may_stretch_further_than_its_floats_hold():
+    """Its roots are what is stored; an improper flat prior makes them grow without end."""
+    metric = of_kind(np.array([1.0, 1.0], np.float32), "low_rank")._replace(
+        scale=np.array([1e25, 1.0], np.float32)
+    )
+    state = adaptation_init(np.float32(0.1), jax.tree.map(jnp.asarray, metric))
+    chains = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    moved = np.random.default_rng(6).normal(size=(15, 2, 2)).astype(np.float32)
+    moved[:, :, 0] = 0.0
+    after = renewed(chains, [moved]).inverse_mass_matrix
+    assert after.scale.dtype == np.float32
+    np.testing.assert_allclose(after.scale[0, 0], 1e25, rtol=1.0)
+
+
 @pytest.mark.parametrize("draw", [0.0, 1.0, np.nan])
 def test_draws_that_do_not_move_keep_the_scales_of_before(draw):
     num_warmup, before = 150, np.array([[2.0, 0.0], [0.0, 3.0]])
