@@ -31,6 +31,7 @@ from inference.chain import Chain, Plan, stats_of
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group, renew_together
+from inference.interrupts import without_interrupts
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
 from inference.pool import is_pooled, pooled, thinned
@@ -119,7 +120,8 @@ def sample(
             RuntimeWarning,
             stacklevel=3,
         )
-    return share.gather(run.samples(share.least(run.num_drawn)))
+    with without_interrupts():
+        return share.gather(run.samples(share.least(run.num_drawn)))
 
 
 class _Run:
@@ -161,8 +163,11 @@ class _Run:
         self._compile(chains := start(attempts), size)
         self.groups = [Group(part, self.host_plan, self.kinds) for part in _split(chains, size)]
         while True:
+            began = time.monotonic()
             for group in self.groups:
                 self._move(group, np.int32(1))
+            seconds = (time.monotonic() - began) / len(self.groups)
+            self.budget = np.int32(np.clip(_CALL_SECONDS / (2 * seconds), 1, _FIRST_BUDGET))
             is_stuck = np.concatenate([group.is_stuck for group in self.groups])
             if not is_stuck.any():
                 break
@@ -187,20 +192,22 @@ class _Run:
         """Moves all chains until they are complete, a thread for each core that may have one."""
         num_idle = any(map(may_hang, (self.advance, self.values)))
         num_threads = max(1, min(_num_cores() - num_idle, len(self.groups)))
-        with ThreadPoolExecutor(num_threads) as pool:
-            try:
-                while not all(group.is_complete for group in self.groups):
-                    waiting = collections.deque(self.groups)
-                    workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
-                    while wait(workers, timeout=_CALL_SECONDS).not_done:
-                        on_progress(self.num_done)
-                    for worker in workers:
-                        worker.result()
+        pool = ThreadPoolExecutor(num_threads)
+        try:
+            while not all(group.is_complete for group in self.groups):
+                waiting = collections.deque(self.groups)
+                workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
+                while wait(workers, timeout=_CALL_SECONDS).not_done:
                     on_progress(self.num_done)
-                    if self.is_pooled and not self.groups[0].is_complete:
-                        self._renew_together()
-            finally:
-                self.is_stopping.set()
+                for worker in workers:
+                    worker.result()
+                on_progress(self.num_done)
+                if self.is_pooled and not self.groups[0].is_complete:
+                    self._renew_together()
+        finally:
+            self.is_stopping.set()
+            with without_interrupts():  # no thread can be stopped within a call
+                pool.shutdown()
 
     def _renew_together(self) -> None:
         """Renews the mass matrices of all chains, which wait for it, of all processes."""

@@ -1,7 +1,10 @@
 """mcmc on whole models: exact posteriors, compilation, chunks, interrupts and what it refuses."""
 
 import collections
+import itertools
 import re
+import signal
+import types
 from contextlib import contextmanager
 
 import jax
@@ -306,6 +309,44 @@ def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     assert 0 < num_drawn < 200_000
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": num_drawn})
     jax.tree.map(np.testing.assert_array_equal, result, whole)
+
+
+def test_further_interrupts_lose_nothing(monkeypatch):
+    """While calls that are under way end, and while the result is put together."""
+    interrupts = []
+
+    def after_another(fn):
+        def interrupt_and_call(*args, **kwargs):
+            interrupts.append(fn.__name__)
+            signal.raise_signal(signal.SIGINT)
+            return fn(*args, **kwargs)
+
+        return interrupt_and_call
+
+    for owner, name in ((sampling.ThreadPoolExecutor, "shutdown"), (sampling._Run, "samples")):
+        monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
+    with pytest.warns(RuntimeWarning, match="the result holds"):
+        result = interrupted(monkeypatch, 5000)
+    assert interrupts == ["shutdown", "samples"]
+    assert result.draws["w"].shape[1] > 0
+    with pytest.raises(KeyboardInterrupt):  # as before
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize(("seconds", "budget"), [(1.0, 1), (1e-2, 5), (1e-9, 256)])
+def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds, budget):
+    """Of a density whose evaluation, and every call, takes so many seconds."""
+    clock, budgets, move = itertools.count(), [], sampling._Run._move
+
+    def recorded(self, group, budget):
+        budgets.append(int(budget))
+        return move(self, group, budget)
+
+    monkeypatch.setattr(sampling._Run, "_move", recorded)
+    ticking = types.SimpleNamespace(monotonic=lambda: next(clock) * seconds)
+    monkeypatch.setattr(sampling, "time", ticking)
+    mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
+    assert budgets[:2] == [1, budget]
 
 
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):
