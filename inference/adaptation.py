@@ -69,6 +69,10 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     matrix, few iterations tell enough: windows of 5, 10, 20, ... begin as soon, not sooner, as what
     chains tell on their way to where they will be would keep some of them from it.
 
+    Until the first window ends, trajectories are brief: with steps that fit the narrowest
+    coordinate they would be long, and a long one tells no more of the scales. Those that draws and
+    gradients tell together are right for a normal density however far the draws have come.
+
     Example:
         >>> schedule(1000).window_ends[:6]
         array([ 35,  65, 125, 245, 900,  -1], dtype=int32)

@@ -151,7 +151,7 @@ def advance(
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
         factor = factor_of(chain)
-        chain = when(~chain.has_begun, partial(_begun, kernel, factor), chain, axis_name)
+        chain = when(~chain.has_begun, partial(_begun, kernel, plan, factor), chain, axis_name)
         chain, last, num_moves = _moved(kernel, value_and_grad, factor, chain, budget - num_spent)
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
@@ -289,13 +289,14 @@ def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progr
     )
 
 
-def _begun(kernel: HamiltonianKernel, factor: Matrix, chain: Chain) -> Chain:
+def _begun(kernel: HamiltonianKernel, plan: Plan, factor: Matrix, chain: Chain) -> Chain:
     """The chain at the beginning of its next transition, or of the next step of its search."""
     progress = chain.progress
     search, step_size = progress.search, progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))
     point = with_momentum(factor, seed, *progress.state)
-    trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory)
+    is_brief = progress.iteration < plan.schedule.window_ends[0]
+    trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory, is_brief)
     search = search._replace(start=select(progress.is_starting, point, search.start))
     position = select(progress.is_starting, next_position(search, factor), trajectory.position)
     return chain._replace(

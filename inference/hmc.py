@@ -88,8 +88,9 @@ class HMC(HamiltonianKernel):
         point: Point,
         seed: jax.Array,
         last: Any = None,
+        is_brief: jax.typing.ArrayLike = False,
     ) -> HMCTrajectory:
-        """The trajectory that starts at `point`."""
+        """The trajectory that starts at `point`; its length is the user's, and never brief."""
         accept, jitter = uniform(seed, jnp.arange(2), point.position.dtype)
         scale = 1 + jnp.asarray(self.step_size_jitter, step_size.dtype) * (2 * jitter - 1)
         step_size = scale * step_size

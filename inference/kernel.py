@@ -115,10 +115,12 @@ class HamiltonianKernel(abc.ABC):
         point: Point,
         seed: jax.Array,
         last: Any = None,
+        is_brief: jax.typing.ArrayLike = False,
     ) -> Trajectory:
         """The trajectory that starts at `point`, in the memory of the `last` one if there is one.
 
-        Everything is flat.
+        Everything is flat. A brief one ends soon even if the kernel would have it go on, as in the
+        first iterations of warm-up.
         """
 
     @abc.abstractmethod

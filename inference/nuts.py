@@ -13,6 +13,8 @@ from inference.metric import Matrix
 from inference.tree import Proposal, Trajectory
 from ppl.harvest.pytrees import register_dataclass
 
+_BRIEF_DEPTH = 5
+
 
 class NUTSInfo(NamedTuple):
     """What happened in a transition of :class:`NUTS`; all scalars.
@@ -74,13 +76,15 @@ class NUTS(HamiltonianKernel):
         point: Point,
         seed: jax.Array,
         last: Trajectory | None = None,
+        is_brief: jax.typing.ArrayLike = False,
     ) -> Trajectory:
-        """The trajectory that is nothing but `point`."""
+        """The trajectory that is nothing but `point`; a brief one is doubled five times at most."""
         shape = (self.max_depth, 3, *point.momentum.shape)
         checkpoints = jnp.zeros(shape, point.momentum.dtype)
         if last is not None:
             checkpoints = last.subtree.checkpoints
-        return tree.begin(factor, step_size, point, seed, checkpoints)
+        max_depth = jnp.where(is_brief, min(_BRIEF_DEPTH, self.max_depth), self.max_depth)
+        return tree.begin(factor, step_size, point, seed, checkpoints, max_depth)
 
     def advance(
         self,

@@ -90,6 +90,7 @@ class Trajectory(NamedTuple):
         words: A random one for each doubling: its lowest bit says whether the doubling goes back in
             time, its highest ones, as a uniform number, whether the proposal is chosen.
         near_momentum: Momentum at the leaf from which the subtree has set out.
+        max_depth: How often it may be doubled; at most as often as there are checkpoints.
         is_done: Whether it has turned, diverged, or been doubled as often as it may.
     """
 
@@ -105,6 +106,7 @@ class Trajectory(NamedTuple):
     log_weight: jax.Array
     momentum_sum: jax.Array
     depth: jax.Array
+    max_depth: jax.Array
     subtree: Subtree
     tally: Tally
     is_done: jax.Array
@@ -116,6 +118,7 @@ def begin(
     point: Point,
     seed: jax.Array,
     checkpoints: jax.Array,
+    max_depth: jax.Array,
 ) -> Trajectory:
     """The trajectory that is nothing but `point`; what `checkpoints` hold does not matter."""
     zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
@@ -145,6 +148,7 @@ def begin(
         zero,
         point.momentum,
         count,
+        jnp.asarray(max_depth, jnp.int32),
         subtree,
         Tally(zero, count, no, no),
         no,
@@ -318,7 +322,7 @@ def join(old: Trajectory) -> Trajectory:
     that is less than 1 (biased progressive sampling).
     """
     tree = old.subtree
-    joins, max_depth = ~old.tally.has_ended, len(tree.checkpoints)
+    joins = ~old.tally.has_ended
     choice = unit_of(old.words[old.depth]).astype(old.log_weight.dtype)
     log_weight, odds = _add_weight(old.log_weight, tree.log_weight)
     is_chosen = joins & (choice * odds.old < odds.new)
@@ -350,5 +354,5 @@ def join(old: Trajectory) -> Trajectory:
             momentum_sum=jnp.zeros_like(tree.momentum_sum),
         ),
         tally=tally,
-        is_done=tally.has_ended | (depth == max_depth),
+        is_done=tally.has_ended | (depth == old.max_depth),
     )

@@ -40,7 +40,7 @@ def draw(kernel=NUTS(), **changes):
     return sample(jax.random.key(0), target(), kernel, **SETTINGS | changes)
 
 
-def mapped(kernel, num_chains, plan, num_rows):
+def mapped(kernel, num_chains, plan, num_rows, target=target, first=None):
     """The chains of :func:`draw`, all moved together, and the gradients that this took."""
     layout = Layout.of(target().initial(jax.random.key(0)))
     kernel = dataclasses.replace(kernel, axis_name="chain")
@@ -52,7 +52,7 @@ def mapped(kernel, num_chains, plan, num_rows):
     chains = placed(chain, *points)
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
-    first = np.full(num_chains, plan.schedule.num_warmup, np.int32)
+    first = np.full(num_chains, plan.schedule.num_warmup if first is None else first, np.int32)
     constant = target(), kernel, plan, layout
     advance = program(advance_chains, chains, rows, first, np.int32(1), *constant)
     chains, rows, _ = advance(chains, rows, first, np.int32(1), *constant)
@@ -83,6 +83,29 @@ def test_chains_mapped_over_do_not_wait_for_each_other():
     assert np.all(chains.progress.iteration >= 700)
     executed = 64 * np.max(num_spent) / np.sum(chains.num_gradients)
     assert 1 <= executed < 1.3
+
+
+def narrow():
+    """No diagonal helps: a step is as small as the standard deviation across, 1, and 500 along."""
+    density = lambda x, data: -0.5 * (((x[0] - x[1]) / data) ** 2 + ((x[0] + x[1]) / 500) ** 2)  # noqa: E731
+    return FakeTarget(density, (2,), jnp.array(1.0))
+
+
+@pytest.mark.parametrize(("max_depth", "most", "later"), [(10, 31, 127), (3, 7, 7)])
+def test_trajectories_are_brief_until_there_is_something_to_learn_from(max_depth, most, later):
+    kernel = NUTS(max_depth=max_depth)
+    chains, rows, _ = mapped(kernel, 4, plan(100, 20, jnp.float32), 120, narrow, 0)
+    num_steps = rows[:, :120, 2 + list(stats_of(kernel, chains)).index("num_steps")]
+    end = schedule(100).window_ends[0]
+    assert np.max(num_steps[:, :end]) == most
+    assert np.max(num_steps[:, end:]) >= later
+
+
+@pytest.mark.parametrize("num_warmup", [0, 19])
+def test_no_trajectory_is_brief_without_a_matrix_to_come(num_warmup):
+    chains, rows, _ = mapped(NUTS(), 4, plan(num_warmup, 20, jnp.float32), 39, narrow, 0)
+    num_steps = rows[:, :20, 2 + list(stats_of(NUTS(), chains)).index("num_steps")]
+    assert np.max(num_steps) > 100
 
 
 def test_the_number_of_cores_changes_nothing(monkeypatch):
