@@ -19,8 +19,9 @@ from ppl._missing import (
     check_integers,
     check_no_nan,
     check_whole,
+    is_imputed,
 )
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
+from ppl._model import Model, Run, SiteAction, as_pytree, at_site, trace_model, with_distribution
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -34,6 +35,7 @@ class Observe(SiteAction):
 
     missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
     conflicts: Mapping[Path, tuple[Conflict, ...]] = dataclasses.field(default_factory=dict)
+    completes: bool = False  # whether sites may be observed in part, and the rest be planted
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -46,11 +48,22 @@ class Observe(SiteAction):
             make = lambda d: Shares(d, site.path, conflicts)  # noqa: E731
             site, operands = with_distribution(site, operands, make)
         if site.path not in self.missing:
+            if is_imputed(site):
+                plant = self._completed(site, operands, plant)
             site = dataclasses.replace(site, note=OBSERVED)
             return sow_again(site, dataclasses.replace(operands, values=plant)), None
         data, missing = plant
         site, operands = _with_missing(site, operands, data, missing, self.missing[site.path])
         return sow_again(site, operands), None
+
+    def _completed(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
+        """The values of a site that is observed in part: what is known stays."""
+        if not self.completes:
+            raise ValueError(
+                f"condition: site {describe(site.path)} is observed in part already. Give all of "
+                "its data at once."
+            )
+        return [at_site(site, operands, plant, lambda x, d: distribution.merged(d, x))]
 
 
 def _with_missing(
@@ -95,7 +108,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         model: A function of a random key.
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
             scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
-            `ppl.impute(data)` or `ppl.ignore(data)`.
+            `ppl.impute(data)` or `ppl.ignore(data)`. Within a function that is mapped, data and
+            distributions that nothing maps are one observation, whatever keys they have.
 
     Returns:
         The model with these sites observed, a function of the same arguments: again a model. It is
@@ -128,8 +142,31 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     return Partial(_run_conditioned, as_pytree(model), data)
 
 
+def completed(model: Model, values: Mapping[str, Any]) -> Model:
+    """As `condition`, but the values may be those of sites that are observed in part."""
+    return Partial(_run_completed, as_pytree(model), values)
+
+
 def _run_conditioned(
     model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return _run_observed(model, data, key, args, kwargs, completes=False)
+
+
+def _run_completed(
+    model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return _run_observed(model, data, key, args, kwargs, completes=True)
+
+
+def _run_observed(
+    model: Model,
+    data: Mapping[str, Any],
+    key: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    completes: bool,
 ) -> Any:
     program = trace_model(model, key, args, kwargs)
     run = Run(model, program, Observe())
@@ -144,4 +181,4 @@ def _run_conditioned(
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
     masks = {path: x.mask for path, x in partial.items()}
-    return Run(model, program, Observe(masks, conflicts)).output(plants)
+    return Run(model, program, Observe(masks, conflicts, completes)).output(plants)

@@ -39,10 +39,29 @@ class Draw:
 def draw(key: jax.Array, d: Any, *, name: str) -> Any:
     """A draw from `d`, which depends on `key` and `name` alone: one key serves many names."""
     leaves, distribution_tree = jax.tree.flatten(d)
+    for leaf in leaves:
+        _check_leaf(name, d, leaf)
     avals, tree = jax.tree.flatten(distribution.abstract_draw(d, key))
     static = Draw(name, distribution_tree, tree, tuple(avals))
     operands = _values.vary_alike([key, *map(jnp.asarray, leaves)])
     return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
+
+
+def _check_leaf(name: str, d: Any, leaf: Any) -> None:
+    """Arrays and structure are all that a distribution may be made of."""
+    try:
+        _values.as_array(leaf)
+    except TypeError as error:
+        remedy = "It must be an array."
+        if leaf is d:
+            remedy = (
+                "A distribution must be a pytree of arrays: register its class with "
+                "jax.tree_util.register_dataclass or jax.tree_util.register_pytree_node."
+            )
+        raise TypeError(
+            f"sample {name!r}: the distribution {distribution.name_of(d)} has a leaf of type "
+            f"{type(leaf).__name__}: {leaf!r}. {remedy}"
+        ) from error
 
 
 def _salt(name: str) -> int:

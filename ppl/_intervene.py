@@ -8,12 +8,12 @@ import jax
 from jax.tree_util import Partial
 
 from ppl._kinds import DETERMINISTIC, LATENT
-from ppl._missing import check_no_nan
+from ppl._missing import check_no_nan, is_imputed
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Axis, Site
+from ppl.harvest._sow import Axis, Site, describe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,11 @@ class Fix(SiteAction):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is not None:
+            if is_imputed(site):
+                raise ValueError(
+                    f"intervene: site {describe(site.path)} is observed in part. Intervene first, "
+                    "or leave its data out."
+                )
             site, operands = as_deterministic(site), Operands(plant, None, ())
         return sow_again(site, operands), None
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ppl import distribution
 from ppl.harvest import _jax, _values
+from ppl.harvest._sow import Site
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -145,9 +146,9 @@ def impute(data: Any, missing: Any = None) -> Missing:
     draws too, are complete: the data where they are known. Later sites may depend on them.
 
     Args:
-        data: An array of floats.
+        data: An array of floats, or one of NumPy's masked arrays.
         missing: Which entries are missing, a boolean array of the same shape whose values are known
-            (they decide shapes); by default those that are NaN.
+            (they decide shapes); by default those that are NaN, or masked.
 
     Raises:
         TypeError: If data or mask are no arrays of floats and booleans.
@@ -185,9 +186,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     a part is an error, or a density of NaN where the mask is traced.
 
     Args:
-        data: An array.
+        data: An array, or one of NumPy's masked arrays.
         missing: Which entries are missing, a boolean array of the same shape; by default those that
-            are NaN. It may be traced, so that new data with other gaps do not recompile.
+            are NaN, or masked. It may be traced, so that new data with other gaps do not recompile.
 
     Raises:
         TypeError: If data or mask are no arrays of numbers and booleans.
@@ -208,6 +209,9 @@ def ignore(data: Any, missing: Any = None) -> Missing:
 
 
 def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(data) if missing is None else missing
+        data = data.data
     try:
         data = _values.as_array(data)
         missing = jnp.isnan(data) if missing is None else missing
@@ -225,6 +229,11 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     return data, missing
 
 
+def is_imputed(site: Site) -> bool:
+    """Whether a site is observed in part, and the rest latent."""
+    return any(kind is Imputed for kind, _ in _values.nodes(site.extra_tree))
+
+
 def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:
     """Values that are known to be NaN are an error: what that means must be said."""
     is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
@@ -234,7 +243,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
             name = jax.tree_util.keystr(path, simple=True, separator="/")
             raise ValueError(
                 f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
-                f"NaN. {remedy}"
+                f"NaN{' or masked' * isinstance(leaf, np.ma.MaskedArray)}. {remedy}"
             )
 
 
@@ -269,7 +278,9 @@ def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
 
 
 def _num_nan(leaf: Any) -> int:
-    """How many are known to be NaN."""
+    """How many are known to be NaN, or masked."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        return int(np.ma.count_masked(leaf) + np.sum(np.isnan(leaf.astype(float).compressed())))
     if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
         return 0
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):

@@ -2,7 +2,9 @@
 
 import dataclasses
 import inspect
+import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import jax
@@ -36,7 +38,8 @@ _NOT_CONCRETE = (
 def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     if not callable(model):
-        raise TypeError(f"expected a model, a function of a random key, got {model!r}.")
+        given = reprlib.repr(model)
+        raise TypeError(f"expected a model, a function of a random key, got {given}.")
     if jax.tree_util.all_leaves([model]):
         return Partial(model if _is_hashable(model) else Itself(model))
     if all(map(_is_data, jax.tree.leaves(model))):
@@ -125,10 +128,16 @@ def trace_model(
 
 def name_of(model: Model) -> str:
     """A model's name, for errors."""
-    while isinstance(model := _bare(model), Partial):
+    while isinstance(model := _unjitted(_bare(model)), Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
     model = model.__wrapped__ if isinstance(model, Itself) else model
     return f"model {getattr(model, '__name__', type(model).__name__)!r}"
+
+
+def _unjitted(model: Model) -> Model:
+    """What jax.jit and its kin were given, where that is a transformed model."""
+    inner = getattr(model, "__wrapped__", None)
+    return inner if isinstance(inner, Partial) else model
 
 
 class SiteAction(Action):
@@ -247,8 +256,20 @@ class Run(Harvester):
 
     def _placed(self) -> Sites:
         """The sites, whose number must not depend on values."""
-        try:
+        with self._explained():
             return self.sites
+
+    def run(
+        self, plants: Mapping[Path, Any], *, live_outs: bool = True
+    ) -> tuple[list[Any], dict[Path, Any]]:
+        """As a harvester's, with errors that name the model."""
+        with self._explained():
+            return super().run(plants, live_outs=live_outs)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
         except MisplacedError as error:
             raise ValueError(f"{self.name}: {explain(error)}") from error
         except SowError as error:

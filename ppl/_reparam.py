@@ -70,6 +70,9 @@ class Reparameterised(distribution.Wrapper):
             found = self.strategy(self.base)
         except NotImplementedError as error:
             raise ValueError(f"reparam: site {self.site}: {error}") from error
+        except Exception as error:
+            error.add_note(f"This is from the strategy that reparam has for site {self.site}.")
+            raise
         if not isinstance(found, Pushforward):
             raise TypeError(
                 f"reparam: site {self.site}: expected of the strategy ppl.Pushforward(base, "

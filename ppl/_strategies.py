@@ -111,7 +111,11 @@ class PartiallyCentred:
     def __post_init__(self) -> None:
         """Checks the weight, if it is known."""
         weight = self.centredness
-        if _jax.is_traced(weight) or not isinstance(weight, _NUMBERS):
+        if not isinstance(weight, _NUMBERS) or isinstance(weight, bool):
+            raise TypeError(
+                f"PartiallyCentred: expected a number or an array as centredness, got {weight!r}."
+            )
+        if _jax.is_traced(weight):
             return
         if not np.all((np.asarray(weight) >= 0) & (np.asarray(weight) <= 1)):
             raise ValueError(
@@ -149,6 +153,8 @@ jax.tree_util.register_pytree_with_keys(
 class Transformed:
     """A transformed distribution as the transform of its base, a log-normal as exp of a normal.
 
+    Of `dist.iid` and `dist.Independent`, each part.
+
     Args:
         then: A strategy for the base, if it is not to stay as it is.
 
@@ -166,13 +172,16 @@ class Transformed:
         Raises:
             NotImplementedError: If it is no transformed one.
         """
+        if distribution.name_of(d) in distribution.OF_PARTS:
+            return _by_part(d, self)
+        by = distribution.transform(d)
         if distribution.name_of(d) == "LogNormal":
             base, forward, inverse = Normal(d.loc, d.scale), jnp.exp, jnp.log
-        elif hasattr(d, "bijector") and hasattr(d, "distribution"):
-            base, forward, inverse = d.distribution, d.bijector.forward, d.bijector.inverse
+        elif by is not None:
+            base, forward, inverse = d.distribution, by.forward, by.inverse
         else:
             raise NotImplementedError(
-                f"Transformed() is for a LogNormal or a TFP TransformedDistribution, got "
+                "Transformed() is for a LogNormal or a TransformedDistribution, got "
                 f"{distribution.name_of(d)}."
             )
         if self.then is None:

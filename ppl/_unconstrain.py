@@ -11,7 +11,7 @@ import numpy as np
 
 from ppl import distribution
 from ppl._baked import seen
-from ppl._condition import condition
+from ppl._condition import completed
 from ppl._density import LogDensity, LogProbs, total
 from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
@@ -195,7 +195,7 @@ class Unconstrained:
         given = self._run(Positions()).entries(values, "initial")
         if given.keys() < dict(self.shapes).keys():
             args, kwargs = self.arguments.join(self.data)
-            rest = unconstrain(condition(self.model, nested(given)), *args, **kwargs)
+            rest = unconstrain(completed(self.model, nested(given)), *args, **kwargs)
             given |= _entries(rest.constrain(rest.initial(key)), rest.shapes)
         return self.unconstrain(nested(given))
 

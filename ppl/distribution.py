@@ -105,6 +105,16 @@ def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
     return value, summed(log_det(b, position)) + summed(log_prob(d, value))
 
 
+def transform(d: Any) -> Any:
+    """The map that makes a transformed distribution of another one; None of all others.
+
+    TFP's and those that it derives have it as a bijector, which ours has to its support.
+    """
+    if _is_tfp(d):
+        return getattr(d, "bijector", None) if hasattr(d, "distribution") else None
+    return d.transform if name_of(d) == "TransformedDistribution" else None
+
+
 def summed(x: jax.Array) -> jax.Array:
     """The sum of all elements; of one element, nothing that must be traced."""
     return jnp.sum(x) if jnp.ndim(x) else x
@@ -130,7 +140,7 @@ def abstract_draw(d: Any, key: Any) -> Any:
     dtype = getattr(d, "dtype", None)
     try:
         return jax.ShapeDtypeStruct((*map(int, d.batch_shape), *map(int, d.event_shape)), dtype)
-    except (AttributeError, TypeError):  # A joint distribution, or one that tells nothing.
+    except (AttributeError, TypeError, ValueError):  # A joint one, or one that tells nothing.
         return jax.eval_shape(lambda k: draw(d, k), key)
 
 

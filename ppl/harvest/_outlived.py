@@ -6,10 +6,10 @@ from contextlib import contextmanager
 import jax
 
 _REMEDY = (
-    "A function in what is sown, as in a distribution or a strategy, closes over a value of the "
-    "vmap, loop or checkpoint around it, and outlives that value. Give the value with the function "
-    "instead, as a leaf of a pytree: jax.tree_util.Partial(f, value) calls f(value, ...), and "
-    "distributions of one's own have parameters."
+    "A value of a vmap, loop or checkpoint is used outside of it. Perhaps a function in what is "
+    "sown, as in a distribution or a strategy, closes over it, and outlives it: give the value "
+    "with the function instead, as a leaf of a pytree. jax.tree_util.Partial(f, value) calls "
+    "f(value, ...), and distributions of one's own have parameters."
 )
 
 

@@ -134,6 +134,18 @@ def test_conditioned_submodels():
     assert_close(jax.jit(ppl.log_probs(model))(x, y), expected, "float32")
 
 
+def test_data_within_a_mapped_model_are_those_of_each_element_if_they_are_mapped():
+    one = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="y")  # noqa: E731
+    observed = lambda key, y: ppl.condition(one, {"y": y})(key)  # noqa: E731
+    y = jnp.array([0.5, -1.0, 2.0])
+    each = lambda key: jax.vmap(observed)(split(key, 3), y)  # noqa: E731
+    assert_close(ppl.log_density(each)({}), stats.norm.logpdf(y).sum(), "float32")
+    shared = lambda key: jax.vmap(observed, (0, None))(split(key, 3), y[0])  # noqa: E731
+    assert_close(ppl.log_density(shared)({}), stats.norm.logpdf(y[0]), "float32")
+    broadcast = lambda key: jax.vmap(observed)(split(key, 3), jnp.full(3, y[0]))  # noqa: E731
+    assert_close(ppl.log_density(broadcast)({}), 3 * stats.norm.logpdf(y[0]), "float32")
+
+
 def test_condition_under_transformations():
     """The data may be traced: mapped, differentiated, scanned."""
     density = lambda y: ppl.log_density(ppl.condition(submodel, {"y": y}))({"x": 0.5}, 0.0)  # noqa: E731

@@ -355,10 +355,25 @@ NUMBERS = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(3)), name="n")  # no
 SIMPLEX = lambda key: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")  # noqa: E731
 HOLE = np.array([1.0, NAN, 2.0])
 NON_CENTRED = {"y": ppl.NonCentred()}
+MASKED = np.ma.masked_array([1.0, np.nan, 3.0], [False, False, True])
+
+
+@pytest.mark.parametrize("of", [ppl.impute, ppl.ignore])
+def test_a_masked_array_has_its_mask(of):
+    given, by_hand = of(MASKED), of(np.array(MASKED.data), np.array([False, False, True]))
+    jax.tree.map(np.testing.assert_array_equal, given, by_hand)
+    whole = np.ma.masked_array([1.0, 2.0, 3.0])
+    actual = ppl.log_density(ppl.condition(SITE, {"y": whole}))({})
+    assert_close(actual, ppl.log_density(SITE)({"y": jnp.array([1.0, 2.0, 3.0])}))
+
+
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
     "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a/y' are NaN"),
     "silent-scalar": (lambda: ppl.condition(SITE, {"y": np.float32(NAN)}), ValueError, "1 of the 1 data of site 'y' are NaN"),
+    "silent-masked": (lambda: ppl.condition(SITE, {"y": MASKED}), ValueError, "2 of the 3 data of site 'y' are NaN or masked.*ppl.impute"),
+    "imputed-before": (lambda: ppl.condition(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), {"y": np.ones(3)})(KEY), ValueError, "condition: site 'y' is observed in part already. Give all of its data at once"),
+    "imputed-before-with-intervene": (lambda: ppl.intervene(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), {"y": np.ones(3)})(KEY), ValueError, "intervene: site 'y' is observed in part. Intervene first"),
     "nothing": (lambda: ppl.impute(np.ones(3)), ValueError, "nothing is missing"),
     "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"ignore: `missing` must have the shape of the data, \(3,\), got \(1,\)\. .*jnp.broadcast_to"),
     "shape-transposed": (lambda: ppl.impute(Y, MISSING.T), ValueError, r"impute: `missing` must have the shape of the data, \(2, 3\), got \(3, 2\)"),

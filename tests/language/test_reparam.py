@@ -117,6 +117,12 @@ ROWS = (
         "iid-vectors": (one(IID_VECTORS), {"x": NON_CENTRED}),
         "transformed": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed()}),
         "transformed-then": (one(FAMILIES["log-normal"]), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-of-a-half-line": (one(lambda loc, scale: dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Affine(loc, 3.0))), {"x": ppl.Transformed()}),
+        "transformed-then-of-a-half-line": (one(lambda loc, scale: dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Affine(loc, 3.0))), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-iid": (one(lambda loc, scale: dist.iid(dist.LogNormal(loc, scale), 3)), {"x": ppl.Transformed()}),
+        "transformed-independent": (one(lambda loc, scale: dist.Independent(dist.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-iid-of-transformed": (one(lambda loc, scale: dist.iid(dist.TransformedDistribution(dist.HalfNormal(scale), dist.bijectors.Exp()), (2, 2))), {"x": ppl.Transformed(NON_CENTRED)}),
+        "transformed-tfp-independent": (one(lambda loc, scale: tfd.Independent(tfd.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTRED)}),
         "transformed-tfp": (one(lambda loc, scale: tfd.TransformedDistribution(tfd.Normal(loc, scale), tfp.bijectors.Softplus())), {"x": ppl.Transformed(HALF)}),
         "own": (one(lambda loc, scale: dist.Gamma(0.5, scale)), {"x": by_square}),
         "weights-by-element": (one(FAMILIES["normal"]), {"x": ppl.PartiallyCentred(np.array([0.2, 0.9]))}),
@@ -321,7 +327,7 @@ def test_a_strategy_that_outlives_a_value_is_explained(run):
     position = {"x": jnp.zeros(() if run == "checkpoint" else 3)}
     with pytest.raises(jax.errors.UnexpectedTracerError) as caught:
         ppl.unconstrain(around(one, run), WEIGHTS).log_density(position)
-    (note,) = (x for x in caught.value.__notes__ if "A function in what is sown" in x)
+    (note,) = (x for x in caught.value.__notes__ if "a function in what is sown" in x)
     assert "jax.tree_util.Partial(f, value)" in note
 
 
@@ -336,7 +342,30 @@ def test_a_density_that_outlives_a_value_is_explained(use):
     with pytest.raises(jax.errors.UnexpectedTracerError) as caught:
         use(around(one, "vmap"))
     notes = caught.value.__notes__
-    assert sum(note.startswith("site 'x': A function in what is sown") for note in notes) == 1
+    assert (
+        sum(
+            note.startswith("site 'x': A value of a vmap, loop or checkpoint is used outside")
+            for note in notes
+        )
+        == 1
+    )
+
+
+def test_an_error_in_a_strategy_names_its_site():
+    with pytest.raises(AttributeError, match="'rate'") as caught:
+        ppl.unconstrain(ppl.reparam(centred, {"x": lambda d: 1 / d.rate}))
+    assert "This is from the strategy that reparam has for site 'x'." in caught.value.__notes__
+
+
+def test_branches_of_a_cond_need_positions_of_one_shape():
+    def model(key: Any, flag: Any) -> Any:
+        simplex = lambda: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="x")  # noqa: E731
+        cube = lambda: ppl.sample(key, dist.iid(dist.Beta(1.0, 1.0), 3), name="x")  # noqa: E731
+        return lax.cond(flag, simplex, cube)
+
+    words = r"model 'model': site 'x': the branches.*disagree in what is made of it: float32\[3\]"
+    with pytest.raises(ValueError, match=words):
+        ppl.unconstrain(model, True)
 
 
 def test_auto_leaves_constants_alone():
@@ -365,6 +394,8 @@ ERRORS = {
     "family-of-parts": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Beta(1.0, 2.0), 3), name="x"), {"x": NON_CENTRED})), ValueError, "'x': Beta has no location and scale"),
     "vector-partly": (lambda: ppl.unconstrain(ppl.reparam(one(VECTORS["covariance"]), {"x": HALF})), ValueError, "'x': MultivariateNormal"),
     "not-transformed": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*Beta"),
+    "not-transformed-but-truncated": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.Truncated(dist.Normal(0.0, 1.0), 0.5, 2.0), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Truncated"),
+    "not-transformed-but-iid": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Gamma(1.0, 1.0), 2), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Gamma"),
     "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
     "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
     "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
@@ -372,6 +403,8 @@ ERRORS = {
     "rule's class": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: ppl.NonCentred)), TypeError, "reparam: the rule, of site 'x': expected a strategy, as ppl.NonCentred()"),
     "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentred}), TypeError, "expected a strategy, as ppl.NonCentred()"),
     "one strategy": (lambda: ppl.reparam(SAMPLE, NON_CENTRED), TypeError, "expected a dict of strategies.*NonCentred"),
+    "text as weight": (lambda: ppl.PartiallyCentred("a"), TypeError, "PartiallyCentred: expected a number or an array as centredness, got 'a'"),
+    "list as weight": (lambda: ppl.PartiallyCentred([0.5]), TypeError, r"expected a number or an array as centredness, got \[0.5\]"),
     "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),
     "weight": (lambda: ppl.PartiallyCentred(2.0), ValueError, r"centredness must lie in \[0, 1\], got 2.0. 0 is NonCentred"),
     "weight-below": (lambda: ppl.PartiallyCentred(jnp.array([0.5, -0.1])), ValueError, r"in \[0, 1\], got \[ 0.5 -0.1\]"),

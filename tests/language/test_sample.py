@@ -1,5 +1,7 @@
 """sample: what a draw depends on, where samplers are traced, and how draws are differentiated."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -194,6 +196,40 @@ def test_gradient_of_a_conditioned_model_stops_at_the_data():
     assert jax.grad(model, 1)(KEY, 0.5) == 0.0
     of_data = lambda mu: ppl.condition(several, {"mu": mu})(KEY)[2]  # noqa: E731
     assert jax.grad(of_data)(3.0) == 1.0
+
+
+class Ball:
+    """A distribution, but no pytree."""
+
+    def __init__(self, radius: Any):
+        self.radius = radius
+
+    def sample(self, key: Any) -> Any:
+        return self.radius * jax.random.ball(key, 2)
+
+    def log_prob(self, value: Any) -> Any:
+        return jnp.where(jnp.sum(value**2) < self.radius**2, -jnp.log(jnp.pi), -jnp.inf)
+
+
+def test_a_distribution_that_is_no_pytree_is_named():
+    words = r"sample 'x': the distribution Ball has a leaf of type Ball.*register_dataclass"
+    with pytest.raises(TypeError, match=f"(?s){words}"):
+        ppl.sample(KEY, Ball(1.0), name="x")
+
+
+def test_a_joint_distribution_with_names():
+    def model(key: Any) -> Any:
+        parts = {
+            "a": tfp.distributions.Normal(0.0, 1.0),
+            "b": lambda a: tfp.distributions.Normal(a, 2.0),
+        }
+        return ppl.sample(key, tfp.distributions.JointDistributionNamed(parts), name="x")
+
+    draw = ppl.simulate(model)(KEY)["x"]
+    by_hand = jax.scipy.stats.norm.logpdf(draw["a"]) + jax.scipy.stats.norm.logpdf(
+        draw["b"], draw["a"], 2.0
+    )
+    assert_close(ppl.log_density(model)({"x": draw}), by_hand)
 
 
 def test_draws_follow_their_distribution():

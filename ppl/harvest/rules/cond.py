@@ -4,13 +4,23 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
+from ppl.harvest._survey import (
+    Found,
+    MisplacedError,
+    Path,
+    Sites,
+    SowError,
+    Survey,
+    show,
+    struct_of,
+)
 
 
 class Cond:
@@ -43,6 +53,7 @@ class Cond:
         """The same construct around the bodies, with their plants and records."""
         sites = on.survey.of_equation(eqn)
         sown: list[Any] = []
+        recorded: dict[Path, Any] = {}
 
         def branch(jaxpr: Any) -> Any:
             def call(operands: list[Any], planted: Any) -> tuple[list[Any], list[Any]]:
@@ -51,6 +62,8 @@ class Cond:
                 reaps = [on.spread(r, sites) for p in sites for r in reaps if r.site.path == p]
                 reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
+                for reap in reaps:
+                    _check_same_record(reap, recorded.setdefault(reap.site.path, reap.record))
                 records = [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
                 return outs, _values.as_varying(records)
 
@@ -60,6 +73,18 @@ class Cond:
         branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
         outs, records = _jax.switch(index, branches, operands, plants.take(sites))
         return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
+
+
+def _check_same_record(reap: Reaped, other: Any) -> None:
+    """What an action makes of a sow must be alike in all branches, as what is sown."""
+    shapes = [[struct_of(jax.typeof(x)) for x in jax.tree.leaves(r)] for r in (other, reap.record)]
+    if shapes[0] != shapes[1]:
+        raise SowError(
+            reap.site.path,
+            f"the branches of a cond disagree in what is made of it: {show(shapes[0])} in one, "
+            f"{show(shapes[1])} in another. Give it one map to its values in all of them, as by "
+            "distributions of one family, or sow the result of the cond.",
+        )
 
 
 def _definite(pred: Any, found: Found) -> Any:
