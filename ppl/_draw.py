@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from ppl import distribution
 from ppl._lift import lift
@@ -39,18 +38,17 @@ class Draw:
 def draw(key: jax.Array, d: Any, *, name: str) -> Any:
     """A draw from `d`, which depends on `key` and `name` alone: one key serves many names."""
     leaves, distribution_tree = jax.tree.flatten(d)
-    for leaf in leaves:
-        _check_leaf(name, d, leaf)
+    arrays = [_as_array(leaf, d, name) for leaf in leaves]
     avals, tree = jax.tree.flatten(distribution.abstract_draw(d, key))
     static = Draw(name, distribution_tree, tree, tuple(avals))
-    operands = _values.vary_alike([key, *map(jnp.asarray, leaves)])
+    operands = _values.vary_alike([key, *arrays])
     return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
 
 
-def _check_leaf(name: str, d: Any, leaf: Any) -> None:
-    """Arrays and structure are all that a distribution may be made of."""
+def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
+    """A leaf of a distribution: it may be made of arrays and structure alone."""
     try:
-        _values.as_array(leaf)
+        return _values.as_array(leaf)
     except TypeError as error:
         remedy = "It must be an array."
         if leaf is d:
