@@ -166,7 +166,7 @@ class _Run:
             began = time.monotonic()
             for group in self.groups:
                 self._move(group, np.int32(1))
-            seconds = (time.monotonic() - began) / len(self.groups)
+            seconds = max((time.monotonic() - began) / len(self.groups), 1e-6)
             self.budget = np.int32(np.clip(_CALL_SECONDS / (2 * seconds), 1, _FIRST_BUDGET))
             is_stuck = np.concatenate([group.is_stuck for group in self.groups])
             if not is_stuck.any():
