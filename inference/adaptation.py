@@ -32,6 +32,7 @@ from inference.welford import Welford, welford_init, welford_update
 _MOST_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15
 _POOLED_FIRST_WINDOW = 5
+MOST_BRIEF = _INITIAL + FIRST_WINDOW  # iterations
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
 
@@ -69,9 +70,10 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     matrix, few iterations tell enough: windows of 5, 10, 20, ... begin as soon, not sooner, as what
     chains tell on their way to where they will be would keep some of them from it.
 
-    Until the first window ends, trajectories are brief: with steps that fit the narrowest
-    coordinate they would be long, and a long one tells no more of the scales. Those that draws and
-    gradients tell together are right for a normal density however far the draws have come.
+    Until the first window ends, and for 35 iterations at most, trajectories are brief: with steps
+    that fit the narrowest coordinate they would be long, and a long one tells no more of the
+    scales. Those that draws and gradients tell together are right for a normal density however far
+    the draws have come.
 
     Example:
         >>> schedule(1000).window_ends[:6]

@@ -14,6 +14,7 @@ import numpy as np
 from jax import lax
 
 from inference.adaptation import (
+    MOST_BRIEF,
     Adaptation,
     Schedule,
     adapt,
@@ -295,7 +296,7 @@ def _begun(kernel: HamiltonianKernel, plan: Plan, factor: Matrix, chain: Chain) 
     search, step_size = progress.search, progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))
     point = with_momentum(factor, seed, *progress.state)
-    is_brief = progress.iteration < plan.schedule.window_ends[0]
+    is_brief = progress.iteration < jnp.minimum(plan.schedule.window_ends[0], MOST_BRIEF)
     trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory, is_brief)
     search = search._replace(start=select(progress.is_starting, point, search.start))
     position = select(progress.is_starting, next_position(search, factor), trajectory.position)

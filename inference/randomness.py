@@ -20,11 +20,14 @@ _LANES = 8  # of a vector of the CPU; what is left of one number takes as long a
 
 
 def seed_of(key: jax.Array) -> jax.Array:
-    """The two uint32 words of a typed or legacy key; of a longer key, the halves' exclusive or."""
+    """The two uint32 words of a typed or legacy key; of a longer key, all of its words hashed.
+
+    Those of JAX's own longer keys are two words twice, so that nothing simpler will do.
+    """
     words = random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     first, *others = words.reshape(-1, 2)
-    for other in others:
-        first = first ^ other
+    for word in jnp.concatenate([jnp.zeros(0, jnp.uint32), *others]):
+        first = jnp.stack(threefry(first, word))
     return first
 
 

@@ -13,7 +13,7 @@ from inference.names import element_names, named_leaves
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2
 _MOST_ROWS, _WIDTH = 60, 88
-_FAR = 0.45  # the power of the largest number beyond which no proper posterior is expected
+_FAR, _NEAR = 1e17, 0.01  # draws that reach that far from there tell of an improper posterior
 _LEVELS = (0.05, 0.5, 0.95)
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
@@ -204,8 +204,10 @@ def _range_problems(draws: dict[str, Any]) -> Iterator[str]:
     for name, leaf in named_leaves(draws):
         if not np.issubdtype(leaf.dtype, np.floating):
             continue
-        farthest = float(np.max(np.abs(leaf), initial=0.0, where=np.isfinite(leaf)))
-        if farthest > float(np.finfo(leaf.dtype).max) ** _FAR:
+        sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
+        farthest = float(np.max(sizes, initial=0.0))
+        # What has a unit in which it is large does not vary by as much.
+        if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
             yield (
                 f"draws of {name} reach {farthest:.0e}, and go on towards the end of the range of "
                 f"{leaf.dtype}: the posterior seems to be improper, with a density that does not "

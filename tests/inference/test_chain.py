@@ -94,11 +94,20 @@ def narrow():
 @pytest.mark.parametrize(("max_depth", "most", "later"), [(10, 31, 127), (3, 7, 7)])
 def test_trajectories_are_brief_until_there_is_something_to_learn_from(max_depth, most, later):
     kernel = NUTS(max_depth=max_depth)
-    chains, rows, _ = mapped(kernel, 4, plan(100, 20, jnp.float32), 120, narrow, 0)
-    num_steps = rows[:, :120, 2 + list(stats_of(kernel, chains)).index("num_steps")]
-    end = schedule(100).window_ends[0]
+    chains, rows, _ = mapped(kernel, 4, plan(200, 20, jnp.float32), 220, narrow, 0)
+    num_steps = rows[:, :220, 2 + list(stats_of(kernel, chains)).index("num_steps")]
+    end = schedule(200).window_ends[0]
     assert np.max(num_steps[:, :end]) == most
     assert np.max(num_steps[:, end:]) >= later
+
+
+def test_no_trajectory_is_brief_for_longer_than_35_iterations():
+    """A short warm-up has one window, which ends with it."""
+    chains, rows, _ = mapped(NUTS(), 4, plan(84, 20, jnp.float32), 104, narrow, 0)
+    num_steps = rows[:, :104, 2 + list(stats_of(NUTS(), chains)).index("num_steps")]
+    assert schedule(84).window_ends[0] == 76
+    assert np.max(num_steps[:, :35]) == 31
+    assert np.max(num_steps[:, 35:76]) > 31
 
 
 @pytest.mark.parametrize("num_warmup", [0, 19])

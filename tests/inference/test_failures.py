@@ -63,7 +63,11 @@ def test_draws_that_cannot_be_trusted_come_with_a_warning(name):
     assert any(words in problem for problem in result.summary().problems), result.summary().problems
 
 
-def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior():
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior(dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+
     def model(key):
         mu = ppl.sample(key, dist.Flat(dist.constraints.real, ()), name="mu")
         ppl.sample(key, dist.Normal(0.0 * mu, 1.0), name="x")
@@ -71,6 +75,15 @@ def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior():
     problems = mcmc(jax.random.key(0), model).summary().problems
     assert [p for p in problems if "improper" in p and "draws of mu reach" in p], problems
     assert not [p for p in problems if "draws of x reach" in p], problems
+
+
+def test_large_units_are_no_sign_of_an_improper_posterior():
+    def model(key):
+        log_density = ppl.sample(key, dist.Normal(0.0, 0.1), name="log_density")
+        ppl.deterministic(1e20 * jnp.exp(log_density), name="density")
+
+    problems = mcmc(jax.random.key(0), model).summary().problems
+    assert not [problem for problem in problems if "improper" in problem]
 
 
 def no_latent(key):

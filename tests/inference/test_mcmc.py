@@ -311,6 +311,15 @@ def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     jax.tree.map(np.testing.assert_array_equal, result, whole)
 
 
+@pytest.fixture
+def _ctrl_c():
+    """Ctrl-C as at a terminal: a job in the background is started without."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
 def test_further_interrupts_lose_nothing(monkeypatch):
     """While calls that are under way end, and while the result is put together."""
     interrupts = []

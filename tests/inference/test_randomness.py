@@ -31,9 +31,16 @@ def test_seed_is_of_the_words_of_typed_and_legacy_keys():
     typed, legacy = jax.random.key(3), jax.random.PRNGKey(3)
     np.testing.assert_array_equal(seed_of(typed), legacy)
     np.testing.assert_array_equal(seed_of(legacy), legacy)
-    longer = jax.random.key(3, impl="rbg")
-    words = jax.random.key_data(longer)
-    np.testing.assert_array_equal(seed_of(longer), words[:2] ^ words[2:])
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_seeds_of_other_keys_are_others(impl):
+    keys = [jax.random.key(i, impl=impl) for i in range(4)]
+    keys += [key for parent in keys for key in jax.random.split(parent, 4)]
+    seeds = {tuple(np.asarray(seed_of(key)).tolist()) for key in keys}
+    legacy = {tuple(np.asarray(seed_of(jax.random.key_data(key))).tolist()) for key in keys}
+    assert len(seeds) == len(keys)
+    assert seeds == legacy
 
 
 def test_uniform_is_uniform_in_the_open_interval():

@@ -11,16 +11,7 @@ from ppl.harvest import _jax, _values
 from ppl.harvest._interpreter import Interpreter, Reaped
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
-from ppl.harvest._survey import (
-    Found,
-    MisplacedError,
-    Path,
-    Sites,
-    SowError,
-    Survey,
-    show,
-    struct_of,
-)
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
 
 
 class Cond:
@@ -63,7 +54,7 @@ class Cond:
                 reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
                 for reap in reaps:
-                    _check_same_record(reap, recorded.setdefault(reap.site.path, reap.record))
+                    _check_same_record(reap, recorded)
                 records = [(r.record, _definite(r.pred, sites[r.site.path])) for r in reaps]
                 return outs, _values.as_varying(records)
 
@@ -75,14 +66,16 @@ class Cond:
         return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
 
 
-def _check_same_record(reap: Reaped, other: Any) -> None:
+def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
     """What an action makes of a sow must be alike in all branches, as what is sown."""
-    shapes = [[struct_of(jax.typeof(x)) for x in jax.tree.leaves(r)] for r in (other, reap.record)]
-    if shapes[0] != shapes[1]:
+    path, leaves = reap.site.path, jax.tree.leaves(reap.record)
+    shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
+    other = recorded.setdefault(path, shapes)
+    if other != shapes:
         raise SowError(
-            reap.site.path,
-            f"the branches of a cond disagree in what is made of it: {show(shapes[0])} in one, "
-            f"{show(shapes[1])} in another. Give it one map to its values in all of them, as by "
+            path,
+            f"the branches of a cond disagree in what is made of it: {show(other)} in one, "
+            f"{show(shapes)} in another. Give it one map to its values in all of them, as by "
             "distributions of one family, or sow the result of the cond.",
         )
 
