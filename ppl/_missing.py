@@ -280,7 +280,7 @@ def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
 def _num_nan(leaf: Any) -> int:
     """How many are known to be NaN, or masked."""
     if isinstance(leaf, np.ma.MaskedArray):
-        return int(np.ma.count_masked(leaf) + np.sum(np.isnan(leaf.astype(float).compressed())))
+        return np.ma.count_masked(leaf) + _num_nan(leaf.compressed())
     if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
         return 0
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):

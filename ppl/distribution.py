@@ -85,7 +85,7 @@ def inside(d: Any, value: Any, position: Any) -> Any:
 
     Of a scalar the map itself says so; the map from a simplex, say, forgets what the sum is.
     """
-    support = getattr(d, "support", None)
+    support: Any = getattr(d, "support", None)
     if not getattr(support, "event_ndims", 0) or support.is_unrestricted:
         return position
     is_inside = support.check(value)
