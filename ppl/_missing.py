@@ -249,8 +249,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
 
 def check_whole(where: str, d: Any, missing: Any) -> None:
     """A vector with a joint distribution of which a part is known to be missing is an error."""
-    while distribution.name_of(d) in distribution.OF_PARTS:
-        d = d.distribution
+    d = distribution.part(d)
     if _jax.is_traced(missing) or not (num_events := distribution.num_event_axes(d)):
         return
     flags = np.asarray(missing)

@@ -226,8 +226,7 @@ class Circular:
 
 def _is_circular(d: Any) -> bool:
     """Whether values are angles in (-pi, pi]; of TFP's families, which tell no support, by name."""
-    while distribution.name_of(d) in distribution.OF_PARTS:
-        d = d.distribution
+    d = distribution.part(d)
     support = getattr(d, "support", None)
     if support is None:
         return distribution.name_of(d) == "VonMises"
@@ -250,9 +249,7 @@ def auto_reparam(name: str, d: Any) -> NonCentred | None:
         0.0
     """
     moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
-    while distribution.name_of(d) in distribution.OF_PARTS:
-        d = d.distribution
-    family = distribution.name_of(d)
+    family = distribution.name_of(distribution.part(d))
     known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")
     return NonCentred() if moves and (family in known or family.startswith(_VECTOR)) else None
 

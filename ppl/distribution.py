@@ -130,6 +130,11 @@ def name_of(d: Any) -> str:
     return type(d).__name__ if base is None else name_of(base)
 
 
+def part(d: Any) -> Any:
+    """The distribution of one part, where a distribution is of independent parts; else itself."""
+    return part(d.distribution) if name_of(d) in OF_PARTS else d
+
+
 def draw(d: Any, key: jax.Array) -> Any:
     """One draw."""
     return d.sample(seed=key) if _is_tfp(d) else d.sample(key)

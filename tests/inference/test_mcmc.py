@@ -1,11 +1,7 @@
-"""mcmc on whole models: exact posteriors, compilation, chunks, interrupts and what it refuses."""
+"""mcmc on whole models: exact posteriors, compilation, chunks and what it refuses."""
 
 import collections
-import itertools
 import re
-import signal
-import types
-from contextlib import contextmanager
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +10,7 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import HMC, NUTS, _mcmc, mcmc, sampling
+from inference import HMC, NUTS, mcmc, sampling
 from inference.metric import RANK, LowRankMatrix, of_kind
 from inference.programs import compiled
 from inference.sampling import MOST_DENSE, MOST_LOW_RANK
@@ -282,85 +278,6 @@ def test_a_higher_target_acceptance_rate_gives_a_higher_one():
         for target in (0.6, 0.95)
     ]
     assert rates[0] < 0.9 < 0.94 < rates[1]
-
-
-def interrupted(monkeypatch, iteration, num_warmup=300):
-    """A run whose user interrupts when chains have come to `iteration` on the average."""
-
-    @contextmanager
-    def progress(*_):
-        def on_progress(num_done):
-            if num_done >= iteration:
-                raise KeyboardInterrupt
-
-        yield on_progress
-
-    with monkeypatch.context() as patched:
-        patched.setattr(sampling, "_CALL_SECONDS", 1e-3)
-        patched.setattr(_mcmc, "_progress", progress)
-        settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": 2}
-        return mcmc(jax.random.key(2), posterior(), design(), **settings)
-
-
-def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
-    with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
-        result = interrupted(monkeypatch, 5000)  # On the average: no chain is in warm-up then.
-    num_drawn = result.draws["w"].shape[1]
-    assert 0 < num_drawn < 200_000
-    whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": num_drawn})
-    jax.tree.map(np.testing.assert_array_equal, result, whole)
-
-
-@pytest.fixture
-def _ctrl_c():
-    """Ctrl-C as at a terminal: a job in the background is started without."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_ctrl_c")
-def test_further_interrupts_lose_nothing(monkeypatch):
-    """While calls that are under way end, and while the result is put together."""
-    interrupts = []
-
-    def after_another(fn):
-        def interrupt_and_call(*args, **kwargs):
-            interrupts.append(fn.__name__)
-            signal.raise_signal(signal.SIGINT)
-            return fn(*args, **kwargs)
-
-        return interrupt_and_call
-
-    for owner, name in ((sampling.ThreadPoolExecutor, "shutdown"), (sampling._Run, "samples")):
-        monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
-    with pytest.warns(RuntimeWarning, match="the result holds"):
-        result = interrupted(monkeypatch, 5000)
-    assert interrupts == ["shutdown", "samples"]
-    assert result.draws["w"].shape[1] > 0
-    with pytest.raises(KeyboardInterrupt):  # as before
-        signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize(("seconds", "budget"), [(1.0, 1), (1e-2, 5), (1e-9, 256)])
-def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds, budget):
-    """Of a density whose evaluation, and every call, takes so many seconds."""
-    clock, budgets, move = itertools.count(), [], sampling._Run._move
-
-    def recorded(self, group, budget):
-        budgets.append(int(budget))
-        return move(self, group, budget)
-
-    monkeypatch.setattr(sampling._Run, "_move", recorded)
-    ticking = types.SimpleNamespace(monotonic=lambda: next(clock) * seconds)
-    monkeypatch.setattr(sampling, "time", ticking)
-    mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
-    assert budgets[:2] == [1, budget]
-
-
-def test_an_interrupt_in_warm_up_is_one(monkeypatch):
-    with pytest.raises(KeyboardInterrupt):
-        interrupted(monkeypatch, 10, num_warmup=200_000)
 
 
 def test_progress_bar(capsys):

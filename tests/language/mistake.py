@@ -1,6 +1,8 @@
 """A mistake, what its error must name, and the models that it is made with."""
 
 import dataclasses
+import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -64,3 +66,14 @@ def mistake(title: str, *names: str) -> Callable[[Callable[[], Any]], Callable[[
         return run
 
     return add
+
+
+def page() -> str:
+    """What is written, and what it says."""
+    text = "# What goes wrong, and what the error says\n"
+    for row in MISTAKES:
+        body = inspect.getsource(row.run).split("def _():\n")[1].rstrip()
+        code = textwrap.dedent(body).replace("  # noqa: E731", "")
+        code = re.sub(r"(\n    .*\n)\n(?=\S)", r"\1\n\n", code)
+        text += f"\n## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n"
+    return text

@@ -1,9 +1,5 @@
 """The mistakes that modellers make, and what errors say: `python -m tests.language.mistakes`."""
 
-import inspect
-import re
-import textwrap
-
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -13,7 +9,7 @@ import distributions as dist
 import inference
 import ppl
 
-from .mistake import KEY, MISTAKES, VALUES, X, count, line, mistake
+from .mistake import KEY, VALUES, X, count, line, mistake, page
 
 
 @mistake("A wrong name in condition", "'line'", "'yy'", "'slope', 'scale', 'y'")
@@ -398,17 +394,6 @@ def _():
         return ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x")
 
     ppl.log_density(sized)({"n": 3, "x": X})
-
-
-def page() -> str:
-    """What is written, and what it says."""
-    text = "# What goes wrong, and what the error says\n"
-    for row in MISTAKES:
-        body = inspect.getsource(row.run).split("def _():\n")[1].rstrip()
-        code = textwrap.dedent(body).replace("  # noqa: E731", "")
-        code = re.sub(r"(\n    .*\n)\n(?=\S)", r"\1\n\n", code)
-        text += f"\n## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n"
-    return text
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from .mistakes import MISTAKES, page
+from .mistake import MISTAKES
+from .mistakes import page
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "mistakes.md"
 EVERY_ROW = pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row.title)
