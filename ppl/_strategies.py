@@ -182,7 +182,7 @@ class Transformed:
         else:
             raise NotImplementedError(
                 "Transformed() is for a LogNormal or a TransformedDistribution, got "
-                f"{distribution.name_of(d)}."
+                f"{distribution.name_of(d)}. Give a function of it that returns a ppl.Pushforward."
             )
         if self.then is None:
             return Pushforward(base, forward, inverse)
