@@ -108,8 +108,8 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         model: A function of a random key.
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
             scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
-            `ppl.impute(data)` or `ppl.ignore(data)`. Within a function that is mapped, data and
-            distributions that nothing maps are one observation, whatever keys they have.
+            `ppl.impute(data)` or `ppl.ignore(data)`. Within a function that is mapped, they are
+            observed for each of its keys.
 
     Returns:
         The model with these sites observed, a function of the same arguments: again a model. It is

@@ -162,7 +162,7 @@ def _union(flows: Sequence[Flow]) -> Sources:
 
 def _sow(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     site = eqn.params["site"]
-    values, _, extras = site.split(operands)
+    values, _, extras, _ = site.split(operands)
     if site.tag not in TAGS:
         return Summary(values)
     parts = [
@@ -185,7 +185,7 @@ def _families(eqn: Any) -> tuple[str, ...]:
         found.append(distribution.name_of(jax.tree.unflatten(site.extra_tree, leaves)))
         return ()
 
-    extras = [struct_of(v.aval) for v in eqn.invars[site.num_mapped_always :]]
+    extras = [struct_of(v.aval) for v in site.split(eqn.invars)[2]]
     jax.eval_shape(lift(look, site.axes), *extras)
     return tuple(found)
 

@@ -32,7 +32,8 @@ class Fix(SiteAction):
                     f"intervene: site {describe(site.path)} is observed in part. Intervene first, "
                     "or leave its data out."
                 )
-            site, operands = as_deterministic(site), Operands(plant, None, ())
+            site = as_deterministic(site)
+            operands = dataclasses.replace(operands, values=plant, extras=())
         return sow_again(site, operands), None
 
 

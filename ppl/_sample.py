@@ -50,8 +50,9 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
             f"argument, got {type(dist).__name__}: {dist!r}."
         )
     check_key(f"sample {name!r}", key)
-    value = draw(jnp.asarray(key), dist, name=name)
-    return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT)
+    key = jnp.asarray(key)
+    value = draw(key, dist, name=name)
+    return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
 
 
 def check_name(where: str, name: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from ppl.harvest import _jax, _jaxprs
+from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import check_plants, nested
 from ppl.harvest._program import Harvester, trace
@@ -67,8 +67,13 @@ class Harvest(Action):
 
 def sow_again(site: Site, operands: Operands) -> list[Any]:
     """Bind a sow with the operands of another."""
-    preds = [operands.pred] if site.has_pred else []
-    return sow_p.bind(*operands.values, *preds, *operands.extras, site=site)
+    values, preds, keys = list(operands.values), [], []
+    if site.has_pred:
+        preds = [operands.pred]
+    if site.has_key:  # A value of its own for each shard that has a key of its own.
+        *values, _ = _values.vary_alike([*values, operands.key])
+        keys = [operands.key]
+    return sow_p.bind(*values, *preds, *operands.extras, *keys, site=site)
 
 
 def harvest(

@@ -29,7 +29,7 @@ class Action(abc.ABC):
     adds: ClassVar[bool] = False
     """Whether only the sum of all records matters; they are then not `batched`."""
     records: ClassVar[bool] = True
-    """Whether `at` records anything at all."""
+    """Whether `at` records anything at all. If not, it may sow again."""
 
     at_once: ClassVar[bool] = False
     """Whether the steps of a loop may run at once, where none needs another's state; only for an
@@ -90,6 +90,7 @@ class Operands:
     values: tuple[Any, ...]
     pred: Any
     extras: tuple[Any, ...]
+    key: Any = None
     is_used: bool = True
 
 
@@ -287,8 +288,12 @@ class Interpreter:
     def _reads(self, eqn: Any) -> Mask:
         site = eqn.params["site"]
         value, pred, extras = self.action.reads(site, site.path in self._planted)
-        rest = len(eqn.invars) - site.num_mapped_always
-        return (*[value] * site.num_values, *[pred] * site.has_pred, *[extras] * rest)
+        return (
+            *[value] * site.num_values,
+            *[pred] * site.has_pred,
+            *[extras] * site.num_extras,
+            *[not self.action.records] * site.has_key,
+        )
 
     def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
         """Of each clobbered name one record, however often a jaxpr sows it."""

@@ -26,7 +26,10 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """The static part of a sow; its operands are the value's leaves, a predicate perhaps, extras.
+    """The static part of a sow.
+
+    Its operands are the leaves of the value, a predicate perhaps, the leaves of the extra, and the
+    key perhaps that the value was drawn with.
 
     Attributes:
         tag: The namespace in which transformations find it.
@@ -40,6 +43,9 @@ class Site:
             front.
         loops: For each scan, innermost first, that a `vmap` was found outside of: the number of
             axes that lie inside of that scan.
+        selected: Whether a `vmap` takes a cond around it apart.
+        has_key: Whether the key is an operand. So a value that is replaced by one that nothing
+            maps stands under the axes that map the key.
     """
 
     tag: Hashable
@@ -52,6 +58,7 @@ class Site:
     axes: tuple[Axis, ...] = ()
     loops: tuple[int, ...] = ()
     selected: bool = False
+    has_key: bool = False
 
     @property
     def path(self) -> tuple[Hashable, ...]:
@@ -60,6 +67,10 @@ class Site:
     @property
     def num_values(self) -> int:
         return self.tree.num_leaves
+
+    @property
+    def num_extras(self) -> int:
+        return self.extra_tree.num_leaves
 
     @property
     def has_pred(self) -> bool:
@@ -79,11 +90,12 @@ class Site:
             return len(self.axes)
         return len(self.axes) - self.loops[depth - 1] if depth <= len(self.loops) else 0
 
-    def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...]]:
-        """The operands as (leaves of the value, predicate or None, leaves of the extra)."""
+    def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...], Any]:
+        """The operands as (leaves of the value, predicate or None, leaves of the extra, key)."""
         values, rest = operands[: self.num_values], operands[self.num_values :]
-        pred = rest[0] if self.has_pred else None
-        return tuple(values), pred, tuple(rest[self.has_pred :])
+        pred, rest = (rest[0], rest[1:]) if self.has_pred else (None, rest)
+        extras, keys = rest[: self.num_extras], rest[self.num_extras :]
+        return tuple(values), pred, tuple(extras), keys[0] if self.has_key else None
 
 
 def describe(path: tuple[Hashable, ...]) -> str:
@@ -100,18 +112,20 @@ def bind_site(
     pred: Any = None,
     extra: Any = None,
     note: Hashable = None,
+    key: Any = None,
     where: str = "sow",
 ) -> Any:
     """Sow `value` together with `extra`, a pytree of arrays that stays with the site.
 
-    An error says `where` it came from: which function was called.
+    A `key` is the one that the value was drawn with. An error says `where` it came from: which function was called.
     """
     leaves, tree = jax.tree_util.tree_flatten(value)
     leaves = [_as_array(leaf, name, where) for leaf in leaves]
     extras, extra_tree = jax.tree_util.tree_flatten(extra)
-    site = Site(tag, name, mode, tree, extra_tree, note)
+    site = Site(tag, name, mode, tree, extra_tree, note, has_key=key is not None)
     preds = [jnp.asarray(pred, bool)] if site.has_pred else []
-    out = sow_p.bind(*leaves, *preds, *map(jnp.asarray, extras), site=site)
+    keys = [key] if site.has_key else []
+    out = sow_p.bind(*leaves, *preds, *map(jnp.asarray, extras), *keys, site=site)
     return jax.tree_util.tree_unflatten(tree, out)
 
 
@@ -302,7 +316,8 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[An
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
     size, args, mapped = batch_operands(args, dims, site.num_mapped_always)
-    site = dataclasses.replace(site, axes=(*site.axes, Axis(size, mapped)))
+    axis = Axis(size, mapped[: site.num_extras])
+    site = dataclasses.replace(site, axes=(*site.axes, axis))
     return sow_p.bind(*args, site=site), [0] * site.num_values
 
 

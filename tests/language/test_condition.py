@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 from jax.random import key, split
 from jax.scipy import stats
+from jax.sharding import AxisType, PartitionSpec
 
 import distributions as dist
 import ppl
@@ -134,16 +135,67 @@ def test_conditioned_submodels():
     assert_close(jax.jit(ppl.log_probs(model))(x, y), expected, "float32")
 
 
-def test_data_within_a_mapped_model_are_those_of_each_element_if_they_are_mapped():
-    one = lambda key: ppl.sample(key, dist.Normal(0.0, 1.0), name="y")  # noqa: E731
-    observed = lambda key, y: ppl.condition(one, {"y": y})(key)  # noqa: E731
+def one_value(key):
+    return ppl.sample(key, dist.Normal(0.0, 1.0), name="y")
+
+
+def each_by_vmap(model, keys, *rows):
+    return jax.vmap(model)(keys, *rows)
+
+
+def each_by_scan(model, keys, *rows):
+    return lax.scan(lambda _, row: (None, model(*row)), None, (keys, *rows))[1]
+
+
+def each_by_scan_of_vmap(model, keys, *rows):
+    rows = jax.tree.map(lambda x: x[:, None], (keys, *rows))
+    return each_by_scan(jax.vmap(model), *rows)[:, 0]
+
+
+def each_by_shard_map(model, keys, *rows):
+    mesh = jax.make_mesh((3,), ("i",), axis_types=(AxisType.Auto,), devices=jax.devices()[:3])
+    spec = PartitionSpec("i")
+    one = lambda *row: model(*(x[0] for x in row))[None]  # noqa: E731
+    return jax.shard_map(one, mesh=mesh, in_specs=spec, out_specs=spec)(keys, *rows)
+
+
+EACH = [each_by_vmap, each_by_scan, each_by_scan_of_vmap, each_by_shard_map]
+
+
+@pytest.mark.parametrize("each", EACH)
+def test_data_within_a_model_for_each_key_are_those_of_each_element(each):
+    """A site is observed as often as it is drawn, whether the data are the same or not."""
+    observed = lambda key, y: ppl.condition(one_value, {"y": y})(key)  # noqa: E731
     y = jnp.array([0.5, -1.0, 2.0])
-    each = lambda key: jax.vmap(observed)(split(key, 3), y)  # noqa: E731
-    assert_close(ppl.log_density(each)({}), stats.norm.logpdf(y).sum(), "float32")
-    shared = lambda key: jax.vmap(observed, (0, None))(split(key, 3), y[0])  # noqa: E731
-    assert_close(ppl.log_density(shared)({}), stats.norm.logpdf(y[0]), "float32")
-    broadcast = lambda key: jax.vmap(observed)(split(key, 3), jnp.full(3, y[0]))  # noqa: E731
-    assert_close(ppl.log_density(broadcast)({}), 3 * stats.norm.logpdf(y[0]), "float32")
+    apart = lambda key: each(observed, split(key, 3), y)  # noqa: E731
+    assert_close(ppl.log_density(apart)({}), stats.norm.logpdf(y).sum(), "float32")
+    alike = lambda key, y: each(ppl.condition(one_value, {"y": y}), split(key, 3))  # noqa: E731
+    assert_close(ppl.log_density(alike)({}, 0.5), 3 * stats.norm.logpdf(0.5), "float32")
+    expected = np.full(3, stats.norm.logpdf(0.5))
+    assert_close(ppl.log_probs(alike)({}, 0.5)["y"].ravel(), expected, "float32")
+    assert alike(KEY, 0.5).tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("each", EACH)
+def test_a_value_fixed_within_a_model_for_each_key_is_that_of_each_element(each):
+    fixed = lambda key: each(ppl.intervene(one_value, {"y": 0.5}), split(key, 3))  # noqa: E731
+    assert fixed(KEY).tolist() == [0.5] * 3
+    assert ppl.simulate(fixed)(KEY)["y"].ravel().tolist() == [0.5] * 3
+    assert ppl.log_density(fixed)({}) == 0.0
+
+
+def test_data_of_one_key_are_one_observation():
+    """What nothing maps is drawn once, and so it is observed once."""
+    observed = ppl.condition(one_value, {"y": 0.5})
+    model = lambda key: jax.vmap(lambda x: observed(key) + x)(jnp.arange(3.0))  # noqa: E731
+    assert_close(ppl.log_density(model)({}), stats.norm.logpdf(0.5), "float32")
+    assert model(KEY).tolist() == [0.5, 1.5, 2.5]
+
+
+def test_the_key_of_an_observed_site_costs_the_density_nothing():
+    alike = lambda key: jax.vmap(ppl.condition(one_value, {"y": 0.5}))(split(key, 3))  # noqa: E731
+    program = str(jax.make_jaxpr(ppl.log_density(alike))({}))
+    assert "random" not in program and "key<" not in program
 
 
 def test_condition_under_transformations():
