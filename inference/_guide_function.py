@@ -11,6 +11,7 @@ from jax.tree_util import Partial
 
 import ppl
 from inference._values import Path, Values, nested, pick, sites_of
+from inference.devices import on_default_device
 from inference.flat import Layout
 from inference.names import named_leaves
 from ppl.harvest.pytrees import register_dataclass
@@ -90,9 +91,10 @@ def target_of(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
 ) -> Any:
     """What a guide is fitted to: a function to the values of sites, others to positions."""
-    return (
-        Values.of(model, args, kwargs) if is_function else ppl.unconstrain(model, *args, **kwargs)
-    )
+    model, args, kwargs = on_default_device((model, args, kwargs))
+    if is_function:
+        return Values.of(model, args, kwargs)
+    return ppl.unconstrain(model, *args, **kwargs)
 
 
 def guide_to(target: Any, guide: Any, key: jax.Array) -> tuple[Any, Layout]:

@@ -13,6 +13,7 @@ from inference._optimize import mode_of
 from inference.checks import count
 from inference.curvature import Normal, NotAPeakError, normal_at
 from inference.descent import Problem
+from inference.devices import on_default_device
 from inference.fitting import drawn
 from inference.flat import Layout
 from inference.guide_result import standard_error
@@ -97,7 +98,7 @@ def laplace(
     climb = Climb.of(init, num_starts, max_steps, tolerance)
     if rank is not None:
         rank = count("rank", rank, least=2)
-    target = jax.device_put(ppl.unconstrain(model, *args, **kwargs))
+    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(jax.eval_shape(target.initial, key))
     if rank is None and layout.size > _MOST_DENSE:
         rank = _RANK

@@ -12,6 +12,7 @@ import ppl
 from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count, fraction
+from inference.devices import on_default_device
 from inference.guide_result import GuideResult
 from inference.kernel import HamiltonianKernel
 from inference.mode_result import OptimizeResult
@@ -80,7 +81,8 @@ def mcmc(
             then enough.
         mesh: Devices over which chains are spread evenly, also of several processes that have
             called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
-            draws. By default all accelerators of this process, or all cores of the CPU.
+            draws. By default all accelerators of this process, or all cores of the CPU; or the one
+            of ``jax.default_device``. Data that lie on other devices are copied there.
         cache_dir: A directory to keep compiled programs in, so that the next process need not
             compile for the same model and shapes of data.
         progress_bar: Whether to show one.
@@ -122,7 +124,7 @@ def mcmc(
             f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
         )
     target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
-    target = ppl.unconstrain(model, *args, **kwargs)
+    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
     covariance = None
     if isinstance(init, Started):
         covariance = covariance_of(init)

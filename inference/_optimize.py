@@ -8,6 +8,7 @@ import jax
 
 import ppl
 from inference._inputs import check_inputs
+from inference.devices import on_default_device
 from inference.flat import Layout
 from inference.mode_result import OptimizeResult
 from inference.modes import Climb, Density, climb_from
@@ -87,7 +88,7 @@ def optimize(
     check_inputs(key, model, args, kwargs)
     density = _density(objective, include_jacobian)
     climb = Climb.of(init, num_starts, max_steps, tolerance)
-    target = ppl.unconstrain(model, *args, **kwargs)
+    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
     if objective == "likelihood" and target.masks:
         names = ", ".join(repr(".".join(map(str, path))) for path, _ in target.masks)
         raise NotImplementedError(

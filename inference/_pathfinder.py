@@ -11,6 +11,7 @@ import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
 from inference.descent import Problem, Sampled
+from inference.devices import on_default_device
 from inference.fitting import drawn
 from inference.flat import Layout
 from inference.guide_result import standard_error
@@ -95,7 +96,7 @@ def pathfinder(
     max_steps = count("max_steps", max_steps, least=1)
     history = count("history", history, least=1)
     effort = Effort(history, count("num_elbo_draws", num_elbo_draws, least=1))
-    target = jax.device_put(ppl.unconstrain(model, *args, **kwargs))
+    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(jax.eval_shape(target.initial, key))
     with settings(cache_dir):
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)

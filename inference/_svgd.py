@@ -12,6 +12,7 @@ import numpy as np
 import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
+from inference.devices import on_default_device
 from inference.fitting import kinds
 from inference.flat import Layout
 from inference.hamiltonian import Point
@@ -98,7 +99,7 @@ def svgd(
     check_inputs(key, model, args, kwargs)
     num_particles = count("num_particles", num_particles, least=1)
     num_steps = count("num_steps", num_steps, least=1)
-    target = ppl.unconstrain(model, *args, **kwargs)
+    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
     layout = Layout.of(jax.eval_shape(target.initial, key))
     swarm = _swarm(target, optimizer, bandwidth, layout)
     with settings(cache_dir):

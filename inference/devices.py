@@ -20,7 +20,7 @@ class Share:
     Attributes:
         chains: Their numbers.
         num_chains: How many there are, with those of other processes.
-        mesh: The devices that share them, or `None` where there is only one.
+        mesh: The devices that share them, or `None` where that is JAX's default device alone.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
     """
@@ -70,20 +70,52 @@ class Share:
         return int(np.min(multihost_utils.process_allgather(np.int32(number))))
 
 
+def default_device() -> jax.Device:
+    """Where JAX puts what nothing else is said of: `jax.default_device`, or the first one."""
+    device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    if device is None or isinstance(device, str):
+        return jax.local_devices(backend=device)[0]
+    return device
+
+
+def on_default_device(tree: Any) -> Any:
+    """A pytree whose arrays are copied from other devices to the default one, if they lie there.
+
+    Raises:
+        ValueError: if this process has only a part of an array.
+    """
+    device = default_device()
+
+    def move(x: Any) -> Any:
+        if not isinstance(x, jax.Array) or x.devices() == {device}:
+            return x
+        if not x.is_fully_addressable:
+            if not x.is_fully_replicated:
+                raise ValueError(
+                    f"an array of shape {x.shape} in the model or its arguments is spread over "
+                    "processes; give each process the whole, as a NumPy array"
+                )
+            x = x.addressable_data(0)
+        return jax.device_put(x, device)
+
+    return jax.tree.map(move, tree)
+
+
 def share_of(num_chains: int, mesh: Mesh | None) -> Share:
     """The chains of this process among `num_chains`, on the devices of `mesh`.
 
     Without one, an accelerator's chains are spread over as many devices of this process as can have
-    the same number of chains.
+    the same number of chains, unless `jax.default_device` says which.
 
     Raises:
         TypeError: if `mesh` is no mesh of devices.
         ValueError: if chains cannot be spread evenly over devices, or devices over processes.
     """
     if mesh is None:
-        devices = jax.local_devices()
-        if devices[0].platform == "cpu":
-            devices = devices[:1]
+        devices = [default_device()]
+        is_chosen = jax.config.jax_default_device is not None  # pyright: ignore
+        if devices[0].platform != "cpu" and not is_chosen:
+            devices = jax.local_devices()
         here = devices[: math.gcd(len(devices), num_chains)]
         return _on(here, np.arange(num_chains), num_chains)
     if not isinstance(mesh, Mesh):
@@ -108,5 +140,6 @@ def share_of(num_chains: int, mesh: Mesh | None) -> Share:
 
 
 def _on(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:
-    mesh = Mesh(np.array(devices), (DEVICE,)) if len(devices) > 1 else None
+    is_default = len(devices) == 1 and devices[0] == default_device()
+    mesh = None if is_default else Mesh(np.array(devices), (DEVICE,))
     return Share(chains, num_chains, mesh, devices[0].platform != "cpu")

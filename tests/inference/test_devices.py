@@ -5,6 +5,7 @@ from when JAX starts.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -16,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import distributions as dist
 import ppl
-from inference import mcmc, sampling
-from inference.devices import share_of
+from inference import laplace, mcmc, optimize, pathfinder, sampling, svgd, svi
+from inference.devices import default_device, share_of
 
 NUM_CHAINS, MANY = 8, 32  # that learn each its own mass matrix, and one together
 SETTINGS = {
@@ -120,6 +121,49 @@ def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, n
     # Other vector instructions round otherwise, and chaos makes that grow.
     mu = draws().draws["mu"][:, :5]
     np.testing.assert_allclose(mu, whole.draws["mu"][:, :5], rtol=1e-6, atol=1e-9)
+
+
+def test_a_mesh_of_one_device_is_that_device():
+    """On the default one there is a thread for each core; on another a program is compiled for it."""
+    first, other = jax.devices()[0], jax.devices()[2]
+    assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is None
+    there = share_of(8, Mesh(np.array([other]), ("a",))).mesh
+    assert there is not None and list(there.devices) == [other]
+    with jax.default_device(other):
+        assert share_of(8, Mesh(np.array([other]), ("a",))).mesh is None
+        assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is not None
+        assert default_device() == other
+    with jax.default_device("cpu"):  # pyright: ignore[reportArgumentType]
+        assert default_device() == first
+
+
+PLACES = {
+    "one": lambda d: d[3],
+    "split": lambda d: NamedSharding(Mesh(np.array(d[:3]), ("a",)), PartitionSpec("a")),
+    "copies": lambda d: NamedSharding(Mesh(np.array(d[:3]), ("a",)), PartitionSpec()),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_data_on_other_devices_are_copied_to_where_chains_run(x64, place, is_shared):
+    y = jax.device_put(jnp.array([0.5, 1.0, 2.0]), PLACES[place](jax.devices()))
+    scale = jax.device_put(2.0, jax.devices()[1])
+    posterior = ppl.condition(model, {"y": y})
+    devices = mesh(4) if is_shared else None
+    result = mcmc(
+        jax.random.key(0), posterior, scale, mesh=devices, num_chains=NUM_CHAINS, **SETTINGS
+    )
+    check({"mu": result.draws["mu"], "steps": result.stats["num_steps"]}, draws())
+
+
+OTHERS = [svi, laplace, pathfinder, optimize, functools.partial(svgd, num_steps=2)]
+
+
+@pytest.mark.parametrize("infer", OTHERS)
+def test_every_algorithm_takes_data_of_other_devices(infer):
+    y = jax.device_put(jnp.array([0.5, 1.0, 2.0]), jax.devices()[3])
+    infer(jax.random.key(0), ppl.condition(model, {"y": y}), jax.device_put(2.0, jax.devices()[1]))
 
 
 def test_chains_that_cannot_be_shared_are_explained():
