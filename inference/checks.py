@@ -1,24 +1,54 @@
 """What drivers ask of their arguments."""
 
 import operator
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 _MOST = 1 << 30  # The sum of two is an int32.
 
 
-def count(name: str, value: Any, *, least: int) -> int:
-    """The argument `name` as an integer of at least `least`."""
+def count(name: str, value: Any, *, least: int, most: int = _MOST) -> int:
+    """The argument `name` as an integer from `least` to `most`."""
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if number < least or isinstance(value, bool):
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if number > _MOST:
-        raise ValueError(f"{name} must be an integer of at most {_MOST}, got {value!r}")
+    if number > most:
+        raise ValueError(f"{name} must be an integer of at most {most}, got {value!r}")
     return number
+
+
+def as_real(value: Any) -> jax.Array | None:
+    """An array of real numbers, or None for what is none."""
+    if not isinstance(value, jax.Array):
+        with suppress(ValueError):  # rows of several lengths
+            value = np.asarray(value)
+    kind = getattr(value, "dtype", np.dtype(object))
+    is_real = jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.floating)
+    return jnp.asarray(value) if is_real else None
+
+
+def scalar(
+    name: str, value: Any, dtype: Any, what: str, is_valid: Callable[[Any], Any]
+) -> jax.Array:
+    """The argument `name` as a scalar of a dtype, which `is_valid` where it is known: `what`."""
+    given = as_real(value)
+    if given is None:
+        raise TypeError(f"{name} must be {what}, got {value!r}")
+    if given.shape:
+        raise ValueError(f"{name} must be a scalar, got shape {given.shape}")
+    given = given.astype(dtype)
+    with suppress(jax.errors.TracerArrayConversionError):
+        if not is_valid(np.asarray(given)):
+            raise ValueError(f"{name} must be {what}, got {value}")
+    return given
 
 
 def fraction(name: str, value: Any, also: str = "") -> float:

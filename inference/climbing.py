@@ -36,7 +36,9 @@ def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) ->
 
     search = optax.scale_by_backtracking_linesearch(max_backtracking_steps=15, store_grad=True)
     optimizer = optax.lbfgs(linesearch=search)
-    loss = lambda position: -log_density(position)  # noqa: E731
+    dtype, wide = position.dtype, jnp.result_type(float)  # the one that optax differentiates in
+    loss = lambda position: -log_density(position.astype(dtype)).astype(wide)  # noqa: E731
+    position = position.astype(wide)
     loss_and_grad = optax.value_and_grad_from_state(loss)
 
     def may_climb(old: _Climb) -> jax.Array:
@@ -52,6 +54,6 @@ def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) ->
         position = jnp.where(gain > 0, jnp.asarray(higher), old.position)
         return _Climb(position, optimizer_state, old.iteration + 1, gain)
 
-    infinite = jnp.full((), jnp.inf, position.dtype)
+    infinite = jnp.full((), jnp.inf, wide)
     start = _Climb(position, optimizer.init(position), jnp.int32(0), infinite)
-    return lax.while_loop(may_climb, step, start).position
+    return lax.while_loop(may_climb, step, start).position.astype(dtype)

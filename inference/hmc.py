@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from inference.checks import count, scalar
 from inference.control import select
+from inference.flat import Layout
 from inference.hamiltonian import (
     DIVERGENCE_THRESHOLD,
     Point,
@@ -78,8 +80,13 @@ class HMC(HamiltonianKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.num_steps, int) or self.num_steps < 1:
-            raise ValueError(f"num_steps must be a positive integer, got {self.num_steps!r}")
+        object.__setattr__(self, "num_steps", count("num_steps", self.num_steps, least=1))
+
+    def check(self, layout: Layout) -> jax.Array:
+        """The step size, once the jitter is found to be a number in [0, 1), too."""
+        what, is_valid = "a number in [0, 1)", lambda x: 0 <= x < 1
+        scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
+        return super().check(layout)
 
     def begin(
         self,

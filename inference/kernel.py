@@ -3,7 +3,6 @@
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from typing import Any, Protocol
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.tree_util import Partial
 
+from inference.checks import scalar
 from inference.control import any_chain, select
 from inference.flat import Layout
 from inference.hamiltonian import Point, State, evaluate, flat_value_and_grad
@@ -80,7 +80,7 @@ class HamiltonianKernel(abc.ABC):
         """One transition: the next state, and what happened on the way."""
         layout = Layout.of(state.position)
         log_density = self._require_log_density()
-        step_size = check_step_size(self.step_size, layout)
+        step_size = self.check(layout)
         factor, seed = _factor(self, layout), seed_of(key)
         point = with_momentum(
             factor,
@@ -106,6 +106,16 @@ class HamiltonianKernel(abc.ABC):
             proposal.log_density.astype(state.log_density.dtype),
             layout.unravel(proposal.gradient),
         ), info
+
+    def check(self, layout: Layout) -> jax.Array:
+        """The step size, in the dtype of positions of `layout`.
+
+        Raises:
+            TypeError: if it is no real number.
+            ValueError: if it is not a scalar, or known not to be positive and finite.
+        """
+        what, is_valid = "positive and finite", lambda x: 0 < x < np.inf
+        return scalar("step_size", self.step_size, layout.dtype, what, is_valid)
 
     @abc.abstractmethod
     def begin(
@@ -161,18 +171,3 @@ def _factor(kernel: HamiltonianKernel, layout: Layout) -> Matrix:
     if kernel.inverse_mass_matrix is None:
         return jnp.ones(layout.size, layout.dtype)
     return factorize(check_mass_matrix(kernel.inverse_mass_matrix, layout))
-
-
-def check_step_size(step_size: jax.typing.ArrayLike, layout: Layout) -> jax.Array:
-    """`step_size` in the dtype of positions of `layout`.
-
-    Raises:
-        ValueError: if it is not a scalar, or known not to be positive and finite.
-    """
-    array = jnp.asarray(step_size, layout.dtype)
-    if array.shape != ():
-        raise ValueError(f"step_size must be a scalar, got shape {array.shape}")
-    with suppress(jax.errors.TracerArrayConversionError):
-        if not 0 < np.asarray(array) < np.inf:
-            raise ValueError(f"step_size must be positive and finite, got {step_size}")
-    return array

@@ -3,6 +3,7 @@ r"""Inverse mass matrices :math:`\Sigma` and their factors: diagonal, low rank, 
 A factor `L` has :math:`\Sigma = L L^\top`; of a diagonal, both are vectors.
 """
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from inference.checks import as_real
 from inference.flat import Layout
 
 RANK = 10  # of matrices of low rank that are learnt
@@ -151,10 +153,12 @@ def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
     """`matrix` in the dtype of positions of `layout`.
 
     Raises:
-        ValueError: if its shape is none of those that fit such positions.
+        TypeError: if it does not hold real numbers.
+        ValueError: if its shape is none of those that fit such positions, or it is known not to be
+            symmetric.
     """
     size = layout.size
-    matrix = jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), matrix)
+    matrix = jax.tree.map(lambda x: _as_real(x, layout.dtype), matrix)
     if isinstance(matrix, LowRankMatrix):
         rank = matrix.values.shape[0] if matrix.values.ndim == 1 else -1
         if [x.shape for x in matrix] != [(size,), (rank, size), (rank,)]:
@@ -164,11 +168,31 @@ def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
                 f"so they must be {(size,)}, (rank, {size}) and (rank,)"
             )
         return matrix
-    matrix = jnp.asarray(matrix, layout.dtype)
+    matrix = _as_real(matrix, layout.dtype)
     if matrix.shape not in ((size,), (size, size)):
         raise ValueError(
             f"inverse_mass_matrix has shape {matrix.shape}; the position has {size} elements; "
             f"it must be a vector of shape {(size,)} (a diagonal), a matrix of shape "
             f"{(size, size)}, or a LowRankMatrix"
         )
+    with suppress(jax.errors.TracerArrayConversionError):
+        if matrix.ndim == 2 and not _is_symmetric(np.asarray(matrix)):
+            raise ValueError(
+                "inverse_mass_matrix must be symmetric: it is an estimate of a covariance, such as "
+                f"numpy.cov gives of draws, got {matrix}"
+            )
     return matrix
+
+
+def _as_real(x: Any, dtype: Any) -> jax.Array:
+    array = as_real(x)
+    if array is None:
+        raise TypeError(f"inverse_mass_matrix must hold real numbers, got {x!r}")
+    return array.astype(dtype)
+
+
+def _is_symmetric(matrix: np.ndarray) -> bool:
+    """To the accuracy of single precision; what is not finite is told of elsewhere."""
+    diagonal = np.sqrt(np.abs(np.diag(matrix)))
+    gap = np.abs(matrix - matrix.T)
+    return not np.any(gap > 1e-4 * np.outer(diagonal, diagonal))

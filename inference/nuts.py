@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 
 from inference import tree
+from inference.checks import count
 from inference.hamiltonian import Point, energy
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix
 from inference.tree import Proposal, Trajectory
 from ppl.harvest.pytrees import register_dataclass
 
-_BRIEF_DEPTH = 5
+_BRIEF_DEPTH, _MOST_DEPTH = 5, 24
 
 
 class NUTSInfo(NamedTuple):
@@ -66,8 +67,8 @@ class NUTS(HamiltonianKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.max_depth, int) or not 1 <= self.max_depth <= 24:
-            raise ValueError(f"max_depth must be an integer from 1 to 24, got {self.max_depth!r}")
+        max_depth = count("max_depth", self.max_depth, least=1, most=_MOST_DEPTH)
+        object.__setattr__(self, "max_depth", max_depth)
 
     def begin(
         self,

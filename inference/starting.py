@@ -14,7 +14,7 @@ from jax import lax, random
 from inference.chain import Chain, empty_chain
 from inference.climbing import climb
 from inference.flat import Layout
-from inference.kernel import HamiltonianKernel, check_step_size
+from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
 from inference.names import named_leaves
 from inference.randomness import seed_of, threefry
@@ -40,7 +40,7 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: b
         )
     chain = empty_chain(kernel, layout, metric)
     progress = chain.progress
-    step_size = np.asarray(check_step_size(kernel.step_size, layout))
+    step_size = np.asarray(kernel.check(layout))
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
     adaptation = progress.adaptation._replace(
         inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
@@ -164,8 +164,8 @@ def _spread(
     path: str, num_chains: int, noun: str, value: Any, site: jax.ShapeDtypeStruct
 ) -> np.ndarray:
     value = np.asarray(value)
-    if not jnp.issubdtype(value.dtype, np.number):
-        raise TypeError(f"init: site {path!r} expects numbers, got {value!r}")
+    if not any(jnp.issubdtype(value.dtype, kind) for kind in (np.integer, np.floating)):
+        raise TypeError(f"init: site {path!r} expects real numbers, got {value!r}")
     if value.shape not in (site.shape, (num_chains, *site.shape)):
         each = f", or {(num_chains, *site.shape)} with a value for each {noun}" * (num_chains > 1)
         raise ValueError(f"init: site {path!r} has the shape {site.shape}{each}, got {value.shape}")

@@ -229,8 +229,8 @@ def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
     if num_truncated:
         yield (
             f"{num_truncated} of {stats['is_truncated'].size} trajectories were cut short by "
-            "max_depth: slow, not wrong. Try mass_matrix='dense', bring parameters to similar "
-            "scales, or allow NUTS(max_depth=12)."
+            "max_depth, so that chains move slowly. Try mass_matrix='dense', bring parameters to "
+            "similar scales, or allow NUTS(max_depth=12)."
         )
 
 

@@ -232,6 +232,30 @@ def test_nuts_says_what_ended_its_trajectory(x64):
             )
             for step_size in (0.0, -0.1, np.nan, np.inf)
         ),
+        *(
+            (
+                {"log_density": jnp.sum, "step_size": step_size},
+                jnp.zeros(2),
+                TypeError,
+                f"step_size must be positive and finite, got {step_size!r}",
+            )
+            for step_size in ("a", None, True, 0.1j)
+        ),
+        *(
+            (
+                {"log_density": jnp.sum, "inverse_mass_matrix": matrix},
+                jnp.zeros(2),
+                TypeError,
+                f"inverse_mass_matrix must hold real numbers, got {matrix!r}",
+            )
+            for matrix in ("a", 1j)
+        ),
+        (
+            {"log_density": jnp.sum, "inverse_mass_matrix": np.array([[1.0, 0.2], [0.0, 1.0]])},
+            jnp.zeros(2),
+            ValueError,
+            "inverse_mass_matrix must be symmetric",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, settings, position, error, message):
@@ -241,13 +265,31 @@ def test_what_cannot_be_is_refused(make, settings, position, error, message):
 
 
 @pytest.mark.parametrize(
-    ("make", "settings", "message"),
+    ("jitter", "error"),
+    [(np.nan, ValueError), (-0.1, ValueError), (1.0, ValueError), ("a", TypeError)],
+)
+def test_a_jitter_that_cannot_be_is_refused(jitter, error):
+    kernel = HMC(jnp.sum, step_size_jitter=jitter)
+    with pytest.raises(error, match=re.escape("step_size_jitter must be a number in [0, 1), got")):
+        kernel.step(jax.random.key(0), kernel.init(jnp.zeros(2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "error", "message"),
     [
-        (NUTS, {"max_depth": 0}, "max_depth must be an integer from 1 to 24, got 0"),
-        (NUTS, {"max_depth": 2.0}, "max_depth must be an integer from 1 to 24, got 2.0"),
-        (HMC, {"num_steps": 0}, "num_steps must be a positive integer, got 0"),
+        (NUTS, {"max_depth": 0}, ValueError, "max_depth must be an integer of at least 1, got 0"),
+        (NUTS, {"max_depth": 25}, ValueError, "max_depth must be an integer of at most 24, got 25"),
+        (NUTS, {"max_depth": True}, ValueError, "max_depth must be an integer of at least 1, got"),
+        (NUTS, {"max_depth": 2.0}, TypeError, "max_depth must be an integer, got 2.0"),
+        (HMC, {"num_steps": 0}, ValueError, "num_steps must be an integer of at least 1, got 0"),
+        (HMC, {"num_steps": 2.0}, TypeError, "num_steps must be an integer, got 2.0"),
     ],
 )
-def test_static_settings_are_checked_when_made(make, settings, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+def test_static_settings_are_checked_when_made(make, settings, error, message):
+    with pytest.raises(error, match=re.escape(message)):
         make(**settings)
+
+
+def test_static_settings_may_be_integers_of_numpy():
+    assert NUTS(max_depth=np.int64(5)) == NUTS(max_depth=5)
+    assert HMC(num_steps=np.int32(5)) == HMC(num_steps=5)

@@ -318,6 +318,13 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
         ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
         ({"kernel": NUTS(step_size=-0.1)}, ValueError, "step_size must be positive and finite"),
+        ({"kernel": NUTS(step_size=True)}, TypeError, "step_size must be positive and finite"),
+        ({"kernel": HMC(step_size_jitter=1.5)}, ValueError, "jitter must be a number in [0, 1)"),
+        (
+            {"kernel": NUTS(inverse_mass_matrix=np.tri(3))},
+            ValueError,
+            "inverse_mass_matrix must be symmetric",
+        ),
         ({"kernel": NUTS(jnp.sum)}, ValueError, "kernel has a log density of its own"),
         ({"kernel": NUTS(inverse_mass_factor=np.ones(3))}, ValueError, "pass the matrix"),
         (

@@ -121,7 +121,7 @@ def walk(scale):
         ),
         (
             problems(is_truncated=np.arange(4000).reshape(4, 1000) < 5),
-            r"5 of 4000 trajectories were cut short by max_depth: .*mass_matrix='dense'",
+            r"5 of 4000 trajectories were cut short by max_depth, .*mass_matrix='dense'",
         ),
         (
             problems(energy=np.where(np.arange(4)[:, None] == 2, walk(1.0), STATS["energy"])),

@@ -232,6 +232,15 @@ def test_a_climb_stays_where_the_density_is_finite():
     np.testing.assert_array_equal(climb(lambda x: jnp.sum(x) * jnp.nan, jnp.ones(2)), np.ones(2))
 
 
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
+def test_climbs_of_any_dtype(x64, dtype):
+    def model(key):
+        return ppl.sample(key, dist.Normal(jnp.asarray(50.0, dtype), jnp.ones((), dtype)), name="x")
+
+    start = mcmc(jax.random.key(0), model, init="optimum", num_warmup=0, num_draws=1)
+    np.testing.assert_allclose(start.draws["x"].astype(float), 50.0, atol=5.0)
+
+
 def test_an_improper_prior_has_no_draws_to_start_from():
     def flat(key):
         return ppl.sample(key, dist.Flat(dist.constraints.real, ()), name="x")
@@ -272,6 +281,7 @@ MISTAKES = {
         "init: there is no latent site 'tau'; there are ['groups', 'mu']",
     ),
     "in no scope": ({"groups": {"z": 1.0}}, ValueError, "there is no latent site 'groups.z'"),
+    "complex": ({"mu": 1j}, TypeError, "init: site 'mu' expects real numbers, got"),
     "observed": ({"groups": {"y": np.ones((3, 2))}}, ValueError, "no latent site 'groups.y'"),
     "shape": (
         {"groups": {"x": np.zeros(2)}},
@@ -283,7 +293,7 @@ MISTAKES = {
         ValueError,
         "init: site 'mu' expects a number or an array, got [1.0",
     ),
-    "text": ({"mu": "one"}, TypeError, "init: site 'mu' expects numbers, got array('one'"),
+    "text": ({"mu": "one"}, TypeError, "init: site 'mu' expects real numbers, got array('one'"),
     "empty": ({"mu": np.zeros(0)}, ValueError, "init: site 'mu' has the shape ()"),
     "not finite": ({"mu": np.inf}, ValueError, "init: site 'mu' is given a value that is not"),
 }
