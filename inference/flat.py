@@ -55,7 +55,12 @@ class Layout:
         leaves, treedef = jax.tree.flatten(values)
         shapes = tuple(map(jnp.shape, leaves))
         if not sum(map(math.prod, shapes)):
-            raise ValueError(f"position has no element to move: got {values!r}")
+            named = tree_flatten_with_path(values)[0]
+            got = ", ".join(f"{keystr(path)} of shape {jnp.shape(x)}" for path, x in named)
+            raise ValueError(
+                f"position has no element to move: got {got or repr(values)}. Are its shapes those "
+                "of data that are empty?"
+            )
         return cls(treedef, shapes, tuple(map(jnp.result_type, leaves)))
 
     @property
