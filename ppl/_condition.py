@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
-from ppl._keys import Conflict, Shares
 from ppl._kinds import OBSERVED
 from ppl._missing import (
     Ignored,
@@ -34,7 +33,6 @@ class Observe(SiteAction):
     """The value gives way to the planted one, and the site is marked as observed."""
 
     missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
-    conflicts: Mapping[Path, tuple[Conflict, ...]] = dataclasses.field(default_factory=dict)
     completes: bool = False  # whether sites may be observed in part, and the rest be planted
     records = False
 
@@ -44,9 +42,6 @@ class Observe(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
             return sow_again(site, operands), None
-        if conflicts := self.conflicts.get(site.path):
-            make = lambda d: Shares(d, site.path, conflicts)  # noqa: E731
-            site, operands = with_distribution(site, operands, make)
         if site.path not in self.missing:
             if is_imputed(site):
                 plant = self._completed(site, operands, plant)
@@ -176,9 +171,8 @@ def _run_observed(
         check_integers(f"condition: site {describe(path)}", x, run.sites[path].avals)
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
     plants: dict[Path, Any] = run.fitted(whole, "condition")
-    conflicts = run.conflicts(plants)  # Later nothing tells how the observed sites were drawn.
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
     masks = {path: x.mask for path, x in partial.items()}
-    return Run(model, program, Observe(masks, conflicts, completes)).output(plants)
+    return Run(model, program, Observe(masks, completes)).output(plants)

@@ -13,7 +13,7 @@ from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Axis, Site, describe
+from ppl.harvest._sow import Site, describe
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ def as_deterministic(site: Site) -> Site:
         tag=DETERMINISTIC,
         note=DETERMINISTIC,
         extra_tree=jax.tree.structure(None),
-        axes=tuple(Axis(axis.size, ()) for axis in site.axes),
+        axes=tuple(dataclasses.replace(axis, mapped=()) for axis in site.axes),
     )
 
 

@@ -1,18 +1,13 @@
 """The audit of keys: sites that would share all their randomness have no density as they stand."""
 
-import dataclasses
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple
 
-from ppl import distribution
-from ppl._draw import Draw
-from ppl._symbolic import Drawn, Place, Symbolic
+from ppl._symbolic import Place, Symbolic
 from ppl._terms import Term
-from ppl.harvest import _values
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Path, Survey
-from ppl.harvest.pytrees import register_dataclass
 
 _LOOPS = {
     "scan": (
@@ -39,10 +34,6 @@ class Conflict(NamedTuple):
     second: Path
     loop: str = ""
 
-    def within(self, scope: Path) -> "Conflict":
-        """The same as seen from outside of a scope."""
-        return self._replace(first=(*scope, *self.first), second=(*scope, *self.second))
-
     def complaint(self) -> str:
         """What is wrong, and what to do."""
         if self.loop:
@@ -57,22 +48,6 @@ class Conflict(NamedTuple):
             "call each submodel with its own: a, b = jax.random.split(key); "
             'ppl.nest(f, scope="a")(a); ppl.nest(f, scope="b")(b).'
         )
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Shares(distribution.Wrapper):
-    """The distribution of an observed site that was drawn as others are.
-
-    Attributes:
-        base: The distribution.
-        path: That of the site, when it was observed.
-        conflicts: With which sites; these may since have been fixed or hidden.
-    """
-
-    base: Any
-    path: Path = dataclasses.field(metadata={"static": True})
-    conflicts: tuple[Conflict, ...] = dataclasses.field(metadata={"static": True})
 
 
 def check_keys(model: str, program: Program, survey: Survey) -> None:
@@ -90,53 +65,31 @@ def check_keys(model: str, program: Program, survey: Survey) -> None:
         raise ValueError(f"{model}: {conflict.complaint()}")
 
 
-def conflicts_of(
-    paths: Collection[Path], program: Program, survey: Survey
-) -> dict[Path, tuple[Conflict, ...]]:
-    """The conflicts of some sites, of those that have any."""
-    conflicts = Keys(program, survey).conflicts() if paths else []
-    found = {path: tuple(c for c in conflicts if path in c[:2]) for path in paths}
-    return {path: those for path, those in found.items() if those}
-
-
 class Keys:
-    """The draws of a program by what they are drawn with: the name and the key."""
+    """The random sites of a program by what they are drawn with: the name and the key."""
 
     def __init__(self, program: Program, survey: Survey):
-        self._draws: dict[tuple[str, Term], list[tuple[Path, Place]]] = {}
-        self._sites: set[Path] = set()
+        self._draws: dict[tuple[Hashable, Term], list[tuple[Path, Place]]] = {}
         self._found: dict[Conflict, None] = {}
-        self._remembered: list[Conflict] = []
         self._program = Symbolic(program, survey, self._visit)
 
     def conflicts(self) -> list[Conflict]:
         """The sites that share their randomness, in program order."""
         self._program.run()
-        there = [c for c in self._remembered if self._sites.issuperset(c[:2])]
-        return [*self._found, *there]
+        return list(self._found)
 
-    def _visit(self, site: Site, drawn: Drawn | None, place: Place) -> None:
-        self._sites.add(site.path)
-        for kind, metadata in _values.nodes(site.extra_tree):
-            if kind is Shares:
-                path, conflicts = metadata
-                scope = site.path[: len(site.path) - len(path)]
-                self._remembered += [conflict.within(scope) for conflict in conflicts]
-        if drawn is not None:
-            self._draw(site.path, *drawn, place)
-
-    def _draw(self, path: Path, draw: Draw, key: Term, place: Place) -> None:
+    def _visit(self, site: Site, key: Term, place: Place) -> None:
         elements = [(place, key)]
-        for axis in reversed(draw.axes):
+        for axis in reversed(site.axes):
             elements = [
-                (at, self._program.terms.element(key, i) if axis.mapped[0] else key)
+                (at, self._program.terms.element(key, i) if axis.maps_key else key)
                 for place, key in elements
                 for i, at in enumerate(place.steps_of("vmap", axis.size))
             ]
         for place, key in elements:
-            self._add(path, place, (draw.name, key))
+            self._add(site.path, place, (site.name, key))
 
-    def _add(self, path: Path, place: Place, drawn_with: tuple[str, Term]) -> None:
+    def _add(self, path: Path, place: Place, drawn_with: tuple[Hashable, Term]) -> None:
         draws = self._draws.setdefault(drawn_with, [])
         for other, there in draws:
             if not place.excludes(there):

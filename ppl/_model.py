@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import reprlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from jax.tree_util import Partial
 from ppl import distribution
 from ppl._ignored import check_ignored
 from ppl._kept import kept, of_leaves
-from ppl._keys import Conflict, check_keys, conflicts_of
+from ppl._keys import check_keys
 from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
 from ppl._misplaced import explain
 from ppl.arguments import Arguments
@@ -210,7 +210,7 @@ def with_distribution(
             is_old = bool(old) and leaf is old[0][0]
             yield old.pop(0)[1] if is_old else id(leaf) in mapped
 
-    axes = tuple(Axis(axis.size, tuple(maps(axis))) for axis in site.axes)
+    axes = tuple(dataclasses.replace(axis, mapped=tuple(maps(axis))) for axis in site.axes)
     site = dataclasses.replace(site, extra_tree=tree, axes=axes)
     return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
 
@@ -368,7 +368,3 @@ class Run(Harvester):
         """An error if draws would share all randomness, or depend on what is ignored."""
         check_keys(self.name, self._program, self._survey)
         check_ignored(self.name, self._program, self.sites)
-
-    def conflicts(self, paths: Collection[Path]) -> dict[Path, tuple[Conflict, ...]]:
-        """What shares all randomness with some sites, of those that are drawn as others are."""
-        return conflicts_of(paths, self._program, self._survey)

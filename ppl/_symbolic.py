@@ -7,9 +7,8 @@ from typing import Any
 
 from jax.extend import core as jex
 
-from ppl._draw import Draw, draw_p
 from ppl._elements import ELEMENTS
-from ppl._kinds import LATENT, RANDOM, kind_of
+from ppl._kinds import RANDOM
 from ppl._terms import Term, Terms
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._liveness import Liveness, Mask
@@ -66,31 +65,17 @@ class Place:
         return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
 
-Drawn = tuple[Draw, Term]  # How a value was drawn, and with which key.
-Visit = Callable[[Site, Drawn | None, Place], None]
-
-
-class _KeyOnly:
-    """Of a draw, only the key is read."""
-
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the audit depends on."""
-        return (True, *[False] * (len(eqn.invars) - 1))
+Visit = Callable[[Site, Term, Place], None]
 
 
 class Symbolic:
-    """Evaluates the keys of a program as terms, and calls `visit` at each random site.
-
-    The visitor is told how the value was drawn; None where it is no mere draw.
-    """
+    """Evaluates the keys of a program as terms, and calls `visit` with that of each random site."""
 
     def __init__(self, program: Program, survey: Survey, visit: Visit):
         self._program = program
         self._visit = visit
-        self._drawn: dict[Term, Drawn] = {}
         self.terms = Terms(ELEMENTS)
-        rules = {**RULES, draw_p.name: _KeyOnly()}
-        self._liveness = Liveness(survey, rules, _reads, _opens, frozenset())
+        self._liveness = Liveness(survey, RULES, _reads, _jax.has_sow, frozenset())
 
     def run(self) -> None:
         """Visit all sites."""
@@ -121,8 +106,6 @@ class Symbolic:
     def _equation(
         self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
     ) -> Sequence[Any]:
-        if eqn.primitive is draw_p:
-            return self._draw(eqn, operands)
         if eqn.primitive is sow_p:
             return self._sow(eqn.params["site"], operands, place)
         if eqn.primitive.name == "scan":
@@ -138,16 +121,10 @@ class Symbolic:
         context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
 
-    def _draw(self, eqn: Any, operands: list[Any]) -> Sequence[Term]:
-        values = [self.terms.fresh() for _ in eqn.outvars]
-        self._drawn |= dict.fromkeys(values, (eqn.params["draw"], operands[0]))
-        return values
-
     def _sow(self, site: Site, operands: list[Any], place: Place) -> Sequence[Term]:
-        values = operands[: site.num_values]
         if place.is_real and site.tag == RANDOM:
-            self._visit(site, self._drawn.get(values[0]) if values else None, place)
-        return [self.terms.fresh() if x is None else x for x in values]
+            self._visit(site, operands[-1], place)
+        return [self.terms.fresh() for _ in range(site.num_values)]
 
     def _scan(
         self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
@@ -208,18 +185,9 @@ class Symbolic:
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 
-def _is_latent(site: Site) -> bool:
-    return kind_of(site) == LATENT
-
-
-def _opens(eqn: Any) -> bool:
-    return eqn.primitive is draw_p or _jax.has_sow(eqn)
-
-
 def _reads(eqn: Any) -> Mask:
-    site = eqn.params["site"]
-    rest = len(eqn.invars) - site.num_values
-    return (*[_is_latent(site)] * site.num_values, *[False] * rest)
+    """Of a site, the key alone."""
+    return (*[False] * (len(eqn.invars) - 1), eqn.params["site"].has_key)
 
 
 def _call(eqn: Any) -> tuple[Any, Sequence[int]] | None:

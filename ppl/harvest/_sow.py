@@ -18,10 +18,17 @@ MODES = ("strict", "append", "clobber", "cond_clobber")
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """A `vmap` axis that a sow stands under: its size, and which of the extra operands it maps."""
+    """A `vmap` axis that a sow stands under.
+
+    Attributes:
+        size: How many elements it has.
+        mapped: Which of the extra operands it maps.
+        maps_key: Whether each element has a key of its own.
+    """
 
     size: int
     mapped: tuple[bool, ...]
+    maps_key: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +51,8 @@ class Site:
         loops: For each scan, innermost first, that a `vmap` was found outside of: the number of
             axes that lie inside of that scan.
         selected: Whether a `vmap` takes a cond around it apart.
-        has_key: Whether the key is an operand. So a value that is replaced by one that nothing
-            maps stands under the axes that map the key.
+        has_key: Whether the key is an operand. So a value that takes the place of the drawn one
+            stands under the axes that map the key, too.
     """
 
     tag: Hashable
@@ -117,7 +124,8 @@ def bind_site(
 ) -> Any:
     """Sow `value` together with `extra`, a pytree of arrays that stays with the site.
 
-    A `key` is the one that the value was drawn with. An error says `where` it came from: which function was called.
+    A `key` is the one that the value was drawn with. An error says `where` it came from: which
+    function was called.
     """
     leaves, tree = jax.tree_util.tree_flatten(value)
     leaves = [_as_array(leaf, name, where) for leaf in leaves]
@@ -316,7 +324,7 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[An
 
 def _batch(args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
     size, args, mapped = batch_operands(args, dims, site.num_mapped_always)
-    axis = Axis(size, mapped[: site.num_extras])
+    axis = Axis(size, mapped[: site.num_extras], any(mapped[site.num_extras :]))
     site = dataclasses.replace(site, axes=(*site.axes, axis))
     return sow_p.bind(*args, site=site), [0] * site.num_values
 
