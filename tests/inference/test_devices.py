@@ -124,11 +124,12 @@ def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, n
 
 
 def test_a_mesh_of_one_device_is_that_device():
-    """On the default one there is a thread for each core; on another a program is compiled for it."""
+    """On the default one there is a thread for each core; a program is compiled for another."""
     first, other = jax.devices()[0], jax.devices()[2]
     assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is None
     there = share_of(8, Mesh(np.array([other]), ("a",))).mesh
-    assert there is not None and list(there.devices) == [other]
+    assert there is not None
+    assert list(there.devices) == [other]
     with jax.default_device(other):
         assert share_of(8, Mesh(np.array([other]), ("a",))).mesh is None
         assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is not None
