@@ -37,15 +37,19 @@ _NOT_CONCRETE = (
 
 def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
-    if not callable(model):
-        given = reprlib.repr(model)
-        raise TypeError(f"expected a model, a function of a random key, got {given}.")
+    _check_callable(model)
     if jax.tree_util.all_leaves([model]):
         return Partial(model if _is_hashable(model) else Itself(model))
     if all(map(_is_data, jax.tree.leaves(model))):
         return model
     arguments, data = Arguments.split((model,), {})
     return Partial(OfParts(arguments), data)
+
+
+def _check_callable(model: Model) -> None:
+    if not callable(model):
+        given = reprlib.repr(model)
+        raise TypeError(f"expected a model, a function of a random key, got {given}.")
 
 
 def _is_hashable(model: Model) -> bool:
@@ -100,6 +104,7 @@ def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
     """Trace a model; without a `key` where only what does not depend on it is wanted."""
+    _check_callable(model)
     try:
         inspect.signature(_bare(model)).bind(key, *args, **kwargs)
     except TypeError as error:

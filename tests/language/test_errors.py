@@ -182,6 +182,8 @@ MODELS = {
     "noise": (lambda: ppl.log_density(noisy)({"x": 0.0}), ValueError, "'noisy'.*key elsewhere than in ppl.sample"),
     "noise-in-scan": (lambda: ppl.log_probs(noisy_in_scan)({"x": X}), ValueError, "'noisy_in_scan'.*key elsewhere"),
     "noise-unconstrain": (lambda: ppl.unconstrain(noisy), ValueError, "'noisy'.*key elsewhere"),
+    "no-function": (lambda: ppl.log_density(TARGET)(GOOD), TypeError, "^expected a model, a function of a random key, got Unconstrained.{,60}$"),
+    "no-function-trace": (lambda: ppl.trace(3)(KEY), TypeError, "^expected a model, a function of a random key, got 3.$"),
     "sown": (lambda: ppl.log_density(sown)({"x": 0.0}), ValueError, "'x' has the tag 'random' but no distribution.*ppl.sample"),
     "sown-simulate": (lambda: ppl.simulate(sown)(KEY), ValueError, "'x' has the tag 'random' but no distribution"),
     "sown-condition": (lambda: ppl.condition(sown, {"x": 0.0})(KEY), ValueError, "'x' has the tag 'random' but no distribution"),
