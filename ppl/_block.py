@@ -7,6 +7,8 @@ from typing import Any
 
 from jax.tree_util import Partial
 
+from ppl._intervene import as_deterministic
+from ppl._kinds import HIDDEN
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -30,7 +32,11 @@ class Hide(SiteAction):
         return True, True, not self.hides(site.path)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        return operands.values if self.hides(site.path) else sow_again(site, operands), None
+        if self.hides(site.path):
+            # It stays, so that its value has the axes that its key is mapped over.
+            site = dataclasses.replace(as_deterministic(site), tag=HIDDEN, note=HIDDEN)
+            operands = dataclasses.replace(operands, extras=())
+        return sow_again(site, operands), None
 
 
 def block(model: Model, names: Collection[str]) -> Model:

@@ -12,7 +12,7 @@ def deterministic(value: Any, *, name: str) -> Any:
 
     It has no density. `simulate`, `trace` and `predict` give it, and `intervene` can fix it;
     `inference` keeps its draws beside those of the latent sites. Where a density is derived, it is
-    no more than its value.
+    no more than its value. What no `vmap` around maps has no axis of it: it is one value.
 
     Args:
         value: Any pytree of arrays.

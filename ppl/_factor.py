@@ -16,7 +16,8 @@ def factor(log_weight: Any, *, name: str) -> None:
 
     For what is no draw from a distribution: a likelihood with discrete variables summed out, a
     censored observation, a soft constraint. As with a site, a `vmap` that maps it adds it once for
-    each element and a scan once for each step; having no key, what nothing maps is added once.
+    each element and a scan once for each step; having no key, what nothing maps is added once. In
+    a `shard_map` with ``check_vma=False`` each shard adds it.
 
     Args:
         log_weight: An array of real numbers; all of them are added.

@@ -22,7 +22,7 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
     Raises:
         ValueError: If one does.
     """
-    ignored = [path for path, found in sites.items() if _is_ignored(found.site)]
+    ignored = [path for path, found in sites.items() if any(map(_is_ignored, found.sites))]
     if not ignored:
         return
     try:

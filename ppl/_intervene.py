@@ -38,7 +38,7 @@ class Fix(SiteAction):
 
 
 def as_deterministic(site: Site) -> Site:
-    """A site whose value is all that there is to it."""
+    """A site that has a value and no distribution."""
     return dataclasses.replace(
         site,
         tag=DETERMINISTIC,

@@ -5,6 +5,7 @@ from ppl.harvest._sow import Site
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; the other kinds are their own tags
 PARAM = "param"  # of guides
+HIDDEN = "hidden"  # by block, from all but the axes that its key is mapped over
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 

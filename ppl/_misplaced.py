@@ -27,7 +27,10 @@ _VARIABLES = {
     ),
 }
 _RECORDS = {
-    "cond": "Have it in every branch (a factor of 0.0 changes nothing), or behind the cond.",
+    "cond": (
+        "Have it behind the cond, of what the cond returns (for a factor, 0.0 in the other "
+        "branches), or in every branch."
+    ),
     "while": "Have it behind the loop, or use lax.scan or lax.fori_loop with static bounds.",
     "vmap of cond": "Have it behind the cond, or use lax.map in place of vmap.",
 }

@@ -212,9 +212,11 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     if isinstance(data, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(data) if missing is None else missing
         data = data.data
+    given = data
     try:
-        data = _values.as_array(data)
-        missing = jnp.isnan(data) if missing is None else missing
+        data = _values.as_array(given)
+        if missing is None:  # What is known stays known where a program is traced around it.
+            missing = jnp.isnan(data) if _jax.is_traced(given) else np.isnan(np.asarray(given))
         missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
@@ -229,9 +231,15 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     return data, missing
 
 
+def mask_of(site: Site) -> Mask | None:
+    """Which entries of a site are missing, if it is observed in part, and the rest latent."""
+    masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
+    return next((mask for (mask,) in masks), None)
+
+
 def is_imputed(site: Site) -> bool:
     """Whether a site is observed in part, and the rest latent."""
-    return any(kind is Imputed for kind, _ in _values.nodes(site.extra_tree))
+    return mask_of(site) is not None
 
 
 def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:

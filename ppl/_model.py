@@ -15,7 +15,7 @@ from ppl import distribution
 from ppl._ignored import check_ignored
 from ppl._kept import kept, of_leaves
 from ppl._keys import check_keys
-from ppl._kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
+from ppl._kinds import DETERMINISTIC, FACTOR, HIDDEN, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
 from ppl._misplaced import explain
 from ppl.arguments import Arguments
 from ppl.harvest._interpreter import Action, Operands
@@ -154,7 +154,7 @@ class SiteAction(Action):
         return site.tag in self.tags
 
     def strips(self, site: Site) -> bool:
-        return site.tag in TAGS and not self.matches(site)
+        return site.tag in (*TAGS, HIDDEN) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         return not planted, False, True

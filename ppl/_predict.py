@@ -86,9 +86,11 @@ class Predict:
         to_come = [f for p, f in run.sites.items() if p not in given]
         to_come = [f for f in to_come if kind_of(f.site) != OBSERVED]
         if not to_come:
+            remedy = "Leave those that are to be predicted out of the draws."
+            if any(kind_of(found.site) == OBSERVED for found in run.sites.values()):
+                remedy = "Give the model as it was before condition."
             raise ValueError(
-                f"predict: {run.name} has no site but those that are given or observed. Give the "
-                "model as it was before condition."
+                f"predict: {run.name} has no site but those that are given or observed. {remedy}"
             )
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))

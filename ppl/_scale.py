@@ -35,7 +35,8 @@ class Scaled(distribution.Wrapper):
         """A value, and its scaled log probability with the log determinant, which is as it was."""
         value, log_density = distribution.constrain(self.base, position)
         unscaled = distribution.log_prob(self.base, value)
-        return value, log_density + distribution.summed(_times(unscaled, self.factor) - unscaled)
+        finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
+        return value, log_density + distribution.summed(_times(finite, self.factor) - finite)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Multiply(SiteAction):
             site, operands = with_distribution(site, operands, make)
         elif site.tag == FACTOR:
             values = [_times(x, self.factor) for x in operands.values]
-            operands = Operands(tuple(values), None, ())
+            operands = dataclasses.replace(operands, values=tuple(values))
         return sow_again(site, operands), None
 
 

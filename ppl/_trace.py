@@ -124,7 +124,7 @@ class Inspect(SiteAction):
 def inspection(model: Model, program: Program) -> Run:
     """A model's run that records all that there is to know of its sites."""
     sites = Run(model, program, Inspect()).sites
-    conditional = frozenset(path for path, found in sites.items() if found.conditional)
+    conditional = frozenset(path for path, found in sites.items() if found.branches)
     return Run(model, program, Inspect(conditional))
 
 

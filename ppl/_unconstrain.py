@@ -12,10 +12,10 @@ import numpy as np
 from ppl import distribution
 from ppl._baked import seen
 from ppl._condition import completed
-from ppl._density import LogDensity, LogProbs, total
+from ppl._density import LogProbs, total
 from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
-from ppl._missing import Imputed, Mask
+from ppl._missing import Mask, mask_of
 from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl._simulate import simulate
@@ -26,7 +26,7 @@ from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known, nested, paths_in
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
-from ppl.harvest._survey import Path, show
+from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -116,8 +116,7 @@ class Unconstrained:
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
         """
-        log_density = total(self._run(Constrain()).records(self._plants(position)))
-        return log_density
+        return total(self._run(Constrain()).records(self._plants(position)))
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent and deterministic sites at a position."""
@@ -129,8 +128,9 @@ class Unconstrained:
         The first is that of the latent sites given the sites before them, the second that of data
         and factors given them. A site that is observed in part is in the first as a whole.
         """
-        run, latent = self._run(LogDensity()), _entries(self.constrain(position), self.shapes)
-        scores = run.records(run.fitted(latent, "prior_and_likelihood"))
+        run, latent = self._run(LogProbs()), _entries(self.constrain(position), self.shapes)
+        records = run.records(run.fitted(latent, "prior_and_likelihood"))
+        scores = {path: jnp.sum(x) for path, x in records.items()}
         prior = {path: x for path, x in scores.items() if path in latent}
         return total(prior), total({path: x for path, x in scores.items() if path not in latent})
 
@@ -270,7 +270,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     def look(program: Program) -> dict[str, Any]:
         run = Run(target.model, program, Positions())
         shapes = _shapes(run)
-        own = {path: mask for path, f in run.latent().items() if (mask := _mask(f.site))}
+        own = {path: mask for path, found in run.latent().items() if (mask := _mask(path, found))}
         masks = {path: mask.over(shapes[path].shape) for path, mask in own.items()}
         for path, mask in masks.items():
             num_missing = int(mask.missing.sum())
@@ -306,7 +306,16 @@ def _shapes(run: Run) -> dict[Path, Any]:
     return jax.eval_shape(run.records, values)
 
 
-def _mask(site: Site) -> Mask | None:
-    """Which entries of a latent site are missing, if the others are data."""
-    masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
-    return next((mask for (mask,) in masks), None)
+def _mask(path: Path, found: Found) -> Mask | None:
+    """Which entries of a latent site are missing, if the others are data.
+
+    Raises:
+        ValueError: If they are not the same in all branches of a cond.
+    """
+    masks = {mask_of(site) for site in found.sites}
+    if len(masks) > 1:
+        raise ValueError(
+            f"site {describe(path)}: which of its entries are missing differs between the branches "
+            "of a cond. Give the same mask to ppl.impute in all of them, and choose among the data."
+        )
+    return masks.pop()

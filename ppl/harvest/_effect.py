@@ -104,7 +104,7 @@ def sown(tag: Hashable) -> Sown:
     Their handler is called with the sown value and its path, `handler(k, value, path)` (with a
     state, `handler(state, value, path)`). The path is the tuple of the scopes and the name. What
     the handler resumes with takes the place of the value. Under `vmap`, a value that is not mapped
-    is sown once, as `harvest` sees it too.
+    is sown once, as `harvest` sees it too (one of `ppl.sample` once for each key).
 
     Args:
         tag: The tag that is given to `sow`.

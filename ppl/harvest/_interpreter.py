@@ -29,7 +29,7 @@ class Action(abc.ABC):
     adds: ClassVar[bool] = False
     """Whether only the sum of all records matters; they are then not `batched`."""
     records: ClassVar[bool] = True
-    """Whether `at` records anything at all. If not, it may sow again."""
+    """Whether `at` records anything at all. If not, it may sow again, and has the key for it."""
 
     at_once: ClassVar[bool] = False
     """Whether the steps of a loop may run at once, where none needs another's state; only for an

@@ -26,7 +26,7 @@ class Found:
         depth: How many loops around the sow have been left.
         certain: Whether at least one of the sows is sure to take place.
         uniform: Whether all the sows stand under the same `vmap` axes.
-        conditional: Whether it stands in a cond, whose branches may sow with different extras.
+        branches: If it stands in a cond, the sows of all branches, whose extras may differ.
         lead: The shape of a predicate of the sow: its `vmap` axes, and those over shards.
         varying: Of each leaf, over which axes of a mesh it differs between the shards.
         shared: Whether it is known to be one value for several shards.
@@ -38,7 +38,7 @@ class Found:
     depth: int = 0
     certain: bool = True
     uniform: bool = True
-    conditional: bool = False
+    branches: tuple[Site, ...] = ()
     lead: tuple[int, ...] = ()
     varying: tuple[frozenset[Hashable], ...] = ()
     shared: bool = False
@@ -53,6 +53,11 @@ class Found:
             lead=site.batch_shape,
             varying=tuple(map(_jax.varying_axes, avals)),
         )
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sow, or those of all branches."""
+        return self.branches or (self.site,)
 
     @property
     def clobbers(self) -> bool:

@@ -13,7 +13,6 @@ import pytest
 from jax import lax
 from jax.random import key, split
 from jax.scipy import stats
-from jax.sharding import AxisType, PartitionSpec
 
 import distributions as dist
 import ppl
@@ -139,51 +138,6 @@ def one_value(key):
     return ppl.sample(key, dist.Normal(0.0, 1.0), name="y")
 
 
-def each_by_vmap(model, keys, *rows):
-    return jax.vmap(model)(keys, *rows)
-
-
-def each_by_scan(model, keys, *rows):
-    return lax.scan(lambda _, row: (None, model(*row)), None, (keys, *rows))[1]
-
-
-def each_by_scan_of_vmap(model, keys, *rows):
-    rows = jax.tree.map(lambda x: x[:, None], (keys, *rows))
-    return each_by_scan(jax.vmap(model), *rows)[:, 0]
-
-
-def each_by_shard_map(model, keys, *rows):
-    mesh = jax.make_mesh((3,), ("i",), axis_types=(AxisType.Auto,), devices=jax.devices()[:3])
-    spec = PartitionSpec("i")
-    one = lambda *row: model(*(x[0] for x in row))[None]  # noqa: E731
-    return jax.shard_map(one, mesh=mesh, in_specs=spec, out_specs=spec)(keys, *rows)
-
-
-EACH = [each_by_vmap, each_by_scan, each_by_scan_of_vmap, each_by_shard_map]
-
-
-@pytest.mark.parametrize("each", EACH)
-def test_data_within_a_model_for_each_key_are_those_of_each_element(each):
-    """A site is observed as often as it is drawn, whether the data are the same or not."""
-    observed = lambda key, y: ppl.condition(one_value, {"y": y})(key)  # noqa: E731
-    y = jnp.array([0.5, -1.0, 2.0])
-    apart = lambda key: each(observed, split(key, 3), y)  # noqa: E731
-    assert_close(ppl.log_density(apart)({}), stats.norm.logpdf(y).sum(), "float32")
-    alike = lambda key, y: each(ppl.condition(one_value, {"y": y}), split(key, 3))  # noqa: E731
-    assert_close(ppl.log_density(alike)({}, 0.5), 3 * stats.norm.logpdf(0.5), "float32")
-    expected = np.full(3, stats.norm.logpdf(0.5))
-    assert_close(ppl.log_probs(alike)({}, 0.5)["y"].ravel(), expected, "float32")
-    assert alike(KEY, 0.5).tolist() == [0.5] * 3
-
-
-@pytest.mark.parametrize("each", EACH)
-def test_a_value_fixed_within_a_model_for_each_key_is_that_of_each_element(each):
-    fixed = lambda key: each(ppl.intervene(one_value, {"y": 0.5}), split(key, 3))  # noqa: E731
-    assert fixed(KEY).tolist() == [0.5] * 3
-    assert ppl.simulate(fixed)(KEY)["y"].ravel().tolist() == [0.5] * 3
-    assert ppl.log_density(fixed)({}) == 0.0
-
-
 def test_data_of_one_key_are_one_observation():
     """What nothing maps is drawn once, and so it is observed once."""
     observed = ppl.condition(one_value, {"y": 0.5})
@@ -197,6 +151,22 @@ def test_the_key_of_an_observed_site_costs_the_density_nothing():
     program = str(jax.make_jaxpr(ppl.log_density(alike))({}))
     assert "random" not in program
     assert "key<" not in program
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_site_is_observed_in_all_branches_or_in_none(is_first):
+    """Else data would be passed over, or which variables there are would depend on a value."""
+    observed = ppl.condition(one_value, {"y": 5.0})
+    branches = (observed, one_value) if is_first else (one_value, observed)
+    model = lambda key: lax.cond(True, *branches, key)  # noqa: E731
+    trace = lambda model: lambda _: ppl.trace(model)(KEY)  # noqa: E731
+    for derive in (ppl.log_density, trace, lambda m: ppl.unconstrain(m).log_density):
+        with pytest.raises(
+            ValueError, match="site 'y': the branches of a cond disagree in its kind"
+        ):
+            derive(model)({"y": 0.0})
+    both = lambda key: lax.cond(True, observed, observed, key)  # noqa: E731
+    assert_close(ppl.log_density(both)({}), stats.norm.logpdf(5.0), "float32")
 
 
 def test_condition_under_transformations():

@@ -269,6 +269,12 @@ def test_the_density_of_values_has_a_prior_and_a_likelihood():
     np.testing.assert_allclose(likelihood, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("make", [lambda: dist.HalfNormal(1.0), lambda: dist.LogNormal(0.0, 1.0)])
+def test_a_scaled_density_is_not_nan_where_it_is_minus_infinite(make):
+    target = ppl.unconstrain(ppl.scale(lambda key: ppl.sample(key, make(), name="x"), 2.0))
+    assert target.log_density({"x": 1e30}) == -np.inf
+
+
 def test_data_observed_in_part_have_no_weight():
     model = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")  # noqa: E731
     data = {"y": ppl.impute(np.array([1.0, np.nan]))}

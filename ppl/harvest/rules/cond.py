@@ -23,9 +23,12 @@ class Cond:
         for path in {path: None for sites in branches for path in sites}:
             _check_agree(path, [sites.get(path) for sites in branches])
         certain = [all(sites[path].certain for sites in branches) for path in branches[0]]
+        sown = [[site for sites in branches for site in sites[path].sites] for path in branches[0]]
         return {
-            path: dataclasses.replace(found, certain=sure, conditional=True)
-            for (path, found), sure in zip(branches[0].items(), certain, strict=True)
+            path: dataclasses.replace(found, certain=sure, branches=tuple(dict.fromkeys(all_sites)))
+            for (path, found), sure, all_sites in zip(
+                branches[0].items(), certain, sown, strict=True
+            )
         }
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
@@ -101,6 +104,7 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
             )
         for what, a, b in (
             ("mode", first.site.mode, other.site.mode),
+            ("kind", first.site.note, other.site.note),
             ("structure", first.site.tree, other.site.tree),
             ("values", show(first.avals), show(other.avals)),
             ("number of sows", first.count, other.count),

@@ -95,8 +95,10 @@ def _split(plant: Any, found: Found, eqn: Any) -> list[tuple[Any, PartitionSpec]
     Whether they share it is known if JAX tracks over which axes of the mesh values vary.
     """
     shards, tracked = _jax.shards(eqn), eqn.params["check_vma"]
-    pairs = []
-    for leaf, varying in zip(move_axis(plant, found.loop_axis, 0), found.varying, strict=True):
+    leaves, pairs = jax.tree.leaves(move_axis(plant, found.loop_axis, 0)), []
+    # A plant may have several parts for each leaf of the value, such as data and a mask.
+    num_parts = len(leaves) // max(1, len(found.varying))
+    for leaf, varying in zip(leaves, found.varying * num_parts, strict=True):
         axes = [axis for axis in shards if axis in varying or not tracked]
         first = tuple(slice(None) if axis in axes else 0 for axis in shards)
         by_axis = leaf.reshape(*shards.values(), *leaf.shape[1:])[first]
