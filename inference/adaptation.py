@@ -65,10 +65,11 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
 
     For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
     iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
-    window that the next one could not follow takes what is left. Short of 85 iterations, the three
-    parts are 15, 75 and 10 %; below 20, the matrix is left as it is. Where all chains learn one
-    matrix, few iterations tell enough: windows of 5, 10, 20, ... begin as soon, not sooner, as what
-    chains tell on their way to where they will be would keep some of them from it.
+    window that the next one could not follow takes what is left. Short of 85 iterations, the first
+    part is 15 % and the last one 10 %, or 5 iterations; below 20, the matrix is left as it is.
+    Where all chains learn one matrix, few iterations tell enough: windows of 5, 10, 20, ... begin
+    as soon, not sooner, as what chains tell on their way to where they will be would keep some of
+    them from it; short of 75 iterations they have one window.
 
     Until the first window ends, and for 35 iterations at most, trajectories are brief: with steps
     that fit the narrowest coordinate they would be long, and a long one tells no more of the
@@ -84,8 +85,8 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     if num_warmup < 20:
         initial, final = num_warmup, 0
     elif num_warmup < initial + window + final:
-        initial, final = int(0.15 * num_warmup), int(0.1 * num_warmup)
-        window = num_warmup - initial - final
+        initial, final = int(0.15 * num_warmup), max(5, int(0.1 * num_warmup))
+        window = num_warmup - initial - final if is_pooled else window
     stop, end, ends = num_warmup - final, initial, []
     while end < stop:
         follows = end + window + 2 * window <= stop

@@ -5,7 +5,7 @@ References:
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,15 +40,15 @@ def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
     return DualAveraging(log_step_size, log_step_size, zero, zero, center, zero + _FIRST_SHRINKAGE)
 
 
-def dual_averaging_restart(state: DualAveraging) -> DualAveraging:
-    """Anew from the average, which moves less from there and is shrunk towards.
+def dual_averaging_restart(state: DualAveraging, gain: Any = 0.0) -> DualAveraging:
+    """Anew from the average and a `gain`, which moves less from there and is shrunk towards.
 
     Acceptance falls faster with longer steps than it rises with shorter ones. So the average over
     steps that move much is shorter than a step of the acceptance rate that they have on average:
     with the first shrinkage, one of rate 0.9 where 0.8 is asked for, which costs up to twice the
     gradients. In NumPy or in JAX.
     """
-    average, zero = state.log_average, 0 * state.count
+    average, zero = state.log_average + gain, 0 * state.count
     return DualAveraging(average, average, zero, zero, average, zero + _SHRINKAGE)
 
 

@@ -26,7 +26,7 @@ from inference.dual_averaging import (
 )
 from inference.metric import LowRankMatrix, as_kind, kind_of, of_kind
 from inference.welford import welford_init, welford_update
-from inference.windows import fisher_low_rank, fisher_matrix, renewed
+from inference.windows import fisher_low_rank, fisher_matrix, gain_of, renewed
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -41,8 +41,9 @@ pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.u
         (500, (20, 450), [35, 65, 125, 450]),
         (150, (20, 100), [35, 100]),
         (85, (20, 35), [35]),
-        (80, (12, 72), [72]),
-        (20, (3, 18), [18]),
+        (80, (12, 72), [27, 72]),
+        (40, (6, 35), [35]),
+        (20, (3, 15), [15]),
         (19, (19, 19), []),
         (0, (0, 0), []),
     ],
@@ -158,11 +159,13 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     np.testing.assert_array_equal(matrices[-1], matrices[99])
     factor = states.inverse_mass_factor[-1]
     np.testing.assert_allclose(factor @ factor.T, matrices[-1], rtol=1e-10)
-    # Averaging starts anew at the window's end, from its average.
+    # Averaging starts anew at the window's end, from its average in the units of the new matrix.
     average = jax.tree.map(lambda x: x[98], states.dual_averaging)
     average = dual_averaging_update(average, rates[99], 0.8)
-    np.testing.assert_allclose(states.step_size[99], np.exp(average.log_average), rtol=1e-10)
-    expected = dual_averaging_restart(average)
+    gain = gain_of(gradients[35:100], *map(np.linalg.cholesky, matrices[98:100]))
+    step_size = np.exp(average.log_average + gain)
+    np.testing.assert_allclose(states.step_size[99], step_size, rtol=1e-10)
+    expected = dual_averaging_restart(average, gain)
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)

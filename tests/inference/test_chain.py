@@ -103,11 +103,11 @@ def test_trajectories_are_brief_until_there_is_something_to_learn_from(max_depth
 
 def test_no_trajectory_is_brief_for_longer_than_35_iterations():
     """A short warm-up has one window, which ends with it."""
-    chains, rows, _ = mapped(NUTS(), 4, plan(84, 20, jnp.float32), 104, narrow, 0)
-    num_steps = rows[:, :104, 2 + list(stats_of(NUTS(), chains)).index("num_steps")]
-    assert schedule(84).window_ends[0] == 76
+    chains, rows, _ = mapped(NUTS(), 4, plan(55, 20, jnp.float32), 75, narrow, 0)
+    num_steps = rows[:, :75, 2 + list(stats_of(NUTS(), chains)).index("num_steps")]
+    assert schedule(55).window_ends[0] == 50
     assert np.max(num_steps[:, :35]) == 31
-    assert np.max(num_steps[:, 35:76]) > 31
+    assert np.max(num_steps[:, 35:50]) > 31
 
 
 @pytest.mark.parametrize("num_warmup", [0, 19])

@@ -143,10 +143,9 @@ def test_imputed_entries_in_all_constructs(each):
 def test_known_gaps_are_known_within_a_model():
     inside = lambda key: ppl.condition(vector, {"y": ppl.impute(np.array([NAN, 1.0]))})(key)  # noqa: E731
     assert ppl.unconstrain(inside).constrain({"y": jnp.array([7.0])})["y"].tolist() == [7.0, 1.0]
-    joint = lambda key: ppl.sample(
-        key, dist.MultivariateNormal(jnp.zeros(2), scale_diag=jnp.ones(2)), name="y"
-    )  # noqa: E731
-    torn = lambda key: ppl.condition(joint, {"y": ppl.ignore(np.array([NAN, 1.0]))})(key)  # noqa: E731
+    joint = dist.MultivariateNormal(jnp.zeros(2), scale_diag=jnp.ones(2))
+    drawn = lambda key: ppl.sample(key, joint, name="y")  # noqa: E731
+    torn = lambda key: ppl.condition(drawn, {"y": ppl.ignore(np.array([NAN, 1.0]))})(key)  # noqa: E731
     with pytest.raises(
         ValueError, match="site 'y': 1 of 1 draws of MultivariateNormal are missing in part"
     ):
