@@ -129,6 +129,7 @@ def mcmc(
     if isinstance(init, Started):
         covariance = covariance_of(init)
         init = starts_of(key, init, target, num_chains)
+    kernel = on_default_device(kernel)
     progress = _progress(progress_bar, num_warmup, num_draws)
     with settings(cache_dir), progress as on_progress:
         samples = sample(

@@ -8,6 +8,7 @@ References:
     localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16.
 """
 
+import math
 from collections.abc import Callable
 from functools import wraps
 
@@ -30,7 +31,7 @@ def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
         num_chains, num_draws, *shape = array.shape
-        flat = np.moveaxis(array.reshape(num_chains, num_draws, -1), -1, 0)
+        flat = np.moveaxis(array.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
         result = np.full(len(flat), np.nan)
         step = max(1, _BLOCK // max(1, num_chains * num_draws))
         for start in range(0, len(flat) if num_draws >= LEAST_DRAWS and num_chains else 0, step):

@@ -52,7 +52,7 @@ class HamiltonianKernel(abc.ABC):
             the vector of square roots, or of low rank with square roots of the values. Computed in
             every step where it is `None`.
         axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of
-            each other keep in step, which is faster; their draws are the same.
+            each other keep in step, which is faster; their draws are the same up to rounding.
     """
 
     log_density: Callable[[Any], jax.Array] | None = None

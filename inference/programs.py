@@ -1,5 +1,6 @@
 """The compiled functions of a run."""
 
+import dataclasses
 import functools
 import inspect
 import math
@@ -78,6 +79,26 @@ def _values(target: Target, layout: Layout, rows: jax.Array, at_once: int | None
     return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled function of arguments of one structure."""
+
+    executable: Any
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results, for arguments of that structure."""
+        return self.executable(*jax.tree.leaves(arguments))
+
+    def as_text(self) -> str:
+        """What XLA has made of it."""
+        return self.executable.as_text()
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        return self.executable.out_info
+
+
 @functools.lru_cache(maxsize=64)
 def compiled(
     function: Callable[..., Any],
@@ -89,7 +110,11 @@ def compiled(
     """`function` compiled for a structure of arguments of some kinds."""
     names = list(inspect.signature(function).parameters)
     arguments = jax.tree.unflatten(structure, kinds)
-    donated = [names.index(name) for name in ("chains", "rows")] if "chains" in names else []
+    donated: list[int] = []
+    if "chains" in names:
+        sizes = [len(jax.tree.leaves(argument)) for argument in arguments]
+        of_leaves = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
+        donated = [i for i, name in enumerate(of_leaves) if name in ("chains", "rows")]
     if mesh is not None:
         specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
         # Loops mix what differs between devices with what does not.
@@ -97,13 +122,20 @@ def compiled(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
     # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
-    # what it has traced for another.
-    traced = jax.jit(functools.partial(function), donate_argnums=donated).trace(*arguments)
+    # what it has traced for another. And of leaves: JAX keeps thousands of the structures that it
+    # has seen, with the model in them and all that it holds.
+    traced = jax.jit(_of_leaves(function, structure), donate_argnums=donated).trace(*kinds)
     most_summed, has_products = work_of(traced.jaxpr)
     chains = None if has_products or "chains" not in names else arguments[names.index("chains")]
     lowered = traced.lower()
     with small_loops_in_one_kernel(_most_bytes(chains), most_summed):
-        return lowered.compile()
+        return Program(lowered.compile())
+
+
+def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
+    of_leaves.__name__ = getattr(function, "__name__", "program")  # by which it is kept on disk
+    return of_leaves
 
 
 def _most_bytes(chains: Chain | None) -> int:

@@ -34,6 +34,7 @@ from inference.group import Group, renew_together
 from inference.interrupts import without_interrupts
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
+from inference.names import named_leaves
 from inference.pool import is_pooled, pooled, thinned
 from inference.programs import advance_chains, program, values, values_mapped
 from inference.settings import numbers_of_any_kind
@@ -124,6 +125,16 @@ def sample(
         return share.gather(run.samples(share.least(run.num_drawn)))
 
 
+def _check_sites(sites: Mapping[str, Any]) -> None:
+    """Raises TypeError for a site whose values no array of NumPy can hold."""
+    for name, leaf in named_leaves(sites):
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+            raise TypeError(
+                f"site {name!r} has random keys as its values, {leaf.dtype}, of which no draws are "
+                "kept; record jax.random.key_data(key)"
+            )
+
+
 class _Run:
     """All chains of a run, and the compiled functions that move them."""
 
@@ -197,8 +208,10 @@ class _Run:
             while not all(group.is_complete for group in self.groups):
                 waiting = collections.deque(self.groups)
                 workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
-                while wait(workers, timeout=_CALL_SECONDS).not_done:
+                while (now := wait(workers, timeout=_CALL_SECONDS)).not_done:
                     on_progress(self.num_done)
+                    for worker in now.done:
+                        worker.result()
                 for worker in workers:
                     worker.result()
                 on_progress(self.num_done)
@@ -259,6 +272,7 @@ class _Run:
         arguments = self.target, self.layout, self.no_rows
         of_rows = values_mapped if self.share.is_mapped else values
         self.values = program(of_rows, *arguments, mesh=self.share.mesh)
+        _check_sites(self.values.out_info)
 
     def _move(self, group: Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""

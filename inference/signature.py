@@ -26,8 +26,10 @@ def shapes_of(function: Callable[..., Any], *arguments: Any) -> Any:
     return _shapes_of(function, *signature(arguments))
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)
 def _shapes_of(
     function: Callable[..., Any], structure: Any, kinds: Iterable[jax.ShapeDtypeStruct], _: Any
 ) -> Any:
-    return jax.eval_shape(function, *jax.tree.unflatten(structure, kinds))
+    # Of leaves: JAX keeps thousands of the structures that it has seen, with the models in them.
+    of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
+    return jax.eval_shape(of_leaves, *kinds)

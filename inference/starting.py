@@ -17,6 +17,7 @@ from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
 from inference.names import named_leaves
+from inference.programs import program
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 from ppl.harvest.pytrees import register_dataclass
@@ -154,6 +155,7 @@ def _by_chain(
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
             is_array = jax.tree_util.all_leaves([sites[name]])
             what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
+            what += " (of a list, numpy.array(list))" * isinstance(value, list)
             raise ValueError(f"init: site {path!r} expects {what}, got {value!r}")
         spread = functools.partial(_spread, path, num_chains, noun)
         out[name] = jax.tree.map(spread, value, sites[name])
@@ -171,7 +173,11 @@ def _spread(
         raise ValueError(f"init: site {path!r} has the shape {site.shape}{each}, got {value.shape}")
     if not np.all(np.isfinite(value)):
         raise ValueError(f"init: site {path!r} is given a value that is not finite: {value}")
-    return np.broadcast_to(value, (num_chains, *site.shape)).astype(site.dtype)
+    with np.errstate(over="ignore"):
+        cast = value.astype(site.dtype)
+    if not np.all(np.isfinite(cast)):
+        raise ValueError(f"init: site {path!r} is given {value}, which {site.dtype} cannot hold")
+    return np.broadcast_to(cast, (num_chains, *site.shape))
 
 
 def starting_points(
@@ -187,14 +193,21 @@ def starting_points(
     Raises:
         ValueError: if a value of the user's has no place in unconstrained space.
     """
-    points = _starting_points(key, chains, attempts, init, target, layout)
-    seeds, positions = jax.device_get(points)
+    arguments = _seed(key), chains, attempts, init, target, layout
+    seeds, positions = jax.device_get(program(_starting_points, *arguments)(*arguments))
     is_finite = np.all(np.isfinite(positions), 1)
     if init.strategy == "uniform" and init.values is not None and not np.all(is_finite):
         first = int(np.argmin(is_finite))
         values = jax.tree.map(lambda x: x[chains[first]], init.values)
         _check_inside(values, target, layout.unravel(positions[first]))
     return seeds, positions
+
+
+def _seed(key: jax.Array) -> np.ndarray:
+    """The seed of a key of any kind, so that they share a program; most are one as they stand."""
+    is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = np.asarray(random.key_data(key) if is_typed else key)
+    return words if words.shape == (2,) else np.asarray(seed_of(key))
 
 
 def _check_inside(values: Any, target: Target, position: Any) -> None:
@@ -214,16 +227,15 @@ def _check_inside(values: Any, target: Target, position: Any) -> None:
         )
 
 
-@jax.jit
 def _starting_points(
-    key: jax.Array,
-    chains: jax.Array,
+    seed: jax.Array,
+    numbers: jax.Array,
     attempts: jax.Array,
     init: Init,
     target: Target,
     layout: Layout,
 ) -> tuple[jax.Array, jax.Array]:
-    seeds = jnp.stack(threefry(seed_of(key), chains), axis=-1)
+    seeds = jnp.stack(threefry(seed, numbers), axis=-1)
 
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
         seed, attempt, values = chain
@@ -232,7 +244,7 @@ def _starting_points(
             target, layout, random.wrap_key_data(words, impl="threefry2x32"), values
         )
 
-    values = jax.tree.map(lambda x: x[chains], init.values)
+    values = jax.tree.map(lambda x: x[numbers], init.values)
     # No `vmap`: JAX's generator compiles slowly for a batch of keys.
     return seeds, lax.map(position, (seeds, attempts, values))
 

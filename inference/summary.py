@@ -127,7 +127,7 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
         rhat=rhat(values),
     )
     problems = (
-        *_range_problems(draws),
+        *_range_problems(draws, stats, summary),
         *_transition_problems(stats),
         *_chain_problems(stats),
         *_mixing_problems(summary),
@@ -199,8 +199,15 @@ def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.take_along_axis(np.take_along_axis(values, order, 0), places, 0)
 
 
-def _range_problems(draws: dict[str, Any]) -> Iterator[str]:
-    """Sites whose draws go on to where the numbers of their dtype end."""
+def _range_problems(
+    draws: dict[str, Any], stats: dict[str, np.ndarray], summary: Summary
+) -> Iterator[str]:
+    """Sites whose draws reach very far, where something else is wrong, too: units may be large."""
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
+    is_wrong = stats["is_divergent"].any() or np.any(stats.get("is_truncated", 0))
+    if not (is_wrong or is_slow.any()):
+        return
     for name, leaf in named_leaves(draws):
         if not np.issubdtype(leaf.dtype, np.floating):
             continue
@@ -209,9 +216,9 @@ def _range_problems(draws: dict[str, Any]) -> Iterator[str]:
         # What has a unit in which it is large does not vary by as much.
         if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
             yield (
-                f"draws of {name} reach {farthest:.0e}, and go on towards the end of the range of "
-                f"{leaf.dtype}: the posterior seems to be improper, with a density that does not "
-                "fall off in some direction. Give the sites behind it proper priors."
+                f"draws of {name} reach {farthest:.0e}: the posterior seems to be improper, with a "
+                "density that does not fall off in some direction. Give the sites behind it proper "
+                "priors."
             )
 
 

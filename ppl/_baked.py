@@ -28,12 +28,16 @@ def seen(
     """
     found = []
 
-    def trace_and_look(model: Model, data: Sequence[Any]) -> None:
+    # Of leaves: JAX keeps thousands of the structures that it has seen, with the models in them.
+    leaves, structure = jax.tree.flatten((model, data))
+
+    def trace_and_look(*leaves: Any) -> None:
+        model, data = jax.tree.unflatten(structure, leaves)
         args, kwargs = arguments.join(data)
         program = trace_model(model, None, args, kwargs)
         found.append((look(program), tuple(baked(program.jaxpr, program.consts))))
 
-    jax.eval_shape(trace_and_look, model, data)
+    jax.eval_shape(trace_and_look, *leaves)
     return found[0]
 
 

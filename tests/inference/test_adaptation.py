@@ -31,8 +31,7 @@ from inference.windows import fisher_low_rank, fisher_matrix, gain_of, renewed
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
 
-# Like those of Stan (Reference Manual, HMC algorithm parameters), but 20 iterations, then windows
-# of 15, 30, 60, ..., then 50 or a tenth.
+# Like Stan's (Reference Manual, HMC algorithm parameters), but 20, then 15, 30, ..., then 50.
 @pytest.mark.parametrize(
     ("num_warmup", "slow", "ends"),
     [

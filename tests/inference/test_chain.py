@@ -154,7 +154,7 @@ def test_values_need_no_memory_for_all_rows_at_once():
     jax.tree_util.register_static(Wide)
     layout, rows = Layout.of({"x": jnp.zeros(3)}), np.zeros((1, 101, 3), np.float32)
     compiled = program(values, Wide(), layout, rows)
-    assert compiled.memory_analysis().temp_size_in_bytes < 10 * 3 * 10_000 * 4
+    assert compiled.executable.memory_analysis().temp_size_in_bytes < 10 * 3 * 10_000 * 4
     assert compiled(Wide(), layout, rows)["x"].shape == (1, 100, 3)
 
 

@@ -5,13 +5,13 @@ from when JAX starts.
 """
 
 import dataclasses
-import functools
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import distributions as dist
 import ppl
-from inference import laplace, mcmc, optimize, pathfinder, sampling, svgd, svi
+from inference import HMC, laplace, mcmc, optimize, pathfinder, sampling, svgd, svi
 from inference.devices import default_device, share_of
 
 NUM_CHAINS, MANY = 8, 32  # that learn each its own mass matrix, and one together
@@ -158,7 +158,19 @@ def test_data_on_other_devices_are_copied_to_where_chains_run(x64, place, is_sha
     check({"mu": result.draws["mu"], "steps": result.stats["num_steps"]}, draws())
 
 
-OTHERS = [svi, laplace, pathfinder, optimize, functools.partial(svgd, num_steps=2)]
+def test_numbers_of_a_kernel_on_another_device_are_copied_to_where_chains_run():
+    there = partial(jax.device_put, device=jax.devices()[3])
+    kernel = HMC(
+        step_size=there(0.1),
+        inverse_mass_matrix=there(jnp.ones(1)),
+        step_size_jitter=there(0.2),
+        num_steps=3,
+    )
+    posterior = ppl.condition(model, {"y": jnp.ones(3)})
+    mcmc(jax.random.key(0), posterior, 2.0, kernel=kernel, num_warmup=5, num_draws=5)
+
+
+OTHERS = [svi, laplace, pathfinder, optimize, partial(svgd, num_steps=2)]
 
 
 @pytest.mark.parametrize("infer", OTHERS)

@@ -109,3 +109,11 @@ def test_ebfmi_by_hand():
     energy = np.array([[1.0, 3.0, 2.0, 5.0], [0.0, 1.0, 0.0, 1.0]])
     expected = [(4 + 1 + 9) / 3 / np.var(energy[0], ddof=1), 1 / np.var(energy[1], ddof=1)]
     np.testing.assert_allclose(diagnostics.ebfmi(energy), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2, 0), (0, 10), (0, 0), (2, 0, 3)])
+def test_of_no_draws_nothing_is_known(shape):
+    for name in ("rhat", "ess_bulk", "ess_tail", "mcse_mean"):
+        found = getattr(diagnostics, name)(np.zeros(shape))
+        assert found.shape == shape[2:]
+        assert np.all(np.isnan(found))

@@ -77,10 +77,16 @@ def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior(dtype, request)
     assert not [p for p in problems if "draws of x reach" in p], problems
 
 
-def test_large_units_are_no_sign_of_an_improper_posterior():
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_large_units_are_no_sign_of_an_improper_posterior(dtype, request):
+    if dtype == "float64":
+        request.getfixturevalue("x64")
+
     def model(key):
         log_density = ppl.sample(key, dist.Normal(0.0, 0.1), name="log_density")
         ppl.deterministic(1e20 * jnp.exp(log_density), name="density")
+        ppl.deterministic(1e20 * log_density, name="change")
+        ppl.sample(key, dist.LogNormal(40.0, 3.0), name="number")
 
     problems = mcmc(jax.random.key(0), model).summary().problems
     assert not [problem for problem in problems if "improper" in problem]
@@ -181,3 +187,12 @@ def test_settings_for_debugging_stop_nothing(driver, setting):
         result = DRIVERS[driver](jax.random.key(0), model)
     found = result.values if driver == "optimize" else result.draws
     assert np.isfinite(found["x"]).all()
+
+
+def test_keys_have_no_draws():
+    def model(key):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ppl.nest(lambda key: ppl.deterministic(key, name="key"), scope="part")(jax.random.key(1))
+
+    with pytest.raises(TypeError, match=r"site 'part.key' has random keys as its values, key<fry>"):
+        mcmc(jax.random.key(0), model)

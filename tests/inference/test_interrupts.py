@@ -92,3 +92,19 @@ def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         interrupted(monkeypatch, 10, num_warmup=200_000)
+
+
+def test_an_error_in_one_thread_is_told_before_the_others_are_done(monkeypatch):
+    calls, runs, move = itertools.count(), [], sampling._Run._move
+
+    def failing(self, *arguments):
+        runs.append(self)
+        if next(calls) == 40:
+            raise MemoryError("no more")
+        return move(self, *arguments)
+
+    monkeypatch.setattr(sampling, "_CALL_SECONDS", 1e-3)
+    monkeypatch.setattr(sampling._Run, "_move", failing)
+    with pytest.raises(MemoryError, match="no more"):
+        mcmc(jax.random.key(0), posterior(), design(), num_draws=100_000, num_chains=8)
+    assert runs[0].num_done < 50_000

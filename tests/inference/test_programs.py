@@ -1,12 +1,19 @@
 """Compiled functions are found again for their own arguments only; what is known of their work."""
 
 import dataclasses
+import gc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import distributions as dist
+import ppl
+from inference import laplace, mcmc, optimize, programs, signature
 from inference._jax import small_loops_in_one_kernel
 from inference.programs import program, work_of
 
@@ -67,3 +74,23 @@ def test_other_threads_compile_as_ever():
         elsewhere, here = pool.submit(text).result(), text()
     assert "reduce-window" in elsewhere
     assert "reduce-window" not in here
+
+
+@pytest.mark.parametrize("infer", [partial(mcmc, num_warmup=5, num_draws=5), laplace, optimize])
+def test_no_model_outlives_our_programs(infer):
+    """A model may hold large data; JAX's caches, which keep thousands, have none."""
+
+    def make(shift):
+        def model(key):
+            return ppl.sample(key, dist.Normal(shift, 1.0), name="x")
+
+        return model
+
+    model = make(np.ones(3))
+    infer(jax.random.key(0), model)
+    held = weakref.ref(model)
+    del model
+    programs.compiled.cache_clear()
+    signature._shapes_of.cache_clear()
+    gc.collect()
+    assert held() is None

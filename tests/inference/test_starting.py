@@ -281,6 +281,11 @@ MISTAKES = {
         "init: there is no latent site 'tau'; there are ['groups', 'mu']",
     ),
     "in no scope": ({"groups": {"z": 1.0}}, ValueError, "there is no latent site 'groups.z'"),
+    "too large": (
+        {"mu": 1e39},
+        ValueError,
+        "'mu' is given 1e+39, which float32 cannot hold",
+    ),
     "complex": ({"mu": 1j}, TypeError, "init: site 'mu' expects real numbers, got"),
     "observed": ({"groups": {"y": np.ones((3, 2))}}, ValueError, "no latent site 'groups.y'"),
     "shape": (
@@ -291,7 +296,7 @@ MISTAKES = {
     "list": (
         {"mu": [1.0, 2.0]},
         ValueError,
-        "init: site 'mu' expects a number or an array, got [1.0",
+        "init: site 'mu' expects a number or an array (of a list, numpy.array(list)), got [1.0",
     ),
     "text": ({"mu": "one"}, TypeError, "init: site 'mu' expects real numbers, got array('one'"),
     "empty": ({"mu": np.zeros(0)}, ValueError, "init: site 'mu' has the shape ()"),
