@@ -70,7 +70,7 @@ class Share:
         return int(np.min(multihost_utils.process_allgather(np.int32(number))))
 
 
-def default_device() -> jax.Device:
+def default_device() -> Any:
     """Where JAX puts what nothing else is said of: `jax.default_device`, or the first one."""
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if device is None or isinstance(device, str):

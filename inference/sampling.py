@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -128,7 +129,7 @@ def sample(
 def _check_sites(sites: Mapping[str, Any]) -> None:
     """Raises TypeError for a site whose values no array of NumPy can hold."""
     for name, leaf in named_leaves(sites):
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
             raise TypeError(
                 f"site {name!r} has random keys as its values, {leaf.dtype}, of which no draws are "
                 "kept; record jax.random.key_data(key)"
