@@ -170,16 +170,14 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         learnt = np.stack([own[i] for i in first]).astype(np.float64)
         before: Any = [jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], x) for x in old]
         new = _learnt(before[0], before[1], learnt)
+        gains = np.zeros(len(chains), rest.step_size.dtype)
         for i in range(len(first)):
-            _write((matrix, factor), chains[same == i], jax.tree.map(lambda x, i=i: x[i], new))
+            these, learnt_here = chains[same == i], jax.tree.map(lambda x, i=i: x[i], new)
+            before_here = jax.tree.map(lambda x, i=these: np.asarray(x)[i], old[1])
+            gains[same == i] = gains_of(learnt[i, :, 1], before_here, learnt_here[1])
+            _write((matrix, factor), these, learnt_here)
         here = jax.tree.map(lambda x, chains=chains: x[chains], rest)
-        both = jax.tree.map(np.asarray, old[1]), factor
-        gains = [
-            gain_of(window[:, 1], *(jax.tree.map(lambda x, i=i: x[i], x) for x in both))
-            for i, window in group.items()
-        ]
-        dtype = here.step_size.dtype
-        averaging = dual_averaging_restart(here.dual_averaging, np.array(gains, dtype))
+        averaging = dual_averaging_restart(here.dual_averaging, gains)
         step_size = np.exp(averaging.log_step_size)
         after = here._replace(step_size=step_size, dual_averaging=averaging, window=here.window + 1)
         _write(rest, chains, after)
@@ -187,8 +185,8 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
 
 
 @np.errstate(all="ignore")
-def gain_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> float:
-    r"""How much longer the logarithm of a step may be with a new factor than with the `old` one.
+def gains_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
+    r"""How much longer the logarithms of steps may be with a new factor than with `old` ones.
 
     The error of the energy is of the order of :math:`\epsilon^4 \sum \omega^4` for a normal density
     of frequencies :math:`\omega`, whose squares are the eigenvalues of the covariance of whitened
@@ -196,8 +194,11 @@ def gain_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> float:
 
     Args:
         gradients: Of the log density, ``(draw, size)``.
-        old: The factor that steps were taken with.
+        old: The factors that steps were taken with, with the chains in front.
         new: The factor that is to come.
+
+    Returns:
+        ``(chain,)``; 0 where nothing is known.
 
     References:
         Beskos, Pillai, Roberts, Sanz-Serna and Stuart (2013), Optimal tuning of the hybrid Monte
@@ -205,20 +206,25 @@ def gain_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> float:
     """
     rows = np.linspace(0, len(gradients) - 1, min(len(gradients), _MOST_PAIRED)).astype(int)
     some = gradients[rows] - np.mean(gradients, 0)
-    sums = []
-    for factor in (old, new):
-        products = (whitened := _pulled(factor, some.astype(np.float64))) @ whitened.T
-        sums.append(np.sum(products**2) - np.sum(np.diag(products) ** 2))
-    gain = 0.25 * np.log(sums[0] / sums[1])
-    return float(gain) if np.isfinite(gain) else 0.0
+    if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
+        before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]  # as of many chains
+    else:
+        num_chains = len(jax.tree.leaves(old)[0])
+        parts = (jax.tree.map(lambda x, i=i: x[i], old) for i in range(num_chains))
+        before = [_sum_of_squares(some, part) for part in parts]
+    gains = 0.25 * np.log(np.array(before) / _sum_of_squares(some, new))
+    return np.where(np.isfinite(gains), gains, 0.0)
 
 
-def _pulled(factor: Matrix, gradients: np.ndarray) -> np.ndarray:
-    """The products of each row with a factor."""
+def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
+    """The sum of squares of the products of all pairs of whitened gradients."""
     if isinstance(factor, LowRankMatrix):
         scaled = gradients * factor.scale
-        return scaled + ((scaled @ factor.vectors.T) * (factor.values - 1)) @ factor.vectors
-    return gradients @ factor
+        whitened = scaled + ((scaled @ factor.vectors.T) * (factor.values - 1)) @ factor.vectors
+    else:
+        whitened = gradients @ factor
+    products = whitened @ whitened.T
+    return float(np.sum(products**2) - np.sum(np.diag(products) ** 2))
 
 
 def _write(whole: Any, chains: np.ndarray, part: Any) -> None:

@@ -26,7 +26,7 @@ from inference.dual_averaging import (
 )
 from inference.metric import LowRankMatrix, as_kind, kind_of, of_kind
 from inference.welford import welford_init, welford_update
-from inference.windows import fisher_low_rank, fisher_matrix, gain_of, renewed
+from inference.windows import fisher_low_rank, fisher_matrix, gains_of, renewed
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -161,10 +161,10 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     # Averaging starts anew at the window's end, from its average in the units of the new matrix.
     average = jax.tree.map(lambda x: x[98], states.dual_averaging)
     average = dual_averaging_update(average, rates[99], 0.8)
-    gain = gain_of(gradients[35:100], *map(np.linalg.cholesky, matrices[98:100]))
-    step_size = np.exp(average.log_average + gain)
-    np.testing.assert_allclose(states.step_size[99], step_size, rtol=1e-10)
+    old, new = map(np.linalg.cholesky, matrices[98:100])
+    (gain,) = gains_of(gradients[35:100], old[None], new)
     expected = dual_averaging_restart(average, gain)
+    np.testing.assert_allclose(states.step_size[99], np.exp(average.log_average + gain), rtol=1e-10)
     for rate in rates[100:]:
         expected = dual_averaging_update(expected, rate, 0.8)
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)

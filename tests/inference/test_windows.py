@@ -11,7 +11,7 @@ import distributions as dist
 import ppl
 from inference import mcmc
 from inference.metric import LowRankMatrix, factorize
-from inference.windows import gain_of
+from inference.windows import gains_of
 
 SCALES = np.array([1e-3, 0.1, 1.0, 10.0, 1e3])
 
@@ -39,21 +39,25 @@ def test_the_gain_is_that_of_all_pairs_of_draws(kind):
         return sum((a @ b) ** 2 for a, b in itertools.permutations(centred @ factor, 2))
 
     expected = 0.25 * np.log(of_pairs(dense) / of_pairs(np.diag(SCALES)))
-    np.testing.assert_allclose(gain_of(gradients, old, np.diag(SCALES)), expected, rtol=1e-10)
-    assert gain_of(gradients, old, old) == 0.0
+    several = jax.tree.map(lambda x: np.stack([x, x]), old)
+    np.testing.assert_allclose(gains_of(gradients, several, np.diag(SCALES)), expected, rtol=1e-10)
+    others = jax.tree.map(lambda x, y: np.stack([x, y]), old, jax.tree.map(lambda x: 2 * x, old))
+    assert gains_of(gradients, others, old)[0] == 0.0
+    assert gains_of(gradients, others, old)[1] > 0.0
 
 
 def test_a_gain_is_that_of_the_frequencies():
     """The fourth root of sums of fourth powers, within 10 %, which a second root misses by far."""
     draws = np.random.default_rng(2).normal(size=(4000, 5))
-    gains = [gain_of(part / SCALES, np.eye(5), np.diag(SCALES)) for part in np.split(draws, 100)]
+    new = np.diag(SCALES)
+    gains = [gains_of(part / SCALES, np.eye(5)[None], new) for part in np.split(draws, 100)]
     expected = 0.25 * np.log(np.sum(SCALES**-4) / 5)
     np.testing.assert_allclose(np.mean(gains), expected, atol=0.1)
 
 
 def test_no_gain_is_known_of_gradients_that_are_not_finite_or_do_not_vary():
     for gradients in (np.full((15, 5), np.nan), np.zeros((15, 5)), np.ones((1, 5))):
-        assert gain_of(gradients, np.eye(5), np.diag(SCALES)) == 0.0
+        assert gains_of(gradients, np.eye(5)[None], np.diag(SCALES)) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])
