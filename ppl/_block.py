@@ -19,7 +19,7 @@ from ppl.harvest._survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Hide(SiteAction):
-    """Sites under some names are sown no more; their values stay."""
+    """Sites under some names get a tag that no transformation of a model looks at."""
 
     names: frozenset[str] = frozenset()
     records = False
