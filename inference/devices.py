@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
@@ -96,7 +97,10 @@ def on_default_device(tree: Any) -> Any:
                     "processes; give each process the whole, as a NumPy array"
                 )
             x = x.addressable_data(0)
-        return jax.device_put(x, device)
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+            words = jax.device_put(np.asarray(jax.random.key_data(x)))
+            return jax.random.wrap_key_data(words, impl=jax.random.key_impl(x))
+        return jax.device_put(np.asarray(x))  # not committed, so that a program may spread it
 
     return jax.tree.map(move, tree)
 

@@ -114,7 +114,7 @@ class HamiltonianKernel(abc.ABC):
             TypeError: if it is no real number.
             ValueError: if it is not a scalar, or known not to be positive and finite.
         """
-        what, is_valid = "positive and finite", lambda x: 0 < x < np.inf
+        what, is_valid = "a positive, finite number", lambda x: 0 < x < np.inf
         return scalar("step_size", self.step_size, layout.dtype, what, is_valid)
 
     @abc.abstractmethod

@@ -178,8 +178,8 @@ def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
     with suppress(jax.errors.TracerArrayConversionError):
         if matrix.ndim == 2 and not _is_symmetric(np.asarray(matrix)):
             raise ValueError(
-                "inverse_mass_matrix must be symmetric: it is an estimate of a covariance, such as "
-                f"numpy.cov gives of draws, got {matrix}"
+                "inverse_mass_matrix must be symmetric, as (matrix + matrix.T) / 2 is: it is an "
+                f"estimate of a covariance, such as numpy.cov gives of draws, got {matrix}"
             )
     return matrix
 
@@ -192,7 +192,7 @@ def _as_real(x: Any, dtype: Any) -> jax.Array:
 
 
 def _is_symmetric(matrix: np.ndarray) -> bool:
-    """To the accuracy of single precision; what is not finite is told of elsewhere."""
-    diagonal = np.sqrt(np.abs(np.diag(matrix)))
-    gap = np.abs(matrix - matrix.T)
-    return not np.any(gap > 1e-4 * np.outer(diagonal, diagonal))
+    """But for rounding; what is not finite is told of elsewhere."""
+    with np.errstate(invalid="ignore"):
+        scale, gap = np.sqrt(np.abs(np.diag(matrix))), np.abs(matrix - matrix.T)
+        return not np.any(gap > 1e-3 * np.outer(scale, scale))

@@ -28,7 +28,7 @@ _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond
 
 def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
     """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
-    metric = np.ones(layout.size, layout.dtype)
+    step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
     if kernel.inverse_mass_matrix is not None:
         matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
         metric = jax.tree.map(np.asarray, matrix)
@@ -41,7 +41,6 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: b
         )
     chain = empty_chain(kernel, layout, metric)
     progress = chain.progress
-    step_size = np.asarray(kernel.check(layout))
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
     adaptation = progress.adaptation._replace(
         inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)

@@ -8,7 +8,7 @@ from typing import Any
 from jax.tree_util import Partial
 
 from ppl._intervene import as_deterministic
-from ppl._kinds import HIDDEN
+from ppl._kinds import Hidden
 from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -34,7 +34,7 @@ class Hide(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if self.hides(site.path):
             # It stays, so that its value has the axes that its key is mapped over.
-            site = dataclasses.replace(as_deterministic(site), tag=HIDDEN, note=HIDDEN)
+            site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=None)
             operands = dataclasses.replace(operands, extras=())
         return sow_again(site, operands), None
 

@@ -27,16 +27,22 @@ class LogProbs(SiteAction):
 
 
 @dataclasses.dataclass(frozen=True)
-class LogDensity(SiteAction):
-    """Log probabilities are summed where they arise."""
+class Scores(SiteAction):
+    """Log probabilities are summed where they arise, and kept apart by site."""
 
     tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
-    adds: ClassVar[bool] = True
-    at_once: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         return score(site, operands, operands.values if plant is None else plant, summed=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class LogDensity(Scores):
+    """Log probabilities are summed where they arise, and of all sites."""
+
+    adds: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:

@@ -1,12 +1,19 @@
 """The kinds of site that a model has, and the tags under which they are sown."""
 
+import enum
+
 from ppl.harvest._sow import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; the other kinds are their own tags
 PARAM = "param"  # of guides
-HIDDEN = "hidden"  # by block, from all but the axes that its key is mapped over
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
+
+
+class Hidden(enum.Enum):
+    """The tag of sites that are hidden by block; tags that are strings are free for users."""
+
+    SITE = enum.auto()
 
 
 def kind_of(site: Site) -> str:

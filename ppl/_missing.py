@@ -109,7 +109,7 @@ class Imputed(distribution.Wrapper):
 
     def merged(self, value: Any) -> Any:
         """The value with the data where they are known."""
-        return jnp.where(self.missing, value, self.data.astype(value.dtype))
+        return jnp.where(self.missing, value, jnp.asarray(self.data, value.dtype))
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of known and missing entries together."""
@@ -215,8 +215,10 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     given = data
     try:
         data = _values.as_array(given)
-        if missing is None:  # What is known stays known where a program is traced around it.
-            missing = jnp.isnan(data) if _jax.is_traced(given) else np.isnan(np.asarray(given))
+        if missing is None and _jax.is_traced(given):
+            missing = jnp.isnan(data)
+        elif missing is None:  # What is known stays known where a program is traced around it.
+            missing = np.asarray(np.isnan(np.asarray(given)))
         missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error

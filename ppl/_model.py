@@ -15,7 +15,17 @@ from ppl import distribution
 from ppl._ignored import check_ignored
 from ppl._kept import kept, of_leaves
 from ppl._keys import check_keys
-from ppl._kinds import DETERMINISTIC, FACTOR, HIDDEN, LATENT, OBSERVED, PARAM, RANDOM, TAGS, kind_of
+from ppl._kinds import (
+    DETERMINISTIC,
+    FACTOR,
+    LATENT,
+    OBSERVED,
+    PARAM,
+    RANDOM,
+    TAGS,
+    Hidden,
+    kind_of,
+)
 from ppl._misplaced import explain
 from ppl.arguments import Arguments
 from ppl.harvest._interpreter import Action, Operands
@@ -154,7 +164,7 @@ class SiteAction(Action):
         return site.tag in self.tags
 
     def strips(self, site: Site) -> bool:
-        return site.tag in (*TAGS, HIDDEN) and not self.matches(site)
+        return site.tag in (*TAGS, Hidden.SITE) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         return not planted, False, True
@@ -281,7 +291,20 @@ class Run(Harvester):
             where = f"{self.name}: site {describe(error.path)}"
             raise ValueError(f"{where}: {error.message}") from error
 
+    def check_kinds(self) -> None:
+        """An error if a site is observed in some branches of a cond and latent in others."""
+        for path, found in self.sites.items():
+            first, *others = dict.fromkeys(map(kind_of, found.sites))
+            if others:
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} is {first} in one branch of a cond and "
+                    f"{others[0]} in another, so that which variables there are would depend on a "
+                    "value. Make it the same in all of them; data that are there or not are given "
+                    "with a mask, by ppl.ignore."
+                )
+
     def latent(self) -> dict[Path, Found]:
+        self.check_kinds()
         return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}
 
     def output(self, plants: Mapping[Path, Any]) -> Any:
@@ -320,6 +343,7 @@ class Run(Harvester):
         Values of deterministic sites that the action strips are passed over: they follow from the
         others, and draws and simulations have them.
         """
+        self.check_kinds()
         entries = dict(paths_in(values, self.sites))
         if not entries.keys() <= self.sites.keys():
             stripped = self._stripped()
@@ -360,6 +384,7 @@ class Run(Harvester):
 
         They must not depend on the model's key beyond its draws.
         """
+        self.check_kinds()
         if self.reads(0, plants):
             raise ValueError(
                 f"{self.name}: its density depends on its random key elsewhere than in "
@@ -370,6 +395,7 @@ class Run(Harvester):
         return self.run(plants, live_outs=False)[1]
 
     def check(self) -> None:
-        """An error if draws would share all randomness, or depend on what is ignored."""
+        """An error if it has no density: for what kinds sites are, or how they are drawn."""
+        self.check_kinds()
         check_keys(self.name, self._program, self._survey)
         check_ignored(self.name, self._program, self.sites)

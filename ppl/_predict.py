@@ -78,6 +78,7 @@ class Predict:
         check_key("predict", key)
         arguments, data = Arguments.split(args, kwargs)
         run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        run.check_kinds()
         if isinstance(self.draws, int):
             batch, draws = (self.draws,), {}
         else:

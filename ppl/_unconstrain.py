@@ -12,7 +12,7 @@ import numpy as np
 from ppl import distribution
 from ppl._baked import seen
 from ppl._condition import completed
-from ppl._density import LogProbs, total
+from ppl._density import Scores, total
 from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
 from ppl._missing import Mask, mask_of
@@ -128,7 +128,7 @@ class Unconstrained:
         The first is that of the latent sites given the sites before them, the second that of data
         and factors given them. A site that is observed in part is in the first as a whole.
         """
-        run, latent = self._run(LogProbs()), _entries(self.constrain(position), self.shapes)
+        run, latent = self._run(Scores()), _entries(self.constrain(position), self.shapes)
         records = run.records(run.fitted(latent, "prior_and_likelihood"))
         scores = {path: jnp.sum(x) for path, x in records.items()}
         prior = {path: x for path, x in scores.items() if path in latent}
@@ -176,7 +176,7 @@ class Unconstrained:
             )
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
-        run, latent = self._run(LogProbs()), _entries(values, self.shapes)
+        run, latent = self._run(Scores()), _entries(values, self.shapes)
         scores = run.records(run.fitted(latent, "weighted"))
         weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
         given = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]

@@ -179,6 +179,20 @@ def test_every_algorithm_takes_data_of_other_devices(infer):
     infer(jax.random.key(0), ppl.condition(model, {"y": y}), jax.device_put(2.0, jax.devices()[1]))
 
 
+@pytest.mark.parametrize("infer", [svi, optimize, partial(svgd, num_steps=2)])
+def test_a_model_may_spread_data_that_were_spread(infer):
+    """What is copied to one device is not bound to it."""
+    spread = NamedSharding(Mesh(np.array(jax.devices()[:4]), ("a",)), PartitionSpec("a"))
+
+    def spreading(key, x):
+        b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+        total = lambda x, b: jax.lax.psum(-0.5 * jnp.sum((x - b) ** 2), "a")  # noqa: E731
+        specs = {"in_specs": (PartitionSpec("a"), PartitionSpec()), "out_specs": PartitionSpec()}
+        ppl.factor(jax.shard_map(total, mesh=spread.mesh, **specs)(x, b), name="data")
+
+    infer(jax.random.key(0), spreading, jax.device_put(jnp.arange(8.0), spread))
+
+
 def test_chains_that_cannot_be_shared_are_explained():
     with pytest.raises(ValueError, match="multiple of the 3 devices of the mesh, got 8"):
         share_of(8, mesh(3))

@@ -228,7 +228,7 @@ def test_nuts_says_what_ended_its_trajectory(x64):
                 {"log_density": jnp.sum, "step_size": step_size},
                 jnp.zeros(2),
                 ValueError,
-                f"step_size must be positive and finite, got {step_size}",
+                f"step_size must be a positive, finite number, got {step_size}",
             )
             for step_size in (0.0, -0.1, np.nan, np.inf)
         ),
@@ -237,7 +237,7 @@ def test_nuts_says_what_ended_its_trajectory(x64):
                 {"log_density": jnp.sum, "step_size": step_size},
                 jnp.zeros(2),
                 TypeError,
-                f"step_size must be positive and finite, got {step_size!r}",
+                f"step_size must be a positive, finite number, got {step_size!r}",
             )
             for step_size in ("a", None, True, 0.1j)
         ),
@@ -288,6 +288,15 @@ def test_a_jitter_that_cannot_be_is_refused(jitter, error):
 def test_static_settings_are_checked_when_made(make, settings, error, message):
     with pytest.raises(error, match=re.escape(message)):
         make(**settings)
+
+
+def test_a_matrix_may_be_symmetric_but_for_rounding():
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(10, 10)) * np.geomspace(1, 30, 10)
+    inverse = jnp.linalg.inv(jnp.asarray(factor @ factor.T, jnp.float32))
+    assert not np.array_equal(inverse, inverse.T)
+    kernel = NUTS(lambda x: -0.5 * jnp.sum(x**2), inverse_mass_matrix=inverse)
+    kernel.step(jax.random.key(0), kernel.init(jnp.zeros(10)))
 
 
 def test_static_settings_may_be_integers_of_numpy():

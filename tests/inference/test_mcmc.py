@@ -316,8 +316,16 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"kernel": NUTS}, TypeError, "did you mean NUTS()?"),
         ({"kernel": "NUTS"}, TypeError, "kernel must be a kernel such as NUTS(), got 'NUTS'"),
         ({"kernel": NUTS(step_size=jnp.ones(4))}, ValueError, "step_size must be a scalar"),
-        ({"kernel": NUTS(step_size=-0.1)}, ValueError, "step_size must be positive and finite"),
-        ({"kernel": NUTS(step_size=True)}, TypeError, "step_size must be positive and finite"),
+        (
+            {"kernel": NUTS(step_size=-0.1)},
+            ValueError,
+            "step_size must be a positive, finite number",
+        ),
+        (
+            {"kernel": NUTS(step_size=True)},
+            TypeError,
+            "step_size must be a positive, finite number",
+        ),
         ({"kernel": HMC(step_size_jitter=1.5)}, ValueError, "jitter must be a number in [0, 1)"),
         (
             {"kernel": NUTS(inverse_mass_matrix=np.tri(3))},

@@ -138,6 +138,16 @@ def one_value(key):
     return ppl.sample(key, dist.Normal(0.0, 1.0), name="y")
 
 
+def test_tags_of_users_stay_whatever_is_hidden():
+    def model(key):
+        x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        return ppl.sample(key, dist.Normal(ppl.sow(2 * x, tag="hidden", name="h"), 1.0), name="y")
+
+    for transformed in (ppl.condition(model, {"x": 1.0}), ppl.intervene(model, {"x": 1.0})):
+        for m in (transformed, ppl.block(transformed, ["x"]), ppl.scale(transformed, 2.0)):
+            assert ppl.reap(m, tag="hidden")(KEY) == {"h": 2.0}
+
+
 def test_data_of_one_key_are_one_observation():
     """What nothing maps is drawn once, and so it is observed once."""
     observed = ppl.condition(one_value, {"y": 0.5})
@@ -161,10 +171,12 @@ def test_a_site_is_observed_in_all_branches_or_in_none(is_first):
     model = lambda key: lax.cond(True, *branches, key)  # noqa: E731
     trace = lambda model: lambda _: ppl.trace(model)(KEY)  # noqa: E731
     for derive in (ppl.log_density, trace, lambda m: ppl.unconstrain(m).log_density):
-        with pytest.raises(
-            ValueError, match="site 'y': the branches of a cond disagree in its kind"
-        ):
+        with pytest.raises(ValueError, match=r"site 'y' is .* in one branch of a cond and"):
             derive(model)({"y": 0.0})
+    with pytest.raises(ValueError, match=r"site 'y' is .* in one branch of a cond and"):
+        ppl.predict(model, 3)(KEY)
+    value = 5.0 if is_first else one_value(KEY)  # of the branch that is taken
+    assert ppl.simulate(model)(KEY) == ppl.reap(model, tag="random")(KEY) == {"y": value}
     both = lambda key: lax.cond(True, observed, observed, key)  # noqa: E731
     assert_close(ppl.log_density(both)({}), stats.norm.logpdf(5.0), "float32")
 

@@ -140,9 +140,27 @@ def test_imputed_entries_in_all_constructs(each):
     assert_close(target.log_density({"y": jnp.full(4, 0.25)}), expected, "float32")
 
 
+def test_prior_and_likelihood_of_branches_whose_densities_have_other_shapes():
+    wide = dist.MultivariateNormal(jnp.zeros(3), scale_diag=jnp.ones(3))
+    apart = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="z")  # noqa: E731
+    joint = lambda key: ppl.sample(key, wide, name="z")  # noqa: E731
+
+    def model(key):
+        ppl.sample(key, dist.Normal(0.0, 1.0), name="p")
+        return lax.cond(True, apart, joint, key)
+
+    target = ppl.unconstrain(ppl.condition(model, {"z": jnp.ones(3)}))
+    prior, likelihood = target.prior_and_likelihood({"p": 0.5})
+    np.testing.assert_allclose(prior, NORMAL(0.5), rtol=1e-6)
+    np.testing.assert_allclose(likelihood, 3 * NORMAL(1.0), rtol=1e-6)
+
+
 def test_known_gaps_are_known_within_a_model():
     inside = lambda key: ppl.condition(vector, {"y": ppl.impute(np.array([NAN, 1.0]))})(key)  # noqa: E731
     assert ppl.unconstrain(inside).constrain({"y": jnp.array([7.0])})["y"].tolist() == [7.0, 1.0]
+    scalar = lambda key: ppl.condition(one_value, {"y": ppl.impute(NAN)})(key)  # noqa: E731
+    position = {"y": jnp.ones(1)}
+    assert jax.jit(lambda: ppl.unconstrain(scalar).constrain(position)["y"])() == 1.0
     joint = dist.MultivariateNormal(jnp.zeros(2), scale_diag=jnp.ones(2))
     drawn = lambda key: ppl.sample(key, joint, name="y")  # noqa: E731
     torn = lambda key: ppl.condition(drawn, {"y": ppl.ignore(np.array([NAN, 1.0]))})(key)  # noqa: E731

@@ -104,7 +104,6 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
             )
         for what, a, b in (
             ("mode", first.site.mode, other.site.mode),
-            ("kind", first.site.note, other.site.note),
             ("structure", first.site.tree, other.site.tree),
             ("values", show(first.avals), show(other.avals)),
             ("number of sows", first.count, other.count),
