@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core as jex
 
-from ppl._model import Model, trace_model
+from ppl._as_pytree import Model
+from ppl._model import trace_model
 from ppl.arguments import Arguments
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._program import Program

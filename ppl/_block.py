@@ -7,9 +7,10 @@ from typing import Any
 
 from jax.tree_util import Partial
 
+from ppl._as_pytree import Model, as_pytree
 from ppl._intervene import as_deterministic
 from ppl._kinds import Hidden
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl._model import Run, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import known

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._as_pytree import Model, as_pytree
 from ppl._kinds import OBSERVED
 from ppl._missing import (
     Ignored,
@@ -20,7 +21,7 @@ from ppl._missing import (
     check_whole,
     is_imputed,
 )
-from ppl._model import Model, Run, SiteAction, as_pytree, at_site, trace_model, with_distribution
+from ppl._model import Run, SiteAction, at_site, trace_model, with_distribution
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands

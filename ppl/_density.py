@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from ppl._as_pytree import Model
 from ppl._kinds import FACTOR, RANDOM
-from ppl._model import Model, Run, SiteAction, score, trace_model
+from ppl._model import Run, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested
 from ppl.harvest._sow import Site

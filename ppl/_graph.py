@@ -11,10 +11,11 @@ from typing import Any
 
 import jax
 
+from ppl._as_pytree import Model
 from ppl._dependence import Dependence, Sown
 from ppl._dot import dot
 from ppl._kinds import kind_of
-from ppl._model import Model, Run, trace_model
+from ppl._model import Run, trace_model
 from ppl._plates import Plate, plates_of
 from ppl._table import table
 from ppl._trace import Inspect

@@ -7,9 +7,10 @@ from typing import Any
 import jax
 from jax.tree_util import Partial
 
+from ppl._as_pytree import Model, as_pytree
 from ppl._kinds import DETERMINISTIC, LATENT
 from ppl._missing import check_no_nan, is_imputed
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl._model import Run, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands

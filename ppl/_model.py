@@ -2,16 +2,15 @@
 
 import dataclasses
 import inspect
-import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._as_pytree import Model, bare, check_callable, name_of
 from ppl._ignored import check_ignored
 from ppl._kept import kept, of_leaves
 from ppl._keys import check_keys
@@ -27,15 +26,12 @@ from ppl._kinds import (
     kind_of,
 )
 from ppl._misplaced import explain
-from ppl.arguments import Arguments
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Axis, Site, describe
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import RULES
-
-Model = Callable[..., Any]
 
 _NOT_CONCRETE = (
     jax.errors.ConcretizationTypeError,
@@ -45,78 +41,13 @@ _NOT_CONCRETE = (
 )
 
 
-def as_pytree(model: Model) -> Model:
-    """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
-    _check_callable(model)
-    if jax.tree_util.all_leaves([model]):
-        return Partial(model if _is_hashable(model) else Itself(model))
-    if all(map(_is_data, jax.tree.leaves(model))):
-        return model
-    arguments, data = Arguments.split((model,), {})
-    return Partial(OfParts(arguments), data)
-
-
-def _check_callable(model: Model) -> None:
-    if not callable(model):
-        given = reprlib.repr(model)
-        raise TypeError(f"expected a model, a function of a random key, got {given}.")
-
-
-def _is_hashable(model: Model) -> bool:
-    try:
-        hash(model)
-    except TypeError:
-        return False
-    return True
-
-
-def _is_data(leaf: Any) -> bool:
-    return hasattr(leaf, "dtype") or isinstance(leaf, bool | int | float | complex)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Itself:
-    """A model that has no hash, and equals itself alone."""
-
-    __wrapped__: Model
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__wrapped__(*args, **kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and self.__wrapped__ is other.__wrapped__
-
-    def __hash__(self) -> int:
-        return id(self.__wrapped__)
-
-
-@dataclasses.dataclass(frozen=True)
-class OfParts:
-    """A model whose leaves are not all data, such as a module with functions, without those."""
-
-    arguments: Arguments
-
-    def whole(self, data: Sequence[Any]) -> Model:
-        (model,), _ = self.arguments.join(data)
-        return model
-
-    def __call__(self, data: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        return self.whole(data)(*args, **kwargs)
-
-
-def _bare(model: Model) -> Model:
-    """A model as it was given."""
-    func = model.func if isinstance(model, Partial) else None
-    return func.whole(*model.args) if isinstance(func, OfParts) else model
-
-
 def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
     """Trace a model; without a `key` where only what does not depend on it is wanted."""
-    _check_callable(model)
+    check_callable(model)
     try:
-        inspect.signature(_bare(model)).bind(key, *args, **kwargs)
+        inspect.signature(bare(model)).bind(key, *args, **kwargs)
     except TypeError as error:
         raise TypeError(
             f"{name_of(model)} cannot be called with a random key and then the given arguments: "
@@ -139,20 +70,6 @@ def trace_model(
             "for numpy, and pass sizes as integers of Python."
         )
         raise
-
-
-def name_of(model: Model) -> str:
-    """A model's name, for errors."""
-    while isinstance(model := _unjitted(_bare(model)), Partial):
-        model = model.args[0] if model.args and callable(model.args[0]) else model.func
-    model = model.__wrapped__ if isinstance(model, Itself) else model
-    return f"model {getattr(model, '__name__', type(model).__name__)!r}"
-
-
-def _unjitted(model: Model) -> Model:
-    """What jax.jit and its kin were given, where that is a transformed model."""
-    inner = getattr(model, "__wrapped__", None)
-    return inner if isinstance(inner, Partial) else model
 
 
 class SiteAction(Action):

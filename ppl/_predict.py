@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from ppl._as_pytree import Model, as_pytree
 from ppl._baked import seen
 from ppl._kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model
+from ppl._model import Run, SiteAction, trace_model
 from ppl._sample import check_key
 from ppl.arguments import Arguments
 from ppl.harvest import _values

@@ -10,9 +10,10 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._as_pytree import Model, as_pytree
 from ppl._kinds import LATENT, kind_of
 from ppl._missing import Imputed
-from ppl._model import Model, Run, SiteAction, as_pytree, trace_model, with_distribution
+from ppl._model import Run, SiteAction, trace_model, with_distribution
 from ppl._scale import Scaled
 from ppl._strategies import Pushforward
 from ppl.harvest._harvest import sow_again

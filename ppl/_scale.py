@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl import distribution
+from ppl._as_pytree import as_pytree
 from ppl._kinds import FACTOR, RANDOM
-from ppl._model import SiteAction, as_pytree, with_distribution
+from ppl._model import SiteAction, with_distribution
 from ppl.harvest import _jax, _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 
 import jax
 
+from ppl._as_pytree import Model
 from ppl._kinds import DETERMINISTIC, RANDOM
-from ppl._model import Model, Run, SiteAction, trace_model
+from ppl._model import Run, SiteAction, trace_model
 from ppl._sample import check_key
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nested

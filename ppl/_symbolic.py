@@ -187,7 +187,8 @@ class Symbolic:
 
 def _reads(eqn: Any) -> Mask:
     """Of a site, the key alone."""
-    return (*[False] * (len(eqn.invars) - 1), eqn.params["site"].has_key)
+    num_keys = int(eqn.params["site"].has_key)
+    return (*[False] * (len(eqn.invars) - num_keys), *[True] * num_keys)
 
 
 def _call(eqn: Any) -> tuple[Any, Sequence[int]] | None:

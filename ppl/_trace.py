@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from ppl import distribution
+from ppl._as_pytree import Model
 from ppl._kinds import DETERMINISTIC, RANDOM, kind_of
-from ppl._model import Model, Run, SiteAction, at_site, log_prob, trace_model
+from ppl._model import Run, SiteAction, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl._table import table
 from ppl.harvest import _jax

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from ppl import distribution
+from ppl._as_pytree import Model, as_pytree
 from ppl._baked import seen
 from ppl._condition import completed
 from ppl._density import Scores, total
 from ppl._kept import kept
 from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
 from ppl._missing import Mask, mask_of
-from ppl._model import Model, Run, SiteAction, as_pytree, at_site, log_prob, trace_model
+from ppl._model import Run, SiteAction, at_site, log_prob, trace_model
 from ppl._sample import check_key
 from ppl._simulate import simulate
 from ppl._trace import inspection

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest._tie import tie
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
 MODES = ("strict", "append", "clobber", "cond_clobber")
@@ -249,8 +249,7 @@ def sow_cond(
     if jnp.shape(pred) != ():
         raise ValueError(
             f"sow_cond {name!r}: pred must be a scalar, got shape {jnp.shape(pred)}; reduce it "
-            "with "
-            "jnp.any or jnp.all, or vmap over it."
+            "with jnp.any or jnp.all, or vmap over it."
         )
     return bind_site(_tie(value, key, name), tag=tag, name=name, mode=mode, pred=pred)
 
@@ -273,36 +272,7 @@ def _tie(value: Any, key: Any, name: Hashable) -> Any:
         key = jax.tree.map(_values.as_array, key)
     except TypeError as error:
         raise TypeError(f"sow {name!r}: key must be a pytree of arrays, got {key!r}.") from error
-    leaves, tree = jax.tree.flatten(value)
-    tied = tie_p.bind(*leaves, *jax.tree.leaves(key), num_values=len(leaves))
-    return jax.tree.unflatten(tree, tied)
-
-
-def _tie_impl(*operands: Any, num_values: int) -> list[Any]:
-    return list(lax.optimization_barrier(operands)[:num_values])
-
-
-def _tie_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, num_values: int) -> Any:
-    return tie_p.bind(*primals, num_values=num_values), list(tangents[:num_values])
-
-
-def _tie_transpose(cotangents: Sequence[Any], *operands: Any, num_values: int) -> list[Any]:
-    return [*cotangents, *[None] * (len(operands) - num_values)]
-
-
-def _tie_batch(args: Sequence[Any], dims: Sequence[Any], *, num_values: int) -> Any:
-    return tie_p.bind(*args, num_values=num_values), list(dims[:num_values])
-
-
-# The barrier of JAX would also hold up tangents, and in JAX 0.12 has no transpose beside a key.
-tie_p = _jax.make_primitive(
-    "tie",
-    impl=_tie_impl,
-    abstract_eval=lambda *avals, num_values: list(avals[:num_values]),
-    jvp=_tie_jvp,
-    transpose=_tie_transpose,
-    batch=_tie_batch,
-)
+    return tie(value, key)
 
 
 def _impl(*operands: Any, site: Site) -> list[Any]:

@@ -124,6 +124,13 @@ def weighed(key):
     return walked
 
 
+def with_nothing(key):
+    """Sites of no arrays have no operands."""
+    ppl.deterministic({}, name="nothing")
+    ppl.sow((), tag="other", name="nothing")
+    return site(key)
+
+
 A, B = {"a": {"x": 0.5}}, {"b": {"x": 0.5}}
 ONE, THREE = {"x": 0.5}, {"x": HALVES}
 GAPS = jnp.array([0.5, jnp.nan, 0.5])
@@ -167,6 +174,8 @@ TRANSFORMED = {
     "block-one-of-two-observed": (ppl.block(ppl.condition(twice, A | B), ["a"]), {}, ()),
     "block-observed": (ppl.block(ppl.condition(GOOD["scopes"], A), ["a"]), B, ()),
     "block-intervened": (ppl.block(ppl.intervene(twice, A), ["a"]), B, ()),
+    "nothing": (with_nothing, ONE, ()),
+    "nothing-observed": (ppl.condition(with_nothing, ONE), {}, ()),
     "deterministic-and-factor": (weighed, THREE, ()),
     "branches-observed": (ppl.condition(GOOD["branches"], ONE), {}, ()),
     "branches-of-one-flag": (lambda key: crossed(key, True, True), A | B, ()),
