@@ -74,7 +74,7 @@ class HalfNormal(Family):
     support=lambda loc, scale: at_least(loc),
     tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
-        -log1p_square_ratio(x - loc, scale) - (log(scale) + (LOG_PI - LOG_TWO))
+        -log1p_square_ratio(x - loc, scale, in_sum=True) - (log(scale) + (LOG_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, loc, scale: (
         loc + scale * jnp.abs(random.cauchy(key, shape, dtype))

@@ -79,7 +79,9 @@ def _cotangent(q):
 @family(
     support=real,
     tfp="Cauchy",
-    log_prob=lambda x, loc, scale: -log1p_square_ratio(x - loc, scale) - (log(scale) + LOG_PI),
+    log_prob=lambda x, loc, scale: (
+        -log1p_square_ratio(x - loc, scale, in_sum=True) - (log(scale) + LOG_PI)
+    ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.cauchy(key, shape, dtype),
     mean=lambda loc, scale: jnp.nan,
     variance=lambda loc, scale: jnp.nan,
