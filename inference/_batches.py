@@ -35,7 +35,7 @@ class Batches:
             target = target.to(batch)
             return target, guide.to(target), target.layout
         target = ppl.unconstrain(target.model, *batch, **kwargs)
-        return target, guide, Layout.of(jax.eval_shape(target.initial, key))
+        return target, guide, Layout.of(target.position_shapes)
 
 
 def batches(
@@ -65,7 +65,7 @@ def batches(
         )
         raise
     if not isinstance(target, Values):
-        all_data = jax.eval_shape(target.initial, key)
+        all_data = target.position_shapes
         if Layout.of(one_batch) != Layout.of(all_data):
             raise ValueError(
                 f"the latent sites of a batch, {_listed(one_batch)}, are not those of all data, "

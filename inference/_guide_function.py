@@ -101,7 +101,7 @@ def guide_to(target: Any, guide: Any, key: jax.Array) -> tuple[Any, Layout]:
     """A guide as it is fitted to a target, and the layout of positions."""
     if isinstance(target, Values):
         return guide_function(guide, target), target.layout
-    return guide, Layout.of(jax.eval_shape(target.initial, key))
+    return guide, Layout.of(target.position_shapes)
 
 
 def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:

@@ -99,7 +99,7 @@ def laplace(
     if rank is not None:
         rank = count("rank", rank, least=2)
     target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    layout = Layout.of(target.position_shapes)
     if rank is None and layout.size > _MOST_DENSE:
         rank = _RANK
     with settings(cache_dir):

@@ -101,7 +101,7 @@ def optimize(
 
 def mode_of(key: jax.Array, target: Target, density: Density, climb: Climb) -> OptimizeResult:
     """The highest mode that climbs lead to."""
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    layout = Layout.of(target.position_shapes)
     summit = climb_from(key, target, layout, density, climb)
     return OptimizeResult.of(summit, layout, density, climb.max_steps)
 

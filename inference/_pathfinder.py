@@ -97,7 +97,7 @@ def pathfinder(
     history = count("history", history, least=1)
     effort = Effort(history, count("num_elbo_draws", num_elbo_draws, least=1))
     target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    layout = Layout.of(target.position_shapes)
     with settings(cache_dir):
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
         return _result(key, ends, target, layout, effort, num_draws, max_steps)

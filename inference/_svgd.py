@@ -100,7 +100,7 @@ def svgd(
     num_particles = count("num_particles", num_particles, least=1)
     num_steps = count("num_steps", num_steps, least=1)
     target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
-    layout = Layout.of(jax.eval_shape(target.initial, key))
+    layout = Layout.of(target.position_shapes)
     swarm = _swarm(target, optimizer, bandwidth, layout)
     with settings(cache_dir):
         if state is None:

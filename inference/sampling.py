@@ -54,7 +54,7 @@ _AXIS = "chain"
 _MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 _LEAST_GROUPS = 16  # of chains, where there are so many; and at least two for each core
 MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
-_FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 256, 64, 0.1
+_FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 1024, 64, 0.1
 
 
 class Samples(NamedTuple):
@@ -88,7 +88,7 @@ def sample(
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    layout, share = Layout.of(jax.eval_shape(target.initial, key)), share_of(num_chains, mesh)
+    layout, share = Layout.of(target.position_shapes), share_of(num_chains, mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     kind = mass_matrix
     if mass_matrix == "auto":
@@ -175,11 +175,12 @@ class _Run:
         self._compile(chains := start(attempts), size)
         self.groups = [Group(part, self.host_plan, self.kinds) for part in _split(chains, size)]
         while True:
-            began = time.monotonic()
+            seconds = np.inf  # for a gradient, and for what a call is beside it
             for group in self.groups:
+                began = time.monotonic()
                 self._move(group, np.int32(1))
-            seconds = max((time.monotonic() - began) / len(self.groups), 1e-6)
-            self.budget = np.int32(np.clip(_CALL_SECONDS / (2 * seconds), 1, _FIRST_BUDGET))
+                seconds = min(seconds, max(time.monotonic() - began, 1e-6))
+            self.budget = np.int32(np.clip(_CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
             is_stuck = np.concatenate([group.is_stuck for group in self.groups])
             if not is_stuck.any():
                 break

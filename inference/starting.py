@@ -125,8 +125,7 @@ def init_of(
             f"init must be one of {', '.join(map(repr, STRATEGIES))}, or a dict of values by site, "
             f"got {init!r}; {remedy}"
         )
-    key = jax.eval_shape(lambda: random.key(0))
-    latent = jax.eval_shape(target.initial, key)
+    latent = target.position_shapes
     sites = jax.eval_shape(target.constrain, latent)
     return Init(values=_by_chain(init, sites, latent, num_chains, noun))
 

@@ -8,6 +8,11 @@ import jax
 class Target(Protocol):
     """A log density on unconstrained space; a pytree whose leaves are the data."""
 
+    @property
+    def position_shapes(self) -> Any:
+        """The shapes and dtypes of a position."""
+        ...
+
     def log_density(self, position: Any) -> jax.Array:
         """The unnormalised log density of `position`, a scalar."""
         ...

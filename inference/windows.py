@@ -34,12 +34,12 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
     :func:`inference.adaptation.fisher_diagonal`.
 
     Args:
-        draws: Of one chain, or of several with their axis in front, ``(..., draw, size)``.
+        draws: Of one chain, ``(draw, size)``.
         gradients: Of the log density there.
-        default: A diagonal, ``(..., size)``, for coordinates that have not moved.
+        default: A diagonal, ``(size,)``, for coordinates that have not moved.
 
     Returns:
-        Symmetric matrices, ``(..., size, size)``, in double precision.
+        A symmetric matrix, ``(size, size)``, in double precision.
 
     Raises:
         numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
@@ -48,17 +48,17 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3.
     """
-    scale, is_known = _scale(draws, gradients, default)
-    num_draws, size = draws.shape[-2:]
-    spread = _covariance(draws / scale[..., None, :])
-    variances = np.where(is_known, np.diagonal(spread, 0, -2, -1), 1.0)
-    ridge = _RIDGE * (size / num_draws) ** 3 * variances[..., None] * np.eye(size)
-    lower = np.linalg.cholesky(_covariance(gradients * scale[..., None, :]) + ridge)
-    upper = np.swapaxes(lower, -2, -1)
-    values, vectors = np.linalg.eigh(upper @ (spread + ridge) @ lower)
-    roots = vectors * np.maximum(values, 0)[..., None, :] ** 0.25
-    half = scale[..., None] * np.linalg.solve(upper, roots)
-    return half @ np.swapaxes(half, -2, -1)
+    spread, force = _covariance(draws), _covariance(gradients)
+    scale, is_known = _scale(np.diag(spread), np.diag(force), default)
+    num_draws, size = draws.shape
+    squares = scale[:, None] * scale
+    spread, force = spread / squares, force * squares
+    ridge = _RIDGE * (size / num_draws) ** 3 * np.where(is_known, np.diag(spread), 1.0)
+    lower = np.linalg.cholesky(force + np.diag(ridge))
+    values, vectors = np.linalg.eigh(lower.T @ (spread + np.diag(ridge)) @ lower)
+    roots = vectors * np.maximum(values, 0) ** 0.25
+    half = scale[:, None] * np.linalg.solve(lower.T, roots)
+    return half @ half.T
 
 
 @np.errstate(all="ignore")
@@ -85,7 +85,7 @@ def fisher_low_rank(
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3, on projections.
     """
-    scale, _ = _scale(draws, gradients, default)
+    scale, _ = _scale(np.var(draws, 0), np.var(gradients, 0), default)
     draws, gradients = draws / scale, gradients * scale
     leading = np.concatenate([_principal(x - np.mean(x, 0), rank) for x in (draws, gradients)])
     _, spread, basis = np.linalg.svd(leading, full_matrices=False)
@@ -113,17 +113,17 @@ def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
 
 
 def _scale(
-    draws: np.ndarray, gradients: np.ndarray, default: np.ndarray
+    spread: np.ndarray, force: np.ndarray, default: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations by the diagonal alone, and whether they are known."""
-    ratio = np.std(draws, -2) / np.std(gradients, -2)
+    """Standard deviations by the diagonal alone, of variances, and whether they are known."""
+    ratio = np.sqrt(spread / force)
     is_known = (ratio > 0) & np.isfinite(ratio)
     return np.sqrt(np.where(is_known, ratio, default)), is_known
 
 
 def _covariance(draws: np.ndarray) -> np.ndarray:
-    deviations = draws - np.mean(draws, -2, keepdims=True)
-    return np.swapaxes(deviations, -2, -1) @ deviations / max(1, draws.shape[-2] - 1)
+    deviations = draws - np.mean(draws, 0)
+    return deviations.T @ deviations / max(1, len(draws) - 1)
 
 
 def _principal(deviations: np.ndarray, rank: int) -> np.ndarray:
@@ -152,36 +152,42 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
         windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`. What several
             chains have in common is decomposed once.
     """
-    by_length: dict[int, dict[int, np.ndarray]] = {}
+    chains_of: dict[int, list[int]] = {}
     for chain, window in enumerate(windows):
         if window is not None:
-            by_length.setdefault(len(window), {})[chain] = window
-    is_whole = all(window is not None for window in windows)
-    old: Any = state.inverse_mass_matrix, state.inverse_mass_factor
-    # Of many chains, matrices are most of all that there is: they are written once.
-    matrix, factor = jax.tree.map(np.empty_like if is_whole else np.array, old)
-    rest = jax.tree.map(
-        np.array, state._replace(inverse_mass_matrix=None, inverse_mass_factor=None)
+            chains_of.setdefault(id(window), []).append(chain)
+    state = jax.tree.map(np.asarray, state)
+    if len(chains_of) == 1 and all(window is not None for window in windows):
+        return _renewed(state, windows[0])  # without a copy: matrices may be most of all there is
+    whole = jax.tree.map(np.array, state)
+    for chains in chains_of.values():
+        before = jax.tree.map(lambda x, chains=chains: x[chains], state)
+        after = _renewed(before, windows[chains[0]])
+        for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(after), strict=True):
+            old[chains] = new
+    return whole
+
+
+def _renewed(state: Adaptation, window: Any) -> Adaptation:
+    """Adaptations of several chains that have one window."""
+    window, old = np.asarray(window, np.float64), state.inverse_mass_factor
+    first = (jax.tree.map(lambda x: x[0], x) for x in (state.inverse_mass_matrix, old))
+    learnt = _learnt(*first, window)
+    gains = gains_of(window[:, 1], old, learnt[1]).astype(state.step_size.dtype)
+    averaging = dual_averaging_restart(state.dual_averaging, gains)
+    matrix, factor = jax.tree.map(
+        lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape),
+        learnt,
+        (state.inverse_mass_matrix, old),
     )
-    for group in by_length.values():
-        chains, own = np.array([*group]), [*group.values()]
-        ids = [*map(id, own)]
-        _, first, same = np.unique(ids, return_index=True, return_inverse=True)
-        learnt = np.stack([own[i] for i in first]).astype(np.float64)
-        before: Any = [jax.tree.map(lambda x, i=chains[first]: np.asarray(x)[i], x) for x in old]
-        new = _learnt(before[0], before[1], learnt)
-        gains = np.zeros(len(chains), rest.step_size.dtype)
-        for i in range(len(first)):
-            these, learnt_here = chains[same == i], jax.tree.map(lambda x, i=i: x[i], new)
-            before_here = jax.tree.map(lambda x, i=these: np.asarray(x)[i], old[1])
-            gains[same == i] = gains_of(learnt[i, :, 1], before_here, learnt_here[1])
-            _write((matrix, factor), these, learnt_here)
-        here = jax.tree.map(lambda x, chains=chains: x[chains], rest)
-        averaging = dual_averaging_restart(here.dual_averaging, gains)
-        step_size = np.exp(averaging.log_step_size)
-        after = here._replace(step_size=step_size, dual_averaging=averaging, window=here.window + 1)
-        _write(rest, chains, after)
-    return rest._replace(inverse_mass_matrix=matrix, inverse_mass_factor=factor)
+    return Adaptation(
+        np.exp(averaging.log_step_size),
+        matrix,
+        factor,
+        averaging,
+        memory=None,
+        window=state.window + 1,
+    )
 
 
 @np.errstate(all="ignore")
@@ -204,7 +210,8 @@ def gains_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
         Beskos, Pillai, Roberts, Sanz-Serna and Stuart (2013), Optimal tuning of the hybrid Monte
         Carlo algorithm, section 3.
     """
-    rows = np.linspace(0, len(gradients) - 1, min(len(gradients), _MOST_PAIRED)).astype(int)
+    num_rows = min(len(gradients), _MOST_PAIRED)
+    rows = np.arange(num_rows) * (len(gradients) - 1) // max(1, num_rows - 1)  # evenly spaced
     some = gradients[rows] - np.mean(gradients, 0)
     if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
         before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]  # as of many chains
@@ -224,42 +231,28 @@ def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
     else:
         whitened = gradients @ factor
     products = whitened @ whitened.T
-    return float(np.sum(products**2) - np.sum(np.diag(products) ** 2))
+    return float(np.vdot(products, products) - np.sum(np.diag(products) ** 2))
 
 
-def _write(whole: Any, chains: np.ndarray, part: Any) -> None:
-    """Puts `part` in the place of what `whole` has for some chains."""
-    for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(part), strict=True):
-        old[chains] = np.asarray(new, old.dtype)
+def _learnt(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matrix, Matrix]:
+    """The matrix that follows one of its kind, and its factor.
 
-
-def _learnt(old: Matrix, factor: Matrix, windows: np.ndarray) -> tuple[Matrix, Matrix]:
-    """The matrices of some chains that follow those of their kind, and their factors.
-
-    Matrices stay as they are where they would not be finite.
+    It stays as it is where it would not be finite.
     """
     try:
-        new = _finite(_matrices(old, windows), np.finfo(jax.tree.leaves(old)[0].dtype).max)
+        new = _finite(_matrix(old, window), np.finfo(jax.tree.leaves(old)[0].dtype).max)
         return new, factorize(new, np)
     except np.linalg.LinAlgError:
-        if len(windows) == 1:
-            return old, factor
-    one = lambda x, i: jax.tree.map(lambda x: x[i : i + 1], x)  # noqa: E731
-    parts = [_learnt(one(old, i), one(factor, i), windows[[i]]) for i in range(len(windows))]
-    return jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        return old, factor
 
 
-def _matrices(old: Matrix, windows: np.ndarray) -> Matrix:
-    """The matrices that draws and gradients, ``(chain, draw, 2, size)``, tell."""
-    draws, gradients = windows[:, :, 0], windows[:, :, 1]
+def _matrix(old: Matrix, window: np.ndarray) -> Matrix:
+    """The matrix that draws and gradients, ``(draw, 2, size)``, tell."""
+    draws, gradients = window[:, 0], window[:, 1]
     if not isinstance(old, LowRankMatrix):
-        return fisher_matrix(draws, gradients, np.diagonal(old, 0, -2, -1))
-    rank, matrices = old.values.shape[-1], []
-    for i, window in enumerate(zip(draws, gradients, strict=True)):
-        doubles = jax.tree.map(lambda x, i=i: x[i].astype(np.float64), old)  # the root may be large
-        default = doubles.diagonal()
-        matrices.append(fisher_low_rank(*window, default, rank))
-    return jax.tree.map(lambda *x: np.stack(x), *matrices)
+        return fisher_matrix(draws, gradients, np.diag(old))
+    doubles = jax.tree.map(lambda x: x.astype(np.float64), old)  # the root may be large
+    return fisher_low_rank(draws, gradients, doubles.diagonal(), len(old.values))
 
 
 def _finite(matrix: Matrix, largest: float) -> Matrix:

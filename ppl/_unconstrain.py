@@ -111,6 +111,11 @@ class Unconstrained:
     # What the model has of numbers beside the data; where it changes, nothing compiled serves.
     baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
 
+    @property
+    def position_shapes(self) -> dict[str, Any]:
+        """The shapes and dtypes of a position, as `jax.ShapeDtypeStruct`."""
+        return nested(dict(self.shapes))
+
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
 
@@ -150,7 +155,7 @@ class Unconstrained:
         check_key("initial", key)
         if values:
             return self._completed(key, values)
-        leaves, tree = jax.tree.flatten(nested(dict(self.shapes)))
+        leaves, tree = jax.tree.flatten(self.position_shapes)
         ends = list(itertools.accumulate(x.size for x in leaves))
         # One call for all sites: every call of a sampler costs its compilation.
         flat = jax.random.uniform(key, ends[-1:], leaves[0].dtype, -2.0, 2.0)

@@ -71,6 +71,10 @@ class FakeTarget:
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     data: Any = 0.0
 
+    @property
+    def position_shapes(self):
+        return {"x": jax.ShapeDtypeStruct(self.shape, jnp.zeros(()).dtype)}
+
     def log_density(self, position):
         return self.density(position["x"], self.data)
 

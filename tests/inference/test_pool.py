@@ -133,7 +133,7 @@ def test_all_groups_of_chains_learn_from_one_decomposition(monkeypatch):
     lengths = []
 
     def counted(draws, *rest):
-        lengths.extend([draws.shape[1]] * len(draws))
+        lengths.append(len(draws))
         return fisher_matrix(draws, *rest)
 
     monkeypatch.setattr(windows, "fisher_matrix", counted)
