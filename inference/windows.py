@@ -168,24 +168,22 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
     return whole
 
 
-def _renewed(state: Adaptation, window: Any) -> Adaptation:
+def _renewed(state: Any, window: Any) -> Adaptation:
     """Adaptations of several chains that have one window."""
-    window, old = np.asarray(window, np.float64), state.inverse_mass_factor
-    first = (jax.tree.map(lambda x: x[0], x) for x in (state.inverse_mass_matrix, old))
+    old = state.inverse_mass_matrix, state.inverse_mass_factor
+    window = np.asarray(window, np.float64)
+    first: Any = jax.tree.map(lambda x: x[0], old)
     learnt = _learnt(*first, window)
-    gains = gains_of(window[:, 1], old, learnt[1]).astype(state.step_size.dtype)
+    gains = gains_of(window[:, 1], old[1], learnt[1]).astype(state.step_size.dtype)
     averaging = dual_averaging_restart(state.dual_averaging, gains)
     matrix, factor = jax.tree.map(
-        lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape),
-        learnt,
-        (state.inverse_mass_matrix, old),
+        lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape), learnt, old
     )
-    return Adaptation(
-        np.exp(averaging.log_step_size),
-        matrix,
-        factor,
-        averaging,
-        memory=None,
+    return state._replace(
+        step_size=np.exp(averaging.log_step_size),
+        inverse_mass_matrix=matrix,
+        inverse_mass_factor=factor,
+        dual_averaging=averaging,
         window=state.window + 1,
     )
 
