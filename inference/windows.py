@@ -172,8 +172,8 @@ def _renewed(state: Any, window: Any) -> Adaptation:
     """Adaptations of several chains that have one window."""
     old = state.inverse_mass_matrix, state.inverse_mass_factor
     window = np.asarray(window, np.float64)
-    first: Any = jax.tree.map(lambda x: x[0], old)
-    learnt = _learnt(*first, window)
+    matrix, factor = (jax.tree.map(lambda x: x[0], x) for x in old)
+    learnt = _learnt(matrix, factor, window)
     gains = gains_of(window[:, 1], old[1], learnt[1]).astype(state.step_size.dtype)
     averaging = dual_averaging_restart(state.dual_averaging, gains)
     matrix, factor = jax.tree.map(
