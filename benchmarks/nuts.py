@@ -8,12 +8,14 @@ diagonal, and ours a dense one for up to 100 coordinates, then one of low rank. 
 installed is left out.
 
 "first" is the first call, imports apart, with tracing and compiling; "again" the median of more
-calls, with other keys, of all that a user waits for; "exec" is the same work where nothing compiles
-again, which for NumPyro is its kernel in one jitted function. "executed / useful": the gradients
-that compiled loops evaluate over those that chains need; in lock step, chains wait for the longest
-trajectory of each iteration. ESS is the smallest bulk ESS over all parameters. "z" is the largest
-difference of posterior means to the published ones or, with a star, to ours, in standard errors:
-above about 5, one is wrong.
+calls, with other keys, of all that a user waits for; "exec" is the same work where nothing is
+traced or compiled again: ours are chains on a log density that is made once, as that of the others
+is, and for NumPyro it is its kernel in one jitted function. "us / gradient": "exec" over the
+gradients of all chains, which share the cores. "executed / useful": the gradients that compiled
+loops evaluate over those that chains need; in lock step, chains wait for the longest trajectory of
+each iteration. ESS is the smallest bulk ESS over all parameters. "z" is the largest difference of
+posterior means to the published ones or, with a star, to ours, in standard errors: above about 5,
+one is wrong.
 
     python benchmarks/nuts.py [--chains 4 1024] [--models radon garch] [--warmup N] [--draws N] ...
 

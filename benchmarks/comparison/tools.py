@@ -57,7 +57,8 @@ class Tool:
 
     Attributes:
         call: What its user calls, by seed: what is timed as first and repeated calls.
-        execute: The same work where nothing is compiled again; `call` if that does so.
+        execute: The same work where nothing is traced or compiled again; `call` if that does so.
+        is_compiled_again: Whether `call` compiles each time.
         finish: Makes values of sites of its draws, outside of what is timed.
         is_lockstep: Whether in each iteration all chains wait for the longest trajectory.
         note: What is to be said of it.
@@ -66,33 +67,45 @@ class Tool:
     call: Callable[[int], Output]
     execute: Callable[[int], Output] | None = None
     finish: Callable[[Any], Mapping[str, Any]] = dict
+    is_compiled_again: bool = False
     is_lockstep: bool = False
     note: str = ""
 
 
 def ours(name: str, problem: Problem, settings: Settings) -> Tool:
-    def call(seed: int) -> Output:
+    """It traces the model in every call, so chains on a density as the others' are timed, too."""
+    target = ppl.unconstrain(problem.model, *problem.args)
+    how = {
+        "num_chains": settings.num_chains,
+        "num_warmup": settings.num_warmup,
+        "num_draws": settings.num_draws,
+        "target_acceptance_rate": TARGET_ACCEPTANCE_RATE,
+    }
+
+    def counted(sample: Callable[[], Any]) -> Output:
         with mock.patch.object(sampling, "_Run", CountingRun):
-            result = inference.mcmc(
-                jax.random.key(seed),
-                problem.model,
-                *problem.args,
-                num_chains=settings.num_chains,
-                num_warmup=settings.num_warmup,
-                num_draws=settings.num_draws,
-                target_acceptance_rate=TARGET_ACCEPTANCE_RATE,
-            )
+            result = sample()
         steps = np.asarray(result.stats["num_steps"])
         run = CountingRun.last
         return Output(result.draws, run.num_useful - steps.sum(), steps, run.num_executed)
 
-    def mapped(seed: int) -> Output:
+    def call(seed: int) -> Output:
+        key = jax.random.key(seed)
+        return counted(lambda: inference.mcmc(key, problem.model, *problem.args, **how))
+
+    def execute(seed: int) -> Output:
+        key = jax.random.key(seed)
+        return counted(lambda: sampling.sample(key, target, inference.NUTS(), **how))
+
+    def mapped(function: Callable[[int], Output], seed: int) -> Output:
         on = devices._on
         as_on_an_accelerator = lambda *args: dataclasses.replace(on(*args), is_mapped=True)  # noqa: E731
         with mock.patch.object(devices, "_on", as_on_an_accelerator):
-            return call(seed)
+            return function(seed)
 
-    return Tool(mapped if settings.is_mapped else call)
+    if settings.is_mapped:
+        return Tool(partial(mapped, call), partial(mapped, execute))
+    return Tool(call, execute)
 
 
 class _Shared:
@@ -156,7 +169,14 @@ def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
     def execute(seed: int) -> Output:
         return Output(*jax.block_until_ready(chains(shared.keys(seed))))
 
-    return Tool(call, execute, shared.finish, is_lockstep=True, note="exec: its kernel in one jit")
+    return Tool(
+        call,
+        execute,
+        shared.finish,
+        is_compiled_again=True,
+        is_lockstep=True,
+        note="exec: its kernel in one jit",
+    )
 
 
 def blackjax(name: str, problem: Problem, settings: Settings) -> Tool:

@@ -66,7 +66,7 @@ def measured(task: Task, make: Callable[[], Tool], problem: Problem) -> dict[str
     began = time.perf_counter()
     tool = make()
     execute, call = tool.execute or tool.call, tool.call
-    if task.is_execution_only:
+    if task.is_execution_only and tool.is_compiled_again:
         call = execute
     call(0)
     first, again, executions, outputs = time.perf_counter() - began, [], [], []
@@ -84,7 +84,7 @@ def measured(task: Task, make: Callable[[], Tool], problem: Problem) -> dict[str
         "first_s": first,
         "again_s": again or executions,
         "exec_s": executions,
-        "is_compiled_again": execute is not call,
+        "is_compiled_again": tool.is_compiled_again and execute is not call,
         "warmup_gradients": statistics.median(int(np.sum(x.warmup)) for x in outputs),
         "draw_gradients": statistics.median(int(np.sum(x.sampling)) for x in outputs),
         "executed_over_useful": statistics.median(executed(tool, x) for x in outputs),
