@@ -82,7 +82,8 @@ def mcmc(
         mesh: Devices over which chains are spread evenly, also of several processes that have
             called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU; or the one
-            of ``jax.default_device``. Data that lie on other devices are copied there.
+            of ``jax.default_device``. Data that lie on other devices are copied there. A model that
+            has a ``shard_map`` of its own takes none: all devices of that move each chain.
         cache_dir: A directory to keep compiled programs in, so that the next process need not
             compile for the same model and shapes of data.
         progress_bar: Whether to show one.

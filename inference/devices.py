@@ -21,9 +21,11 @@ class Share:
     Attributes:
         chains: Their numbers.
         num_chains: How many there are, with those of other processes.
-        mesh: The devices that share them, or `None` where that is JAX's default device alone.
+        mesh: The devices that share them, or `None` where that is JAX's default device alone, or
+            where all devices of `own` move each chain.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
+        own: The devices of a `shard_map` in the density, or `None`.
     """
 
     chains: np.ndarray
@@ -31,11 +33,13 @@ class Share:
     mesh: Mesh | None
     is_mapped: bool
     is_partial: bool = False
+    own: Mesh | None = None
 
     @property
     def everywhere(self) -> NamedSharding | None:
         """How what all devices need is to be placed."""
-        return None if self.mesh is None else NamedSharding(self.mesh, PartitionSpec())
+        mesh = self.own if self.mesh is None else self.mesh
+        return None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -105,16 +109,20 @@ def on_default_device(tree: Any) -> Any:
     return jax.tree.map(move, tree)
 
 
-def share_of(num_chains: int, mesh: Mesh | None) -> Share:
+def share_of(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
     """The chains of this process among `num_chains`, on the devices of `mesh`.
 
     Without one, an accelerator's chains are spread over as many devices of this process as can have
-    the same number of chains, unless `jax.default_device` says which.
+    the same number of chains, unless `jax.default_device` says which. Where the density has a
+    `shard_map` over a mesh of its `own`, all of its devices move each chain.
 
     Raises:
         TypeError: if `mesh` is no mesh of devices.
-        ValueError: if chains cannot be spread evenly over devices, or devices over processes.
+        ValueError: if chains cannot be spread evenly over devices, or devices over processes; or if
+            there are both meshes.
     """
+    if own is not None and own.size > 1:
+        return _on_all(own, num_chains, mesh)
     if mesh is None:
         devices = [default_device()]
         is_chosen = jax.config.jax_default_device is not None  # pyright: ignore
@@ -141,6 +149,22 @@ def share_of(num_chains: int, mesh: Mesh | None) -> Share:
         )
     share = _on([devices[i] for i in here], chains[here].ravel(), num_chains)
     return dataclasses.replace(share, is_partial=len(here) < mesh.size)
+
+
+def _on_all(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
+    if mesh is not None:
+        raise ValueError(
+            f"mesh: the model has a shard_map of its own, over {own}, all of whose devices move "
+            "each chain, so chains cannot be spread over devices; leave out mesh"
+        )
+    own = own if isinstance(own, Mesh) else jax.sharding.get_mesh()
+    if any(device.process_index != jax.process_index() for device in own.devices.flat):
+        raise ValueError(
+            f"the model has a shard_map over devices of several processes, {own}; chains need one "
+            "over devices of this process, jax.local_devices()"
+        )
+    is_mapped = own.devices.flat[0].platform != "cpu"
+    return Share(np.arange(num_chains), num_chains, None, is_mapped, own=own)
 
 
 def _on(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:

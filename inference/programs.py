@@ -10,11 +10,11 @@ from typing import Any
 import jax
 from jax import lax
 from jax.extend import core as jex
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference._jax import small_loops_in_one_kernel
 from inference.chain import Chain, Plan, advance
-from inference.devices import DEVICE
+from inference.devices import DEVICE, Share
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
 from inference.metric import num_bytes
@@ -27,13 +27,15 @@ _BY_CHAIN = ("chains", "rows", "first")
 _ROWS_AT_ONCE = 1024
 
 
-def program(function: Callable[..., Any], *arguments: Any, mesh: Mesh | None = None) -> Any:
+def program(function: Callable[..., Any], *arguments: Any, share: Share | None = None) -> Any:
     """`function` compiled for such arguments, once for all of the same shapes.
 
     Ahead of time, so that threads may call it whatever JAX's settings are there. Each device of
-    `mesh` has its share of the arguments `chains`, `rows` and `first`, and of the results.
+    the mesh of `share` has its part of the arguments `chains`, `rows` and `first`, and of the
+    results; of a mesh that is the density's own, each has all of them.
     """
-    return compiled(function, mesh, *signature(arguments))
+    mesh, own = (None, None) if share is None else (share.mesh, share.own)
+    return compiled(function, mesh, own, *signature(arguments))
 
 
 def advance_chains(
@@ -103,6 +105,7 @@ class Program:
 def compiled(
     function: Callable[..., Any],
     mesh: Mesh | None,
+    own: Mesh | None,
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
@@ -124,7 +127,13 @@ def compiled(
     # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
     # what it has traced for another. And of leaves: JAX keeps thousands of the structures that it
     # has seen, with the model in them and all that it holds.
-    traced = jax.jit(_of_leaves(function, structure), donate_argnums=donated).trace(*kinds)
+    shardings: dict[str, Any] = {}
+    if own is not None:
+        shardings = dict.fromkeys(
+            ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
+        )
+    of_leaves = _of_leaves(function, structure)
+    traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
     most_summed, has_products = work_of(traced.jaxpr)
     chains = None if has_products or "chains" not in names else arguments[names.index("chains")]
     lowered = traced.lower()

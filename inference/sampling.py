@@ -88,7 +88,7 @@ def sample(
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    layout, share = Layout.of(target.position_shapes), share_of(num_chains, mesh)
+    layout, share = Layout.of(target.position_shapes), share_of(num_chains, mesh, target.mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     kind = mass_matrix
     if mass_matrix == "auto":
@@ -205,6 +205,8 @@ class _Run:
         """Moves all chains until they are complete, a thread for each core that may have one."""
         num_idle = any(map(may_hang, (self.advance, self.values)))
         num_threads = max(1, min(_num_cores() - num_idle, len(self.groups)))
+        if self.share.own is not None:
+            num_threads = 1  # a call waits until all devices have come to it
         pool = ThreadPoolExecutor(num_threads)
         try:
             while not all(group.is_complete for group in self.groups):
@@ -270,10 +272,10 @@ class _Run:
         self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
         arguments = group, self.no_rows, first, self.budget, *constant
-        self.advance = program(advance_chains, *arguments, mesh=self.share.mesh)
+        self.advance = program(advance_chains, *arguments, share=self.share)
         arguments = self.target, self.layout, self.no_rows
         of_rows = values_mapped if self.share.is_mapped else values
-        self.values = program(of_rows, *arguments, mesh=self.share.mesh)
+        self.values = program(of_rows, *arguments, share=self.share)
         _check_sites(self.values.out_info)
 
     def _move(self, group: Group, budget: np.int32) -> int:

@@ -13,6 +13,11 @@ class Target(Protocol):
         """The shapes and dtypes of a position."""
         ...
 
+    @property
+    def mesh(self) -> Any:
+        """The mesh of a `shard_map` in the density, or None."""
+        ...
+
     def log_density(self, position: Any) -> jax.Array:
         """The unnormalised log density of `position`, a scalar."""
         ...

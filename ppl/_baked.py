@@ -58,6 +58,17 @@ def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
             yield from baked(*_jaxprs.raw(inner))
 
 
+def mesh_in(jaxpr: Any) -> Any:
+    """The mesh of the first `shard_map` in a traced program, or None."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "shard_map":
+            return _jax.shard_options(eqn)["mesh"]
+        for inner in _jax.subjaxprs(eqn):
+            if (mesh := mesh_in(_jaxprs.raw(inner)[0])) is not None:
+                return mesh
+    return None
+
+
 def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
 

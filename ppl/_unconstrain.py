@@ -11,7 +11,7 @@ import numpy as np
 
 from ppl import distribution
 from ppl._as_pytree import Model, as_pytree
-from ppl._baked import seen
+from ppl._baked import mesh_in, seen
 from ppl._condition import completed
 from ppl._density import Scores, total
 from ppl._kept import kept
@@ -110,6 +110,8 @@ class Unconstrained:
     masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
     # What the model has of numbers beside the data; where it changes, nothing compiled serves.
     baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    # The mesh of a shard_map in the model; an abstract one stands for that of the context.
+    mesh: Any = dataclasses.field(default=None, metadata={"static": True})
 
     @property
     def position_shapes(self) -> dict[str, Any]:
@@ -281,7 +283,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         for path, mask in masks.items():
             num_missing = int(mask.missing.sum())
             shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
-        return {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
+        found = {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
+        return found | {"mesh": mesh_in(program.jaxpr)}
 
     found, numbers = seen(look, target.model, arguments, data)
     return dataclasses.replace(target, **found, baked=numbers)

@@ -71,6 +71,8 @@ class FakeTarget:
     shape: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     data: Any = 0.0
 
+    mesh = None  # not a field
+
     @property
     def position_shapes(self):
         return {"x": jax.ShapeDtypeStruct(self.shape, jnp.zeros(()).dtype)}

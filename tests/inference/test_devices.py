@@ -179,7 +179,12 @@ def test_every_algorithm_takes_data_of_other_devices(infer):
     infer(jax.random.key(0), ppl.condition(model, {"y": y}), jax.device_put(2.0, jax.devices()[1]))
 
 
-@pytest.mark.parametrize("infer", [svi, optimize, partial(svgd, num_steps=2)])
+SHORT = {"num_warmup": 10, "num_draws": 5}
+
+
+@pytest.mark.parametrize(
+    "infer", [svi, optimize, partial(svgd, num_steps=2), partial(mcmc, **SHORT)]
+)
 def test_a_model_may_spread_data_that_were_spread(infer):
     """What is copied to one device is not bound to it."""
     spread = NamedSharding(Mesh(np.array(jax.devices()[:4]), ("a",)), PartitionSpec("a"))
@@ -191,6 +196,45 @@ def test_a_model_may_spread_data_that_were_spread(infer):
         ppl.factor(jax.shard_map(total, mesh=spread.mesh, **specs)(x, b), name="data")
 
     infer(jax.random.key(0), spreading, jax.device_put(jnp.arange(8.0), spread))
+
+
+def rows(key, over):
+    """Two rows with a latent value each on every device, or `vmap` in the place of devices."""
+    mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+
+    def shard(keys):
+        z = jax.vmap(lambda key: ppl.sample(key, dist.Normal(mu, 1.0), name="z"))(keys)
+        return jax.vmap(lambda key, z: ppl.sample(key, dist.Normal(z, 0.5), name="y"))(keys, z)
+
+    keys = jax.random.split(key, 8)
+    if isinstance(over, int):
+        return jax.vmap(shard)(keys.reshape(over, -1))
+    specs = {"in_specs": PartitionSpec("a"), "out_specs": PartitionSpec("a")}
+    return jax.shard_map(shard, mesh=over, **specs)(keys)
+
+
+@pytest.mark.parametrize("init", ["uniform", "prior"])
+@pytest.mark.parametrize("num_chains", [3, MANY])
+def test_all_devices_of_a_model_move_each_chain(x64, num_chains, init):
+    posterior = ppl.condition(rows, {"y": jnp.arange(8.0).reshape(4, 2)})
+    run = partial(mcmc, jax.random.key(0), posterior, num_chains=num_chains, **SETTINGS)
+    whole, spread = run(4, init=init), run(mesh(4), init=init)
+    check({"mu": spread.draws["mu"], "steps": spread.stats["num_steps"]}, whole)
+    np.testing.assert_allclose(spread.draws["z"], whole.draws["z"], rtol=1e-8, atol=1e-10)
+
+
+def test_the_devices_of_a_model_may_be_those_of_the_context(x64):
+    posterior = ppl.condition(rows, {"y": jnp.arange(8.0).reshape(4, 2)})
+    run = partial(mcmc, jax.random.key(0), posterior, num_chains=2, **SETTINGS)
+    with jax.set_mesh(mesh(4)):
+        spread = run(None)
+    check({"mu": spread.draws["mu"], "steps": spread.stats["num_steps"]}, run(4))
+
+
+def test_chains_and_the_model_cannot_both_be_spread():
+    posterior = ppl.condition(rows, {"y": jnp.zeros((4, 2))})
+    with pytest.raises(ValueError, match="a shard_map of its own, over Mesh"):
+        mcmc(jax.random.key(0), posterior, mesh(4), mesh=mesh(2), num_chains=2, **SHORT)
 
 
 def test_chains_that_cannot_be_shared_are_explained():
