@@ -249,7 +249,8 @@ def _log1p_square_jvp(in_sum: bool, primals: Any, tangents: Any) -> tuple[Array,
 
 def _slope_of_square(x: Array) -> Array:
     far = _is_far(x)
-    return select(far, 2, 2 * x) / select(far, x, 1 + x * x)
+    above, below = select(far, 2, 2 * x), select(far, x, 1 + x * x)
+    return above / below if x.dtype.itemsize >= 4 else ratio(above, below)
 
 
 def log1p_square_ratio(x: Any, scale: Any, *, in_sum: bool = False) -> Array:

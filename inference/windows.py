@@ -79,20 +79,24 @@ def fisher_low_rank(
         rank: Directions to keep, at most `size`.
 
     Raises:
-        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities, or
+            nothing has moved.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
         minimizing Fisher divergence, section 3, on projections.
     """
-    scale, _ = _scale(np.var(draws, 0), np.var(gradients, 0), default)
+    draws, gradients = _deviations(draws), _deviations(gradients)
+    scale, _ = _scale(np.mean(draws**2, 0), np.mean(gradients**2, 0), default)
     draws, gradients = draws / scale, gradients * scale
-    leading = np.concatenate([_principal(x - np.mean(x, 0), rank) for x in (draws, gradients)])
+    leading = np.concatenate([_principal(x, rank) for x in (draws, gradients)])
     _, spread, basis = np.linalg.svd(leading, full_matrices=False)
-    basis = basis[spread > _DEPENDENT * spread[0]]
+    basis = basis[spread > _DEPENDENT * np.max(spread, initial=0.0)]
+    if rank and not len(basis):
+        raise np.linalg.LinAlgError  # nothing has moved
     inner = fisher_matrix(draws @ basis.T, gradients @ basis.T, np.ones(len(basis)))
     values, vectors = np.linalg.eigh(inner)
-    if not values[0] > 0:
+    if not np.all(values > 0):
         raise np.linalg.LinAlgError
     rest = _rest(draws, gradients, basis)
     rest = rest if np.isfinite(rest) else np.median(values)
@@ -104,9 +108,9 @@ def fisher_low_rank(
 
 
 def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
-    """The variance in all directions outside of a basis; NaN where there is none."""
+    """The variance of deviations in all directions outside of a basis; NaN where there is none."""
     outside = []
-    for x in (draws - np.mean(draws, 0), gradients - np.mean(gradients, 0)):
+    for x in (draws, gradients):
         total, inside = np.sum(x**2), np.sum((x @ basis.T) ** 2)
         outside.append(total - inside if total - inside > _DEPENDENT * total else np.nan)
     return float(np.sqrt(outside[0] / outside[1]))
@@ -121,8 +125,14 @@ def _scale(
     return np.sqrt(np.where(is_known, ratio, default)), is_known
 
 
+def _deviations(draws: np.ndarray) -> np.ndarray:
+    """From the mean; exactly 0 where draws do not differ."""
+    draws = draws - draws[0]
+    return draws - np.mean(draws, 0)
+
+
 def _covariance(draws: np.ndarray) -> np.ndarray:
-    deviations = draws - np.mean(draws, 0)
+    deviations = _deviations(draws)
     return deviations.T @ deviations / max(1, len(draws) - 1)
 
 
@@ -210,7 +220,7 @@ def gains_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
     """
     num_rows = min(len(gradients), _MOST_PAIRED)
     rows = np.arange(num_rows) * (len(gradients) - 1) // max(1, num_rows - 1)  # evenly spaced
-    some = gradients[rows] - np.mean(gradients, 0)
+    some = _deviations(gradients)[rows]
     if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
         before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]  # as of many chains
     else:

@@ -9,7 +9,7 @@ from jax.tree_util import Partial
 
 from ppl._as_pytree import Model, as_pytree
 from ppl._kinds import DETERMINISTIC, LATENT
-from ppl._missing import check_no_nan, is_imputed
+from ppl._missing import Missing, check_no_nan, is_imputed
 from ppl._model import Run, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
@@ -92,4 +92,11 @@ def _run_intervened(
     model: Model, values: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
     run = Run(model, trace_model(model, key, args, kwargs), Fix())
-    return run.output(run.fit(values, "intervene", kinds=(LATENT, DETERMINISTIC)))
+    entries = run.entries(values, "intervene", kinds=(LATENT, DETERMINISTIC))
+    for path, value in entries.items():
+        if isinstance(value, Missing):
+            raise TypeError(
+                f"intervene: site {describe(path)} is given data with missing entries, which "
+                "condition takes. An intervention sets all entries: give an array."
+            )
+    return run.output(run.fitted(entries, "intervene"))

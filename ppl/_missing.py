@@ -222,6 +222,8 @@ def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
         missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
     if missing.dtype != bool:
         raise TypeError(f"{where}: expected a boolean mask, got the dtype {missing.dtype}.")
     if missing.shape != data.shape:

@@ -97,7 +97,10 @@ class Predict:
         size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
         _, numbers = seen(lambda _: None, self.model, arguments, data)
-        return Plan(arguments, batch, max(1, min(chunk, math.prod(batch))), numbers), data, draws
+        num_at_once = max(1, min(int(chunk), math.prod(batch)))
+        shapes = [a.shape for f in run.sites.values() for a in f.collapsed().avals]
+        plan = Plan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
+        return plan, data, draws
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +110,7 @@ class Plan:
     arguments: Arguments
     batch: tuple[int, ...]
     chunk_size: int
+    has_empty: bool
     baked: tuple[Hashable, ...]
 
     @property
@@ -129,7 +133,9 @@ class Plan:
 def _predict_all(plan: Plan, model: Model, data: Any, key: Any, draws: Any) -> Any:
     one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
     flat = jax.tree.map(plan.flat, draws)
-    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.chunk_size)
+    # JAX cannot make batches of arrays without elements.
+    batch_size = None if plan.has_empty else plan.chunk_size
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=batch_size)
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
 
 
@@ -196,6 +202,11 @@ def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
                 f"predict: site {describe(path)} has the dtype {aval.dtype}, its draws have "
                 f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
             )
+        if jnp.issubdtype(aval.dtype, np.integer):
+            try:
+                _values.check_range(x, aval.dtype)
+            except ValueError as error:
+                raise ValueError(f"predict: site {describe(path)}: {error}") from error
 
 
 def predict(
@@ -206,7 +217,8 @@ def predict(
     With draws of a posterior, and the model as it was before `condition`, this is the posterior
     predictive distribution; with a number of draws, the prior predictive one. A draw of the
     prediction depends on the key and on the position of its draw, and so not on the chunks, but for
-    the rounding of matrix products and factorisations, which XLA computes otherwise for a batch.
+    the rounding of matrix products and factorisations, which XLA computes otherwise for a batch,
+    and for keys of "rbg", with which JAX draws other numbers for a batch of keys.
 
     Args:
         model: A function of a random key.
@@ -243,7 +255,7 @@ def predict(
     draws = _values.of_numpy(dict(draws)) if isinstance(draws, Mapping) else int(draws)
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
-    if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
+    if chunk_size is not None and (not isinstance(chunk_size, int | np.integer) or chunk_size < 1):
         raise ValueError(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )

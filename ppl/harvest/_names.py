@@ -198,9 +198,13 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
             raise ValueError(f"{where}: expected {show([aval])}, got {leaf}{at}, out of its range.")
         return jnp.asarray(leaf, aval.dtype)
     try:
+        if _kind(aval.dtype) == 1:
+            _values.check_range(leaf, aval.dtype)
         return _values.as_array(leaf)
     except TypeError as error:
         raise TypeError(f"{where}: expected {show([aval])}, got {leaf!r}{at}.") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: expected {show([aval])}{at}, got {error}") from error
 
 
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:

@@ -19,10 +19,23 @@ def as_array(leaf: Any) -> jax.Array:
     """
     if isinstance(leaf, str | bytes):
         raise TypeError(f"{leaf!r} is not an array.")
+    check_range(leaf)
     try:
         return jnp.asarray(leaf)
     except (ValueError, OverflowError) as error:
         raise TypeError(str(error)) from error
+
+
+def check_range(leaf: Any, dtype: Any = None) -> None:
+    """An error for integers of NumPy, 64 bits by default, that JAX would wrap to its own."""
+    if not isinstance(leaf, np.ndarray | np.generic) or leaf.dtype.kind not in "iu":
+        return
+    limits = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype)
+    if leaf.size and not limits.min <= leaf.min() <= leaf.max() <= limits.max:
+        raise ValueError(
+            f"integers from {leaf.min()} to {leaf.max()} are out of the range of {limits.dtype}; "
+            "where they are data, jax.config.update('jax_enable_x64', True) makes room for them."
+        )
 
 
 def of_numpy(tree: Any) -> Any:

@@ -140,6 +140,18 @@ def test_log1p_square(float_dtype, in_sum):
     np.testing.assert_allclose(slopes, truths, rtol=tolerance, atol=jnp.finfo(float_dtype).tiny)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32])
+def test_bends_of_log1p_square(dtype):
+    """In half precision, the square of the square overflows from 16 on."""
+    x = jnp.asarray([0.0, 0.5, -3.0, 15.0, 20.0, -50.0, 100.0, 130.0], dtype)
+    bends = jax.vmap(jax.grad(jax.grad(log1p_square)))(x)
+    y = np.asarray(x, float)
+    truth = 2 * (1 - y * y) / (1 + y * y) ** 2
+    info = jnp.finfo(dtype)  # a bend is a difference, of which a part may be next to no number
+    error = {"rtol": 8 * float(info.eps), "atol": float(info.tiny) / 8}
+    np.testing.assert_allclose(np.asarray(bends, float), truth, **error)
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 0.5, 1e30])
 def test_slopes_of_the_square_of_a_quotient(scale):
     """Where the derivative of the quotient overflows, too."""

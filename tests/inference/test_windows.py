@@ -10,8 +10,9 @@ import pytest
 import distributions as dist
 import ppl
 from inference import mcmc
-from inference.metric import LowRankMatrix, factorize
-from inference.windows import gains_of
+from inference.adaptation import adaptation_init
+from inference.metric import LowRankMatrix, factorize, of_kind
+from inference.windows import fisher_low_rank, gains_of, renewed
 
 SCALES = np.array([1e-3, 0.1, 1.0, 10.0, 1e3])
 
@@ -72,3 +73,26 @@ def test_a_short_warm_up_takes_long_steps(kind, num_warmup):
     result = mcmc(jax.random.key(0), model, **settings)
     assert np.mean(result.stats["num_steps"]) < 8
     assert 0.7 < np.mean(result.stats["acceptance_rate"]) < 0.95
+
+
+@pytest.mark.parametrize("kind", ["dense", "low_rank"])
+@pytest.mark.parametrize("num_draws", [15, 30, 60, 655])
+def test_a_window_in_which_nothing_moves_tells_nothing(kind, num_draws):
+    """Of numbers whose mean is another number by rounding: all proposals were rejected."""
+    x, gradient = np.array([101.7, 99.3, 0.1]), np.array([-1.7, 0.3, 0.7])
+    window = np.repeat(np.stack([x, gradient])[None], num_draws, 0)
+    diagonal = np.array([0.4, 0.7, 1.3])
+    matrix = of_kind(diagonal, kind)
+    state = adaptation_init(jnp.asarray(0.1), matrix)
+    batch = jax.tree.map(lambda x: np.asarray(x)[None], state)
+    found = renewed(batch, [window]).inverse_mass_matrix
+    found = jax.tree.map(lambda x: x[0], found)
+    found = np.diag(found) if kind == "dense" else found.diagonal()
+    np.testing.assert_allclose(found, diagonal, rtol=1e-6)
+
+
+def test_a_matrix_of_rank_zero_is_a_diagonal_that_is_learnt():
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(300, 5)) * SCALES
+    matrix = fisher_low_rank(draws, -draws / SCALES**2, np.ones(5), 0)
+    np.testing.assert_allclose(matrix.diagonal(), SCALES**2, rtol=0.2)

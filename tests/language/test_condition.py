@@ -294,3 +294,40 @@ def test_an_array_of_another_library_is_no_argument():
     model = lambda key, x: ppl.sample(key, dist.Normal(x, 1.0), name="y")  # noqa: E731
     with pytest.raises(TypeError, match=r"give the array that it holds, numpy.asarray\(x\)"):
         ppl.predict(model, 2)(KEY, Column([1.0]))
+
+
+def count(key):
+    return ppl.sample(key, dist.Poisson(3.0), name="n")
+
+
+TOO_LARGE = [np.array(2**32 + 3), np.int64(-(2**31) - 1), np.uint32(2**32 - 1), 2**31]
+GIVEN = {
+    "condition": lambda n: ppl.simulate(ppl.condition(count, {"n": n}))(KEY),
+    "intervene": lambda n: ppl.simulate(ppl.intervene(count, {"n": n}))(KEY),
+    "log_density": lambda n: ppl.log_density(count)({"n": n}),
+    "ignore": lambda n: ppl.condition(count, {"n": ppl.ignore(n, np.array(False))})(KEY),
+}
+
+
+@pytest.mark.parametrize("n", TOO_LARGE, ids=str)
+@pytest.mark.parametrize("given", GIVEN)
+def test_integers_that_jax_would_wrap_are_out_of_range(given, n):
+    if given == "ignore" and isinstance(n, int | np.uint32):
+        pytest.skip("another error")
+    with pytest.raises(ValueError, match=f"{given}:.*out of"):
+        GIVEN[given](n)
+
+
+def test_draws_that_jax_would_wrap_are_out_of_range():
+    def model(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        return ppl.sample(key, dist.Normal(n, 1.0), name="y")
+
+    with pytest.raises(ValueError, match="predict: site 'n': .*out of the range of int32"):
+        ppl.predict(model, {"n": np.array([1, 2**32 + 3])})(KEY)
+
+
+def test_an_intervention_takes_no_missing_entries():
+    with pytest.raises(TypeError, match="intervene: site 'y' is given data with missing entries"):
+        data = ppl.impute(np.array([np.nan, 1.0]))
+        ppl.simulate(ppl.intervene(submodel, {"y": data}))(KEY, 0.3)

@@ -271,3 +271,22 @@ def test_plates_are_the_axes_in_front(case):
     for node in nodes.values():
         sizes = tuple(plate.size for plate in node.plates)
         assert node.shape[: len(sizes)] == sizes
+
+
+def test_what_a_shard_map_gives_back_may_be_no_copy():
+    """The identity on each shard, put together as the transpose."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("i", "j"))
+    specs = {"in_specs": jax.P("i", "j"), "out_specs": jax.P("j", "i")}
+    turned = jax.shard_map(lambda x: x, mesh=mesh, **specs)
+
+    def model(key):
+        a = ppl.sample(key, dist.Normal(jnp.zeros((2, 2)), 1.0), name="a")
+        b = ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+        loc = lax.cond(b > 0, lambda: turned(a), lambda: a)
+        return ppl.sample(key, dist.Normal(loc, 1.0), name="c")
+
+    assert ppl.graph(model)().parents("c") == ("a", "b")
+    posterior = ppl.condition(model, {"b": ppl.ignore(np.array(np.nan, np.float32))})
+    values = {"a": jnp.ones((2, 2)), "c": jnp.zeros((2, 2))}
+    with pytest.raises(ValueError, match="depends on site 'b', entries of which are ignored"):
+        ppl.log_density(posterior)(values)

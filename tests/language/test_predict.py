@@ -248,3 +248,17 @@ ERRORS = {
 def test_error(misuse, exception, message):
     with pytest.raises(exception, match=f"(?s){message}"):
         misuse()
+
+
+@pytest.mark.parametrize("draws", [5, {"e": jnp.arange(5.0)}], ids=["prior", "given"])
+def test_sites_without_elements_are_predicted(draws):
+    def model(key):
+        ppl.sample(key, dist.Normal(jnp.zeros(0), 1.0), name="none")
+        e = ppl.sample(key, dist.Normal(0.0, 1.0), name="e")
+        return ppl.sample(key, dist.Normal(e, 1.0), name="y")
+
+    predict = ppl.predict(model, draws, chunk_size=np.int64(2))
+    found = predict(KEY)
+    assert found["none"].shape == (5, 0)
+    streamed = np.concatenate([some["y"] for some in predict.stream(KEY)])
+    assert_equal(found["y"], streamed)
