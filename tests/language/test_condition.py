@@ -328,6 +328,6 @@ def test_draws_that_jax_would_wrap_are_out_of_range():
 
 
 def test_an_intervention_takes_no_missing_entries():
+    fixed = ppl.intervene(submodel, {"y": ppl.impute(np.array([np.nan, 1.0]))})
     with pytest.raises(TypeError, match="intervene: site 'y' is given data with missing entries"):
-        data = ppl.impute(np.array([np.nan, 1.0]))
-        ppl.simulate(ppl.intervene(submodel, {"y": data}))(KEY, 0.3)
+        ppl.simulate(fixed)(KEY, 0.3)
