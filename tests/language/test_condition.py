@@ -314,7 +314,7 @@ GIVEN = {
 def test_integers_that_jax_would_wrap_are_out_of_range(given, n):
     if given == "ignore" and isinstance(n, int | np.uint32):
         pytest.skip("another error")
-    with pytest.raises(ValueError, match=f"{given}:.*out of"):
+    with pytest.raises(ValueError, match=rf"{given}:.*out of"):
         GIVEN[given](n)
 
 
@@ -323,7 +323,7 @@ def test_draws_that_jax_would_wrap_are_out_of_range():
         n = ppl.sample(key, dist.Poisson(3.0), name="n")
         return ppl.sample(key, dist.Normal(n, 1.0), name="y")
 
-    with pytest.raises(ValueError, match="predict: site 'n': .*out of the range of int32"):
+    with pytest.raises(ValueError, match=r"predict: site 'n': .*out of the range of int32"):
         ppl.predict(model, {"n": np.array([1, 2**32 + 3])})(KEY)
 
 
