@@ -88,7 +88,7 @@ class Program:
     executable: Any
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results, for arguments of that structure."""
+        """The results, for arguments of that structure, or lists of the leaves of some."""
         return self.executable(*jax.tree.leaves(arguments))
 
     def as_text(self) -> str:

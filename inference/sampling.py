@@ -271,6 +271,7 @@ class _Run:
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
         self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
+        self.constant = jax.tree.leaves(constant)  # once, not in each call
         arguments = group, self.no_rows, first, self.budget, *constant
         self.advance = program(advance_chains, *arguments, share=self.share)
         arguments = self.target, self.layout, self.no_rows
@@ -281,9 +282,8 @@ class _Run:
     def _move(self, group: Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
         rows = self.no_rows.copy() if group.rows is None else group.rows
-        constant = self.target, self.kernel, self.plan, self.layout
         group.chains, group.rows, num_spent = self.advance(
-            group.chains, rows, group.first, budget, *constant
+            group.chains, rows, group.first, budget, self.constant
         )
         group.iteration = np.asarray(group.chains.progress.iteration)
         if not self.is_pooled:
