@@ -97,7 +97,7 @@ def target_of(
     return ppl.unconstrain(model, *args, **kwargs)
 
 
-def guide_to(target: Any, guide: Any, key: jax.Array) -> tuple[Any, Layout]:
+def guide_to(target: Any, guide: Any) -> tuple[Any, Layout]:
     """A guide as it is fitted to a target, and the layout of positions."""
     if isinstance(target, Values):
         return guide_function(guide, target), target.layout

@@ -106,7 +106,7 @@ def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, 
             "parameters and the draws. Fit it again, with as many steps as you like"
         )
     guide = guide.guide if isinstance(guide, GuideFunction) else guide
-    guide, layout = guide_to(target, guide, key)
+    guide, layout = guide_to(target, guide)
     nothing = np.zeros(0, np.uint32)
     problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
     check_parameters(problem, result.parameters)

@@ -234,7 +234,7 @@ def _problem(
     batch: Callable[..., Any] | None = None,
 ) -> Problem:
     rule = optimizer_of(optimizer, 0.01)
-    guide, layout = guide_to(target, guide, key)
+    guide, layout = guide_to(target, guide)
     check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)
