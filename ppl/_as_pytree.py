@@ -9,6 +9,7 @@ import jax
 from jax.tree_util import Partial
 
 from ppl.arguments import Arguments
+from ppl.harvest.likeness import has_hash
 
 Model = Callable[..., Any]
 
@@ -17,7 +18,7 @@ def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     check_callable(model)
     if jax.tree_util.all_leaves([model]):
-        return Partial(model if _is_hashable(model) else Itself(model))
+        return Partial(model if has_hash(model) else Itself(model))
     if all(map(_is_data, jax.tree.leaves(model))):
         return model
     arguments, data = Arguments.split((model,), {})
@@ -29,14 +30,6 @@ def check_callable(model: Model) -> None:
     if not callable(model):
         given = reprlib.repr(model)
         raise TypeError(f"expected a model, a function of a random key, got {given}.")
-
-
-def _is_hashable(model: Model) -> bool:
-    try:
-        hash(model)
-    except TypeError:
-        return False
-    return True
 
 
 def _is_data(leaf: Any) -> bool:

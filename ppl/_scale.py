@@ -104,6 +104,8 @@ def _checked(factor: Any) -> jax.Array:
         factor = _values.as_array(factor)
     except TypeError as error:
         raise TypeError(f"scale: expected a number as factor, got {factor!r}.") from error
+    if factor.dtype == bool:
+        raise TypeError(f"scale: expected a number as factor, got {factor}, a boolean.")
     if factor.ndim:
         raise ValueError(
             f"scale: expected a scalar as factor, got the shape {factor.shape}. To weigh the "

@@ -27,14 +27,21 @@ def as_array(leaf: Any) -> jax.Array:
 
 
 def check_range(leaf: Any, dtype: Any = None) -> None:
-    """An error for integers of NumPy, 64 bits by default, that JAX would wrap to its own."""
-    if not isinstance(leaf, np.ndarray | np.generic) or leaf.dtype.kind not in "iu":
+    """An error for integers that JAX would wrap, as NumPy's of 64 bits, where they are known."""
+    is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
+    if not is_known or not jnp.issubdtype(leaf.dtype, np.integer):
         return
-    limits = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype)
-    if leaf.size and not limits.min <= leaf.min() <= leaf.max() <= limits.max:
+    limits, own = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype), jnp.iinfo(leaf.dtype)
+    fits = limits.min <= own.min <= own.max <= limits.max
+    if fits or not leaf.size or not getattr(leaf, "is_fully_addressable", True):
+        return
+    array = np.asarray(leaf)
+    low, high = int(array.min()), int(array.max())
+    if not limits.min <= low <= high <= limits.max:
         raise ValueError(
-            f"integers from {leaf.min()} to {leaf.max()} are out of the range of {limits.dtype}; "
-            "where they are data, jax.config.update('jax_enable_x64', True) makes room for them."
+            f"integers from {low} to {high}, which are out of the range of "
+            f"{limits.dtype}; where they are data, jax.config.update('jax_enable_x64', True) makes "
+            "room for them."
         )
 
 

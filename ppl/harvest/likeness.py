@@ -61,7 +61,7 @@ def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
         return "within", within.index(id(value))
     parts = _parts(value)
     if parts is None:
-        return value if _has_hash(value) else _Itself(value)
+        return value if has_hash(value) else _Itself(value)
     within = (*within, id(value))
     return (type(value), *(likeness(part, within) for part in parts))
 
@@ -114,7 +114,8 @@ def _of_array(value: Any) -> Hashable:
     return type(value), array.shape, str(array.dtype), array.tobytes()
 
 
-def _has_hash(value: Any) -> bool:
+def has_hash(value: Any) -> bool:
+    """Whether a value can be hashed."""
     try:
         hash(value)
     except TypeError:

@@ -310,3 +310,8 @@ ERRORS = {
 def test_error(misuse, exception, message):
     with pytest.raises(exception, match=f"(?s){message}"):
         misuse()
+
+
+def test_a_boolean_is_no_factor():
+    with pytest.raises(TypeError, match="scale: expected a number as factor, got True, a boolean"):
+        ppl.scale(lambda key: None, True)
