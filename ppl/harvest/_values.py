@@ -31,7 +31,8 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
     is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
     if not is_known or not jnp.issubdtype(leaf.dtype, np.integer):
         return
-    limits, own = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype), jnp.iinfo(leaf.dtype)
+    limits = jnp.iinfo(jnp.result_type(leaf) if dtype is None else dtype)
+    own = jnp.iinfo(leaf.dtype)
     fits = limits.min <= own.min <= own.max <= limits.max
     if fits or not leaf.size or not getattr(leaf, "is_fully_addressable", True):
         return
