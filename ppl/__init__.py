@@ -6,6 +6,7 @@ from ppl._density import log_density as log_density
 from ppl._density import log_probs as log_probs
 from ppl._deterministic import deterministic as deterministic
 from ppl._factor import factor as factor
+from ppl._from_density import from_density as from_density
 from ppl._graph import Graph as Graph
 from ppl._graph import graph as graph
 from ppl._intervene import intervene as intervene
@@ -53,6 +54,7 @@ __all__ = [
     "condition",
     "deterministic",
     "factor",
+    "from_density",
     "graph",
     "ignore",
     "impute",
