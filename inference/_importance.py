@@ -13,6 +13,7 @@ from inference._guide_function import GuideFunction, guide_to, target_of
 from inference._inputs import check_inputs
 from inference.checks import count
 from inference.descent import Problem
+from inference.devices import on_default_device
 from inference.fitting import check_parameters, drawn, weighted
 from inference.guide_result import GuideResult
 from inference.objective import ELBO
@@ -22,6 +23,7 @@ from inference.settings import settings
 from inference.summary import Summary, describe
 from ppl.harvest.likeness import Alike
 from ppl.harvest.pytrees import register_dataclass
+from ppl.prior_weights import PriorWeights
 
 _LOW_ESS = 100
 
@@ -38,7 +40,8 @@ def importance(
     r"""Draws from the posterior of `model` with weights, and its evidence, by importance sampling.
 
     Draws :math:`z_s \sim q` have weights :math:`w_s = p(z_s, y) / q(z_s)`, of which the largest
-    are smoothed. Their mean estimates the evidence :math:`p(y)`.
+    are smoothed. Their mean estimates the evidence :math:`p(y)`. With the prior as :math:`q`, the
+    weights are likelihoods, and latent sites may be discrete.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -78,13 +81,14 @@ def importance(
         raise TypeError(
             f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
         )
-    is_function = guide is not None and isinstance(guide.guide, GuideFunction)
-    target = target_of(model, args, kwargs, is_function=is_function)
     with settings(cache_dir):
         if guide is None:
-            draws, log_weights = weighted(key, target, num_draws)
+            sampler = PriorWeights.of(*on_default_device((model, args, kwargs)))
+            draws, log_weights = weighted(key, sampler, num_draws)
             log_density = log_weights
         else:
+            is_function = isinstance(guide.guide, GuideFunction)
+            target = target_of(model, args, kwargs, is_function=is_function)
             sampled = drawn(key, *_fitted(key, target, guide), num_draws)
             draws, log_weights = sampled.draws, sampled.log_weights
             log_density = sampled.log_density

@@ -16,7 +16,7 @@ from inference.guides import Guide, draw_of, init_of_guide
 from inference.objective import Objective
 from inference.optimizers import updated
 from inference.randomness import seed_of, threefry
-from inference.target import Target
+from inference.target import PriorSampler, Target
 from ppl.harvest.likeness import Alike
 
 NUM_ROWS = 4096  # steps of one call at most
@@ -249,10 +249,10 @@ def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) 
     return _each(one, key, numbers)
 
 
-def draw_prior(target: Target, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
+def draw_prior(sampler: PriorSampler, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
     """The draws of the prior of these numbers, ``(batch, draw)``, and their log weights."""
     return _each(
-        lambda words: target.weighted(random.wrap_key_data(words, impl="threefry2x32")),
+        lambda words: sampler.weighted(random.wrap_key_data(words, impl="threefry2x32")),
         key,
         numbers,
     )

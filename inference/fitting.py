@@ -27,7 +27,7 @@ from inference.progress import Pace
 from inference.saved import Leaves
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.starting import MOST_ATTEMPTS, NormalStart, init_of, starting_points
-from inference.target import Target
+from inference.target import PriorSampler
 
 _NEVER = -1.0  # no change is smaller
 _MOST_PER_BATCH = 64
@@ -148,9 +148,11 @@ def drawn(key: jax.Array, problem: Problem, parameters: Any, num_draws: int) -> 
     return jax.device_get(program(draw, *arguments)(*arguments))
 
 
-def weighted(key: jax.Array, target: Target, num_draws: int) -> tuple[dict[str, Any], np.ndarray]:
+def weighted(
+    key: jax.Array, sampler: PriorSampler, num_draws: int
+) -> tuple[dict[str, Any], np.ndarray]:
     """Draws of the prior and their log weights, on the host."""
-    arguments = jax.device_put(target), key, _batches(num_draws)
+    arguments = jax.device_put(sampler), key, _batches(num_draws)
     return jax.device_get(program(draw_prior, *arguments)(*arguments))
 
 

@@ -34,14 +34,18 @@ class Target(Protocol):
         """A position drawn from the prior."""
         ...
 
-    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-        """Values drawn from the prior, and the log probability of the data given them."""
-        ...
-
     def constrain(self, position: Any) -> dict[str, Any]:
         """The values that `position` stands for."""
         ...
 
     def sites(self, position: Any) -> dict[str, Any]:
         """For messages: by site, what has its `value`, `distribution` and `log_prob`."""
+        ...
+
+
+class PriorSampler(Protocol):
+    """Importance sampling from the prior; a pytree whose leaves are the data."""
+
+    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        """Values drawn from the prior, and the log probability of the data given them."""
         ...

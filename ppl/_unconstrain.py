@@ -15,7 +15,7 @@ from ppl._baked import mesh_in, seen
 from ppl._condition import completed
 from ppl._density import Scores, total
 from ppl._kept import kept
-from ppl._kinds import DETERMINISTIC, FACTOR, OBSERVED, RANDOM, kind_of
+from ppl._kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl._missing import Mask, mask_of
 from ppl._model import Run, SiteAction, at_site, log_prob, trace_model
 from ppl._sample import check_key
@@ -29,6 +29,7 @@ from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
+from ppl.prior_weights import PriorWeights, check_not_partial, latent_sites
 
 
 def _position(site: Site, value: Any, d: Any) -> Any:
@@ -177,19 +178,9 @@ class Unconstrained:
         Raises:
             NotImplementedError: If a site is observed in part.
         """
-        for path, _ in self.masks:
-            raise NotImplementedError(
-                f"site {describe(path)} is observed in part, so draws from the prior have no "
-                "weights. Draw from a guide that is fitted to the posterior."
-            )
-        args, kwargs = self.arguments.join(self.data)
-        values = simulate(self.model)(key, *args, **kwargs)
-        run, latent = self._run(Scores()), _entries(values, self.shapes)
-        scores = run.records(run.fitted(latent, "weighted"))
-        weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
-        given = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
-        drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in given}
-        return nested(drawn), total(weights)
+        check_not_partial(path for path, _ in self.masks)
+        latent = tuple(path for path, _ in self.shapes)
+        return PriorWeights(self.model, self.data, self.arguments, latent).weighted(key)
 
     def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """Value, distribution and log probability of every site at a position, by name."""
@@ -292,18 +283,10 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
 def _shapes(run: Run) -> dict[Path, Any]:
     """The shapes of the positions of all latent sites."""
-    if parameters := run.parameters():
-        raise ValueError(
-            f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
-            "for guides, and a model has none. Draw it with ppl.sample, from dist.Flat if nothing "
-            "is known of it, or make it an argument."
-        )
     latent = {
         path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
-        for path, found in run.latent().items()
+        for path, found in latent_sites(run).items()
     }
-    if not latent:
-        raise ValueError(f"{run.name} has no latent site: there is nothing to infer.")
     for path, value in latent.items():
         if not all(jnp.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
             raise ValueError(

@@ -145,6 +145,69 @@ def test_a_result_is_a_pytree_and_prints():
     assert "500 draws with weights, worth" in str(result.summary())
 
 
+def coins(key, flips):
+    """A fair coin or one of two biased ones, and by its category another rate of heads."""
+    kind = ppl.sample(key, dist.Categorical(probs=jnp.array([0.5, 0.3, 0.2])), name="kind")
+    extra = ppl.sample(key, dist.Poisson(1.5), name="extra")
+    swap = ppl.sample(key, dist.Bernoulli(probs=0.25), name="swap")
+    rate = jnp.array([0.5, 0.8, 0.3])[kind]
+    rate = ppl.deterministic(jnp.where(swap == 1, 1 - rate, rate), name="rate")
+    ppl.sample(key, dist.Binomial(flips + extra, probs=rate), name="heads")
+
+
+def enumerated(flips, heads):
+    """Evidence, and the posterior of each combination of kind, extra and swap."""
+    kind, extra, swap = np.meshgrid(np.arange(3), np.arange(40), np.arange(2), indexing="ij")
+    rate = np.array([0.5, 0.8, 0.3])[kind]
+    rate = np.where(swap == 1, 1 - rate, rate)
+    joint = np.array([0.5, 0.3, 0.2])[kind] * st.poisson.pmf(extra, 1.5)
+    joint = joint * np.where(swap == 1, 0.25, 0.75) * st.binom.pmf(heads, flips + extra, rate)
+    return joint.sum(), joint / joint.sum()
+
+
+def test_discrete_sites_are_drawn_from_the_prior():
+    flips, heads = 6, 5
+    evidence, table = enumerated(flips, heads)
+    result = importance(jax.random.key(0), ppl.condition(coins, {"heads": heads}), flips)
+    error = result.log_evidence_standard_error
+    assert abs(result.log_evidence - np.log(evidence)) < Z * error
+    assert result.draws["kind"].dtype == result.draws["swap"].dtype == np.int32
+    draws, weights = jax.tree.map(np.ravel, result.draws), np.ravel(result.weights)
+    for i, name in enumerate(("kind", "extra", "swap")):
+        marginal = table.sum(tuple({0, 1, 2} - {i}))
+        estimate = np.bincount(draws[name], weights, len(marginal))[: len(marginal)]
+        spread = np.sqrt(marginal * (1 - marginal) / result.ess)
+        np.testing.assert_array_less(np.abs(estimate - marginal), Z * spread + 1e-4)
+    summary = result.summary()
+    assert abs(summary["kind"].mean - np.sum(weights * draws["kind"])) < 1e-5
+    assert result.resample(jax.random.key(1), 5)["kind"].shape == (5,)
+
+
+def test_what_has_no_unconstrained_map_is_drawn_from_the_prior():
+    def model(key):
+        order = ppl.sample(key, dist.PlackettLuce(jnp.array([2.0, 1.0])), name="order")
+        ppl.sample(key, dist.Normal(order[0].astype(float), 1.0), name="y")
+
+    result = importance(jax.random.key(0), ppl.condition(model, {"y": 2.0}))
+    evidence = 2 / 3 * st.norm.pdf(2.0) + 1 / 3 * st.norm.pdf(1.0)
+    error = result.log_evidence_standard_error
+    assert abs(result.log_evidence - np.log(evidence)) < Z * error
+
+
+def test_data_observed_in_part_and_ignored_have_weights():
+    data = {"y": ppl.ignore(np.array([0.3, np.nan, 1.5, np.nan]))}
+    result = importance(jax.random.key(0), ppl.condition(line, data), x())
+    design = np.stack([np.ones(4), X], 1)[[0, 2]]
+    law = st.multivariate_normal(np.zeros(2), np.eye(2) + design @ design.T)
+    error = result.log_evidence_standard_error
+    assert abs(result.log_evidence - law.logpdf([0.3, 1.5]) + 0.25) < Z * error
+
+
+def counts(key):
+    kind = ppl.sample(key, dist.Bernoulli(probs=jnp.full(3, 0.5)), name="kind")
+    ppl.sample(key, dist.Normal(jnp.sum(kind).astype(float), 1.0), name="y")
+
+
 def imputed(key):
     ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")
 
@@ -179,8 +242,28 @@ def refused(model=None, **settings):
             NotImplementedError,
             "is observed in part, so draws from the prior have no weights",
         ),
+        (
+            lambda: refused(
+                ppl.condition(counts, {"kind": ppl.impute(np.ma.array([1, 0, 0], mask=[0, 1, 0]))})
+            ),
+            NotImplementedError,
+            "site 'kind' is observed in part, so draws from the prior have no weights",
+        ),
+        (
+            lambda: refused(ppl.condition(imputed, {"y": np.zeros(3)})),
+            ValueError,
+            "has no latent site: there is nothing to infer",
+        ),
+        (
+            lambda: refused(counts, guide=svi(jax.random.key(0), imputed, num_steps=1)),
+            ValueError,
+            "site 'kind': its values are discrete",
+        ),
     ],
-    ids=["no draws", "no result", "no density", "other sites", "observed in part"],
+    ids=[
+        *("no draws", "no result", "no density", "other sites", "observed in part"),
+        *("discrete in part", "no site", "discrete with a guide"),
+    ],
 )
 def test_what_cannot_be_is_refused(make, error, message):
     with pytest.raises(error, match=re.escape(message)):
