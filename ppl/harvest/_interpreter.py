@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -135,17 +135,31 @@ def _select(pred: jax.Array, on_true: Any, on_false: Any) -> jax.Array:
     return jnp.where(pred, on_true, on_false)
 
 
+Results = tuple[Sequence[Any], list[Reaped]]
+
+
+class Opened(NamedTuple):
+    """An equation that a rule evaluates.
+
+    Attributes:
+        eqn: The equation.
+        args: Its operands; None for what is not needed.
+        plants: Queues from which it takes its plants.
+        live_outs: Which of its results are needed.
+        on: The interpreter of its inner programs.
+    """
+
+    eqn: jex.JaxprEqn
+    args: list[Any]
+    plants: Plants
+    live_outs: Mask
+    on: "Interpreter"
+
+
 class RunRule(Protocol):
     """How a higher-order equation is built again around what it sows."""
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: "Interpreter",
-    ) -> tuple[Sequence[Any], list[Reaped]]: ...
+    def run(self, opened: Opened) -> Results: ...
 
 
 class Rule(FindRule, LiveRule, RunRule, Protocol):
@@ -208,9 +222,7 @@ class Interpreter:
         ]
         return results, self._last(reaps, jaxpr)
 
-    def _equation(
-        self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask
-    ) -> tuple[Sequence[Any], list[Reaped]]:
+    def _equation(self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask) -> Results:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
@@ -221,7 +233,7 @@ class Interpreter:
                 _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
                 for x, v in zip(args, eqn.invars, strict=True)
             ]
-            return self._rule(eqn).run(eqn, args, queue, live_outs, self)
+            return self._rule(eqn).run(Opened(eqn, args, queue, live_outs, self))
         return _jax.bind(eqn, args), []
 
     def _sow(
@@ -231,7 +243,7 @@ class Interpreter:
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
         is_used: bool,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
+    ) -> Results:
         site = eqn.params["site"]
         if not matches and not self.action.strips(site):
             return sow_p.bind(*args, site=site), []

@@ -178,6 +178,11 @@ def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     return [jaxpr for value in eqn.params.values() for jaxpr in jaxprs_in(value)]
 
 
+def can_batch(eqn: jex.JaxprEqn) -> bool:
+    """Whether JAX has a rule of `vmap` for a primitive, in the table that holds all of them."""
+    return eqn.primitive in batching.fancy_primitive_batchers
+
+
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
     """The numbers of constants and of carried values of a scan (`ft_in` replaced them in 0.12)."""
     if "num_consts" in eqn.params:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._sow import sow_p
 from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
@@ -80,7 +81,9 @@ class Liveness:
         if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
-            return self._reads(eqn), outs
+            if eqn.primitive is sow_p:
+                return self._reads(eqn), outs
+            return (True,) * len(eqn.invars), outs  # of a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
         if any(outs) or _jax.acts(eqn):

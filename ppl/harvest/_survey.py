@@ -197,7 +197,13 @@ class Survey:
             return {site.path: Found.of(site, [v.aval for v in eqn.outvars])}
         if rule := self._rules.get(eqn.primitive.name):
             return rule.find(eqn, self)
-        for jaxpr in _jax.subjaxprs(eqn):
+        jaxprs = _jax.subjaxprs(eqn)
+        if not jaxprs:
+            raise NotImplementedError(
+                f"sow: the primitive {eqn.primitive.name!r} sows, and shows no program that "
+                "harvest could open. Move the sow out of it."
+            )
+        for jaxpr in jaxprs:
             for path in self(jaxpr):
                 raise NotImplementedError(
                     f"sow {describe(path)} stands inside of {eqn.primitive.name!r}, which harvest "
