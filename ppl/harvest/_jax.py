@@ -161,9 +161,21 @@ def acts(eqn: jex.JaxprEqn) -> bool:
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
+_hiding: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
 def hides_sow(eqn: jex.JaxprEqn) -> bool:
     """Whether a sow stands in an equation that does not tell (`lax.reduce` with a function)."""
-    return "jaxpr" in eqn.params and not eqn.effects and has_sow(eqn.params["jaxpr"])
+    return not has_sow(eqn) and any(map(sows, subjaxprs(eqn)))
+
+
+def sows(jaxpr: Jaxpr) -> bool:
+    """Whether a sow stands anywhere inside of a jaxpr, in an equation that tells it or not."""
+    if has_sow(jaxpr):
+        return True
+    if jaxpr not in _hiding:
+        _hiding[jaxpr] = any(map(hides_sow, raw(jaxpr)[0].eqns))
+    return _hiding[jaxpr]
 
 
 def is_opaque(eqn: jex.JaxprEqn) -> bool:

@@ -86,7 +86,7 @@ class Liveness:
             return (True,) * len(eqn.invars), outs  # of a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
-        if any(outs) or _jax.acts(eqn):
+        if any(outs) or _jax.acts(eqn) or _jax.hides_sow(eqn):
             return (True,) * len(eqn.invars), outs
         return None
 

@@ -171,7 +171,7 @@ class Survey:
         """The matching sows of a jaxpr by path, in program order."""
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
-            if _jax.has_sow(jaxpr):
+            if _jax.sows(jaxpr):
                 for eqn in _jaxprs.raw(jaxpr)[0].eqns:
                     for path, new in self.of_equation(eqn).items():
                         found[path] = self.join(path, found[path], new) if path in found else new

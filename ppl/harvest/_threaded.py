@@ -27,11 +27,14 @@ class Finder:
         return ", ".join(self._in_equation(eqn))
 
     def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:
-        if not _jax.has_effect(eqn):
+        if not _jax.has_effect(eqn) and not _jax.hides_sow(eqn):
             return ()
         if (key := key_of(eqn)) is not None:
             return (where_of(eqn),) if key in self._handlers else ()
-        return _distinct(where for jaxpr in _jax.subjaxprs(eqn) for where in self._inside(jaxpr))
+        jaxprs = _jax.subjaxprs(eqn)
+        if not jaxprs:
+            return ("an effect",)  # in a program that is not shown
+        return _distinct(where for jaxpr in jaxprs for where in self._inside(jaxpr))
 
     def _inside(self, jaxpr: Jaxpr) -> tuple[str, ...]:
         if id(jaxpr) not in self._memo:
