@@ -98,7 +98,7 @@ class Scan(Construct):
         wiring = self.wiring(eqn)
         consts, carry, xs = wiring.split(args)
 
-        def step(loop: Any, row: list[Any]) -> Any:
+        def step(loop: Any, row: Any) -> Any:
             carry, state = loop
             outs, state = on.run(wiring.body, [*consts, *carry, *row], state)
             return (outs[: wiring.num_carry], state), outs[wiring.num_carry :]
