@@ -1,4 +1,4 @@
-"""Which site of a program depends on which, read off its jaxpr; nothing is evaluated.
+"""Dependence between the sites of a program, read off its jaxpr; nothing is evaluated.
 
 Each jaxpr is read once, whatever it is called with: its summary speaks of its inputs by position.
 """
@@ -36,7 +36,7 @@ Sources = frozenset[int | Path | Earlier]  # Inputs of the jaxpr by position, an
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """What a variable depends on, other than through a site.
+    """Sources of a variable, other than through a site.
 
     Attributes:
         sources: All of it.
@@ -90,13 +90,13 @@ class Sown:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What the results of a jaxpr depend on, and the sites in it, in program order."""
+    """Sources of the results of a jaxpr, and the sites in it, in program order."""
 
     outs: tuple[Flow, ...]
     sites: Mapping[Path, Sown] = dataclasses.field(default_factory=dict)
 
     def at(self, operands: Sequence[Flow]) -> "Summary":
-        """The same for a call with these operands."""
+        """Summary of a call with these operands."""
 
         def sources(of: Sources) -> Sources:
             flows = [operands[s].sources if isinstance(s, int) else {s} for s in of]
@@ -115,7 +115,7 @@ class Summary:
         return Summary(tuple(map(flow, self.outs)), sites)
 
     def within(self, loop: Loop) -> "Summary":
-        """The same as seen from outside of a loop."""
+        """Summary as seen from outside of a loop."""
         sites = {
             path: dataclasses.replace(found, loops=(*found.loops, loop))
             for path, found in self.sites.items()

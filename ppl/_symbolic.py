@@ -25,7 +25,7 @@ _LOOKED_AT = 3  # Of the iterations, elements or shards of a loop: two keys may 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a run is: in which iterations, elements and shards, and in which branches."""
+    """Position of a run: iterations, elements and shards, and branches."""
 
     steps: tuple[tuple[str, int], ...] = ()
     branches: tuple[tuple[Term, int], ...] = ()
@@ -183,12 +183,12 @@ class Symbolic:
             self._walk(shards.body, blocks, live_outs, shard)
 
     def _block(self, array: Any, spec: Any, place: Place) -> Any:
-        """What a shard has of an operand, which may be split over axes of the mesh."""
+        """Block that a shard has of an operand, which may be split over axes of the mesh."""
         at = tuple((axis, i) for axis, i in place.shards if axis in _jax.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 
 def _reads(eqn: jex.JaxprEqn) -> Mask:
-    """Of a site, the key alone."""
+    """Operands of a site that count: the key alone."""
     num_keys = int(eqn.params["site"].has_key)
     return (*[False] * (len(eqn.invars) - num_keys), *[True] * num_keys)

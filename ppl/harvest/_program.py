@@ -36,7 +36,7 @@ class Program:
 
     @property
     def inputs(self) -> list[Any]:
-        """What an evaluation starts from."""
+        """Values that an evaluation starts from."""
         return [*self.consts, *self.operands]
 
     @property

@@ -27,7 +27,7 @@ class Strip(Action):
 
 
 def without_sows(jaxpr: Any) -> Any:
-    """The same program with nothing sown."""
+    """A program with nothing sown."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
     action = Strip()

@@ -8,6 +8,7 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._effect import Performed, key_of, performed, where_of
+from ppl.harvest._hidden_sows import hides_sow
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest.rules import construct_of
 
@@ -23,11 +24,11 @@ class Finder:
         self._memo: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
     def __call__(self, eqn: jex.JaxprEqn) -> str:
-        """What errors call the handled effects in an equation, at any depth; empty for none."""
+        """Names, in errors, of the handled effects in an equation, at any depth; empty for none."""
         return ", ".join(self._in_equation(eqn))
 
     def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:
-        if not _jax.has_effect(eqn) and not _jax.hides_sow(eqn):
+        if not _jax.has_effect(eqn) and not hides_sow(eqn):
             return ()
         if (key := key_of(eqn)) is not None:
             return (where_of(eqn),) if key in self._handlers else ()

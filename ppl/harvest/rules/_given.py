@@ -85,7 +85,7 @@ def _agree(sources: Sequence[Any]) -> bool:
 def needs(
     scan: Scan, on: Interpreter, live_body: Mask, planted: Collection[Path]
 ) -> dict[int, list[int]]:
-    """Of each needed state of a scan, the states before it that it is made of."""
+    """For each needed state of a scan, the states of the step before that it is made of."""
     names = frozenset(planted)
     rules = {name: _Rule(construct, names) for name, construct in CONSTRUCTS.items()}
     liveness = on.under(_Given(on.action, names), planted, rules).liveness

@@ -1,4 +1,11 @@
-"""The steps of a loop: one after another, or all at once where none needs another's state.
+"""Parallel evaluation of a scan, where no step needs the state of another.
+
+| states                  | way        | evaluation                                              |
+|-------------------------|------------|---------------------------------------------------------|
+| wait for no other step  | `at_once`  | all steps by `vmap`                                     |
+| some wait               | `parted`   | `vmap` of what comes first; a scan of states; `vmap` of |
+|                         |            | what only makes outputs                                 |
+| all wait, or too large  | `__call__` | the scan as it stands                                   |
 
 With the values of a Markov chain given, its density is a product of terms that do not wait for one
 another: the state before a step is what was planted in the step before. A loop that was written
@@ -60,7 +67,7 @@ class Steps:
         self._num_carry = len(jax.tree.leaves(carry))
 
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Evaluation of one step."""
         outs = _jax.evaluate(self._jaxpr, jax.tree.leaves((carry, inputs)))
         return jax.tree.unflatten(self._tree, outs)
 
@@ -187,7 +194,7 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
 def _parted(
     equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
 ) -> tuple[list[Any], list[Any]]:
-    """Those of some equations that depend on what is known and one another, and the others."""
+    """Equations that depend on known variables and on one another, and the others."""
     parts: tuple[list[Any], list[Any]] = [], []
     for eqn in equations:
         is_late = not (_variables(eqn.invars) <= known and is_first(eqn))
@@ -248,7 +255,7 @@ def _passed(x: Any, is_taken: Any) -> Any:
 def _needed(
     jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
 ) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
-    """What some results of a jaxpr depend on, where the variables of `given` are known.
+    """Dependencies of some results of a jaxpr, where the variables of `given` are known.
 
     The equations, in order, each with those of its results that are needed, and the variables. A
     jit may be opened, and then does not depend on what no needed result of it does.

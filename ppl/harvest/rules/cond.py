@@ -83,7 +83,7 @@ register(Cond("cond"))
 
 
 def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
-    """What an action makes of a sow must be alike in all branches, as what is sown."""
+    """Check that records of a sow are alike in all branches, as sown values are."""
     path, leaves = reap.site.path, jax.tree.leaves(reap.record)
     shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     other = recorded.setdefault(path, shapes)

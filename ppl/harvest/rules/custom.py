@@ -170,7 +170,7 @@ register(
 
 
 def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, Any]:
-    """Reverse mode by some of the arguments: those that an outer derivative moves."""
+    """Reverse mode by those arguments that an outer derivative moves."""
 
     def of_moving(*some: Any) -> Any:
         rest = iter(some)

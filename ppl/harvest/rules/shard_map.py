@@ -95,7 +95,7 @@ def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[B
 
 
 def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, PartitionSpec]]:
-    """Of each leaf a row for each shard, or one for those that share the sown value: the first.
+    """Rows of each leaf, one for each shard, or the first for those that share the sown value.
 
     Whether they share it is known if JAX tracks over which axes of the mesh values vary.
     """

@@ -150,7 +150,7 @@ def _loop_that_sows_in_its_condition(
 
 
 def _check_none_stays(body: Jaxpr, on: Interpreter) -> None:
-    """Which iterations count for which element is not known to a sow that stays in the new loop."""
+    """Check for sows that stay: they do not know which iterations count for which element."""
     for path in on.survey.staying(body):
         raise SowError(
             path,
