@@ -14,7 +14,9 @@ from ppl._model import trace_model
 from ppl.arguments import Arguments
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._program import Program
+from ppl.harvest._wiring import Shards
 from ppl.harvest.likeness import likeness
+from ppl.harvest.rules import wiring_of
 
 _PLAIN = (bool, int, float, str)
 
@@ -61,8 +63,8 @@ def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
 def mesh_in(jaxpr: Any) -> Any:
     """The mesh of the first `shard_map` in a traced program, or None."""
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "shard_map":
-            return _jax.shard_options(eqn)["mesh"]
+        if isinstance(wiring := wiring_of(eqn), Shards):
+            return wiring.mesh
         for inner in _jax.subjaxprs(eqn):
             if (mesh := mesh_in(_jaxprs.raw(inner)[0])) is not None:
                 return mesh

@@ -1,22 +1,27 @@
-"""Which site of a program depends on which, read off its jaxpr; nothing is evaluated.
+"""Dependence between the sites of a program, read off its jaxpr; nothing is evaluated.
 
 Each jaxpr is read once, whatever it is called with: its summary speaks of its inputs by position.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax import lax
 from jax.extend import core as jex
 
 from ppl import distribution
 from ppl._kinds import LATENT, RANDOM, TAGS, kind_of
 from ppl._lift import lift
+from ppl._misplaced import check_no_site
 from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._sow import Site
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path, struct_of
+from ppl.harvest._wiring import Branches, Call, Scan, Shards, While
+from ppl.harvest.rules import wiring_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +36,7 @@ Sources = frozenset[int | Path | Earlier]  # Inputs of the jaxpr by position, an
 
 @dataclasses.dataclass(frozen=True)
 class Flow:
-    """What a variable depends on, other than through a site.
+    """Sources of a variable, other than through a site.
 
     Attributes:
         sources: All of it.
@@ -85,13 +90,13 @@ class Sown:
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What the results of a jaxpr depend on, and the sites in it, in program order."""
+    """Sources of the results of a jaxpr, and the sites in it, in program order."""
 
     outs: tuple[Flow, ...]
     sites: Mapping[Path, Sown] = dataclasses.field(default_factory=dict)
 
     def at(self, operands: Sequence[Flow]) -> "Summary":
-        """The same for a call with these operands."""
+        """Summary of a call with these operands."""
 
         def sources(of: Sources) -> Sources:
             flows = [operands[s].sources if isinstance(s, int) else {s} for s in of]
@@ -110,12 +115,16 @@ class Summary:
         return Summary(tuple(map(flow, self.outs)), sites)
 
     def within(self, loop: Loop) -> "Summary":
-        """The same as seen from outside of a loop."""
+        """Summary as seen from outside of a loop."""
         sites = {
             path: dataclasses.replace(found, loops=(*found.loops, loop))
             for path, found in self.sites.items()
         }
         return Summary(self.outs, sites)
+
+
+class MutableArrayError(NotImplementedError):
+    """A program that writes to a mutable array."""
 
 
 class Dependence:
@@ -124,13 +133,13 @@ class Dependence:
     def __init__(self) -> None:
         self._memo: dict[int, tuple[Any, Summary]] = {}
 
-    def __call__(self, jaxpr: Any) -> Summary:
+    def __call__(self, jaxpr: Jaxpr) -> Summary:
         """The summary of a jaxpr."""
         if id(jaxpr) not in self._memo:
             self._memo[id(jaxpr)] = jaxpr, self._read(jaxpr)
         return self._memo[id(jaxpr)][1]
 
-    def _read(self, jaxpr: Any) -> Summary:
+    def _read(self, jaxpr: Jaxpr) -> Summary:
         inner, _ = _jaxprs.raw(jaxpr)
         flows = {v: Flow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
         sites: dict[Path, Sown] = {}
@@ -145,14 +154,31 @@ class Dependence:
             sites.update(found.sites)
         return Summary(tuple(read(inner.outvars)), sites)
 
-    def _equation(self, eqn: Any, operands: list[Flow]) -> Summary:
+    def _equation(self, eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
         if any(_jax.is_ref(v.aval) for v in eqn.invars):
-            raise NotImplementedError(
+            raise MutableArrayError(
                 "graph: the model writes to a mutable array (jax.new_ref), through which no "
                 "dependence is followed. Carry the value through the loop, or return it."
             )
-        if rule := _RULES.get(eqn.primitive.name):
-            return rule(self, eqn, operands)
+        if eqn.primitive is sow_p:
+            return _sow(eqn, operands)
+        if eqn.primitive is lax.convert_element_type_p:
+            return _convert(eqn, operands)
+        if _jax.passes_on(eqn):
+            return Summary(tuple(operands[: len(eqn.outvars)]))
+        match wiring_of(eqn):
+            case Call(body, indices):
+                return self(body).at([operands[i] for i in indices])
+            case Branches(bodies):
+                return _branches([self(body).at(operands[1:]) for body in bodies], operands[0])
+            case Scan() as scan:
+                return _scan(self(scan.body), scan, operands, id(eqn))
+            case While() as loop:
+                check_no_site(eqn, TAGS)
+                return _while(self(loop.condition), self(loop.body), loop, operands)
+            case Shards() as shards:
+                return _shards(self(shards.body).at(operands), shards, id(eqn))
+        check_no_site(eqn, TAGS)
         return Summary((Flow(_union(operands)),) * len(eqn.outvars))
 
 
@@ -160,7 +186,7 @@ def _union(flows: Sequence[Flow]) -> Sources:
     return frozenset().union(*(flow.sources for flow in flows))
 
 
-def _sow(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
+def _sow(eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
     site = eqn.params["site"]
     values, _, extras, _ = site.split(operands)
     if site.tag not in TAGS:
@@ -175,7 +201,7 @@ def _sow(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     return Summary(tuple(outs), {site.path: Sown(site, _families(eqn), tuple(parts))})
 
 
-def _families(eqn: Any) -> tuple[str, ...]:
+def _families(eqn: jex.JaxprEqn) -> tuple[str, ...]:
     site = eqn.params["site"]
     if site.tag != RANDOM:
         return ()
@@ -190,43 +216,21 @@ def _families(eqn: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _copy(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    return Summary(tuple(operands[: len(eqn.outvars)]))
-
-
-def _convert(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
+def _convert(eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
     """A copy, where the dtype stays; that weak types become strong is no other value."""
-    is_copy = eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype
+    is_copy = _jax.dtype_of(eqn.invars[0]) == _jax.dtype_of(eqn.outvars[0])
     return Summary((operands[0] if is_copy else Flow(operands[0].sources),))
 
 
-def _jaxpr(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    return on(eqn.params["jaxpr"]).at(operands)
-
-
-def _call_jaxpr(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    return on(eqn.params["call_jaxpr"]).at(operands)
-
-
-def _custom(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    if _jax.is_opaque(eqn) and not _jax.has_sow(eqn):
-        return Summary((Flow(_union(operands)),) * len(eqn.outvars))
-    body, indices = _jax.custom_body(eqn)
-    return on(body).at([operands[i] for i in indices])
-
-
-def _shard_map(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    """What comes out is no copy: specs that differ put the same shards together otherwise."""
-    loop = Loop("shards", math.prod(_jax.shards(eqn).values()), id(eqn))
-    summary = on(eqn.params["jaxpr"]).at(operands).within(loop)
+def _shards(body: Summary, shards: Shards, equation: int) -> Summary:
+    """Results are no copies: specs that differ put the same shards together otherwise."""
+    summary = body.within(Loop("shards", math.prod(shards.axes.values()), equation))
     outs = tuple(Flow(flow.sources) for flow in summary.outs)
     return dataclasses.replace(summary, outs=outs)
 
 
-def _cond(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
-    """What comes out depends on the predicate, unless all branches give the very same value."""
-    index, *operands = operands
-    branches = [on(branch).at(operands) for branch in eqn.params["branches"]]
+def _branches(branches: list[Summary], index: Flow) -> Summary:
+    """Results depend on the predicate, unless all branches give the very same value."""
     outs = []
     for flows in zip(*(branch.outs for branch in branches), strict=True):
         copies = {flow.copy_of for flow in flows}
@@ -244,11 +248,10 @@ def _cond(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     return Summary(tuple(outs), sites)
 
 
-def _scan(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
+def _scan(body: Summary, scan: Scan, operands: list[Flow], equation: int) -> Summary:
     """Dependence goes from step to step, until what the carry depends on repeats itself."""
-    body, length = on(eqn.params["jaxpr"]), eqn.params["length"]
-    num_consts, num_carry = _jax.scan_sizes(eqn)
-    consts, carry, xs = _split(operands, num_consts, num_carry)
+    length, num_carry = scan.length, scan.num_carry
+    consts, carry, xs = scan.split(operands)
     carry, steps = [Flow(flow.sources) for flow in carry], []
     while carry not in steps and len(steps) < length:
         steps.append(carry)
@@ -262,7 +265,7 @@ def _scan(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
     over_all = _joined(steps) if steps else [Flow()] * num_carry
     inside = body.at([*consts, *over_all, *xs])
     outs = [Flow(_of_any_step(flow.sources)) for flow in (*carry, *inside.outs[num_carry:])]
-    return Summary(tuple(outs), inside.within(Loop("scan", length, id(eqn))).sites)
+    return Summary(tuple(outs), inside.within(Loop("scan", length, equation)).sites)
 
 
 def _of_step_before(sources: Sources, body: Summary) -> Sources:
@@ -277,45 +280,16 @@ def _joined(rows: Sequence[Sequence[Flow]]) -> list[Flow]:
     return [Flow(_union(flows)) for flows in zip(*rows, strict=True)]
 
 
-def _while(on: Dependence, eqn: Any, operands: list[Flow]) -> Summary:
+def _while(test: Summary, body: Summary, loop: While, operands: list[Flow]) -> Summary:
     """There may be any number of steps, and how many depends on the condition."""
-    test, body = on(eqn.params["cond_jaxpr"]), on(eqn.params["body_jaxpr"])
-    num_test, num_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    test_consts, body_consts, start = _split(operands, num_test, num_body)
+    test_consts, body_consts, start = loop.split(operands)
     before, carry = None, [Flow(flow.sources) for flow in start]
     while carry != before:
         before, carry = carry, _joined([carry, body.at([*body_consts, *carry]).outs])
     (goes_on,) = test.at([*test_consts, *carry]).outs
     return Summary(
         tuple(
-            first if out.copy_of == num_body + i else Flow(_union([last, goes_on]))
+            first if out.copy_of == loop.num_body_consts + i else Flow(_union([last, goes_on]))
             for i, (first, out, last) in enumerate(zip(start, body.outs, carry, strict=True))
         )
     )
-
-
-def _split(items: Sequence[Flow], first: int, second: int) -> tuple[Any, Any, Any]:
-    return items[:first], items[first : first + second], items[first + second :]
-
-
-_RULES: Mapping[str, Callable[[Dependence, Any, list[Flow]], Summary]] = {
-    "sow": _sow,
-    "tie": _copy,
-    "copy": _copy,
-    "pvary": _copy,
-    "convert_element_type": _convert,
-    "device_put": _copy,
-    "optimization_barrier": _copy,
-    "jit": _jaxpr,
-    "remat2": _jaxpr,
-    "closed_call": _call_jaxpr,
-    "eval_jaxpr": _call_jaxpr,
-    "custom_jvp_call": _custom,
-    "custom_vjp_call": _custom,
-    "custom_linear_solve": _custom,
-    "call_hi_primitive": _custom,
-    "shard_map": _shard_map,
-    "cond": _cond,
-    "scan": _scan,
-    "while": _while,
-}

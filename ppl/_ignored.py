@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ppl._dependence import Dependence, Sown
+from ppl._dependence import Dependence, MutableArrayError, Sown
 from ppl._kinds import DETERMINISTIC
 from ppl._missing import Ignored
 from ppl.harvest import _values
@@ -27,7 +27,7 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
         return
     try:
         sown = Dependence()(program.jaxpr).sites
-    except NotImplementedError:  # Through a mutable array: NaN tells then.
+    except MutableArrayError:  # Through a mutable array: NaN tells then.
         return
     for path in ignored:
         for child in _children(path, sown):

@@ -1,7 +1,13 @@
-"""What is said of a site whose place leaves open which variables a model has."""
+"""Errors of sites out of place: where it is open which variables a model has, or none can look."""
+
+from collections.abc import Collection
+from typing import Any
+
+from jax.extend import core as jex
 
 from ppl._kinds import RANDOM
-from ppl.harvest._sow import describe
+from ppl.harvest import _jax
+from ppl.harvest._sow import describe, sites_in
 from ppl.harvest._survey import MisplacedError
 
 _WHY = {
@@ -39,7 +45,24 @@ _RECORDS = {
 def explain(error: MisplacedError) -> str:
     """Why a site cannot stand where it does, and what to do."""
     site, construct = error.site, error.construct
+    if construct not in _WHY:
+        return f"site {describe(site.path)}: {error.message}"
     why = f"site {describe(site.path)} {_WHY[construct]}"
     if site.tag == RANDOM:
         return f"{why}, so that {_VARIABLES[construct]}"
     return f"{why}. {_RECORDS[construct]}"
+
+
+def check_no_site(eqn: jex.JaxprEqn, tags: Collection[Any]) -> None:
+    """An error if a site stands in an equation that an analysis does not open."""
+    for site in sites_in(eqn):
+        if site.tag in tags:
+            raise NotImplementedError(
+                f"site {describe(site.path)} stands inside of {eqn.primitive.name!r}, into which "
+                "ppl cannot look. Move it out."
+            )
+    if _jax.has_sow(eqn) and not _jax.subjaxprs(eqn):
+        raise NotImplementedError(
+            f"a site may stand inside of {eqn.primitive.name!r}, into which ppl cannot look. Move "
+            "it out."
+        )

@@ -31,7 +31,7 @@ from ppl.harvest._names import fit_plant, known, paths_in
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Axis, Site, describe
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
-from ppl.harvest.rules import RULES
+from ppl.harvest.rules import CONSTRUCTS
 
 _NOT_CONCRETE = (
     jax.errors.ConcretizationTypeError,
@@ -289,12 +289,12 @@ class Run(Harvester):
         """The deterministic sites that the action strips."""
         strips = self._action.strips
         is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731
-        return Survey(is_stripped, lambda _: False, RULES)(self._program.jaxpr)
+        return Survey(is_stripped, lambda _: False, CONSTRUCTS)(self._program.jaxpr)
 
     def parameters(self) -> list[Path]:
         """The parameters that are made by `param`."""
         is_param = lambda site: site.tag == PARAM  # noqa: E731
-        return list(Survey(is_param, lambda _: False, RULES)(self._program.jaxpr))
+        return list(Survey(is_param, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
         """The records: those of a density, so every draw must have randomness of its own.

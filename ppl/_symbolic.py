@@ -9,22 +9,23 @@ from jax.extend import core as jex
 
 from ppl._elements import ELEMENTS
 from ppl._kinds import RANDOM
+from ppl._misplaced import check_no_site
 from ppl._terms import Term, Terms
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Survey
-from ppl.harvest.rules import RULES
-from ppl.harvest.rules._call import Call
-from ppl.harvest.rules.custom import Custom
+from ppl.harvest._wiring import Branches, Call, Scan, Shards
+from ppl.harvest.rules import CONSTRUCTS, wiring_of
 
 _LOOKED_AT = 3  # Of the iterations, elements or shards of a loop: two keys may take turns.
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a run is: in which iterations, elements and shards, and in which branches."""
+    """Position of a run: iterations, elements and shards, and branches."""
 
     steps: tuple[tuple[str, int], ...] = ()
     branches: tuple[tuple[Term, int], ...] = ()
@@ -75,7 +76,7 @@ class Symbolic:
         self._program = program
         self._visit = visit
         self.terms = Terms(ELEMENTS)
-        self._liveness = Liveness(survey, RULES, _reads, _jax.has_sow, frozenset())
+        self._liveness = Liveness(survey, CONSTRUCTS, _reads, _jax.has_sow, frozenset())
 
     def run(self) -> None:
         """Visit all sites."""
@@ -83,7 +84,7 @@ class Symbolic:
         self._walk(self._program.jaxpr, inputs, [False] * len(self._program.out_avals), Place())
 
     def _walk(
-        self, jaxpr: Any, args: Sequence[Any], live_outs: Sequence[bool], place: Place
+        self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Place
     ) -> list[Any]:
         """The results of a jaxpr; what is not needed is None, among `args` and results."""
         inner, consts = _jaxprs.raw(jaxpr)
@@ -104,19 +105,22 @@ class Symbolic:
         return [read(v, live) for v, live in zip(inner.outvars, live_outs, strict=True)]
 
     def _equation(
-        self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
+        self, eqn: jex.JaxprEqn, operands: list[Any], needs: tuple[Mask, Mask], place: Place
     ) -> Sequence[Any]:
         if eqn.primitive is sow_p:
             return self._sow(eqn.params["site"], operands, place)
-        if eqn.primitive.name == "scan":
-            return self._scan(eqn, operands, needs, place)
-        if eqn.primitive.name == "cond":
-            return self._cond(eqn, operands, needs[1], place)
-        if eqn.primitive.name == "shard_map":
-            return self._shard_map(eqn, operands, needs[1], place)
-        if call := _call(eqn):
-            body, indices = call
-            return self._walk(body, [operands[i] for i in indices], needs[1], place)
+        match wiring_of(eqn):
+            case Call(body, indices):
+                return self._walk(body, [operands[i] for i in indices], needs[1], place)
+            case Branches(bodies):
+                return self._cond(bodies, operands, needs[1], place)
+            case Scan() as scan:
+                return self._scan(scan, operands, needs, place, _jax.has_sow(eqn))
+            case Shards() as shards:
+                if _jax.has_sow(eqn):
+                    self._visit_shards(shards, operands, needs[1], place)
+                return self.terms.results(eqn, operands, place.shards)
+        check_no_site(eqn, (RANDOM,))
         told = _jax.axes_told(eqn, [axis for axis, _ in place.shards])
         context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
@@ -127,75 +131,64 @@ class Symbolic:
         return [self.terms.fresh() for _ in range(site.num_values)]
 
     def _scan(
-        self, eqn: Any, operands: list[Any], needs: tuple[Mask, Mask], place: Place
+        self, scan: Scan, operands: list[Any], needs: tuple[Mask, Mask], place: Place, visits: bool
     ) -> Sequence[Any]:
-        (reads, live_outs), body = needs, eqn.params["jaxpr"]
-        num_consts, num_carry = _jax.scan_sizes(eqn)
-        first = num_consts + num_carry
-        live_body = (*reads[num_consts:first], *live_outs[num_carry:])
-        consts, carry, xs = operands[:num_consts], operands[num_consts:first], operands[first:]
-        length = eqn.params["length"]
-        for i, step in enumerate(place.steps_of("scan", length) if _jax.has_sow(eqn) else ()):
-            row = length - 1 - i if eqn.params["reverse"] else i
+        reads, live_outs = needs
+        _, live_carry, _ = scan.split(reads)
+        live_body = (*live_carry, *live_outs[scan.num_carry :])
+        consts, carry, xs = scan.split(operands)
+        for i, step in enumerate(place.steps_of("scan", scan.length) if visits else ()):
+            row = scan.length - 1 - i if scan.reverse else i
             rows = [None if x is None else self.terms.element(x, row) for x in xs]
-            carry = self._walk(body, [*consts, *carry, *rows], live_body, step)[:num_carry]
+            outs = self._walk(scan.body, [*consts, *carry, *rows], live_body, step)
+            carry = outs[: scan.num_carry]
         if not any(live_outs):
             return [None] * len(live_outs)
-        return self._after_scan(eqn, operands, live_body, place)
+        return self._after_scan(scan, operands, live_body, place)
 
     def _after_scan(
-        self, eqn: Any, operands: list[Any], live_body: Mask, place: Place
+        self, scan: Scan, operands: list[Any], live_body: Mask, place: Place
     ) -> list[Term]:
         """The results of a loop: its body, as a function, and its operands determine them."""
-        num_consts, num_carry = _jax.scan_sizes(eqn)
+        num_consts, num_carry = scan.num_consts, scan.num_carry
         symbols = [self.terms.of("symbol", i) for i in range(len(operands))]
         whole = dataclasses.replace(place, is_real=False)
-        outs = self._walk(eqn.params["jaxpr"], symbols, live_body, whole)
-        length, reverse = eqn.params["length"], eqn.params["reverse"]
-        loop = self.terms.of("scan", length, reverse, tuple(outs), tuple(operands))
+        outs = self._walk(scan.body, symbols, live_body, whole)
+        loop = self.terms.of("scan", scan.length, scan.reverse, tuple(outs), tuple(operands))
         results = [self.terms.of("result", loop, i) for i in range(len(outs))]
         for i in range(num_consts, num_consts + num_carry):
             if outs[i - num_consts] == symbols[i]:  # The body passes it on as it came.
                 results[i - num_consts] = operands[i]
         return results
 
-    def _cond(self, eqn: Any, operands: list[Any], live_outs: Mask, place: Place) -> list[Any]:
+    def _cond(
+        self, bodies: Sequence[Jaxpr], operands: list[Any], live_outs: Mask, place: Place
+    ) -> list[Any]:
         index, *inputs = operands
         branches = [
-            self._walk(branch, inputs, live_outs, place.branch(index, i))
-            for i, branch in enumerate(eqn.params["branches"])
+            self._walk(body, inputs, live_outs, place.branch(index, i))
+            for i, body in enumerate(bodies)
         ]
         return [
             outs[0] if len(set(outs)) == 1 else self.terms.of("cond", index, *outs)
             for outs in zip(*branches, strict=True)
         ]
 
-    def _shard_map(
-        self, eqn: Any, operands: list[Any], live_outs: Mask, place: Place
-    ) -> Sequence[Any]:
-        axes, (specs, _) = _jax.shards(eqn), _jax.shard_specs(eqn)
-        for shard in place.shards_of(axes) if _jax.has_sow(eqn) else ():
-            blocks = [self._block(x, s, shard) for x, s in zip(operands, specs, strict=True)]
-            self._walk(eqn.params["jaxpr"], blocks, live_outs, shard)
-        return self.terms.results(eqn, operands, place.shards)
+    def _visit_shards(
+        self, shards: Shards, operands: list[Any], live_outs: Mask, place: Place
+    ) -> None:
+        for shard in place.shards_of(shards.axes):
+            pairs = zip(operands, shards.in_specs, strict=True)
+            blocks = [self._block(x, spec, shard) for x, spec in pairs]
+            self._walk(shards.body, blocks, live_outs, shard)
 
     def _block(self, array: Any, spec: Any, place: Place) -> Any:
-        """What a shard has of an operand, which may be split over axes of the mesh."""
+        """Block that a shard has of an operand, which may be split over axes of the mesh."""
         at = tuple((axis, i) for axis, i in place.shards if axis in _jax.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 
-def _reads(eqn: Any) -> Mask:
-    """Of a site, the key alone."""
+def _reads(eqn: jex.JaxprEqn) -> Mask:
+    """Operands of a site that count: the key alone."""
     num_keys = int(eqn.params["site"].has_key)
     return (*[False] * (len(eqn.invars) - num_keys), *[True] * num_keys)
-
-
-def _call(eqn: Any) -> tuple[Any, Sequence[int]] | None:
-    """The body of a call, and which operands it takes."""
-    rule = RULES.get(eqn.primitive.name)
-    if isinstance(rule, Call):
-        return eqn.params[rule.body], range(len(eqn.invars))
-    if isinstance(rule, Custom) and (_jax.has_sow(eqn) or not _jax.is_opaque(eqn)):
-        return _jax.custom_body(eqn)
-    return None

@@ -1,6 +1,19 @@
 """harvest: a function transformation that reaps and plants the values that a function has sown.
 
 And handle: effects whose handlers get the rest of the program as a function.
+
+Reading order:
+
+1. `_sow`: the primitive, an identity with a tag and a name, and its rules for JAX.
+2. `_survey`: all sows of a jaxpr by path, before anything is evaluated.
+3. `_liveness`: the equations that are needed once plants have cut what they replace.
+4. `_interpreter`: evaluation of a jaxpr, with an `Action` at each sow.
+5. `_construct`, `_wiring`, `rules/`: one record for each primitive with inner programs.
+6. `_program`: a function traced, surveyed and interpreted.
+7. `_harvest`: the API; `_vjp` and `_tangents`: derivatives.
+8. `_effect`, `_threaded`, `_handle`: effects and handlers, on the same records.
+
+`_jax` and `_jaxprs` hold all that is undocumented of JAX.
 """
 
 from ppl.harvest import _tangents as _tangents

@@ -93,7 +93,7 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
 
 @dataclasses.dataclass(frozen=True)
 class Sown:
-    """What stands for all sows with a tag among handlers. `sown` makes one."""
+    """Key of handlers for all sows with a tag. `sown` makes one."""
 
     tag: Hashable
 
@@ -210,14 +210,14 @@ class Performed:
 
 
 def key_of(eqn: Any) -> Hashable:
-    """What stands among handlers for the effect that an equation performs, None if it does not."""
+    """Key of handlers for the effect that an equation performs; None if it performs none."""
     if eqn.primitive is perform_p:
         return eqn.params["call"].effect
     return Sown(eqn.params["site"].tag) if eqn.primitive is sow_p else None
 
 
 def where_of(eqn: Any) -> str:
-    """What errors call the effect that an equation performs."""
+    """Name, in errors, of the effect that an equation performs."""
     if eqn.primitive is perform_p:
         return repr(eqn.params["call"].effect)
     return f"sow {describe(eqn.params['site'].path)}"

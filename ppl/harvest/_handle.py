@@ -5,7 +5,7 @@ handler. The handler gets the rest of the evaluation as a function `k`, and what
 answer of the whole. Handlers are deep: `k` handles what the rest performs. Nothing before an effect
 is evaluated again when `k` is called again. In each construct:
 
-- jit: the rest of the call, and then the rest of what calls it, is the continuation.
+- jit, and what JAX calls without one: the rest of the call, and then the rest of what calls it, is the continuation.
 - cond: it goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose answers must
   have the same type. The rest is traced once for each branch, so conds in a row multiply.
 - scan, while, vmap: the rest of one iteration or element is no function of its own. So the handler
@@ -31,13 +31,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _values
 from ppl.harvest._effect import Effect, Performed, Sown, key_of, performed
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import fit
 from ppl.harvest._program import trace
 from ppl.harvest._survey import show, struct_of
 from ppl.harvest._threaded import Finder, Handlers, Threaded, begin, bind, read_arrays
+from ppl.harvest._wiring import Branches, Call
+from ppl.harvest.rules import wiring_of
 
 Rest = Callable[[Sequence[Any]], Any]
 
@@ -162,18 +166,19 @@ class Continued:
             if not at.batch_shape:
                 k = lambda result: rest(at.fit(result))  # noqa: E731
                 return self._handlers[key](k, *at.operands, *at.static)
-        elif eqn.primitive.name == "jit":
-            return self.run(eqn.params["jaxpr"], args, rest)
-        elif eqn.primitive.name == "cond":
-            return self._cond(eqn, args, rest)
+        match wiring_of(eqn):
+            case Call(body, is_transparent=True):
+                return self.run(body, args, rest)
+            case Branches(bodies):
+                return self._cond(eqn, bodies, args, rest)
         once = functools.partial(_resuming_once, self._handlers, f"a {eqn.primitive.name} loop")
         return rest(Threaded(self._found, once).open(eqn, args, ())[0])
 
-    def _cond(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
+    def _cond(self, eqn: jex.JaxprEqn, bodies: Sequence[Jaxpr], args: list[Any], rest: Rest) -> Any:
         index, *operands = args
         answers: list[str] = []
 
-        def branch(jaxpr: Any) -> Callable[..., Any]:
+        def branch(jaxpr: Jaxpr) -> Callable[..., Any]:
             def call(*operands: Any) -> Any:
                 answer = self.run(jaxpr, operands, rest)
                 answers.append(_show_type(answer))
@@ -182,7 +187,7 @@ class Continued:
 
             return call
 
-        return lax.switch(index, [branch(b) for b in eqn.params["branches"]], *operands)
+        return lax.switch(index, [branch(body) for body in bodies], *operands)
 
     def _check_agree(self, eqn: Any, answers: list[str]) -> None:
         if answers[-1] != answers[0]:

@@ -17,7 +17,7 @@ from ppl.harvest._survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Which sows a transformation looks at.
+    """Filter of the sows that a transformation looks at.
 
     An entry of `allowlist` or `blocklist` stands for a name or for all that is in a scope.
     """
@@ -38,7 +38,7 @@ def selection(
     blocklist: Collection[Hashable] = frozenset(),
     exclusive: bool = False,
 ) -> Selection:
-    """What a caller asks for, checked."""
+    """Options of a caller, checked."""
     check_hashable("harvest: tag", tag)
     for given in (allowlist, blocklist):
         if isinstance(given, str):
@@ -189,7 +189,7 @@ def plant(f: Callable[..., Any], *, tag: Hashable, **options: Any) -> Callable[.
 
 
 def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
-    """The same function, with all that it sows (under any tag) moved into a scope.
+    """A function with all that it sows (under any tag) moved into a scope.
 
     Args:
         f: Any function that JAX can trace.

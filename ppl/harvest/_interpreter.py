@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from ppl.harvest.pytrees import register_dataclass
 
 
 class Action(abc.ABC):
-    """What a transformation does at the sows of a program."""
+    """Behavior of a transformation at the sows of a program."""
 
     batched: ClassVar[bool] = True
     """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
@@ -108,7 +108,7 @@ class Reaped:
     zeroed: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def after(self, old: "Reaped") -> "Reaped":
-        """This record where it took place, and the `old` one elsewhere."""
+        """Select this record where it took place, and the `old` one elsewhere."""
         if self.pred is None:
             return self
         record = jax.tree.map(lambda n, o: _select(self.pred, n, o), self.record, old.record)
@@ -116,14 +116,14 @@ class Reaped:
         return dataclasses.replace(self, record=record, pred=pred, zeroed=old.zeroed)
 
     def spread(self, site: Site) -> "Reaped":
-        """As if it stood under the `vmap` axes of another sow of the same name."""
+        """Record broadcast to the `vmap` axes of another sow of the same name."""
         if self.site.batch_shape == site.batch_shape:
             return self
         spread = lambda leaf: jnp.broadcast_to(leaf, site.batch_shape + leaf.shape)  # noqa: E731
         return dataclasses.replace(jax.tree.map(spread, self), site=site)
 
     def or_zeros(self) -> "Reaped":
-        """Zeros where it did not take place."""
+        """Record with zeros where it did not take place."""
         if self.pred is None or self.zeroed:
             return self
         select = lambda leaf: _select(self.pred, leaf, jnp.zeros_like(leaf))  # noqa: E731
@@ -135,21 +135,35 @@ def _select(pred: jax.Array, on_true: Any, on_false: Any) -> jax.Array:
     return jnp.where(pred, on_true, on_false)
 
 
-class RunRule(Protocol):
-    """How a higher-order equation is built again around what it sows."""
+Results = tuple[Sequence[Any], list[Reaped]]
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: "Interpreter",
-    ) -> tuple[Sequence[Any], list[Reaped]]: ...
+
+class Opened(NamedTuple):
+    """An equation that a rule evaluates.
+
+    Attributes:
+        eqn: The equation.
+        args: Its operands; None for what is not needed.
+        plants: Queues from which it takes its plants.
+        live_outs: Which of its results are needed.
+        on: The interpreter of its inner programs.
+    """
+
+    eqn: jex.JaxprEqn
+    args: list[Any]
+    plants: Plants
+    live_outs: Mask
+    on: "Interpreter"
+
+
+class RunRule(Protocol):
+    """Evaluation of an equation with inner programs, around what they sow."""
+
+    def run(self, opened: Opened) -> Results: ...
 
 
 class Rule(FindRule, LiveRule, RunRule, Protocol):
-    """All that there is to say about one primitive."""
+    """Rule of one primitive with inner programs."""
 
 
 class Interpreter:
@@ -208,9 +222,7 @@ class Interpreter:
         ]
         return results, self._last(reaps, jaxpr)
 
-    def _equation(
-        self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask
-    ) -> tuple[Sequence[Any], list[Reaped]]:
+    def _equation(self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask) -> Results:
         sites = self.survey.of_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
@@ -221,7 +233,7 @@ class Interpreter:
                 _jax.as_aval(x, v.aval) if isinstance(v, jex.Literal) and x is not None else x
                 for x, v in zip(args, eqn.invars, strict=True)
             ]
-            return self._rule(eqn).run(eqn, args, queue, live_outs, self)
+            return self._rule(eqn).run(Opened(eqn, args, queue, live_outs, self))
         return _jax.bind(eqn, args), []
 
     def _sow(
@@ -231,7 +243,7 @@ class Interpreter:
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
         is_used: bool,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
+    ) -> Results:
         site = eqn.params["site"]
         if not matches and not self.action.strips(site):
             return sow_p.bind(*args, site=site), []
@@ -254,7 +266,7 @@ class Interpreter:
         )
 
     def _tangent(self, eqn: Any, args: list[Any]) -> list[Any]:
-        """Nothing goes on through a planted value, neither forwards nor backwards."""
+        """Tangents stop at a planted value, both forwards and backwards."""
         site = eqn.params["site"]
         if self._is_planted(site):
             return [jnp.zeros_like(x) for x in args]
@@ -296,7 +308,7 @@ class Interpreter:
         )
 
     def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
-        """Of each clobbered name one record, however often a jaxpr sows it."""
+        """Records with one for each clobbered name, however often a jaxpr sows it."""
         if self.action.adds:
             return reaps
         sites = self.survey(jaxpr)

@@ -44,11 +44,11 @@ class _KeptEffect(_debug_effect()):
 
 
 class SowEffect(_KeptEffect):
-    """What a sow has."""
+    """Effect of a sow."""
 
 
 class PerformEffect(_KeptEffect):
-    """What an effect has where it is performed; no sow, so harvest leaves it as it stands."""
+    """Effect of an operation that `handle` handles; no sow, so harvest leaves it as it stands."""
 
 
 # What `jax.export` has serialised is read again by a search among the types that are listed here.
@@ -94,7 +94,7 @@ def make_primitive(
 def abstract_array(
     shape: tuple[int, ...], dtype: Any, weak_type: bool = False, operands: Sequence[Any] = ()
 ) -> Any:
-    """What an `abstract_eval` rule returns for an array: it varies over shards as `operands` do."""
+    """Abstract array for an `abstract_eval` rule, which varies over shards as `operands` do."""
     make = jax.core.ShapedArray  # pyright: ignore[reportAttributeAccessIssue]
     for operand in operands:
         if varying_axes(operand):
@@ -161,11 +161,6 @@ def acts(eqn: jex.JaxprEqn) -> bool:
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
-def hides_sow(eqn: jex.JaxprEqn) -> bool:
-    """Whether a sow stands in an equation that does not tell (`lax.reduce` with a function)."""
-    return "jaxpr" in eqn.params and not eqn.effects and has_sow(eqn.params["jaxpr"])
-
-
 def is_opaque(eqn: jex.JaxprEqn) -> bool:
     """Whether JAX expands the equation before it compiles, and shows no jaxpr until then."""
     return "_prim" in eqn.params
@@ -178,6 +173,11 @@ def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     return [jaxpr for value in eqn.params.values() for jaxpr in jaxprs_in(value)]
 
 
+def can_batch(eqn: jex.JaxprEqn) -> bool:
+    """Whether JAX has a rule of `vmap` for a primitive, in the table that holds all of them."""
+    return eqn.primitive in batching.fancy_primitive_batchers
+
+
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
     """The numbers of constants and of carried values of a scan (`ft_in` replaced them in 0.12)."""
     if "num_consts" in eqn.params:
@@ -187,7 +187,7 @@ def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
 
 
 def scan_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """What `jax.lax.scan` must be given to make the same loop again."""
+    """Options with which `jax.lax.scan` makes the same loop again."""
     return {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
 
 
@@ -209,12 +209,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """What `jax.jit` must be given to make the same call again, apart from what is by operand."""
+    """Options with which `jax.jit` makes the same call again, apart from those by operand."""
     return {k: eqn.params[k] for k in ("keep_unused", "inline")}
 
 
 def jit_donated(eqn: jex.JaxprEqn) -> Sequence[bool]:
-    """Which operands a jit call gives away. That counts where the program runs eagerly."""
+    """Mask of the operands that a jit call donates, which counts where the program runs eagerly."""
     return eqn.params["donated_invars"]
 
 
@@ -228,7 +228,7 @@ def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
 
 
 def checkpoint_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """What `jax.checkpoint` must be given to make the same call again."""
+    """Options with which `jax.checkpoint` makes the same call again."""
     return {k: eqn.params[k] for k in ("policy", "prevent_cse")}
 
 
@@ -239,7 +239,7 @@ def shards(eqn: jex.JaxprEqn) -> dict[Any, int]:
 
 
 def shard_specs(eqn: jex.JaxprEqn) -> tuple[Sequence[Any], Sequence[Any]]:
-    """How a shard_map splits its operands, and puts together its results."""
+    """Specs by which a shard_map splits its operands, and joins its results."""
     return eqn.params["in_specs"], eqn.params["out_specs"]
 
 
@@ -250,7 +250,7 @@ def axes_in(spec: PartitionSpec) -> set[Any]:
 
 
 def axes_told(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
-    """Over which axes of a mesh the results may differ even if the operands do not."""
+    """Axes of a mesh over which results may differ even if operands do not."""
     if not axes:
         return []
     if eqn.primitive.name == "axis_index":
@@ -279,7 +279,7 @@ def passes_on(eqn: jex.JaxprEqn) -> bool:
 
 
 def dtype_of(atom: Any) -> Any:
-    """That of a variable or a literal, none of which JAX says that it is an array."""
+    """Dtype of a variable or a literal. JAX types neither as an array."""
     return atom.aval.dtype
 
 
@@ -305,7 +305,7 @@ def splits_alike(eqn: jex.JaxprEqn) -> bool:
 
 
 def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """What `jax.shard_map` must be given to make the same call again."""
+    """Options with which `jax.shard_map` makes the same call again."""
     params = eqn.params
     options = {"mesh": params["mesh"], "check_vma": params["check_vma"]}
     return options | {"axis_names": params["newly_manual_axes"]}

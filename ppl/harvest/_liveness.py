@@ -1,4 +1,4 @@
-"""Which equations a harvested program needs: what a plant makes dead is never evaluated."""
+"""Liveness analysis: an equation that a plant makes dead is never evaluated."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -6,6 +6,8 @@ from typing import Any, Protocol
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._hidden_sows import hides_sow
+from ppl.harvest._sow import sow_p
 from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
@@ -13,7 +15,7 @@ Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which resu
 
 
 class LiveRule(Protocol):
-    """Which operands a higher-order equation reads, given which of its results are read."""
+    """Liveness of the operands of an equation with inner programs, given that of its results."""
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: "Liveness") -> Mask: ...
 
@@ -43,11 +45,11 @@ class Liveness:
         self._memo: dict[tuple[int, Mask], tuple[list[Needs | None], Mask]] = {}
 
     def equations(self, jaxpr: Any, live_outs: Sequence[bool]) -> list[Needs | None]:
-        """What is needed of each equation of a jaxpr; None for a dead one."""
+        """Needs of each equation of a jaxpr; None for a dead one."""
         return self._analyse(jaxpr, tuple(live_outs))[0]
 
     def inputs(self, jaxpr: Any, live_outs: Sequence[bool]) -> Mask:
-        """Which inputs of a jaxpr are needed."""
+        """Mask of the inputs of a jaxpr that are needed."""
         return self._analyse(jaxpr, tuple(live_outs))[1]
 
     def replaces(self, jaxpr: Any) -> bool:
@@ -80,10 +82,12 @@ class Liveness:
         if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
-            return self._reads(eqn), outs
+            if eqn.primitive is sow_p:
+                return self._reads(eqn), outs
+            return (True,) * len(eqn.invars), outs  # of a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
-        if any(outs) or _jax.acts(eqn):
+        if any(outs) or _jax.acts(eqn) or hides_sow(eqn):
             return (True,) * len(eqn.invars), outs
         return None
 

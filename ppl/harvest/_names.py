@@ -69,7 +69,7 @@ def check_plants(
 
 
 def known(paths: Collection[Path], unknown: Path = ()) -> str:
-    """What an unknown name could have been."""
+    """Suggestions for an unknown name."""
     for path in paths:
         if unknown and describe(path) == describe(unknown):
             nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")
@@ -151,7 +151,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:
-    """Where two pytrees of different structures differ first, below the top."""
+    """Place where two pytrees of different structures differ first, below the top."""
     children = [_children(tree) for tree in (expected, got)]
     if jax.tree.structure(*_one_level(expected)) != jax.tree.structure(*_one_level(got)):
         trees = [_show_structure(tree) for tree in (expected, got)]

@@ -1,4 +1,4 @@
-"""What to say where a function that was sown uses a value that it has outlived."""
+"""Errors for leaked tracers: a function that was sown uses a value of a trace that has ended."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -15,7 +15,7 @@ from ppl.harvest._outlived import explained
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
-from ppl.harvest.rules import RULES
+from ppl.harvest.rules import CONSTRUCTS
 
 _NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text, dates
 
@@ -36,7 +36,7 @@ class Program:
 
     @property
     def inputs(self) -> list[Any]:
-        """What an evaluation starts from."""
+        """Values that an evaluation starts from."""
         return [*self.consts, *self.operands]
 
     @property
@@ -98,7 +98,7 @@ class Harvester:
     def __init__(self, program: Program, action: Action):
         self._program = program
         self._action = action
-        self._survey = Survey(action.matches, action.strips, RULES)
+        self._survey = Survey(action.matches, action.strips, CONSTRUCTS)
 
     @functools.cached_property
     def sites(self) -> Sites:
@@ -139,4 +139,4 @@ class Harvester:
         return read[len(self._program.consts) + operand]
 
     def _interpreter(self, plants: Mapping[Path, Any]) -> Interpreter:
-        return Interpreter(self._action, RULES, plants, self._survey)
+        return Interpreter(self._action, CONSTRUCTS, plants, self._survey)

@@ -2,11 +2,12 @@
 
 import dataclasses
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core as jex
 from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs, _values
@@ -331,6 +332,15 @@ tangent_p = _jax.make_primitive(
     transpose=lambda cts, x, *, site: [_mark_tangent(cts[0], site)],
     batch=lambda xs, dims, *, site: (tangent_p.bind(*xs, site=site), list(dims)),
 )
+
+
+def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
+    """The sows in an equation, at any depth."""
+    if eqn.primitive is sow_p:
+        yield eqn.params["site"]
+    for jaxpr in _jax.subjaxprs(eqn):
+        for inner in _jaxprs.raw(jaxpr)[0].eqns:
+            yield from sites_in(inner)
 
 
 def names_sites(jaxpr: Any, memo: dict[int, bool]) -> bool:

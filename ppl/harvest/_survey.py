@@ -1,4 +1,4 @@
-"""What a program sows, found before it is evaluated; each misuse of a mode is an error here."""
+"""Survey of the sows of a program, before it is evaluated; misuse of a mode is an error here."""
 
 import dataclasses
 import math
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import jax
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._hidden_sows import hides_sow, sows
 from ppl.harvest._sow import Site, describe, sow_p
 
 Path = tuple[Hashable, ...]
@@ -17,7 +18,7 @@ CLOBBERS = ("clobber", "cond_clobber")
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What one name sows at one level of the program: all of its sows together.
+    """All sows of one name together, at one level of the program.
 
     Attributes:
         site: The sow (the one under the most `vmap` axes, if there are several).
@@ -45,7 +46,7 @@ class Found:
 
     @classmethod
     def of(cls, site: Site, avals: Sequence[Any]) -> "Found":
-        """One sow."""
+        """Record of one sow."""
         return cls(
             site,
             tuple(map(struct_of, avals)),
@@ -65,16 +66,16 @@ class Found:
 
     @property
     def repeat_axis(self) -> int:
-        """Where the occurrences of an appended value are stacked: behind the `vmap` axes."""
+        """Axis along which occurrences of an appended value are stacked: behind the `vmap` axes."""
         return self.site.num_axes_outside(0 if self.clobbers else self.depth)
 
     @property
     def loop_axis(self) -> int:
-        """Where the next loop stacks an appended value."""
+        """Axis along which the next loop stacks an appended value."""
         return self.site.num_axes_outside(self.depth + 1)
 
     def collapsed(self) -> "Found":
-        """With the occurrences stacked into one."""
+        """Sow of all occurrences, stacked into one."""
         if self.count == 1:
             return self
         return dataclasses.replace(
@@ -82,7 +83,7 @@ class Found:
         )
 
     def out_of_loop(self, length: int) -> "Found":
-        """As seen from outside of a scan of `length` iterations."""
+        """Sows as seen from outside of a scan of `length` iterations."""
         inner = self.collapsed()
         certain = self.certain and length > 0
         if self.clobbers:
@@ -91,7 +92,7 @@ class Found:
         return dataclasses.replace(inner, avals=avals, depth=self.depth + 1)
 
     def out_of_shards(self, axes: Mapping[Hashable, int], *, tracked: bool) -> "Found":
-        """As seen from outside of a shard_map over these axes of a mesh.
+        """Sows as seen from outside of a shard_map over these axes of a mesh.
 
         JAX may have `tracked` over which of them values vary.
         """
@@ -122,7 +123,7 @@ def show(avals: Iterable[Any]) -> str:
 
 
 class SowError(ValueError):
-    """What cannot be made of the sows under one name."""
+    """Sows under one name that do not go together."""
 
     def __init__(self, path: Path, message: str):
         super().__init__(f"sow {describe(path)}: {message}")
@@ -146,7 +147,7 @@ def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
 
 
 class FindRule(Protocol):
-    """How a higher-order equation changes what its bodies sow."""
+    """Sites of an equation with inner programs, as seen from outside."""
 
     def find(self, eqn: Any, survey: "Survey") -> Sites: ...
 
@@ -171,7 +172,7 @@ class Survey:
         """The matching sows of a jaxpr by path, in program order."""
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
-            if _jax.has_sow(jaxpr):
+            if sows(jaxpr):
                 for eqn in _jaxprs.raw(jaxpr)[0].eqns:
                     for path, new in self.of_equation(eqn).items():
                         found[path] = self.join(path, found[path], new) if path in found else new
@@ -180,7 +181,7 @@ class Survey:
 
     def of_equation(self, eqn: Any) -> Sites:
         """The matching sows in one equation, by path."""
-        if not _jax.has_sow(eqn) and not _jax.hides_sow(eqn):
+        if not _jax.has_sow(eqn) and not hides_sow(eqn):
             return {}
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
@@ -197,7 +198,13 @@ class Survey:
             return {site.path: Found.of(site, [v.aval for v in eqn.outvars])}
         if rule := self._rules.get(eqn.primitive.name):
             return rule.find(eqn, self)
-        for jaxpr in _jax.subjaxprs(eqn):
+        jaxprs = _jax.subjaxprs(eqn)
+        if not jaxprs:
+            raise NotImplementedError(
+                f"sow: the primitive {eqn.primitive.name!r} sows, and shows no program that "
+                "harvest could open. Move the sow out of it."
+            )
+        for jaxpr in jaxprs:
             for path in self(jaxpr):
                 raise NotImplementedError(
                     f"sow {describe(path)} stands inside of {eqn.primitive.name!r}, which harvest "

@@ -10,7 +10,7 @@ from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter, Operands
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Survey
-from ppl.harvest.rules import RULES
+from ppl.harvest.rules import CONSTRUCTS
 
 
 class Strip(Action):
@@ -27,11 +27,13 @@ class Strip(Action):
 
 
 def without_sows(jaxpr: Any) -> Any:
-    """The same program with nothing sown."""
+    """A program with nothing sown."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
     action = Strip()
-    interpreter = Interpreter(action, RULES, (), Survey(action.matches, action.strips, RULES))
+    interpreter = Interpreter(
+        action, CONSTRUCTS, (), Survey(action.matches, action.strips, CONSTRUCTS)
+    )
 
     def run(*args: Any) -> list[Any]:
         return interpreter.run(jaxpr, args, {}, [True] * len(jaxpr.out_avals))[0]

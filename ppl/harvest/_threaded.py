@@ -1,16 +1,16 @@
 """The evaluation of a program with effects in order, with a state from effect to effect."""
 
-import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
-import jax.numpy as jnp
-from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._effect import Performed, key_of, performed, where_of
+from ppl.harvest._hidden_sows import hides_sow
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest.rules import construct_of
 
 Handlers = Mapping[Any, Callable[..., Any]]
 Act = Callable[[Any, Performed, tuple[Any, ...], Any], tuple[Any, Any]]
@@ -23,18 +23,21 @@ class Finder:
         self._handlers = handlers
         self._memo: dict[int, tuple[Any, tuple[str, ...]]] = {}
 
-    def __call__(self, eqn: Any) -> str:
-        """What errors call the handled effects in an equation, at any depth; empty for none."""
+    def __call__(self, eqn: jex.JaxprEqn) -> str:
+        """Names, in errors, of the handled effects in an equation, at any depth; empty for none."""
         return ", ".join(self._in_equation(eqn))
 
-    def _in_equation(self, eqn: Any) -> tuple[str, ...]:
-        if not _jax.has_effect(eqn):
+    def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:
+        if not _jax.has_effect(eqn) and not hides_sow(eqn):
             return ()
         if (key := key_of(eqn)) is not None:
             return (where_of(eqn),) if key in self._handlers else ()
-        return _distinct(where for jaxpr in _jax.subjaxprs(eqn) for where in self._inside(jaxpr))
+        jaxprs = _jax.subjaxprs(eqn)
+        if not jaxprs:
+            return ("an effect",)  # in a program that is not shown
+        return _distinct(where for jaxpr in jaxprs for where in self._inside(jaxpr))
 
-    def _inside(self, jaxpr: Any) -> tuple[str, ...]:
+    def _inside(self, jaxpr: Jaxpr) -> tuple[str, ...]:
         if id(jaxpr) not in self._memo:
             eqns = _jaxprs.raw(jaxpr)[0].eqns
             wheres = _distinct(where for eqn in eqns for where in self._in_equation(eqn))
@@ -55,9 +58,8 @@ class Threaded:
     def __init__(self, found: Finder, act: Act):
         self.found = found
         self._act = act
-        self._rules = {"jit": _jit, "cond": _cond, "scan": _scan, "while": _while}
 
-    def run(self, jaxpr: Any, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
         """The results of a jaxpr and the state after it."""
         inner, env = begin(jaxpr, args)
         for eqn in inner.eqns:
@@ -68,16 +70,23 @@ class Threaded:
                 bind(env, eqn)
         return read_arrays(env, inner.outvars), state
 
-    def open(self, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
+    def open(self, eqn: jex.JaxprEqn, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
         """The results of an equation with handled effects, and the state after it."""
         if (key := key_of(eqn)) is not None:
             return self._perform(key, performed(eqn, args), state)
-        if rule := self._rules.get(eqn.primitive.name):
-            return rule(self, eqn, args, state)
+        construct = construct_of(eqn)
+        return self.refuse(eqn) if construct is None else construct.thread(eqn, args, state, self)
+
+    def refuse(self, eqn: jex.JaxprEqn) -> NoReturn:
+        """An error for effects where their order is not known."""
         raise NotImplementedError(
             f"{self.found(eqn)} is performed inside of {eqn.primitive.name!r}, which "
             "handle cannot open. Handle it inside of that, or move it out."
         )
+
+    def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
+        """An error if effects inside of an equation that is under `vmap` change the state."""
+        _check_unchanged(self.found(eqn), new, old)
 
     def _perform(self, key: Hashable, at: Performed, state: Any) -> tuple[Sequence[Any], Any]:
         if not at.batch_shape:
@@ -94,62 +103,6 @@ class Threaded:
         return element(*at.operands), state
 
 
-def _jit(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
-    def call(args: list[Any], state: Any) -> tuple[list[Any], Any]:
-        return on.run(eqn.params["jaxpr"], args, state)
-
-    call.__name__ = eqn.params["name"]
-    return jax.jit(call, **_jax.jit_options(eqn))(args, state)
-
-
-def _cond(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
-    index, *operands = args
-    branches = [functools.partial(on.run, branch) for branch in eqn.params["branches"]]
-    return lax.switch(index, branches, operands, state)
-
-
-def _scan(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
-    num_consts, num_carry = _jax.scan_sizes(eqn)
-    consts, rest = args[:num_consts], args[num_consts:]
-
-    def step(loop: Any, xs: list[Any]) -> Any:
-        carry, state = loop
-        outs, state = on.run(eqn.params["jaxpr"], [*consts, *carry, *xs], state)
-        return (outs[:num_carry], state), outs[num_carry:]
-
-    init = rest[:num_carry], state
-    (carry, state), ys = lax.scan(step, init, rest[num_carry:], **_jax.scan_options(eqn))
-    return [*carry, *ys], state
-
-
-def _while(on: Threaded, eqn: Any, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
-    """The condition may have effects too, so it is evaluated with the body and carried."""
-    num_cond, num_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    cond_consts, rest = args[:num_cond], args[num_cond:]
-    body_consts, carry = rest[:num_body], rest[num_body:]
-
-    def test(carry: list[Any], state: Any, before: Any) -> Any:
-        (pred,), state = on.run(eqn.params["cond_jaxpr"], [*cond_consts, *carry], state)
-        if pred.ndim:
-            _check_unchanged(on.found(eqn), state, before)
-        return pred, carry, state
-
-    def step(loop: Any) -> Any:
-        pred, carry, before = loop
-        new, state = on.run(eqn.params["body_jaxpr"], [*body_consts, *carry], before)
-        if pred.ndim:  # Under vmap the loop may go on for some elements only.
-            new = [_where(pred, n, o) for n, o in zip(new, carry, strict=True)]
-        return test(new, state, before)
-
-    init = test(carry, state, state)
-    _, carry, state = lax.while_loop(lambda loop: jnp.any(loop[0]), step, init)
-    return carry, state
-
-
-def _where(pred: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-    return jnp.where(jnp.expand_dims(pred, tuple(range(pred.ndim, new.ndim))), new, old)
-
-
 def _check_unchanged(where: str, new: Any, old: Any) -> None:
     pairs = zip(jax.tree.leaves(new), jax.tree.leaves(old), strict=True)
     if any(leaf is not before for leaf, before in pairs):
@@ -160,13 +113,13 @@ def _check_unchanged(where: str, new: Any, old: Any) -> None:
         )
 
 
-def begin(jaxpr: Any, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
+def begin(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
     """The holder of a jaxpr's equations, and the values that an evaluation starts from."""
     inner, consts = _jaxprs.raw(jaxpr)
     return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
 
 
-def bind(env: dict[Any, Any], eqn: Any) -> None:
+def bind(env: dict[Any, Any], eqn: jex.JaxprEqn) -> None:
     """Evaluate an equation as it stands."""
     args = [v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars]
     env.update(zip(eqn.outvars, _jax.bind(eqn, args), strict=True))

@@ -1,4 +1,4 @@
-"""What arguments, results and tangents are made of, and how they become arrays."""
+"""Leaves of arguments, results and tangents, and their conversion to arrays."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -80,7 +80,7 @@ def is_float0(value: Any) -> bool:
 
 
 def add_tangents(a: Any, b: Any) -> Any:
-    """Their sum; those of integers have no numbers."""
+    """Sum of two tangents; those of integers have no numbers."""
     return a if is_float0(a) else a + b
 
 

@@ -21,7 +21,7 @@ from ppl.harvest._survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Perturb(Harvest):
-    """What is planted is added to the sown value, and the sum is recorded."""
+    """Addition of a plant to the sown value; the sum is recorded."""
 
     perturbs: ClassVar[bool] = True
 

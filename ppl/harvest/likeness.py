@@ -1,4 +1,4 @@
-"""When two functions are alike: made by the same code from equal things.
+"""Equality of functions: two are alike that the same code made from equal things.
 
 Optimisers come as fresh closures each time, as from ``optax.adam(1e-2)``. What is compiled for one
 serves all that are alike.
@@ -40,7 +40,7 @@ class Alike:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Itself:
-    """What is like nothing but itself; holds it, so that its address stays its own."""
+    """Identity of an object that is like no other; holds it, so that its address stays its own."""
 
     value: Any
 
@@ -52,7 +52,7 @@ class _Itself:
 
 
 def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
-    """What a value is recognised by; `within` are the functions and containers that it is in."""
+    """Fingerprint of a value; `within` are the functions and containers that it is in."""
     if isinstance(value, _PLAIN) and not isinstance(value, enum.Enum):
         return type(value), repr(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -67,7 +67,7 @@ def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """What a function or container is made of, or `None` for what is taken as it is."""
+    """Parts of a function or container, or `None` for a value that is taken as it is."""
     match value:
         case types.FunctionType():
             cells = [_content(cell) for cell in value.__closure__ or ()]

@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec
 
 from ppl.harvest import _jax, _jaxprs, _values, reap
 from ppl.harvest._sow import sow_p
-from ppl.harvest.rules import RULES
+from ppl.harvest.rules import CONSTRUCTS
 
 from .calls import over_shards, root, solved, with_vjp
 from .checks import TAG, assert_same, equations
@@ -132,7 +132,7 @@ def test_the_parameters_of_jit() -> None:
     assert _jax.jit_shardings(the("jit", fixed, X)) == ([sharding], [sharding])
 
 
-CONSTRUCTS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+PROGRAMS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "jit": (jax.jit(unused), X),
     "scan": (SCAN, X),
     "while": (lambda x: lax.while_loop(lambda c: c < 3, unused, x), X),
@@ -145,19 +145,19 @@ CONSTRUCTS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("primitive", CONSTRUCTS)
+@pytest.mark.parametrize("primitive", PROGRAMS)
 def test_the_names_of_the_primitives(primitive: str) -> None:
     """The table of rules goes by name; a renamed primitive would not be opened."""
-    f, x = CONSTRUCTS[primitive]
+    f, x = PROGRAMS[primitive]
     eqn = the(primitive, f, x)
-    assert primitive in RULES
+    assert primitive in CONSTRUCTS
     assert _jax.has_sow(eqn)
     assert "sow" in [e.primitive.name for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns]
 
 
 def test_every_rule_has_a_test_of_its_primitive() -> None:
     """But for those of calls that only some versions of JAX make by themselves."""
-    assert set(RULES) - set(CONSTRUCTS) == {"call_hi_primitive", "closed_call", "eval_jaxpr"}
+    assert set(CONSTRUCTS) - set(PROGRAMS) == {"call_hi_primitive", "closed_call", "eval_jaxpr"}
 
 
 def test_the_parameters_of_a_checkpoint() -> None:

@@ -14,7 +14,7 @@ from jax.random import fold_in, key, split
 from ppl._symbolic import Place, Symbolic
 from ppl.harvest._program import trace
 from ppl.harvest._survey import Survey
-from ppl.harvest.rules import RULES
+from ppl.harvest.rules import CONSTRUCTS
 
 
 def flat(keys):
@@ -86,7 +86,7 @@ def known(term, value, terms, found):
 def test_values_of_one_term_are_equal(seed):
     args = key(seed), key(100 + seed), jnp.array(seed % 4)
     traced = trace(program(seed), args, {})
-    no_sites = Survey(lambda _: False, lambda _: False, RULES)
+    no_sites = Survey(lambda _: False, lambda _: False, CONSTRUCTS)
     symbolic = Symbolic(traced, no_sites, lambda *_: None)
     inputs = [symbolic.terms.of("input", i) for i in range(len(traced.inputs))]
     outs = symbolic._walk(traced.jaxpr, inputs, [True] * len(traced.out_avals), Place())

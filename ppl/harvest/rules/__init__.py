@@ -1,28 +1,13 @@
-"""One rule for each higher-order primitive that harvest can open, by the primitive's name."""
+"""Rules: one file for each construct, which registers its record in the table."""
 
-from collections.abc import Mapping
-
-from ppl.harvest._interpreter import Rule
-from ppl.harvest.rules.checkpoint import Checkpoint
-from ppl.harvest.rules.cond import Cond
-from ppl.harvest.rules.custom import CustomJVP, CustomVJP
-from ppl.harvest.rules.inline import Inline
-from ppl.harvest.rules.jit import Jit
-from ppl.harvest.rules.scan import Scan
-from ppl.harvest.rules.shard_map import ShardMap
-from ppl.harvest.rules.while_loop import While
-
-RULES: Mapping[str, Rule] = {
-    "jit": Jit(),
-    "scan": Scan(),
-    "while": While(),
-    "cond": Cond(),
-    "remat2": Checkpoint(),
-    "custom_jvp_call": CustomJVP(),
-    "custom_vjp_call": CustomVJP(),
-    "custom_linear_solve": CustomJVP(),
-    "call_hi_primitive": CustomJVP(),
-    "shard_map": ShardMap(),
-    "closed_call": Inline(),
-    "eval_jaxpr": Inline(),
-}
+from ppl.harvest._construct import CONSTRUCTS as CONSTRUCTS
+from ppl.harvest._construct import construct_of as construct_of
+from ppl.harvest._construct import wiring_of as wiring_of
+from ppl.harvest.rules import checkpoint as checkpoint
+from ppl.harvest.rules import cond as cond
+from ppl.harvest.rules import custom as custom
+from ppl.harvest.rules import inline as inline
+from ppl.harvest.rules import jit as jit
+from ppl.harvest.rules import scan as scan
+from ppl.harvest.rules import shard_map as shard_map
+from ppl.harvest.rules import while_loop as while_loop

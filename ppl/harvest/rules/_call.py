@@ -1,31 +1,42 @@
-"""What the rules for calls share; a call stays a call of what is needed of it."""
+"""Calls: the rule that they share; a call stays a call of what is needed of it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from jax.extend import core as jex
+
+from ppl.harvest import _wiring
+from ppl.harvest._construct import Construct
 from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import Plants
 from ppl.harvest._survey import Sites, Survey
 
 
-class Call:
-    """What every rule for a call says: the body sows, and reads, what the call does."""
+class Call(Construct):
+    """A body that sows, and reads, what the call does."""
 
     body: ClassVar[str] = "jaxpr"  # The parameter that holds it.
+    is_transparent: ClassVar[bool] = False
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
+        """Body and all operands."""
+        operands = range(len(eqn.invars))
+        return _wiring.Call(eqn.params[self.body], operands, self.is_transparent)
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the body."""
         return survey(eqn.params[self.body])
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on."""
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the body reads for the needed results and all records."""
         return liveness.inputs(eqn.params[self.body], live_outs)
 
 
 def call_again(
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
-    jaxpr: Any,
+    jaxpr: Jaxpr,
     args: Sequence[Any],
     plants: Plants,
     live_outs: Mask,

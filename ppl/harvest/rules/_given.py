@@ -1,4 +1,4 @@
-"""Which states of a loop are needed for what comes after them, once the sown values are given."""
+"""Liveness of the states of a loop, once the sown values are given."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -6,11 +6,14 @@ from typing import Any
 
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _jaxprs
+from ppl.harvest import _jaxprs
+from ppl.harvest._construct import CONSTRUCTS, Construct
 from ppl.harvest._interpreter import Action, Interpreter, Operands
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path
+from ppl.harvest._wiring import Branches, Scan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,39 +36,33 @@ class _Given(Action):
         raise AssertionError("This is no action to run.")
 
 
-class _Scan:
-    """A loop that takes a step does not need a start that its steps do not read."""
+class _Rule:
+    """The rule of a construct, with less that is needed where sown values are given.
 
-    def __init__(self, rule: Any):
-        self._rule = rule
-        self.find = rule.find
+    A loop that takes a step does not need a start that its steps do not read. And where all
+    branches give one value, it does not matter which of them is taken.
+    """
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results depend on."""
-        num_consts, num_carry = _jax.scan_sizes(eqn)
-        operands = self._rule.live_operands(eqn, live_outs, liveness)
-        if not eqn.params["length"]:
-            return operands
-        carry = operands[num_consts : num_consts + num_carry]
-        return liveness.inputs(eqn.params["jaxpr"], (*carry, *live_outs[num_carry:]))
-
-
-class _Cond:
-    """Where all branches give one value, it does not matter which of them is taken."""
-
-    def __init__(self, rule: Any, names: Collection[Path]):
+    def __init__(self, rule: Construct, names: Collection[Path]):
         self._rule = rule
         self._names = names
         self.find = rule.find
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results depend on."""
-        _, *operands = self._rule.live_operands(eqn, live_outs, liveness)
-        branches = [self._sources(branch) for branch in eqn.params["branches"]]
-        columns = zip(live_outs, *branches, strict=True)
-        return (any(live and not _agree(found) for live, *found in columns), *operands)
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the needed results depend on."""
+        operands = self._rule.live_operands(eqn, live_outs, liveness)
+        match self._rule.wiring(eqn):
+            case Scan() as scan if scan.length:
+                _, carry, _ = scan.split(operands)
+                return liveness.inputs(scan.body, (*carry, *live_outs[scan.num_carry :]))
+            case Branches(bodies):
+                sources = [self._sources(body) for body in bodies]
+                columns = zip(live_outs, *sources, strict=True)
+                is_index_live = any(live and not _agree(found) for live, *found in columns)
+                return (is_index_live, *operands[1:])
+        return operands
 
-    def _sources(self, branch: Any) -> list[Any]:
+    def _sources(self, branch: Jaxpr) -> list[Any]:
         """For each result of a branch, the given value or the operand that it is, if it is one."""
         inner, _ = _jaxprs.raw(branch)
         sources: dict[Any, Any] = {v: i for i, v in enumerate(inner.invars)}
@@ -86,17 +83,16 @@ def _agree(sources: Sequence[Any]) -> bool:
 
 
 def needs(
-    eqn: Any, on: Interpreter, live_body: Mask, planted: Collection[Path]
+    scan: Scan, on: Interpreter, live_body: Mask, planted: Collection[Path]
 ) -> dict[int, list[int]]:
-    """Of each needed state of a scan, which states before it is made of."""
+    """For each needed state of a scan, the states of the step before that it is made of."""
     names = frozenset(planted)
-    rules = {"scan": _Scan(on.rules["scan"]), "cond": _Cond(on.rules["cond"], names)}
-    liveness = on.under(_Given(on.action, names), planted, {**on.rules, **rules}).liveness
-    num_consts, num_carry = _jax.scan_sizes(eqn)
+    rules = {name: _Rule(construct, names) for name, construct in CONSTRUCTS.items()}
+    liveness = on.under(_Given(on.action, names), planted, rules).liveness
     found = {}
-    for i in range(num_carry):
+    for i in range(scan.num_carry):
         if live_body[i]:
             only = tuple(j == i for j in range(len(live_body)))
-            read = liveness.inputs(eqn.params["jaxpr"], only)[num_consts : num_consts + num_carry]
+            _, read, _ = scan.split(liveness.inputs(scan.body, only))
             found[i] = [j for j, is_read in enumerate(read) if is_read]
     return found

@@ -1,4 +1,4 @@
-"""What the rules for scan and while share: what is clobbered or added up is carried along."""
+"""Loop carry, for scan and while: the last value of a clobbered name, or a sum of records."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +57,7 @@ class Kept:
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
-        """What is reaped from the loop; of an `empty` one, only that nothing was sown."""
+        """Records of the loop; those of an `empty` one say that nothing was sown."""
         return [
             Reaped(record, jnp.zeros(f.lead, bool) if empty else pred, f.site, zeroed=True)
             for f, (record, pred) in zip(self._sites.values(), last, strict=True)
@@ -94,7 +94,7 @@ class Sum:
         return _values.as_varying(carry), []
 
     def finish(self, carry: Any) -> list[Reaped]:
-        """What is reaped from the loop."""
+        """Record of the loop."""
         return [Reaped(carry[0].astype(dtype), None, site) for site, dtype in self._sown]
 
 

@@ -1,4 +1,11 @@
-"""The steps of a loop: one after another, or all at once where none needs another's state.
+"""Parallel evaluation of a scan, where no step needs the state of another.
+
+| states                  | way        | evaluation                                              |
+|-------------------------|------------|---------------------------------------------------------|
+| wait for no other step  | `at_once`  | all steps by `vmap`                                     |
+| some wait               | `parted`   | `vmap` of what comes first; a scan of states; `vmap` of |
+|                         |            | what only makes outputs                                 |
+| all wait, or too large  | `__call__` | the scan as it stands                                   |
 
 With the values of a Markov chain given, its density is a product of terms that do not wait for one
 another: the state before a step is what was planted in the step before. A loop that was written
@@ -16,13 +23,12 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
+from ppl.harvest._construct import may_be_parallel, wiring_of
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._wiring import Branches, Call
 
-# Under `vmap` a loop waits for the longest one, checkpoints exist to save memory, foreign code may
-# refuse, and this generator draws other numbers.
-_STEP_BY_STEP = {
-    *("checkpoint", "remat", "remat2", "shard_map", "while"),
-    *("ffi_call", "pure_callback", "rng_bit_generator"),
-}
+# Foreign code may refuse `vmap`, and this generator draws other numbers under it.
+_STEP_BY_STEP = {"ffi_call", "pure_callback", "rng_bit_generator"}
 # What moves and adds up elements: no derivative is infinite, nor depends on what is added.
 _LINEAR = {
     *("add", "concatenate", "convert_element_type", "copy", "dynamic_slice", "gather", "neg"),
@@ -61,7 +67,7 @@ class Steps:
         self._num_carry = len(jax.tree.leaves(carry))
 
     def __call__(self, carry: Any, inputs: Any) -> tuple[Any, Any]:
-        """One step."""
+        """Evaluation of one step."""
         outs = _jax.evaluate(self._jaxpr, jax.tree.leaves((carry, inputs)))
         return jax.tree.unflatten(self._tree, outs)
 
@@ -165,13 +171,13 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
 def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any, Any]) -> None:
     """Adds to the values of variables some results of each equation."""
     for eqn, outs in equations:
-        if _is_jit(eqn) and not _is_whole(eqn, outs):
-            body = eqn.params["jaxpr"]
+        body, branches = _transparent(eqn), _branches(eqn)
+        if body is not None and not _is_whole(body, outs):
             needed = _inputs_of(_jaxprs.raw(body)[0], outs)
             results = _evaluate(body, outs, {i: _read(env, eqn.invars[i]) for i in needed})
-        elif _is_cond(eqn):
+        elif branches:
             operands = [_read(env, v) for v in eqn.invars]
-            outs, results = range(len(eqn.outvars)), _select(eqn, operands)
+            outs, results = range(len(eqn.outvars)), _select(eqn, branches, operands)
         else:
             operands = [_read(env, v) for v in eqn.invars]
             outs, results = range(len(eqn.outvars)), _jax.bind(eqn, operands)
@@ -188,7 +194,7 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
 def _parted(
     equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
 ) -> tuple[list[Any], list[Any]]:
-    """Those of some equations that depend on what is known and one another, and the others."""
+    """Equations that depend on known variables and on one another, and the others."""
     parts: tuple[list[Any], list[Any]] = [], []
     for eqn in equations:
         is_late = not (_variables(eqn.invars) <= known and is_first(eqn))
@@ -210,11 +216,10 @@ def _read(env: Mapping[Any, Any], v: Any) -> Any:
     return v.val if isinstance(v, jex.Literal) else env[v]
 
 
-def _select(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
+def _select(eqn: jex.JaxprEqn, branches: Sequence[Jaxpr], args: Sequence[Any]) -> list[Any]:
     """The results of a cond, all of whose branches are evaluated."""
     index, *operands = args
-    branches = enumerate(eqn.params["branches"])
-    results = [_of_branch(branch, operands, index == i) for i, branch in branches]
+    results = [_of_branch(branch, operands, index == i) for i, branch in enumerate(branches)]
     columns = zip(eqn.outvars, *results, strict=True)
     return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
@@ -250,7 +255,7 @@ def _passed(x: Any, is_taken: Any) -> Any:
 def _needed(
     jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
 ) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
-    """What some results of a jaxpr depend on, where the variables of `given` are known.
+    """Dependencies of some results of a jaxpr, where the variables of `given` are known.
 
     The equations, in order, each with those of its results that are needed, and the variables. A
     jit may be opened, and then does not depend on what no needed result of it does.
@@ -262,8 +267,8 @@ def _needed(
         if outs := [i for i, v in enumerate(eqn.outvars) if v in variables and v not in given]:
             equations.append((eqn, outs))
             operands = range(len(eqn.invars))
-            if is_open and _is_jit(eqn):
-                operands = _inputs_of(_jaxprs.raw(eqn.params["jaxpr"])[0], outs)
+            if is_open and (body := _transparent(eqn)) is not None:
+                operands = _inputs_of(_jaxprs.raw(body)[0], outs)
             read = (eqn.invars[i] for i in operands)
             variables.update(v for v in read if not isinstance(v, jex.Literal))
     return equations[::-1], variables
@@ -275,35 +280,42 @@ def _inputs_of(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
     return {i for i, v in enumerate(jaxpr.invars) if v in variables}
 
 
-def _is_jit(eqn: jex.JaxprEqn) -> bool:
-    return eqn.primitive.name == "jit"
+def _transparent(eqn: jex.JaxprEqn) -> Jaxpr | None:
+    """Body of a call that may be evaluated in part, as that of jit."""
+    wiring = wiring_of(eqn)
+    return wiring.body if isinstance(wiring, Call) and wiring.is_transparent else None
 
 
-def _is_whole(jit: jex.JaxprEqn, outs: Iterable[int]) -> bool:
-    """Whether some results of a jit need all of its operands, and nothing in it must be opened.
+def _is_whole(body: Jaxpr, outs: Iterable[int]) -> bool:
+    """Whether some results of a call need all of its operands, and nothing in it must be opened.
 
     JAX keeps what it made of the body the last time.
     """
-    body, _ = _jaxprs.raw(jit.params["jaxpr"])
-    return len(_inputs_of(body, outs)) == len(jit.invars) and not _has_cond(body)
+    inner, _ = _jaxprs.raw(body)
+    return len(_inputs_of(inner, outs)) == len(inner.invars) and not _has_cond(inner)
 
 
 def _has_cond(jaxpr: Any) -> bool:
     eqns = _jaxprs.raw(jaxpr)[0].eqns
-    return any(_is_cond(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
+    return any(_branches(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
 
 
-def _is_cond(eqn: jex.JaxprEqn) -> bool:
-    return eqn.primitive.name == "cond"
+def _branches(eqn: jex.JaxprEqn) -> Sequence[Jaxpr]:
+    """Branches of a cond; none of anything else."""
+    wiring = wiring_of(eqn)
+    return wiring.bodies if isinstance(wiring, Branches) else ()
 
 
 def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
     """Whether an equation is not to be evaluated for all steps; `is_open` if by `_evaluate`."""
-    if eqn.primitive.name in _STEP_BY_STEP or eqn.effects or _jax.draws_by_batch(eqn):
+    if eqn.primitive.name in _STEP_BY_STEP or not may_be_parallel(eqn):
         return True
-    if _is_cond(eqn) and not (is_open and _is_cheap(eqn)):
+    if eqn.effects or _jax.draws_by_batch(eqn):
         return True
-    is_open = is_open and (_is_jit(eqn) or _is_cond(eqn))
+    branches = _branches(eqn)
+    if branches and not (is_open and _is_cheap(eqn, branches)):
+        return True
+    is_open = is_open and (bool(branches) or _transparent(eqn) is not None)
     return any(_waits(e, is_open) for j in _jax.subjaxprs(eqn) for e in _jaxprs.raw(j)[0].eqns)
 
 
@@ -311,8 +323,8 @@ def _is_linear(eqn: jex.JaxprEqn) -> bool:
     """Whether a cotangent of zero stays zero, whatever the operands are."""
     if not any(_is_inexact(_jax.dtype_of(v)) for v in eqn.outvars):
         return True
-    if _is_jit(eqn):
-        return all(map(_is_linear, _jaxprs.raw(eqn.params["jaxpr"])[0].eqns))
+    if (body := _transparent(eqn)) is not None:
+        return all(map(_is_linear, _jaxprs.raw(body)[0].eqns))
     return eqn.primitive.name in _LINEAR
 
 
@@ -320,11 +332,11 @@ def _is_inexact(dtype: Any) -> bool:
     return jnp.issubdtype(dtype, jnp.inexact)
 
 
-def _is_cheap(cond: jex.JaxprEqn) -> bool:
+def _is_cheap(cond: jex.JaxprEqn, branches: Sequence[Jaxpr]) -> bool:
     """Whether all branches together are not much more work than the one that is taken."""
     if cond.params.get("branches_platforms") is not None:
         return False
-    work = [1 + _size(branch) for branch in cond.params["branches"]]
+    work = [1 + _size(branch) for branch in branches]
     return sum(work) <= _MAX_WORK * min(work)
 
 
@@ -335,7 +347,7 @@ def _size(jaxpr: Any) -> int:
     for eqn in inner.eqns:
         bodies = [_jaxprs.raw(body)[0] for body in _jax.subjaxprs(eqn)]
         given += eqn.params.get("length", 1) * sum(map(_size, bodies))
-        if _is_cond(eqn):
+        if _branches(eqn):
             given += sum(_num_elements(_parts_of(body)[1]) for body in bodies)
     return given
 

@@ -1,29 +1,26 @@
 """The rule for `jax.checkpoint`."""
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from typing import ClassVar
 
 import jax
 
 from ppl.harvest import _jax
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._liveness import Mask
-from ppl.harvest._plants import Plants
+from ppl.harvest._construct import register
+from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import Call, call_again
 
 
 class Checkpoint(Call):
-    """What is reaped is saved, as every result; the rest is computed again as before."""
+    """Rematerialization: a record is saved, as every result; the rest is computed again."""
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
+    is_parallel: ClassVar[bool] = False  # It exists to save memory.
+
+    def run(self, opened: Opened) -> Results:
+        """A checkpoint of the body, with its plants and records."""
+        eqn, args, plants, live_outs, on = opened
         wrap = functools.partial(jax.checkpoint, **_jax.checkpoint_options(eqn))
         return call_again(wrap, eqn.params["jaxpr"], args, plants, live_outs, on)
+
+
+register(Checkpoint("remat2"))

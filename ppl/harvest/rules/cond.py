@@ -1,24 +1,32 @@
 """The rule for `jax.lax.cond` and `jax.lax.switch`."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+from jax.extend import core as jex
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest import _jax, _values, _wiring
+from ppl.harvest._construct import Construct, Threading, register
+from ppl.harvest._interpreter import Opened, Reaped, Results
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import Plants
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
 
 
-class Cond:
+class Cond(Construct):
     """Every branch sows the same names with the same values; the taken branch decides which."""
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
+        """Branches."""
+        return _wiring.Branches(eqn.params["branches"])
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the branches, which must agree."""
         branches = [survey(branch) for branch in eqn.params["branches"]]
         for path in {path: None for sites in branches for path in sites}:
             _check_agree(path, [sites.get(path) for sites in branches])
@@ -31,25 +39,19 @@ class Cond:
             )
         }
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on."""
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """The predicate, and what any branch reads."""
         masks = [liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]]
         return (True, *map(any, zip(*masks, strict=True)))
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
+    def run(self, opened: Opened) -> Results:
+        """A cond of the branches, with their plants and records."""
+        eqn, args, plants, live_outs, on = opened
         sites = on.survey.of_equation(eqn)
         sown: list[Any] = []
         recorded: dict[Path, Any] = {}
 
-        def branch(jaxpr: Any) -> Any:
+        def branch(jaxpr: Jaxpr) -> Any:
             def call(operands: list[Any], planted: Any) -> tuple[list[Any], list[Any]]:
                 outs, reaps = on.run(jaxpr, operands, planted, live_outs)
                 # Another branch may sow in another order, and its sows may carry other extras.
@@ -68,9 +70,20 @@ class Cond:
         outs, records = _jax.switch(index, branches, operands, plants.take(sites))
         return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
 
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of the branch that is taken, and the state after it."""
+        index, *operands = args
+        branches = [functools.partial(on.run, branch) for branch in eqn.params["branches"]]
+        return lax.switch(index, branches, operands, state)
+
+
+register(Cond("cond"))
+
 
 def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
-    """What an action makes of a sow must be alike in all branches, as what is sown."""
+    """Check that records of a sow are alike in all branches, as sown values are."""
     path, leaves = reap.site.path, jax.tree.leaves(reap.record)
     shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     other = recorded.setdefault(path, shapes)

@@ -9,19 +9,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.extend import core as jex
 from jax.tree_util import Partial
 
-from ppl.harvest import _jax, _values
-from ppl.harvest._interpreter import Interpreter, Reaped, Within
+from ppl.harvest import _jax, _values, _wiring
+from ppl.harvest._construct import Construct, register
+from ppl.harvest._interpreter import Interpreter, Opened, Reaped, Results, Within
 from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import Plants
 from ppl.harvest._survey import Sites, Survey
 from ppl.harvest.rules._call import only, spread
 
 Function = Callable[..., Any]
 
 
-class Custom(abc.ABC):
+class Custom(Construct):
     """The function is again one with the derivative that the original equation has.
 
     What is sown in its code differentiates as the code does. A plant in its code changes the
@@ -29,12 +30,18 @@ class Custom(abc.ABC):
     the gradient stops at the planted value.
     """
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring | None:
+        """Code and its operands; None where JAX shows none."""
+        if _jax.is_opaque(eqn) and not _jax.has_sow(eqn):
+            return None
+        return _wiring.Call(*_jax.custom_body(eqn))
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the code."""
         return survey(_jax.custom_body(eqn)[0])
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on.
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the needed results and all records depend on.
 
         The derivative may look at every operand.
         """
@@ -44,15 +51,9 @@ class Custom(abc.ABC):
         read = dict(zip(indices, liveness.inputs(body, live_outs), strict=True))
         return tuple(read.get(i, False) for i in range(len(eqn.invars)))
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same function around the bodies, with their plants and records."""
+    def run(self, opened: Opened) -> Results:
+        """A function with the derivative of this one, with the plants and records of its code."""
+        eqn, args, plants, live_outs, on = opened
         body, indices = _jax.custom_body(eqn)
         planted = plants.take(on.survey(body))
         operands = [args[i] for i in indices]
@@ -160,8 +161,16 @@ class CustomVJP(Custom):
         return function
 
 
+register(
+    CustomJVP("custom_jvp_call"),
+    CustomVJP("custom_vjp_call"),
+    CustomJVP("custom_linear_solve"),
+    CustomJVP("call_hi_primitive"),
+)
+
+
 def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, Any]:
-    """Reverse mode by some of the arguments: those that an outer derivative moves."""
+    """Reverse mode by those arguments that an outer derivative moves."""
 
     def of_moving(*some: Any) -> Any:
         rest = iter(some)
@@ -170,7 +179,9 @@ def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, An
     return jax.vjp(of_moving, *only(args, moving))
 
 
-def _without_sows(transform: Function, eqn: Any, on: Interpreter, args: Sequence[Any]) -> Any:
+def _without_sows(
+    transform: Function, eqn: jex.JaxprEqn, on: Interpreter, args: Sequence[Any]
+) -> Any:
     """A derivative of an equation, without the sows in it, which are those of its code again."""
     leaves, tree = jax.tree.flatten(args)
     traced = tuple(not _values.is_float0(leaf) for leaf in leaves)

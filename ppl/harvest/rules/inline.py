@@ -1,27 +1,32 @@
 """The rule for calls that JAX makes by itself, to evaluate a jaxpr where it stands."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._liveness import Mask
-from ppl.harvest._plants import Plants
+from jax.extend import core as jex
+
+from ppl.harvest._construct import Threading, register
+from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import Call
 
 
 class Inline(Call):
     """The body takes the place of the call, as it does when JAX lowers it."""
 
-    body = "call_jaxpr"
+    body: ClassVar[str] = "call_jaxpr"
+    is_transparent: ClassVar[bool] = True
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
+    def run(self, opened: Opened) -> Results:
         """The body, with its plants and records."""
+        eqn, args, plants, live_outs, on = opened
         jaxpr = eqn.params["call_jaxpr"]
         return on.run(jaxpr, args, plants.take(on.survey(jaxpr)), live_outs)
+
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of the body, and the state after it."""
+        return on.run(eqn.params["call_jaxpr"], args, state)
+
+
+register(Inline("closed_call"), Inline("eval_jaxpr"))

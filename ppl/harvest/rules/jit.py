@@ -1,29 +1,25 @@
 """The rule for `jax.jit`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._liveness import Mask
-from ppl.harvest._plants import Plants
+from ppl.harvest._construct import Threading, register
+from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import Call, call_again, only
 
 
 class Jit(Call):
     """The call stays a call, with its name and shardings; plants and reaps pass through it."""
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
+    is_transparent: ClassVar[bool] = True
+
+    def run(self, opened: Opened) -> Results:
+        """A jit of the body, with its plants and records."""
+        eqn, args, plants, live_outs, on = opened
         jaxpr = eqn.params["jaxpr"]
         ins, outs = _jax.jit_shardings(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
@@ -43,3 +39,17 @@ class Jit(Call):
             return jax.jit(call, **options)
 
         return call_again(wrap, jaxpr, args, plants, live_outs, on)
+
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of a jit that takes the state, too, and gives it."""
+
+        def call(args: list[Any], state: Any) -> tuple[list[Any], Any]:
+            return on.run(eqn.params["jaxpr"], args, state)
+
+        call.__name__ = eqn.params["name"]
+        return jax.jit(call, **_jax.jit_options(eqn))(args, state)
+
+
+register(Jit("jit"))

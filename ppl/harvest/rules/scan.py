@@ -6,22 +6,29 @@ from typing import Any
 
 import jax
 from jax import lax
+from jax.extend import core as jex
 
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest import _jax, _wiring
+from ppl.harvest._construct import Construct, Threading, register
+from ppl.harvest._interpreter import Interpreter, Opened, Results
 from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import Plants, move_axis, unstack
+from ppl.harvest._plants import move_axis, unstack
 from ppl.harvest._survey import Sites, SowError, Survey
 from ppl.harvest.rules._given import needs
 from ppl.harvest.rules._loop import Kept, Sum
 from ppl.harvest.rules._steps import Steps, by_rank
 
 
-class Scan:
+class Scan(Construct):
     """Appended values become scanned inputs and outputs, clobbered ones are carried."""
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
+        """Body, constants, carry and rows."""
+        length, reverse = eqn.params["length"], eqn.params["reverse"]
+        return _wiring.Scan(eqn.params["jaxpr"], *_jax.scan_sizes(eqn), length, reverse)
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the body, with the axis of the loop."""
         sites = survey(eqn.params["jaxpr"])
         for path, found in sites.items():
             if found.site.mode == "strict":
@@ -33,23 +40,17 @@ class Scan:
                 )
         return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on."""
-        return _live(eqn, live_outs, liveness)[1]
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the needed results and all records depend on, in any iteration."""
+        return _live(self.wiring(eqn), live_outs, liveness)[1]
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
-        body, length = eqn.params["jaxpr"], eqn.params["length"]
-        num_consts, num_carry = _jax.scan_sizes(eqn)
-        consts, carry, xs = _split(args, num_consts, num_carry)
-        live_body, _ = _live(eqn, live_outs, on.liveness)
+    def run(self, opened: Opened) -> Results:
+        """A scan of the body, with its plants and records."""
+        eqn, args, plants, live_outs, on = opened
+        wiring = self.wiring(eqn)
+        body, num_carry = wiring.body, wiring.num_carry
+        consts, carry, xs = wiring.split(args)
+        live_body, _ = _live(wiring, live_outs, on.liveness)
         sites = on.survey(body)
         taken = plants.take(on.survey.of_equation(eqn))
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
@@ -66,7 +67,7 @@ class Scan:
         if _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
             options, found = _jax.scan_options(eqn), None
-            if by_rank(needs(eqn, on, live_body, taken)) is not None:
+            if by_rank(needs(wiring, on, live_body, taken)) is not None:
                 found = steps.at_once(carry, (xs, rows), reverse=options["reverse"])
             if found := found or steps.parted(carry, (xs, rows), options):
                 carry, (ys, reaps) = found
@@ -87,11 +88,29 @@ class Scan:
             dataclasses.replace(r, record=on.from_loop_axis(r.record, sites[r.site.path]))
             for r in appended
         ]
-        appended += added.finish(total) + kept.finish(last, empty=length == 0)
+        appended += added.finish(total) + kept.finish(last, empty=wiring.length == 0)
         return [*carry, *ys], appended
 
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of a loop that carries the state, too."""
+        wiring = self.wiring(eqn)
+        consts, carry, xs = wiring.split(args)
 
-def _may_part(eqn: Any, args: Any, on: Interpreter, sites: Sites) -> bool:
+        def step(loop: Any, row: Any) -> Any:
+            carry, state = loop
+            outs, state = on.run(wiring.body, [*consts, *carry, *row], state)
+            return (outs[: wiring.num_carry], state), outs[wiring.num_carry :]
+
+        (carry, state), ys = lax.scan(step, (carry, state), xs, **_jax.scan_options(eqn))
+        return [*carry, *ys], state
+
+
+register(Scan("scan"))
+
+
+def _may_part(eqn: jex.JaxprEqn, args: Any, on: Interpreter, sites: Sites) -> bool:
     """Whether the steps may be evaluated in another way than one after the other."""
     clobbers = any(found.clobbers for found in sites.values())
     leaves = jax.tree.leaves(args)
@@ -99,18 +118,12 @@ def _may_part(eqn: Any, args: Any, on: Interpreter, sites: Sites) -> bool:
     return on.action.at_once and not clobbers and not varies and bool(eqn.params["length"])
 
 
-def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
-    """Which results and which inputs of the body are needed: a fixpoint over the carry."""
-    num_consts, num_carry = _jax.scan_sizes(eqn)
-    carry, ys = live_outs[:num_carry], live_outs[num_carry:]
+def _live(scan: _wiring.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
+    """Needed results and needed inputs of the body: a fixpoint over the carry."""
+    carry, ys = live_outs[: scan.num_carry], live_outs[scan.num_carry :]
     while True:
-        inputs = liveness.inputs(eqn.params["jaxpr"], (*carry, *ys))
-        consts, read, xs = _split(inputs, num_consts, num_carry)
+        consts, read, xs = scan.split(liveness.inputs(scan.body, (*carry, *ys)))
         wider = tuple(a or b for a, b in zip(carry, read, strict=True))
         if wider == carry:
             return (*carry, *ys), (*consts, *carry, *xs)
         carry = wider
-
-
-def _split(items: Sequence[Any], first: int, second: int) -> tuple[Any, Any, Any]:
-    return items[:first], items[first : first + second], items[first + second :]

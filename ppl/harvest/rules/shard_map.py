@@ -1,17 +1,18 @@
 """The rule for `jax.shard_map`, and so for `jax.pmap`."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core as jex
 from jax.sharding import PartitionSpec
 
-from ppl.harvest import _jax
-from ppl.harvest._interpreter import Interpreter, Reaped
-from ppl.harvest._liveness import Mask
-from ppl.harvest._plants import ByPath, Plants, move_axis, unstack
+from ppl.harvest import _jax, _wiring
+from ppl.harvest._construct import register
+from ppl.harvest._interpreter import Interpreter, Opened, Reaped, Results
+from ppl.harvest._plants import ByPath, move_axis, unstack
 from ppl.harvest._survey import Found, Path, Sites, Survey
 from ppl.harvest.rules._call import Call, only, spread
 
@@ -19,21 +20,22 @@ from ppl.harvest.rules._call import Call, only, spread
 class ShardMap(Call):
     """Every shard sows for itself: what is reaped, or planted, has an axis over the shards."""
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
+    is_parallel: ClassVar[bool] = False
+
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Shards:
+        """Body, mesh and specs."""
+        in_specs, _ = _jax.shard_specs(eqn)
+        return _wiring.Shards(eqn.params["jaxpr"], eqn.params["mesh"], _jax.shards(eqn), in_specs)
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the body, with an axis over the shards."""
         sites, axes = survey(eqn.params["jaxpr"]), _jax.shards(eqn)
         tracked = eqn.params["check_vma"]
         return {path: f.out_of_shards(axes, tracked=tracked) for path, f in sites.items()}
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
+    def run(self, opened: Opened) -> Results:
+        """A shard_map of the body, with its plants and records."""
+        eqn, args, plants, live_outs, on = opened
         jaxpr, shards = eqn.params["jaxpr"], _jax.shards(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
         sites = on.survey(jaxpr)
@@ -66,8 +68,11 @@ class ShardMap(Call):
         return move_axis(reaped, 0, sites[reaped.site.path].loop_axis)
 
 
+register(ShardMap("shard_map"))
+
+
 def _summed(
-    reaps: list[Reaped], shards: Mapping[Any, int], eqn: Any, on: Interpreter
+    reaps: list[Reaped], shards: Mapping[Any, int], eqn: jex.JaxprEqn, on: Interpreter
 ) -> list[Reaped]:
     """For an action that only adds, the sum over all shards of what differs between them."""
     if not on.action.adds:
@@ -81,7 +86,7 @@ def _summed(
     return on.condense([jax.tree.map(total, reaped) for reaped in reaps])
 
 
-def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: Any) -> tuple[ByPath, ByPath]:
+def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[ByPath, ByPath]:
     """The plants with the shards in front, and how they are split."""
     pairs = {path: _split(plant, sites[path], eqn) for path, plant in taken.items()}
     rows = {path: tuple(row for row, _ in leaves) for path, leaves in pairs.items()}
@@ -89,8 +94,8 @@ def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: Any) -> tuple[ByPath, By
     return ByPath(rows), ByPath(specs)
 
 
-def _split(plant: Any, found: Found, eqn: Any) -> list[tuple[Any, PartitionSpec]]:
-    """Of each leaf a row for each shard, or one for those that share the sown value: the first.
+def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, PartitionSpec]]:
+    """Rows of each leaf, one for each shard, or the first for those that share the sown value.
 
     Whether they share it is known if JAX tracks over which axes of the mesh values vary.
     """

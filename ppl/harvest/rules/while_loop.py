@@ -2,25 +2,37 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.extend import core as jex
 
-from ppl.harvest._interpreter import Interpreter, Reaped
+from ppl.harvest import _wiring
+from ppl.harvest._construct import Construct, Threading, register
+from ppl.harvest._interpreter import Interpreter, Opened, Results
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
-from ppl.harvest._plants import Plants
 from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
 from ppl.harvest.rules._loop import Kept
 
 
-class While:
+class While(Construct):
     """Clobbered values are carried; how many there are is not known, so none can be stacked."""
 
-    def find(self, eqn: Any, survey: Survey) -> Sites:
-        """What the bodies sow, as seen from outside."""
-        sites = _sites(eqn, survey)
+    is_parallel: ClassVar[bool] = False  # Under `vmap` all wait for the longest one.
+
+    def wiring(self, eqn: jex.JaxprEqn) -> _wiring.While:
+        """Condition, body, their constants and the carry."""
+        params = eqn.params
+        sizes = params["cond_nconsts"], params["body_nconsts"]
+        return _wiring.While(params["cond_jaxpr"], params["body_jaxpr"], *sizes)
+
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the body and of the condition, all of which must clobber."""
+        loop = self.wiring(eqn)
+        sites = _sites(loop, survey)
         for found in sites.values():
             if not found.clobbers:
                 raise MisplacedError(
@@ -32,7 +44,7 @@ class While:
                     "fori_loop with static bounds to have every value.",
                 )
         # The condition is evaluated once at least, the body perhaps never.
-        certain = survey(eqn.params["cond_jaxpr"])
+        certain = survey(loop.condition)
         return {
             path: dataclasses.replace(
                 found, depth=found.depth + 1, certain=path in certain and certain[path].certain
@@ -40,24 +52,19 @@ class While:
             for path, found in sites.items()
         }
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The operands that the needed results and all records depend on."""
-        return _live(eqn, live_outs, liveness)[1]
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the needed results, all records and the condition depend on."""
+        return _live(self.wiring(eqn), live_outs, liveness)[1]
 
-    def run(
-        self,
-        eqn: Any,
-        args: list[Any],
-        plants: Plants,
-        live_outs: Mask,
-        on: Interpreter,
-    ) -> tuple[Sequence[Any], list[Reaped]]:
-        """The same construct around the bodies, with their plants and records."""
-        cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
-        cond_consts, body_consts, carry = _split(args, eqn)
-        live_carry, _ = _live(eqn, live_outs, on.liveness)
+    def run(self, opened: Opened) -> Results:
+        """A loop of condition and body, with their plants and records."""
+        eqn, args, plants, live_outs, on = opened
+        wiring = self.wiring(eqn)
+        cond, body = wiring.condition, wiring.body
+        cond_consts, body_consts, carry = wiring.split(args)
+        live_carry, _ = _live(wiring, live_outs, on.liveness)
         fixed = plants.take(on.survey.of_equation(eqn))
-        kept = Kept(on, _sites(eqn, on.survey), fixed)
+        kept = Kept(on, _sites(wiring, on.survey), fixed)
         is_batched = _pred_shape(cond) != ()
         if is_batched:
             _check_none_stays(body, on)
@@ -76,11 +83,41 @@ class While:
         carry, last = loop(goes_on, step, carry, kept, is_batched)
         return carry, kept.finish(last)
 
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results of a loop that carries the state, too.
 
-def _sites(eqn: Any, survey: Survey) -> Sites:
-    """What one iteration sows: the body, and then the condition."""
-    sites = dict(survey(eqn.params["body_jaxpr"]))
-    for path, found in survey(eqn.params["cond_jaxpr"]).items():
+        The condition may have effects, so it is evaluated with the body and its result carried.
+        """
+        wiring = self.wiring(eqn)
+        cond_consts, body_consts, carry = wiring.split(args)
+
+        def test(carry: Sequence[Any], state: Any, before: Any) -> Any:
+            (pred,), state = on.run(wiring.condition, [*cond_consts, *carry], state)
+            if pred.ndim:
+                on.check_unchanged(eqn, state, before)
+            return pred, carry, state
+
+        def step(loop: Any) -> Any:
+            pred, carry, before = loop
+            new, state = on.run(wiring.body, [*body_consts, *carry], before)
+            if pred.ndim:  # Under vmap the loop may go on for some elements only.
+                new = [_select(pred, n, o) for n, o in zip(new, carry, strict=True)]
+            return test(new, state, before)
+
+        init = test(carry, state, state)
+        _, carry, state = lax.while_loop(lambda loop: jnp.any(loop[0]), step, init)
+        return carry, state
+
+
+register(While("while"))
+
+
+def _sites(loop: _wiring.While, survey: Survey) -> Sites:
+    """Sites of one iteration: those of the body, and then those of the condition."""
+    sites = dict(survey(loop.body))
+    for path, found in survey(loop.condition).items():
         sites[path] = survey.join(path, sites[path], found) if path in sites else found
     return sites
 
@@ -112,8 +149,8 @@ def _loop_that_sows_in_its_condition(
     return lax.while_loop(lambda state: jnp.any(state[2]), iterate, state)[:2]
 
 
-def _check_none_stays(body: Any, on: Interpreter) -> None:
-    """Which iterations count for which element is not known to a sow that stays in the new loop."""
+def _check_none_stays(body: Jaxpr, on: Interpreter) -> None:
+    """Check for sows that stay: they do not know which iterations count for which element."""
     for path in on.survey.staying(body):
         raise SowError(
             path,
@@ -122,7 +159,7 @@ def _check_none_stays(body: Any, on: Interpreter) -> None:
         )
 
 
-def _pred_shape(cond: Any) -> tuple[int, ...]:
+def _pred_shape(cond: Jaxpr) -> tuple[int, ...]:
     """`vmap` of a loop whose predicate it maps leaves a predicate for each element."""
     return cond.out_avals[0].shape
 
@@ -133,19 +170,14 @@ def _select(pred: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Arr
     )
 
 
-def _live(eqn: Any, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
-    """Which carried values and which operands are needed: a fixpoint over the carry."""
-    in_cond = liveness.inputs(eqn.params["cond_jaxpr"], (True,))
-    num_cond, num_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+def _live(loop: _wiring.While, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:
+    """Needed carried values and needed operands: a fixpoint over the carry."""
+    in_cond = liveness.inputs(loop.condition, (True,))
+    num_cond, num_body = loop.num_condition_consts, loop.num_body_consts
     carry = tuple(a or b for a, b in zip(live_outs, in_cond[num_cond:], strict=True))
     while True:
-        in_body = liveness.inputs(eqn.params["body_jaxpr"], carry)
+        in_body = liveness.inputs(loop.body, carry)
         wider = tuple(a or b for a, b in zip(carry, in_body[num_body:], strict=True))
         if wider == carry:
             return carry, (*in_cond[:num_cond], *in_body[:num_body], *carry)
         carry = wider
-
-
-def _split(items: Sequence[Any], eqn: Any) -> tuple[Any, Any, Any]:
-    first, second = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    return items[:first], items[first : first + second], items[first + second :]

@@ -1,0 +1,91 @@
+"""Constructs: one record for each primitive of JAX with inner programs, read by all analyses."""
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Opened, Results
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._liveness import Liveness, Mask
+from ppl.harvest._survey import Sites, Survey
+from ppl.harvest._wiring import Wiring
+
+
+class Threading(Protocol):
+    """Evaluation of a program in order, with a state from effect to effect."""
+
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]: ...
+
+    def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None: ...
+
+    def refuse(self, eqn: jex.JaxprEqn) -> Any: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Construct(abc.ABC):
+    """All that is known of a primitive with inner programs.
+
+    Attributes:
+        primitive: Name of the primitive.
+        is_parallel: Whether the iterations of a loop may evaluate it all at once, by `vmap`.
+    """
+
+    primitive: str
+    is_parallel: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def wiring(self, eqn: jex.JaxprEqn) -> Wiring | None:
+        """Inner programs and what they are joined to; None for an equation that shows none."""
+
+    @abc.abstractmethod
+    def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
+        """Sites of the inner programs, as seen from outside."""
+
+    @abc.abstractmethod
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
+        """Operands that the needed results and all records depend on."""
+
+    @abc.abstractmethod
+    def run(self, opened: Opened) -> Results:
+        """Results and records of the same construct around the inner programs."""
+
+    def thread(
+        self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
+    ) -> tuple[Sequence[Any], Any]:
+        """Results, and the state after all effects in order; an error where there is no order."""
+        return on.refuse(eqn)
+
+
+CONSTRUCTS: dict[str, Construct] = {}
+
+
+def register(*constructs: Construct) -> None:
+    """Add records to the table."""
+    for construct in constructs:
+        CONSTRUCTS[construct.primitive] = construct
+
+
+def construct_of(eqn: jex.JaxprEqn) -> Construct | None:
+    """Record of an equation's primitive; None for one without inner programs, or an unknown one."""
+    return CONSTRUCTS.get(eqn.primitive.name)
+
+
+def wiring_of(eqn: jex.JaxprEqn) -> Wiring | None:
+    """Wiring of an equation; None where no inner program is known."""
+    construct = construct_of(eqn)
+    return None if construct is None else construct.wiring(eqn)
+
+
+def may_be_parallel(eqn: jex.JaxprEqn) -> bool:
+    """Whether iterations of a loop may evaluate an equation all at once.
+
+    A primitive with inner programs and no record may if JAX has a rule of `vmap` for it.
+    """
+    construct = construct_of(eqn)
+    if construct is None:
+        return _jax.can_batch(eqn) or not _jax.subjaxprs(eqn)
+    return construct.is_parallel
