@@ -32,7 +32,9 @@ _NOT_COPIED = shutil.ignore_patterns(
         "dist",
     )
 )
-_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.*?)?)(?: - |$)", re.MULTILINE)
+_FAILED = re.compile(
+    r"^(?:FAILED|ERROR) (\S+?\.py(?:::[^\[\s]+(?:\[.*?\])?)?)(?: - |$)", re.MULTILINE
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,10 +113,10 @@ def first_failure(tree: pathlib.Path, arguments: Sequence[str], max_seconds: flo
 def _failed(code: int, output: str) -> str:
     if code in (0, 5):  # no failure, no test
         return ""
+    if code == 4 and "ERROR: " in output:
+        raise ValueError(f"pytest refuses what is asked:\n{output[-2000:]}")
     if found := _FAILED.search(output):
         return found[1]
-    if code == 4 and "error" in output.lower() and "conftest" not in output:
-        raise ValueError(f"pytest refuses what is asked:\n{output[-2000:]}")
     return f"(pytest ends with {code})"
 
 
