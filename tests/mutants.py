@@ -524,7 +524,7 @@ MUTANTS = (
         new="_LOCK = threading.Semaphore(64)",
         breaks="two threads change the options of the compiler at once",
         tests=("tests/inference/test_programs.py",),
-        keyword="threads",
+        keyword="threads or thread_at",
     ),
     Mutant(
         name="ess-threshold-of-one-chain",
