@@ -1,4 +1,8 @@
-"""Runner of the mutants: each in a copy of the tree, its nearest tests first, then the rest."""
+"""Runner of the mutants: each in a copy of the tree, its nearest tests first, then the rest.
+
+A mutant that its nearest slow tests notice is not shown to the rest of the quick suite, so that
+the number noticed by the quick suite is a lower bound.
+"""
 
 import argparse
 import concurrent.futures
@@ -154,7 +158,9 @@ def failing_without(verdicts: Sequence[Verdict]) -> str:
 
 def main(mutants: Sequence[Mutant]) -> int:
     """Command line of the runner; gives the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--suite", choices=MIN_NOTICED_SHARE, default="all")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[x.name for x in mutants])
     parser.add_argument("--jobs", type=int, default=1, help="mutants at once")
