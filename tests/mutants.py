@@ -50,13 +50,12 @@ MUTANTS = (
         keyword="drift",
     ),
     Mutant(
-        name="batch-axes-swapped",
+        name="loop-axis-behind-vmap",
         file="ppl/harvest/_sow.py",
-        old="for axis in reversed(self.axes)",
-        new="for axis in self.axes",
-        breaks="the axes of nested vmaps are listed from inside to outside",
-        tests=("tests/harvest/test_handle.py", "tests/harvest/test_laws.py"),
-        keyword="vmap",
+        old="if depth <= len(self.loops) else 0",
+        new="if depth <= len(self.loops) else len(self.axes)",
+        breaks="what is sown in a vmap within a scan is stacked along the axis of the vmap",
+        tests=("tests/harvest/test_vmap.py",),
     ),
     Mutant(
         name="closure-ignored",
