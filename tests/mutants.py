@@ -56,6 +56,7 @@ MUTANTS = (
         new="if depth <= len(self.loops) else len(self.axes)",
         breaks="what is sown in a vmap within a scan is stacked along the axis of the vmap",
         tests=("tests/harvest/test_vmap.py",),
+        keyword="axis_of_a_scan",
     ),
     Mutant(
         name="closure-ignored",
@@ -71,8 +72,8 @@ MUTANTS = (
         old="scope=(scope, *site.scope)",
         new="scope=(*site.scope, scope)",
         breaks="nested scopes stand in the wrong order",
-        tests=("tests/harvest/test_documentation.py", "tests/harvest/test_functions.py"),
-        keyword="scope",
+        tests=("tests/harvest/test_laws.py",),
+        keyword="in-nest",
     ),
     Mutant(
         name="state-lost-in-scan",
@@ -277,7 +278,7 @@ MUTANTS = (
         new="- s * s * s / 4",
         breaks="draws of a gamma variable are accepted by a wrong ratio",
         tests=("tests/distributions/test_gamma_draw.py",),
-        keyword="law",
+        keyword="exact_ratio",
     ),
     Mutant(
         name="implicit-gradient-sign",
@@ -340,6 +341,7 @@ MUTANTS = (
         new="*others) - jnp.log(alpha)",
         breaks="the density of Wiener counts the change of the unit of time once",
         tests=("tests/distributions/test_wiener.py",),
+        keyword="unit_of_time",
     ),
     Mutant(
         name="negative-binomial-variance",
