@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist 
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all doctest examples lint format bench clean
+.PHONY: help demo test test-slow test-most test-all mutants doctest examples lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -32,6 +32,10 @@ test-most: ## run all tests but the exhaustive ones
 test-all: ## run all tests
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(PYTEST) -m "slow or not slow"
+
+mutants: ## tell which tests notice sixty small wrong changes
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@$(BIN)/python -m tests.mutants
 
 doctest: ## run the examples in docstrings and in the README
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

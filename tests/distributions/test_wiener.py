@@ -43,6 +43,13 @@ def test_distribution_functions_have_the_density_as_slope(float_dtype):
     np.testing.assert_allclose(above[:, 9:12], between, rtol, rtol / 100)
 
 
+def test_the_distance_of_the_boundaries_sets_the_unit_of_time(x64):
+    """Twice as far apart, a passage takes four times as long at half of the drift."""
+    y = np.array([-3.0, -0.4, 0.5, 2.0])
+    near, far = dist.Wiener(1.0, 0.0, 0.25, 0.8), dist.Wiener(2.0, 0.0, 0.25, 0.4)
+    np.testing.assert_allclose(far.log_prob(4 * y), near.log_prob(y) - np.log(4), rtol=1e-12)
+
+
 def by_sines(t, w, v):
     """With as many digits as it needs at early times."""
     with mpmath.workdps(60):

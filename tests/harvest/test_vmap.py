@@ -42,6 +42,15 @@ def test_vmap_over_one_of_two_arguments_each() -> None:
     )
 
 
+def test_the_axis_of_a_scan_is_in_front_of_that_of_a_vmap_within() -> None:
+    """And behind that of a vmap around it."""
+    step = lambda c, x: (c, jax.vmap(lambda v: put(v * x, "append"))(floats(1, 2, 3)).sum())  # noqa: E731
+    f, xs = lambda xs: lax.scan(step, 0.0, xs), jnp.arange(8.0).reshape(4, 2)
+    each = np.asarray(xs)[..., None] * np.array([1.0, 2.0, 3.0])
+    assert_same(reap(f, tag=TAG)(xs[1]), {"y": each[1].astype(np.float32)})
+    assert_same(reap(jax.vmap(f), tag=TAG)(xs), {"y": each.astype(np.float32)})
+
+
 def test_inside_and_outside_of_vmap() -> None:
     """What is sown once for all elements stands for each of them."""
 

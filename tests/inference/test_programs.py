@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -74,6 +75,27 @@ def test_other_threads_compile_as_ever():
         elsewhere, here = pool.submit(text).result(), text()
     assert "reduce-window" in elsewhere
     assert "reduce-window" not in here
+
+
+def test_options_of_the_compiler_change_in_one_thread_at_a_time():
+    """Two threads that are in at once would leave the options of one of them behind."""
+    entered, leave = [threading.Event() for _ in range(2)], threading.Event()
+
+    def change(entered):
+        with small_loops_in_one_kernel(1 << 16, 0):
+            entered.set()
+            leave.wait(60)
+
+    with ThreadPoolExecutor(2) as pool:
+        changes = [pool.submit(change, entered[0])]
+        assert entered[0].wait(60)
+        changes.append(pool.submit(change, entered[1]))
+        is_alone = not entered[1].wait(0.5)
+        leave.set()
+        for done in changes:
+            done.result()
+    assert is_alone
+    assert entered[1].is_set()
 
 
 @pytest.mark.parametrize("infer", [partial(mcmc, num_warmup=5, num_draws=5), laplace, optimize])
