@@ -159,6 +159,45 @@ def test_discrete_families_have_no_bijector(d):
         _ = d.support.bijector
 
 
+def subclasses(cls):
+    for child in cls.__subclasses__():
+        yield child
+        yield from subclasses(child)
+
+
+def test_public_methods_are_written_once():
+    """Classes of distributions differ in their private core alone."""
+    for name in dist.__all__:
+        getattr(dist, name)
+    public = {
+        name
+        for name, x in vars(dist.Distribution).items()
+        if inspect.isfunction(x) and not name.startswith("_")
+    }
+    assert {"mean", "variance", "mode", "entropy", "log_prob", "sample"} <= public
+    overridden = {
+        f"{cls.__name__}.{name}"
+        for cls in subclasses(dist.Distribution)
+        if cls.__module__.startswith("distributions.")
+        for name in public & set(vars(cls))
+        if inspect.isfunction(vars(cls)[name])
+    }
+    assert overridden == set()
+
+
+@pytest.mark.parametrize("name", ["mean", "variance"])
+def test_moments_of_wrapped_inflated_counts(name):
+    d = dist.ZeroInflated(dist.Poisson(jnp.array([1.0, 2.0])), probs=0.5)
+    wrapped = dist.Independent(d, 1)
+    np.testing.assert_array_equal(getattr(wrapped, name)(), getattr(d, name)())
+
+
+@pytest.mark.parametrize("name", ["mean", "variance", "mode", "entropy"])
+def test_flat_has_no_moments(name):
+    with pytest.raises(NotImplementedError, match=f"improper: it has no {name}"):
+        getattr(dist.Flat(constraints.real), name)()
+
+
 @family(support=constraints.real, tfp="Logistic")
 class Bare(Family):
     """A row without formulas of its own."""
