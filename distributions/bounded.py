@@ -21,7 +21,6 @@ from distributions.special import bounded_ratio
 
 @family(
     support=interval,
-    tfp="Uniform",
     increasing=("low", "high"),
     log_prob=lambda x, low, high: -jnp.log(high - low),
     is_flat=True,
@@ -85,7 +84,6 @@ def _beta_log_prob(x, a, b):
 
 @family(
     support=open_interval(0.0, 1.0),
-    tfp="Beta",
     log_prob=_beta_log_prob,
     sample=lambda key, shape, dtype, a, b: beta(key, a, b, shape, dtype),
     mean=lambda a, b: a / (a + b),
@@ -175,7 +173,6 @@ def _truncated_normal_entropy(loc, scale, low, high):
 
 @family(
     support=lambda loc, scale, low, high: interval(low, high),
-    tfp="TruncatedNormal",
     increasing=("low", "high"),
     has_finite_slopes=True,
     log_prob=_truncated_normal_log_prob,

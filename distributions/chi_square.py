@@ -28,7 +28,6 @@ from distributions.special import (
 
 @family(
     support=positive,
-    tfp="Chi2",
     **reparameterised(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
 )
 class Chi2(Family):
@@ -70,7 +69,6 @@ def _chi_log_prob(x, df):
 
 @family(
     support=positive,
-    tfp="Chi",
     log_prob=_chi_log_prob,
     sample=lambda key, shape, dtype, df: clip_positive(
         math.sqrt(2) * jnp.exp(0.5 * log_gamma(key, 0.5 * df, shape, dtype))
@@ -187,7 +185,6 @@ def _half_t_variance(df, loc, scale):
 
 @family(
     support=lambda df, loc, scale: at_least(loc),
-    tfp="HalfStudentT",
     has_finite_slopes=True,
     log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
     sample=lambda key, shape, dtype, df, loc, scale: (

@@ -92,7 +92,6 @@ def _log_prob(x, loc, c):
 
 @family(
     support=interval(-math.pi, math.pi),
-    tfp="VonMises",
     log_prob=_log_prob,
     sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
     mean=lambda loc, c: wrap(loc),

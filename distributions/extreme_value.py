@@ -19,7 +19,6 @@ from distributions.special import (
 
 @family(
     support=real,
-    tfp="Gumbel",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
         -bounded_ratio(x - loc, scale) - jnp.exp(-bounded_ratio(x - loc, scale)) - jnp.log(scale)
@@ -72,7 +71,6 @@ def _weibull_mode(k, scale):
 
 @family(
     support=positive,
-    tfp="Weibull",
     has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
         jnp.log(k) + k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * _log_ratio(x, scale))

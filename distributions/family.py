@@ -1,11 +1,10 @@
 """The mechanism behind the table of families.
 
 A row of the table is a class statement without methods: its fields are the parameters with their
-constraints, and the `family` decorator holds the support, the name of the class of TensorFlow
-Probability, and formulas. A density, a sampler or a moment that a row has no formula for is left to
-TensorFlow Probability, which is imported when it is first needed. Of `cdf`, `survival` and their
-logarithms a row gives those that are precise in themselves; the others are made of them, as is
-`quantile`, numerically, and of that a sampler.
+constraints, and the `family` decorator holds the support and formulas. A density or a moment that a
+row has no formula for is not known. Of `cdf`, `survival` and their logarithms a row gives those
+that are precise in themselves; the others are made of them, as is `quantile`, numerically. Without
+a formula for draws, they are quantiles of uniform numbers.
 
 Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
 parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
@@ -28,7 +27,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -51,7 +49,6 @@ class Row:
     """What the table says of a family beside its parameters."""
 
     support: Constraint | Callable[..., Constraint]
-    tfp: str | None = None
     log_prob: Formula | None = None
     sample: Formula | None = None
     mean: Formula | None = None
@@ -252,11 +249,11 @@ class Family(Distribution):
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype = self._float_dtype
-        if self._row.sample is None and self._row.tfp is None:
+        if self._row.sample is None:
             draw = self._quantile(open_uniform(key, shape, dtype))
         else:
             parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
-            draw = self._formula("sample")(key, shape, dtype, *parameters)
+            draw = self._row.sample(key, shape, dtype, *parameters)
         return convert(draw, self.dtype)
 
     def _moment(self, name: str) -> Array:
@@ -265,30 +262,11 @@ class Family(Distribution):
         dtype = self.dtype if name == "mode" else self._float_dtype
         return full(self._formula(name)(*parameters), self.batch_shape + event, dtype)
 
-    def _formula(self, name: str) -> Callable[..., Any]:
-        """The row's own formula, or else the method of TensorFlow Probability's distribution."""
-        return getattr(self._row, name) or functools.partial(self._delegate, name)
-
-    def _delegate(self, name: str, *arguments: Any) -> Any:
-        if self._row.tfp is None:
+    def _formula(self, name: str) -> Formula:
+        formula = getattr(self._row, name)
+        if formula is None:
             self._lacks(name)
-        from tensorflow_probability.substrates import jax as tfp
-
-        split = len(arguments) - len(self._parameters)
-        pairs = zip(self._parameters, arguments[split:], strict=True)
-        given = {p: jnp.asarray(value) for p, value in pairs if value is not None}
-        if name == "sample":
-            # With parameters of the full batch shape, one draw of TFP's is all of ours.
-            key, shape, _ = arguments[:split]
-            batch = shape[: len(shape) - len(self.event_shape)]
-            events = {p: value.shape[value.ndim - p.event_ndims :] for p, value in given.items()}
-            given = {p: jnp.broadcast_to(value, batch + events[p]) for p, value in given.items()}
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            make = getattr(tfp.distributions, self._row.tfp)
-            distribution = make(**{p.name: value for p, value in given.items()})
-            if name == "sample":
-                return distribution.sample(seed=key)
-            return getattr(distribution, name)(*arguments[:split])
+        return formula
 
 
 def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:

@@ -85,7 +85,6 @@ def _gev_log_prob(x, loc, scale, c):
 
 @family(
     support=_gev_support,
-    tfp="GeneralizedExtremeValue",
     has_finite_slopes=True,
     log_prob=_gev_log_prob,
     sample=lambda key, shape, dtype, *parameters: _expanded(
@@ -138,7 +137,6 @@ def _generalized_pareto_variance(loc, scale, c):
 
 @family(
     support=_generalized_pareto_support,
-    tfp="GeneralizedPareto",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
     sample=lambda key, shape, dtype, *parameters: _expanded(

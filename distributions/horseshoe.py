@@ -77,7 +77,6 @@ def _sample(key, shape, dtype, scale):
 
 @family(
     support=real,
-    tfp="Horseshoe",
     has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,

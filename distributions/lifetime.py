@@ -64,7 +64,6 @@ def _inverse_gaussian_entropy(loc, c):
 
 @family(
     support=positive,
-    tfp="InverseGaussian",
     has_finite_slopes=True,
     log_prob=_inverse_gaussian_log_prob,
     sample=inverse_gaussian_sample,
@@ -162,7 +161,6 @@ def _exp_gamma_entropy(a):
 
 @family(
     support=real,
-    tfp="ExpGamma",
     has_finite_slopes=True,
     one_of=("rate", "log_rate"),
     log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
@@ -200,7 +198,6 @@ class ExpGamma(Family):
 
 @family(
     support=real,
-    tfp="ExpInverseGamma",
     has_finite_slopes=True,
     one_of=("scale", "log_scale"),
     log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),

@@ -120,7 +120,6 @@ def _cdf(x, df, noncentrality):
 
 @family(
     support=positive,
-    tfp="NoncentralChi2",
     log_prob=_log_prob,
     sample=implicit(_draw, _cdf, _log_prob),
     mean=lambda df, noncentrality: df + noncentrality,

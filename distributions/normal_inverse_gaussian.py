@@ -146,7 +146,6 @@ def _requires(loc, scale, tailweight, skewness):
 
 @family(
     support=real,
-    tfp="NormalInverseGaussian",
     requires=_requires,
     has_finite_slopes=True,
     log_prob=_log_prob,

@@ -41,7 +41,6 @@ def _pareto_variance(a, scale):
 
 @family(
     support=lambda a, scale: at_least(scale),
-    tfp="Pareto",
     has_finite_slopes=True,
     log_prob=lambda x, a, scale: (
         jnp.log(a) - jnp.log(scale) - (a + 1) * log1p_quotient(x - scale, scale)
@@ -132,7 +131,6 @@ def _log_logistic_mode(loc, scale):
 
 @family(
     support=positive,
-    tfp="LogLogistic",
     **transformed(
         Logistic,
         forward=lambda z, loc, scale: clip_positive(jnp.exp(z)),
@@ -255,7 +253,6 @@ def _gamma_gamma_entropy(a, b, scale):
 
 @family(
     support=positive,
-    tfp="GammaGamma",
     log_prob=_gamma_gamma_log_prob,
     sample=_gamma_gamma_sample,
     mean=lambda a, b, scale: scale * a * _where_finite(b, 1, lambda b: 1 / (b - 1)),

@@ -28,7 +28,6 @@ from distributions.special import (
 
 @family(
     support=real,
-    tfp="Normal",
     log_prob=lambda x, loc, scale: (
         -0.5 * jnp.square(scaled(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
     ),
@@ -78,7 +77,6 @@ def _cotangent(q):
 
 @family(
     support=real,
-    tfp="Cauchy",
     log_prob=lambda x, loc, scale: (
         -log1p_square_ratio(x - loc, scale, in_sum=True) - (log(scale) + LOG_PI)
     ),
@@ -163,7 +161,6 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
 
 @family(
     support=real,
-    tfp="StudentT",
     log_prob=student_t_log_prob,
     sample=lambda key, shape, dtype, df, loc, scale: loc + scale * student_t(key, df, shape, dtype),
     mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
@@ -204,7 +201,6 @@ def _laplace_log_survival(z):
 
 @family(
     support=real,
-    tfp="Laplace",
     log_prob=lambda x, loc, scale: -jnp.abs(scaled(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
     mean=lambda loc, scale: loc,
@@ -245,7 +241,6 @@ def _logistic_log_prob(x, loc, scale):
 
 @family(
     support=real,
-    tfp="Logistic",
     log_prob=_logistic_log_prob,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,

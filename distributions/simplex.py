@@ -44,7 +44,6 @@ def _unit(index, size, dtype):
 
 @family(
     support=open_simplex,
-    tfp="Dirichlet",
     log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
     sample=_dirichlet_sample,
     mean=_dirichlet_mean,

@@ -40,7 +40,6 @@ def _johnson_mode(skewness, tailweight, loc, scale):
 
 @family(
     support=real,
-    tfp="JohnsonSU",
     **transformed(
         Normal,
         forward=lambda z, skewness, tailweight, loc, scale: (
@@ -191,7 +190,6 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
 
 @family(
     support=real,
-    tfp="SinhArcsinh",
     **transformed(
         Normal,
         forward=lambda z, loc, scale, *shape: loc + scale * _sinh_arcsinh(z, *shape),

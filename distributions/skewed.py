@@ -239,7 +239,6 @@ def _emg_mode(loc, scale, rate):
 
 @family(
     support=real,
-    tfp="ExponentiallyModifiedGaussian",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale, rate: (
         _emg_log_share(bounded_ratio(x - loc, scale), rate * scale, rate * (x - loc))

@@ -84,7 +84,6 @@ def _continuous_bernoulli_log_prob(x, *p):
 
 @family(
     support=unit_interval,
-    tfp="ContinuousBernoulli",
     one_of=("logits", "probs"),
     log_prob=_continuous_bernoulli_log_prob,
     sample=lambda key, shape, dtype, *p: _tilted_quantile(

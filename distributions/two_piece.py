@@ -53,7 +53,6 @@ def _normal_quantile(q, loc, scale, k):
 
 @family(
     support=real,
-    tfp="TwoPieceNormal",
     has_finite_slopes=True,
     log_prob=_normal_log_prob,
     mean=lambda loc, scale, k: loc + scale * math.sqrt(2 / math.pi) * (k - 1 / k),
@@ -131,7 +130,6 @@ def _t_variance(df, loc, scale, k):
 
 @family(
     support=real,
-    tfp="TwoPieceStudentT",
     has_finite_slopes=True,
     log_prob=_t_log_prob,
     sample=implicit(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),
