@@ -11,6 +11,7 @@ from jax import Array
 
 from distributions._arrays import convert, select
 from distributions.constraints.base import Constraint, bounds
+from distributions.special import log1mexp
 
 if TYPE_CHECKING:
     from distributions.family import Formula, Row
@@ -28,13 +29,6 @@ OPPOSITE = {
     "log_cdf": "log_survival",
     "log_survival": "log_cdf",
 }
-
-
-def log1mexp(x: Array) -> Array:
-    """`log(1 - exp(x))` for `x <= 0`, precise at both ends (Maechler 2012, equation 7)."""
-    near = x > -0.6931472
-    below = jnp.log(-jnp.expm1(select(near, jnp.minimum(x, -jnp.finfo(x.dtype).tiny), -1)))
-    return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
 
 
 def _log(x: Array) -> Array:

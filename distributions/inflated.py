@@ -13,13 +13,12 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, as_array, float_dtype, known, promote, select, stack
-from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
 from distributions._rejection import first_accepted
 from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
-from distributions.special import open_uniform
+from distributions.special import log1mexp, open_uniform
 
 _MOST_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
 

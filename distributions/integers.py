@@ -9,7 +9,6 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
-from distributions._cumulative import log1mexp
 from distributions._rejection import first_accepted
 from distributions.constraints import (
     greater_than,
@@ -22,7 +21,7 @@ from distributions.constraints import (
 )
 from distributions.family import Family, family, parameter
 from distributions.incomplete import beta_fraction
-from distributions.special import log1mexp_exp, log1p_ratio, open_uniform
+from distributions.special import log1mexp, log1mexp_exp, log1p_ratio, open_uniform
 from distributions.special_counts import log_zeta
 
 

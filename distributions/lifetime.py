@@ -7,7 +7,6 @@ from jax import random
 from jax.scipy.special import digamma, polygamma
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._derive import implicit
 from distributions._gamma_draw import log_gamma
 from distributions._numerical import exponential_expectation
@@ -17,7 +16,7 @@ from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.normal_functions import log_mills, log_ndtr
-from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive
+from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive, log1mexp
 
 
 def _inverse_gaussian_log_prob(x, loc, c):

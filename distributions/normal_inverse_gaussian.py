@@ -6,7 +6,6 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
@@ -19,6 +18,7 @@ from distributions.special import (
     bounded_ratio,
     gauss_legendre,
     hypot,
+    log1mexp,
 )
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.

@@ -8,7 +8,6 @@ from jax import Array, lax, random
 from jax.scipy.special import expit, i0e, i1e
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
 from distributions.family import Family, family, parameter
@@ -17,6 +16,7 @@ from distributions.special import (
     bounded_ratio,
     clip_positive,
     gauss_legendre,
+    log1mexp,
     ratio,
 )
 

@@ -6,7 +6,6 @@ import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
 from distributions.family import Family, family, parameter
@@ -16,6 +15,7 @@ from distributions.special import (
     LOG_TWO,
     bounded_ratio,
     gauss_legendre,
+    log1mexp,
     log_two_sided,
     ratio,
 )

@@ -7,7 +7,6 @@ from jax import random
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._derive import implicit
 from distributions._gamma_draw import student_t
 from distributions.chi_square import mean_distance
@@ -20,7 +19,14 @@ from distributions.real_line import (
     student_t_tails,
     student_t_variance,
 )
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, bounded_ratio, log_two_sided, ratio
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    bounded_ratio,
+    log1mexp,
+    log_two_sided,
+    ratio,
+)
 
 
 def _from_mode(x, loc, scale, k):

@@ -9,7 +9,6 @@ from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
 from distributions._arrays import common_dtype
-from distributions._cumulative import log1mexp
 from distributions._derive import reparameterised, transformed
 from distributions._numerical import normal_expectation
 from distributions.bounded import Beta, beta_entropy, beta_variance
@@ -17,7 +16,7 @@ from distributions.constraints import open_interval, positive, real
 from distributions.family import Family, family, parameter
 from distributions.gamma_functions import log_beta
 from distributions.real_line import Normal
-from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI
+from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI, log1mexp
 
 unit = open_interval(0.0, 1.0)
 

@@ -10,7 +10,6 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import promote
-from distributions._cumulative import log1mexp
 from distributions._passage_tails import log_later
 from distributions._pytree import pytree_dataclass
 from distributions._rejection import MOST_ROUNDS
@@ -23,6 +22,7 @@ from distributions.special import (
     bounded_ratio,
     clip_positive,
     expm1_ratio,
+    log1mexp,
 )
 
 
