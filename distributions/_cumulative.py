@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,10 +11,8 @@ from jax import Array
 
 from distributions._arrays import convert, select
 from distributions.constraints.base import Constraint, bounds
+from distributions.row import Formula, Row
 from distributions.special import log1mexp
-
-if TYPE_CHECKING:
-    from distributions.family import Formula, Row
 
 # Below the support and above it.
 ENDS = {

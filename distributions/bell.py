@@ -9,9 +9,10 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import log_gamma
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_gammainc
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,

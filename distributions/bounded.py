@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import beta
 from distributions.constraints import extended_real, interval, open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import dirichlet_entropy
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
@@ -16,6 +16,7 @@ from distributions.normal_functions import (
     truncated_normal_moments,
     truncated_normal_quantile,
 )
+from distributions.row import parameter
 from distributions.special import bounded_ratio
 
 

@@ -10,12 +10,13 @@ from jax.typing import ArrayLike
 from distributions._derive import reparameterised
 from distributions._gamma_draw import log_gamma, student_t
 from distributions.constraints import at_least, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy, log_beta_half
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,

@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 from distributions._derive import implicit
 from distributions._rejection import first_accepted
 from distributions.constraints import interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import gauss_legendre, open_uniform
 
 _TURN = 2 * math.pi

@@ -7,7 +7,8 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     bounded_ratio,

@@ -33,62 +33,15 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, as_array, convert, float_dtype, select, stack
-from distributions._checks import as_static, check
+from distributions._checks import as_static, check_relations, check_shapes, check_values
 from distributions._cumulative import cumulative_formula, within
 from distributions._pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.distribution import Distribution, Shape, full
+from distributions.row import Formula, Parameter, Row, parameter
 from distributions.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
-Formula = Callable[..., Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What the table says of a family beside its parameters."""
-
-    support: Constraint | Callable[..., Constraint]
-    log_prob: Formula | None = None
-    sample: Formula | None = None
-    mean: Formula | None = None
-    variance: Formula | None = None
-    mode: Formula | None = None
-    entropy: Formula | None = None
-    cdf: Formula | None = None
-    survival: Formula | None = None
-    log_cdf: Formula | None = None
-    log_survival: Formula | None = None
-    quantile: Formula | None = None
-    is_flat: bool = False
-    has_finite_slopes: bool = False
-    is_reparameterized: bool = True
-    event_shape: Callable[..., Shape] | None = None
-    requires: Callable[..., str | None] | None = None
-    one_of: tuple[str | tuple[str, ...], ...] = ()
-    increasing: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """A parameter: its name, the constraint on its events and the number of their axes."""
-
-    name: str
-    constraint: Constraint
-    event_ndims: int
-
-
-def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
-    """A field that is a parameter, subject to `constraint`.
-
-    Args:
-        constraint: What a valid parameter satisfies.
-        event_ndims: The number of trailing axes that belong to one distribution, if not those of
-            the constraint.
-        **kwargs: `default` and `kw_only`, as for any field of a dataclass.
-    """
-    ndims = constraint.event_ndims if event_ndims is None else event_ndims
-    return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, static))
@@ -130,7 +83,14 @@ class Family(Distribution):
         arrays = {p.name for p in self._parameters}
         for name, value in self._fields().items():
             vars(self)[name] = (stack if name in arrays else as_static)(value)
-        check(self)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises ValueError, naming family and parameter, for parameters that are no valid ones."""
+        name, fields = type(self).__name__, self._fields()
+        check_values(name, self._row, self._parameters, fields)
+        check_shapes(name, self._given(), lambda: (self.batch_shape, self.event_shape))
+        check_relations(name, self._row, fields, self._given())
 
     def _fields(self) -> dict[str, Any]:
         values = vars(self)

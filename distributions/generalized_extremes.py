@@ -6,7 +6,8 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import promote
 from distributions.constraints import interval, open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     ZETA,

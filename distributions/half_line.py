@@ -9,12 +9,13 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import gamma
 from distributions.constraints import at_least, nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import cauchy_survival
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,

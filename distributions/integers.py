@@ -19,8 +19,9 @@ from distributions.constraints import (
     positive,
     positive_integer,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import beta_fraction
+from distributions.row import parameter
 from distributions.special import log1mexp, log1mexp_exp, log1p_ratio, open_uniform
 from distributions.special_counts import log_zeta
 

@@ -11,11 +11,12 @@ from distributions._derive import implicit
 from distributions._gamma_draw import log_gamma
 from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.normal_functions import log_mills, log_ndtr
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive, log1mexp
 
 

@@ -10,9 +10,10 @@ from distributions._gamma_draw import gamma
 from distributions._numerical import argmax, integral
 from distributions._sphere import log_sum
 from distributions.constraints import nonnegative, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
+from distributions.row import parameter
 from distributions.special import clip_positive
 from distributions.special_counts import poisson_draw
 

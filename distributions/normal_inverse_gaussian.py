@@ -8,8 +8,9 @@ from jax.typing import ArrayLike
 
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.lifetime import inverse_gaussian_sample
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,

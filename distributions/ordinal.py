@@ -20,8 +20,9 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import log1mexp
 from distributions.special_counts import column
 

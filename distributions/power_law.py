@@ -12,12 +12,13 @@ from distributions._derive import transformed
 from distributions._gamma_draw import log_gamma
 from distributions.bounded import beta_entropy
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import log_beta
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import Logistic
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,

@@ -10,10 +10,11 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import student_t
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import digamma_rest, log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,

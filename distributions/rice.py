@@ -10,7 +10,8 @@ from jax.typing import ArrayLike
 
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     bounded_ratio,

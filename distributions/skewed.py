@@ -8,8 +8,9 @@ from jax.typing import ArrayLike
 
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_mills, log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,

@@ -11,7 +11,7 @@ from distributions._derive import implicit
 from distributions._gamma_draw import student_t
 from distributions.chi_square import mean_distance
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import (
     standard_t_log_prob,
@@ -19,6 +19,7 @@ from distributions.real_line import (
     student_t_tails,
     student_t_variance,
 )
+from distributions.row import parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,

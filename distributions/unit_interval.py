@@ -13,9 +13,10 @@ from distributions._derive import reparameterised, transformed
 from distributions._numerical import normal_expectation
 from distributions.bounded import Beta, beta_entropy, beta_variance
 from distributions.constraints import open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import log_beta
 from distributions.real_line import Normal
+from distributions.row import parameter
 from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI, log1mexp
 
 unit = open_interval(0.0, 1.0)

@@ -15,7 +15,8 @@ from distributions._pytree import pytree_dataclass
 from distributions._rejection import MOST_ROUNDS
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.distribution import Shape
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,

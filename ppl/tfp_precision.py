@@ -22,7 +22,7 @@ def in_default_precision(x: Any) -> Any:
     Unchanged are objects of other packages, and objects with a parameter of explicit lower
     precision.
     """
-    if not _is_built(x) or not jax.config.jax_enable_x64:
+    if not _is_built(x) or jnp.result_type(float) != np.float64:
         return x
     return x if any(_is_narrow(leaf) for leaf in _leaves(x)) else _widened(x, None)
 
