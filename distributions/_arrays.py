@@ -107,11 +107,9 @@ def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array,
     return tuple(align(a, 0, ndim) for a in arrays)
 
 
-def is_traced(x: Array) -> bool:
+def is_traced(x: Any) -> bool:
     """Whether an array of JAX stands for one that is not known yet."""
-    # To ask a tracer for its value is an error whose message walks all that was traced before, so
-    # its class is asked for the method that only an array with values has.
-    return not hasattr(type(x), "copy_to_host_async")
+    return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def known(x: Any) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +11,8 @@ from jax import Array
 
 from distributions._arrays import convert, select
 from distributions.constraints.base import Constraint, bounds
-
-if TYPE_CHECKING:
-    from distributions.family import Formula, Row
+from distributions.row import Formula, Row
+from distributions.special import log1mexp
 
 # Below the support and above it.
 ENDS = {
@@ -28,13 +27,6 @@ OPPOSITE = {
     "log_cdf": "log_survival",
     "log_survival": "log_cdf",
 }
-
-
-def log1mexp(x: Array) -> Array:
-    """`log(1 - exp(x))` for `x <= 0`, precise at both ends (Maechler 2012, equation 7)."""
-    near = x > -0.6931472
-    below = jnp.log(-jnp.expm1(select(near, jnp.minimum(x, -jnp.finfo(x.dtype).tiny), -1)))
-    return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
 
 
 def _log(x: Array) -> Array:

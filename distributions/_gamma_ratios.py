@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from distributions._cumulative import log1mexp
 from distributions.gamma_functions import large_stirling_error
+from distributions.special import log1mexp
 
 _INTERVALS = 96
 # 2 / (2 j + 3), of the series of 2 (atanh(r) / r - 1) / r^2 in r^2.

@@ -17,10 +17,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from distributions._cumulative import log1mexp
 from distributions.kernels import curvature, is_single
 from distributions.normal_functions import log_ndtr
-from distributions.special import LOG_SQRT_TWO_PI
+from distributions.special import LOG_SQRT_TWO_PI, log1mexp
 
 # In standard deviations; farther out continued fractions converge soon. Where parameters are so
 # large that a value is hardly told from the middle, these would need more digits than there are.

@@ -23,8 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from distributions._cumulative import log1mexp
-from distributions.special import LOG_PI, LOG_TWO, expm1_ratio
+from distributions.special import LOG_PI, LOG_TWO, expm1_ratio, log1mexp
 
 _SWITCH = 0.4  # From here on, the series is the shorter way.
 _REACH = 9  # Of the line, in units of the width of its peak.

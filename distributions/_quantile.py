@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,22 @@ from jax import Array, lax
 from distributions._arrays import common_dtype, float_dtype
 from distributions.constraints.base import bounds
 
-if TYPE_CHECKING:
-    from distributions.distribution import Distribution
+
+class HasCdf(Protocol):
+    """Distribution of numbers with a distribution function."""
+
+    @property
+    def support(self) -> Any: ...
+    @property
+    def batch_shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    def cdf(self, value: Any, /) -> Array: ...
+    def log_prob(self, value: Any, /) -> Array: ...
+    def _exceeds(self, q: Array, value: Array, /) -> Array: ...
 
 
-def quantile(d: Distribution, q: Array) -> Array:
+def quantile(d: HasCdf, q: Array) -> Array:
     """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
     shape = np.broadcast_shapes(q.shape, d.batch_shape)
     dtype = float_dtype(q, *jax.tree.leaves(d))
@@ -27,7 +38,7 @@ def quantile(d: Distribution, q: Array) -> Array:
     return _real_quantile(d, q).astype(dtype)
 
 
-def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -> Array:
+def _bisect(d: HasCdf, q: Array, low: Array, high: Array, value_of: Any) -> Array:
     """The least integer in `(low, high]` whose value exceeds; `high` if none does."""
 
     def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -39,7 +50,7 @@ def _bisect(d: Distribution, q: Array, low: Array, high: Array, value_of: Any) -
     return lax.fori_loop(0, 8 * low.dtype.itemsize, halve, (low, high))[1]
 
 
-def _integer_quantile(d: Distribution, q: Array) -> Array:
+def _integer_quantile(d: HasCdf, q: Array) -> Array:
     low, high = bounds(d.support)
     integer = jnp.result_type(int)
     most = float(jnp.iinfo(integer).max // 4)
@@ -52,7 +63,7 @@ def _integer_quantile(d: Distribution, q: Array) -> Array:
 
 
 @jax.custom_jvp
-def _real_quantile(d: Distribution, q: Array) -> Array:
+def _real_quantile(d: HasCdf, q: Array) -> Array:
     """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
     largest = jnp.finfo(q.dtype).max
     low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in bounds(d.support))
@@ -88,7 +99,7 @@ def _number(rank: Array, dtype: Any) -> Array:
 
 
 @jax.custom_jvp
-def reparameterize(d: Distribution, draw: Array) -> Array:
+def reparameterize(d: HasCdf, draw: Array) -> Array:
     """A draw of a distribution of numbers, given the derivatives of a quantile.
 
     By implicit differentiation of `cdf(draw) = const` (Figurnov, Mohamed and Mnih 2018, equation

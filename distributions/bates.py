@@ -10,7 +10,8 @@ from distributions._numerical import integral
 from distributions._pytree import static
 from distributions._sphere import log_sum
 from distributions.constraints import interval, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import bounded_ratio, log_add, safe_log
 
 

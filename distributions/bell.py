@@ -9,9 +9,10 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import log_gamma
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_gammainc
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
@@ -90,7 +91,6 @@ def _moyal_log_survival(x, loc, scale):
 
 @family(
     support=real,
-    tfp="Moyal",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
         -0.5 * (bounded_ratio(x - loc, scale) + jnp.exp(bounded_ratio(loc - x, scale)))
@@ -149,7 +149,6 @@ def _generalized_normal_sample(key, shape, dtype, loc, scale, power):
 
 @family(
     support=real,
-    tfp="GeneralizedNormal",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale, power: (
         -_power(x, loc, scale, power) - jnp.log(scale) - LOG_TWO - lax.lgamma(1 + 1 / power)
@@ -205,7 +204,6 @@ def _maxwell_sample(key, shape, dtype, loc, scale):
 
 @family(
     support=real,
-    tfp="DoublesidedMaxwell",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
         2 * safe_log(bounded_ratio(jnp.abs(x - loc), scale))

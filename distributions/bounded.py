@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import beta
 from distributions.constraints import extended_real, interval, open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import dirichlet_entropy
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
@@ -16,12 +16,12 @@ from distributions.normal_functions import (
     truncated_normal_moments,
     truncated_normal_quantile,
 )
+from distributions.row import parameter
 from distributions.special import bounded_ratio
 
 
 @family(
     support=interval,
-    tfp="Uniform",
     increasing=("low", "high"),
     log_prob=lambda x, low, high: -jnp.log(high - low),
     is_flat=True,
@@ -85,7 +85,6 @@ def _beta_log_prob(x, a, b):
 
 @family(
     support=open_interval(0.0, 1.0),
-    tfp="Beta",
     log_prob=_beta_log_prob,
     sample=lambda key, shape, dtype, a, b: beta(key, a, b, shape, dtype),
     mean=lambda a, b: a / (a + b),
@@ -175,7 +174,6 @@ def _truncated_normal_entropy(loc, scale, low, high):
 
 @family(
     support=lambda loc, scale, low, high: interval(low, high),
-    tfp="TruncatedNormal",
     increasing=("low", "high"),
     has_finite_slopes=True,
     log_prob=_truncated_normal_log_prob,

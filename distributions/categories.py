@@ -19,8 +19,9 @@ from distributions.constraints import (
     simplex,
     unit_interval,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import safe_log, safe_log1m, times_log
 
 

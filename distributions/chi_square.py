@@ -10,12 +10,13 @@ from jax.typing import ArrayLike
 from distributions._derive import reparameterised
 from distributions._gamma_draw import log_gamma, student_t
 from distributions.constraints import at_least, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy, log_beta_half
 from distributions.half_line import Gamma, InverseGamma
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.real_line import student_t_entropy, student_t_log_prob, student_t_tails
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
@@ -28,7 +29,6 @@ from distributions.special import (
 
 @family(
     support=positive,
-    tfp="Chi2",
     **reparameterised(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
 )
 class Chi2(Family):
@@ -70,7 +70,6 @@ def _chi_log_prob(x, df):
 
 @family(
     support=positive,
-    tfp="Chi",
     log_prob=_chi_log_prob,
     sample=lambda key, shape, dtype, df: clip_positive(
         math.sqrt(2) * jnp.exp(0.5 * log_gamma(key, 0.5 * df, shape, dtype))
@@ -187,7 +186,6 @@ def _half_t_variance(df, loc, scale):
 
 @family(
     support=lambda df, loc, scale: at_least(loc),
-    tfp="HalfStudentT",
     has_finite_slopes=True,
     log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
     sample=lambda key, shape, dtype, df, loc, scale: (

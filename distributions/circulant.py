@@ -7,7 +7,8 @@ from jax.typing import ArrayLike
 
 from distributions._linalg import last_axis, square_sum
 from distributions.constraints import independent, real, real_vector
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI
 
 

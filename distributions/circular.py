@@ -12,7 +12,8 @@ from jax.typing import ArrayLike
 from distributions._derive import implicit
 from distributions._rejection import first_accepted
 from distributions.constraints import interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import gauss_legendre, open_uniform
 
 _TURN = 2 * math.pi
@@ -92,7 +93,6 @@ def _log_prob(x, loc, c):
 
 @family(
     support=interval(-math.pi, math.pi),
-    tfp="VonMises",
     log_prob=_log_prob,
     sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
     mean=lambda loc, c: wrap(loc),

@@ -18,8 +18,9 @@ from distributions._linalg import (
 )
 from distributions._pytree import static
 from distributions.constraints import correlation, correlation_cholesky, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import digamma_step, log_beta
+from distributions.row import parameter
 from distributions.special import LOG_PI, LOG_TWO
 
 # In row k = 0 .. n - 1 of a factor L, the square of the diagonal entry has the distribution

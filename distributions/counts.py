@@ -14,8 +14,9 @@ from distributions.constraints import (
     real,
     unit_interval,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_gammainc, log_tails_of_chances
+from distributions.row import parameter
 from distributions.special import safe_log, safe_log1m, times_log
 from distributions.special_counts import (
     column,

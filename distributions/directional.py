@@ -13,9 +13,10 @@ from distributions._linalg import per_event, square_sum
 from distributions._pytree import static
 from distributions._sphere import dot, log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, real_vector, unit_vector
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import digamma_step, log_beta, log_beta_half
 from distributions.noncentral_chi_square import log_poisson_mass, poisson_terms
+from distributions.row import parameter
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, gauss_legendre
 
 

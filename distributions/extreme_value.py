@@ -7,7 +7,8 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     bounded_ratio,
@@ -19,7 +20,6 @@ from distributions.special import (
 
 @family(
     support=real,
-    tfp="Gumbel",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale: (
         -bounded_ratio(x - loc, scale) - jnp.exp(-bounded_ratio(x - loc, scale)) - jnp.log(scale)
@@ -72,7 +72,6 @@ def _weibull_mode(k, scale):
 
 @family(
     support=positive,
-    tfp="Weibull",
     has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
         jnp.log(k) + k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * _log_ratio(x, scale))

@@ -1,11 +1,10 @@
 """The mechanism behind the table of families.
 
 A row of the table is a class statement without methods: its fields are the parameters with their
-constraints, and the `family` decorator holds the support, the name of the class of TensorFlow
-Probability, and formulas. A density, a sampler or a moment that a row has no formula for is left to
-TensorFlow Probability, which is imported when it is first needed. Of `cdf`, `survival` and their
-logarithms a row gives those that are precise in themselves; the others are made of them, as is
-`quantile`, numerically, and of that a sampler.
+constraints, and the `family` decorator holds the support and formulas. A density or a moment that a
+row has no formula for is not known. Of `cdf`, `survival` and their logarithms a row gives those
+that are precise in themselves; the others are made of them, as is `quantile`, numerically. Without
+a formula for draws, they are quantiles of uniform numbers.
 
 Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
 parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
@@ -28,70 +27,21 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, as_array, convert, float_dtype, select, stack
-from distributions._checks import as_static, check
+from distributions._checks import as_static, check_relations, check_shapes, check_values
 from distributions._cumulative import cumulative_formula, within
 from distributions._pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.distribution import Distribution, Shape, full
+from distributions.row import Formula, Parameter, Row, parameter
 from distributions.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
-Formula = Callable[..., Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """What the table says of a family beside its parameters."""
-
-    support: Constraint | Callable[..., Constraint]
-    tfp: str | None = None
-    log_prob: Formula | None = None
-    sample: Formula | None = None
-    mean: Formula | None = None
-    variance: Formula | None = None
-    mode: Formula | None = None
-    entropy: Formula | None = None
-    cdf: Formula | None = None
-    survival: Formula | None = None
-    log_cdf: Formula | None = None
-    log_survival: Formula | None = None
-    quantile: Formula | None = None
-    is_flat: bool = False
-    has_finite_slopes: bool = False
-    is_reparameterized: bool = True
-    event_shape: Callable[..., Shape] | None = None
-    requires: Callable[..., str | None] | None = None
-    one_of: tuple[str | tuple[str, ...], ...] = ()
-    increasing: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """A parameter: its name, the constraint on its events and the number of their axes."""
-
-    name: str
-    constraint: Constraint
-    event_ndims: int
-
-
-def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
-    """A field that is a parameter, subject to `constraint`.
-
-    Args:
-        constraint: What a valid parameter satisfies.
-        event_ndims: The number of trailing axes that belong to one distribution, if not those of
-            the constraint.
-        **kwargs: `default` and `kw_only`, as for any field of a dataclass.
-    """
-    ndims = constraint.event_ndims if event_ndims is None else event_ndims
-    return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(parameter, static))
@@ -133,7 +83,14 @@ class Family(Distribution):
         arrays = {p.name for p in self._parameters}
         for name, value in self._fields().items():
             vars(self)[name] = (stack if name in arrays else as_static)(value)
-        check(self)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises ValueError, naming family and parameter, for parameters that are no valid ones."""
+        name, fields = type(self).__name__, self._fields()
+        check_values(name, self._row, self._parameters, fields)
+        check_shapes(name, self._given(), lambda: (self.batch_shape, self.event_shape))
+        check_relations(name, self._row, fields, self._given())
 
     def _fields(self) -> dict[str, Any]:
         values = vars(self)
@@ -252,11 +209,11 @@ class Family(Distribution):
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         dtype = self._float_dtype
-        if self._row.sample is None and self._row.tfp is None:
+        if self._row.sample is None:
             draw = self._quantile(open_uniform(key, shape, dtype))
         else:
             parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
-            draw = self._formula("sample")(key, shape, dtype, *parameters)
+            draw = self._row.sample(key, shape, dtype, *parameters)
         return convert(draw, self.dtype)
 
     def _moment(self, name: str) -> Array:
@@ -265,30 +222,11 @@ class Family(Distribution):
         dtype = self.dtype if name == "mode" else self._float_dtype
         return full(self._formula(name)(*parameters), self.batch_shape + event, dtype)
 
-    def _formula(self, name: str) -> Callable[..., Any]:
-        """The row's own formula, or else the method of TensorFlow Probability's distribution."""
-        return getattr(self._row, name) or functools.partial(self._delegate, name)
-
-    def _delegate(self, name: str, *arguments: Any) -> Any:
-        if self._row.tfp is None:
+    def _formula(self, name: str) -> Formula:
+        formula = getattr(self._row, name)
+        if formula is None:
             self._lacks(name)
-        from tensorflow_probability.substrates import jax as tfp
-
-        split = len(arguments) - len(self._parameters)
-        pairs = zip(self._parameters, arguments[split:], strict=True)
-        given = {p: jnp.asarray(value) for p, value in pairs if value is not None}
-        if name == "sample":
-            # With parameters of the full batch shape, one draw of TFP's is all of ours.
-            key, shape, _ = arguments[:split]
-            batch = shape[: len(shape) - len(self.event_shape)]
-            events = {p: value.shape[value.ndim - p.event_ndims :] for p, value in given.items()}
-            given = {p: jnp.broadcast_to(value, batch + events[p]) for p, value in given.items()}
-        with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-            make = getattr(tfp.distributions, self._row.tfp)
-            distribution = make(**{p.name: value for p, value in given.items()})
-            if name == "sample":
-                return distribution.sample(seed=key)
-            return getattr(distribution, name)(*arguments[:split])
+        return formula
 
 
 def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:

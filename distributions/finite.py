@@ -14,7 +14,8 @@ from distributions._cumulative import cumulative_formula
 from distributions.categories import _log_probs, _probs, category_entropy, take
 from distributions.constraints import log_weights, ordered, simplex
 from distributions.constraints.counts import FiniteSet
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 
 
 def _one_of(y: Array, outcomes: Array) -> Array:

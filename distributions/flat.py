@@ -106,10 +106,5 @@ class Flat(Distribution):
             "give the value, or a proper prior"
         )
 
-    def mean(self) -> NoReturn:
-        """Raises NotImplementedError."""
-        raise NotImplementedError("Flat is improper: it has no mean")
-
-    def variance(self) -> NoReturn:
-        """Raises NotImplementedError."""
-        raise NotImplementedError("Flat is improper: it has no variance")
+    def _moment(self, name: str) -> NoReturn:
+        raise NotImplementedError(f"Flat is improper: it has no {name}")

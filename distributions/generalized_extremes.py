@@ -6,7 +6,8 @@ from jax.typing import ArrayLike
 
 from distributions._arrays import promote
 from distributions.constraints import interval, open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     ZETA,
@@ -85,7 +86,6 @@ def _gev_log_prob(x, loc, scale, c):
 
 @family(
     support=_gev_support,
-    tfp="GeneralizedExtremeValue",
     has_finite_slopes=True,
     log_prob=_gev_log_prob,
     sample=lambda key, shape, dtype, *parameters: _expanded(
@@ -138,7 +138,6 @@ def _generalized_pareto_variance(loc, scale, c):
 
 @family(
     support=_generalized_pareto_support,
-    tfp="GeneralizedPareto",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
     sample=lambda key, shape, dtype, *parameters: _expanded(

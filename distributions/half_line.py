@@ -9,12 +9,13 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import gamma
 from distributions.constraints import at_least, nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import cauchy_survival
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
@@ -35,7 +36,6 @@ def _erf_inv(q):
 
 @family(
     support=nonnegative,
-    tfp="HalfNormal",
     log_prob=lambda x, scale: (
         -0.5 * jnp.square(scaled(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
     ),
@@ -72,7 +72,6 @@ class HalfNormal(Family):
 
 @family(
     support=lambda loc, scale: at_least(loc),
-    tfp="HalfCauchy",
     log_prob=lambda x, loc, scale: (
         -log1p_square_ratio(x - loc, scale, in_sum=True) - (log(scale) + (LOG_PI - LOG_TWO))
     ),
@@ -114,7 +113,6 @@ class HalfCauchy(Family):
 
 @family(
     support=nonnegative,
-    tfp="Exponential",
     log_prob=lambda x, rate: log(rate) - rate * x,
     sample=lambda key, shape, dtype, rate: random.exponential(key, shape, dtype) / rate,
     mean=lambda rate: 1 / rate,
@@ -151,7 +149,6 @@ def _gamma_log_prob(x, a, rate):
 
 @family(
     support=positive,
-    tfp="Gamma",
     log_prob=_gamma_log_prob,
     sample=lambda key, shape, dtype, a, rate: clip_positive(gamma(key, a, shape, dtype) / rate),
     mean=lambda a, rate: a / rate,
@@ -189,7 +186,6 @@ def _inverse_gamma_log_prob(x, a, scale):
 
 @family(
     support=positive,
-    tfp="InverseGamma",
     log_prob=_inverse_gamma_log_prob,
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale / clip_positive(gamma(key, a, shape, dtype))
@@ -232,7 +228,6 @@ def _log_normal_log_prob(x, loc, scale):
 
 @family(
     support=positive,
-    tfp="LogNormal",
     log_prob=_log_normal_log_prob,
     sample=lambda key, shape, dtype, loc, scale: clip_positive(
         jnp.exp(loc + scale * random.normal(key, shape, dtype))

@@ -7,7 +7,8 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
@@ -77,7 +78,6 @@ def _sample(key, shape, dtype, scale):
 
 @family(
     support=real,
-    tfp="Horseshoe",
     has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,

@@ -13,10 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from distributions._cumulative import log1mexp
 from distributions._normal_limit import is_central, large, log_normal_tails
 from distributions.kernels import is_single, log_beta_kernel, log_gamma_kernel
-from distributions.special import LOG_TWO
+from distributions.special import LOG_TWO, log1mexp
 
 Term = Callable[..., Array]
 _MOST_STEPS = 10_000

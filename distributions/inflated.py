@@ -13,13 +13,12 @@ from jax import Array, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import align, as_array, float_dtype, known, promote, select, stack
-from distributions._cumulative import log1mexp
 from distributions._pytree import pytree_dataclass
 from distributions._rejection import first_accepted
 from distributions.categories import Bernoulli, bernoulli_log_probs, bernoulli_probability
 from distributions.constraints import Constraint, with_atoms
 from distributions.distribution import Distribution, Shape
-from distributions.special import open_uniform
+from distributions.special import log1mexp, open_uniform
 
 _MOST_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
 
@@ -187,19 +186,24 @@ class ZeroInflated(_Gated):
         draws = self.distribution._sample(key, shape)
         return select(self._gate._sample(gate_key, shape) == 1, 0, draws)
 
-    def mean(self) -> Array:
-        """The mean of the counts, times the probability of one."""
+    def _moment(self, name: str) -> Array:
+        if name == "entropy":
+            self._lacks(name)
+        return {"mean": self._mean, "variance": self._variance, "mode": self._mode}[name]()
+
+    def _mean(self) -> Array:
+        """Mean of the counts, times the probability of one."""
         log_count, mean, _ = self._moments()
         return self._spread(jnp.exp(log_count) * mean)
 
-    def variance(self) -> Array:
-        """The mean of the variances, and the variance of the means, by whether it is a count."""
+    def _variance(self) -> Array:
+        """Mean of the variances, and variance of the means, by whether it is a count."""
         log_count, mean, variance = self._moments()
         between = -jnp.expm1(log_count) * jnp.square(mean)
         return self._spread(jnp.exp(log_count) * (variance + between))
 
-    def mode(self) -> Array:
-        """0 or the mode of the counts."""
+    def _mode(self) -> Array:
+        """Zero or the mode of the counts."""
         mode = jnp.broadcast_to(self.distribution.mode(), self.batch_shape)
         return select(self.log_prob(mode) > self.log_prob(0), mode, 0)
 
@@ -327,20 +331,24 @@ class Hurdle(_Gated):
         _, log_count, log_positive, mean, variance = parts
         return jnp.exp(log_count - log_positive), mean, variance
 
-    def mean(self) -> Array:
-        """The mean of the positive counts, times the probability of one."""
+    def _moment(self, name: str) -> Array:
+        if name == "mode" or (name == "entropy" and self._is_count):
+            self._lacks(name)
+        moments = {"mean": self._mean, "variance": self._variance, "entropy": self._entropy}
+        return self._spread(moments[name]())
+
+    def _mean(self) -> Array:
+        """Mean of the positive counts, times the probability of one."""
         factor, mean, _ = self._scaled()
-        return self._spread(factor * mean)
+        return factor * mean
 
-    def variance(self) -> Array:
-        """The variance, from the second moment of the counts."""
+    def _variance(self) -> Array:
+        """Variance, from the second moment of the counts."""
         factor, mean, variance = self._scaled()
-        return self._spread(factor * (variance + (1 - factor) * jnp.square(mean)))
+        return factor * (variance + (1 - factor) * jnp.square(mean))
 
-    def entropy(self) -> Array:
-        """Of positive numbers: the entropy of the gate, and theirs."""
-        if self._is_count:
-            self._lacks("entropy")
+    def _entropy(self) -> Array:
+        """Entropy of the gate and of the positive numbers."""
         parts = self._aligned(self._gate.entropy(), self.distribution.entropy())
         _, log_count, gate, entropy = parts
-        return self._spread(gate + jnp.exp(log_count) * entropy)
+        return gate + jnp.exp(log_count) * entropy

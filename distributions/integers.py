@@ -9,7 +9,6 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
-from distributions._cumulative import log1mexp
 from distributions._rejection import first_accepted
 from distributions.constraints import (
     greater_than,
@@ -20,9 +19,10 @@ from distributions.constraints import (
     positive,
     positive_integer,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import beta_fraction
-from distributions.special import log1mexp_exp, log1p_ratio, open_uniform
+from distributions.row import parameter
+from distributions.special import log1mexp, log1mexp_exp, log1p_ratio, open_uniform
 from distributions.special_counts import log_zeta
 
 

@@ -32,7 +32,8 @@ from distributions._wishart import (
     size,
 )
 from distributions.constraints import lower_cholesky, positive, positive_definite
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_TWO
 
 

@@ -7,17 +7,17 @@ from jax import random
 from jax.scipy.special import digamma, polygamma
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._derive import implicit
 from distributions._gamma_draw import log_gamma
 from distributions._numerical import exponential_expectation
 from distributions.constraints import nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import gamma_entropy
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
 from distributions.normal_functions import log_mills, log_ndtr
-from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive
+from distributions.row import parameter
+from distributions.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive, log1mexp
 
 
 def _inverse_gaussian_log_prob(x, loc, c):
@@ -64,7 +64,6 @@ def _inverse_gaussian_entropy(loc, c):
 
 @family(
     support=positive,
-    tfp="InverseGaussian",
     has_finite_slopes=True,
     log_prob=_inverse_gaussian_log_prob,
     sample=inverse_gaussian_sample,
@@ -162,7 +161,6 @@ def _exp_gamma_entropy(a):
 
 @family(
     support=real,
-    tfp="ExpGamma",
     has_finite_slopes=True,
     one_of=("rate", "log_rate"),
     log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
@@ -200,7 +198,6 @@ class ExpGamma(Family):
 
 @family(
     support=real,
-    tfp="ExpInverseGamma",
     has_finite_slopes=True,
     one_of=("scale", "log_scale"),
     log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),

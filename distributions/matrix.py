@@ -6,7 +6,8 @@ from jax.typing import ArrayLike
 
 from distributions._linalg import last_axis, log_diagonal, matmul, solve_matrix, square_sum
 from distributions.constraints import independent, lower_cholesky, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI
 
 

@@ -30,8 +30,9 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import digamma_step, log_beta
+from distributions.row import parameter
 from distributions.special import LOG_PI, LOG_SQRT_TWO_PI, log1p_quotient
 
 # What follows is given a matrix S in one of five ways, as `MultivariateNormal` is its covariance;

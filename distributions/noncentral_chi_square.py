@@ -10,9 +10,10 @@ from distributions._gamma_draw import gamma
 from distributions._numerical import argmax, integral
 from distributions._sphere import log_sum
 from distributions.constraints import nonnegative, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_gammainc
 from distributions.kernels import log_gamma_kernel
+from distributions.row import parameter
 from distributions.special import clip_positive
 from distributions.special_counts import poisson_draw
 
@@ -120,7 +121,6 @@ def _cdf(x, df, noncentrality):
 
 @family(
     support=positive,
-    tfp="NoncentralChi2",
     log_prob=_log_prob,
     sample=implicit(_draw, _cdf, _log_prob),
     mean=lambda df, noncentrality: df + noncentrality,

@@ -6,11 +6,11 @@ import numpy as np
 from jax import Array, lax, random
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.lifetime import inverse_gaussian_sample
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
@@ -19,6 +19,7 @@ from distributions.special import (
     bounded_ratio,
     gauss_legendre,
     hypot,
+    log1mexp,
 )
 
 _GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
@@ -146,7 +147,6 @@ def _requires(loc, scale, tailweight, skewness):
 
 @family(
     support=real,
-    tfp="NormalInverseGaussian",
     requires=_requires,
     has_finite_slopes=True,
     log_prob=_log_prob,

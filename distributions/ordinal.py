@@ -10,7 +10,6 @@ from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
-from distributions._cumulative import log1mexp
 from distributions.categories import category_entropy, category_moments, take
 from distributions.constraints import (
     independent,
@@ -21,8 +20,10 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
+from distributions.special import log1mexp
 from distributions.special_counts import column
 
 _FAR = -40.0  # From where on Mills' ratio is given by two terms of its series.

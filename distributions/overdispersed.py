@@ -13,8 +13,9 @@ from distributions._gamma_ratios import log_tails
 from distributions._random_chances import beta_negative_binomial_entropy
 from distributions.constraints import nonnegative_integer, positive, real, unit_interval
 from distributions.counts import log_chances
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.incomplete import log_tails_of_chances
+from distributions.row import parameter
 from distributions.special import log1p_quotient, ratio, safe_log, safe_log1m, times_log
 from distributions.special_counts import (
     column,

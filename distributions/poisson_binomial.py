@@ -10,7 +10,8 @@ from distributions._arrays import select
 from distributions._sphere import log_sum
 from distributions.categories import category_entropy, take
 from distributions.constraints import independent, integer_interval, real, unit_interval
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import log_add, safe_log, safe_log1m
 
 

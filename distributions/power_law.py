@@ -12,12 +12,13 @@ from distributions._derive import transformed
 from distributions._gamma_draw import log_gamma
 from distributions.bounded import beta_entropy
 from distributions.constraints import at_least, greater_than, nonnegative, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import log_beta
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import Logistic
+from distributions.row import parameter
 from distributions.special import (
     EULER_GAMMA,
     LOG_PI,
@@ -41,7 +42,6 @@ def _pareto_variance(a, scale):
 
 @family(
     support=lambda a, scale: at_least(scale),
-    tfp="Pareto",
     has_finite_slopes=True,
     log_prob=lambda x, a, scale: (
         jnp.log(a) - jnp.log(scale) - (a + 1) * log1p_quotient(x - scale, scale)
@@ -132,7 +132,6 @@ def _log_logistic_mode(loc, scale):
 
 @family(
     support=positive,
-    tfp="LogLogistic",
     **transformed(
         Logistic,
         forward=lambda z, loc, scale: clip_positive(jnp.exp(z)),
@@ -255,7 +254,6 @@ def _gamma_gamma_entropy(a, b, scale):
 
 @family(
     support=positive,
-    tfp="GammaGamma",
     log_prob=_gamma_gamma_log_prob,
     sample=_gamma_gamma_sample,
     mean=lambda a, b, scale: scale * a * _where_finite(b, 1, lambda b: 1 / (b - 1)),

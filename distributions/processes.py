@@ -33,8 +33,9 @@ from distributions.constraints import (
     symmetric,
 )
 from distributions.distribution import Distribution, Shape, full
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.real_line import Normal
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 

@@ -10,10 +10,11 @@ from jax.typing import ArrayLike
 
 from distributions._gamma_draw import student_t
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import digamma_rest, log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.normal_functions import log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
@@ -28,7 +29,6 @@ from distributions.special import (
 
 @family(
     support=real,
-    tfp="Normal",
     log_prob=lambda x, loc, scale: (
         -0.5 * jnp.square(scaled(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
     ),
@@ -78,7 +78,6 @@ def _cotangent(q):
 
 @family(
     support=real,
-    tfp="Cauchy",
     log_prob=lambda x, loc, scale: (
         -log1p_square_ratio(x - loc, scale, in_sum=True) - (log(scale) + LOG_PI)
     ),
@@ -163,7 +162,6 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
 
 @family(
     support=real,
-    tfp="StudentT",
     log_prob=student_t_log_prob,
     sample=lambda key, shape, dtype, df, loc, scale: loc + scale * student_t(key, df, shape, dtype),
     mean=lambda df, loc, scale: jnp.where(df > 1, loc, jnp.nan),
@@ -204,7 +202,6 @@ def _laplace_log_survival(z):
 
 @family(
     support=real,
-    tfp="Laplace",
     log_prob=lambda x, loc, scale: -jnp.abs(scaled(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
     mean=lambda loc, scale: loc,
@@ -245,7 +242,6 @@ def _logistic_log_prob(x, loc, scale):
 
 @family(
     support=real,
-    tfp="Logistic",
     log_prob=_logistic_log_prob,
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.logistic(key, shape, dtype),
     mean=lambda loc, scale: loc,

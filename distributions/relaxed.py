@@ -13,7 +13,8 @@ from distributions.constraints import (
     real,
     real_vector,
 )
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import safe_log, safe_log1m
 from distributions.special_counts import column
 

@@ -8,15 +8,16 @@ from jax import Array, lax, random
 from jax.scipy.special import expit, i0e, i1e
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import nonnegative, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     bounded_ratio,
     clip_positive,
     gauss_legendre,
+    log1mexp,
     ratio,
 )
 

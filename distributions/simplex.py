@@ -10,8 +10,9 @@ from distributions._gamma_draw import log_gamma
 from distributions._linalg import per_event
 from distributions._pytree import static
 from distributions.constraints import independent, open_simplex, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import dirichlet_entropy, log_multivariate_beta
+from distributions.row import parameter
 
 
 def _dirichlet_sample(key, shape, dtype, a):
@@ -44,7 +45,6 @@ def _unit(index, size, dtype):
 
 @family(
     support=open_simplex,
-    tfp="Dirichlet",
     log_prob=lambda x, a: jnp.sum((a - 1) * jnp.log(x), -1) - log_multivariate_beta(a),
     sample=_dirichlet_sample,
     mean=_dirichlet_mean,

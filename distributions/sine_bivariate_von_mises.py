@@ -12,7 +12,8 @@ from distributions._rejection import first_accepted
 from distributions._sphere import log_sum
 from distributions.circular import log_i0e, von_mises_draw, wrap
 from distributions.constraints import independent, interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import hypot, open_uniform, ratio
 
 _TURN = 2 * math.pi

@@ -8,8 +8,9 @@ from jax.typing import ArrayLike
 from distributions._derive import transformed
 from distributions._numerical import argmax, normal_expectation
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.real_line import Normal
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, arcsinh_ratio, bounded_ratio, hypot
 
 
@@ -40,7 +41,6 @@ def _johnson_mode(skewness, tailweight, loc, scale):
 
 @family(
     support=real,
-    tfp="JohnsonSU",
     **transformed(
         Normal,
         forward=lambda z, skewness, tailweight, loc, scale: (
@@ -191,7 +191,6 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
 
 @family(
     support=real,
-    tfp="SinhArcsinh",
     **transformed(
         Normal,
         forward=lambda z, loc, scale, *shape: loc + scale * _sinh_arcsinh(z, *shape),

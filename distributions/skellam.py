@@ -16,9 +16,10 @@ from jax import lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import select
-from distributions._cumulative import log1mexp
 from distributions.constraints import integer, positive
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
+from distributions.special import log1mexp
 from distributions.special_counts import column, entropy_of_counts, poisson_draw
 
 _INTERVALS = 96

@@ -9,10 +9,11 @@ from jax.typing import ArrayLike
 from distributions._gamma_draw import log_gamma
 from distributions.bounded import beta_entropy
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import log_beta_half
 from distributions.incomplete import log_betainc
 from distributions.kernels import log_beta_kernel
+from distributions.row import parameter
 from distributions.special import LOG_TWO, clip_positive, hypot, log1p_square_ratio, ratio
 
 

@@ -6,16 +6,17 @@ import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._numerical import argmax
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_mills, log_ndtr
+from distributions.row import parameter
 from distributions.special import (
     LOG_SQRT_TWO_PI,
     LOG_TWO,
     bounded_ratio,
     gauss_legendre,
+    log1mexp,
     log_two_sided,
     ratio,
 )
@@ -239,7 +240,6 @@ def _emg_mode(loc, scale, rate):
 
 @family(
     support=real,
-    tfp="ExponentiallyModifiedGaussian",
     has_finite_slopes=True,
     log_prob=lambda x, loc, scale, rate: (
         _emg_log_share(bounded_ratio(x - loc, scale), rate * scale, rate * (x - loc))

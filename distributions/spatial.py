@@ -11,7 +11,8 @@ from jax.typing import ArrayLike
 from distributions._arrays import align, known
 from distributions._linalg import diagonal, diagonal_matrix, last_axis, per_event, solve
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 

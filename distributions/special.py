@@ -323,6 +323,13 @@ def expm1_ratio(u: Array) -> Array:
     return jnp.where(small, series, jnp.expm1(w) / w)
 
 
+def log1mexp(x: Array) -> Array:
+    """`log(1 - exp(x))` for `x <= 0`, precise at both ends (Maechler 2012, equation 7)."""
+    near = x > -0.6931472
+    below = jnp.log(-jnp.expm1(select(near, jnp.minimum(x, -jnp.finfo(x.dtype).tiny), -1)))
+    return select(near, select(x == 0, -jnp.inf, below), jnp.log1p(-jnp.exp(select(near, -1, x))))
+
+
 def log1mexp_exp(z: Array) -> Array:
     """`log(1 - exp(-exp(-z)))`: -z where that is large."""
     y = jnp.exp(-z)

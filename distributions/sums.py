@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from distributions._arrays import select
-from distributions._cumulative import log1mexp
+from distributions.special import log1mexp
 
 Ratio = Callable[..., Array]
 

@@ -15,6 +15,7 @@ from distributions._pytree import pytree_dataclass
 from distributions.bijectors import Bijector
 from distributions.constraints import Constraint
 from distributions.distribution import Distribution, Shape
+from distributions.tfp_precision import default_bijector, in_default_precision
 
 
 def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
@@ -26,7 +27,7 @@ def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
     if isinstance(distribution, Distribution):
         return distribution
     if hasattr(distribution, "experimental_default_event_space_bijector"):
-        return FromTFP(distribution)
+        return FromTFP(in_default_precision(distribution))
     raise ValueError(f"{owner}: {name} must be a Distribution; got {distribution!r}")
 
 
@@ -60,7 +61,7 @@ class _Map(Bijector):
 
 def as_bijector(bijector: Any) -> Bijector:
     """`bijector`, one of TensorFlow Probability's in the form of ours."""
-    return bijector if isinstance(bijector, Bijector) else _Map(bijector)
+    return bijector if isinstance(bijector, Bijector) else _Map(in_default_precision(bijector))
 
 
 @pytree_dataclass
@@ -80,7 +81,7 @@ class _Support(Constraint):
 
     @property
     def bijector(self) -> Bijector:  # pyright: ignore[reportIncompatibleVariableOverride]
-        found = self.distribution.experimental_default_event_space_bijector()
+        found = default_bijector(self.distribution)
         if found is None:
             raise NotImplementedError(f"{self.distribution.name} is discrete")
         return _Map(found)

@@ -5,7 +5,8 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import interval, open_interval, positive, real, unit_interval
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     expm1_ratio,
     log1p_ratio,
@@ -84,7 +85,6 @@ def _continuous_bernoulli_log_prob(x, *p):
 
 @family(
     support=unit_interval,
-    tfp="ContinuousBernoulli",
     one_of=("logits", "probs"),
     log_prob=_continuous_bernoulli_log_prob,
     sample=lambda key, shape, dtype, *p: _tilted_quantile(

@@ -11,12 +11,12 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions._arrays import convert, float_dtype, known, promote, select
-from distributions._cumulative import ENDS, log1mexp
+from distributions._cumulative import ENDS
 from distributions._pytree import pytree_dataclass
 from distributions._wrapper import Bounded, as_batch, bounds, extreme
 from distributions.constraints import Constraint, integer_interval, interval, with_atoms
 from distributions.distribution import Distribution, Shape
-from distributions.special import open_uniform
+from distributions.special import log1mexp, open_uniform
 
 
 def log_mass(d: Distribution, low: Array, high: Array) -> Array:

@@ -7,12 +7,11 @@ from jax import random
 from jax.scipy.special import ndtri
 from jax.typing import ArrayLike
 
-from distributions._cumulative import log1mexp
 from distributions._derive import implicit
 from distributions._gamma_draw import student_t
 from distributions.chi_square import mean_distance
 from distributions.constraints import positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.normal_functions import log_ndtr
 from distributions.real_line import (
     standard_t_log_prob,
@@ -20,7 +19,15 @@ from distributions.real_line import (
     student_t_tails,
     student_t_variance,
 )
-from distributions.special import LOG_SQRT_TWO_PI, LOG_TWO, bounded_ratio, log_two_sided, ratio
+from distributions.row import parameter
+from distributions.special import (
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    bounded_ratio,
+    log1mexp,
+    log_two_sided,
+    ratio,
+)
 
 
 def _from_mode(x, loc, scale, k):
@@ -53,7 +60,6 @@ def _normal_quantile(q, loc, scale, k):
 
 @family(
     support=real,
-    tfp="TwoPieceNormal",
     has_finite_slopes=True,
     log_prob=_normal_log_prob,
     mean=lambda loc, scale, k: loc + scale * math.sqrt(2 / math.pi) * (k - 1 / k),
@@ -131,7 +137,6 @@ def _t_variance(df, loc, scale, k):
 
 @family(
     support=real,
-    tfp="TwoPieceStudentT",
     has_finite_slopes=True,
     log_prob=_t_log_prob,
     sample=implicit(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),

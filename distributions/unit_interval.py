@@ -9,15 +9,15 @@ from jax.scipy.special import digamma, ndtri
 from jax.typing import ArrayLike
 
 from distributions._arrays import common_dtype
-from distributions._cumulative import log1mexp
 from distributions._derive import reparameterised, transformed
 from distributions._numerical import normal_expectation
 from distributions.bounded import Beta, beta_entropy, beta_variance
 from distributions.constraints import open_interval, positive, real
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
 from distributions.gamma_functions import log_beta
 from distributions.real_line import Normal
-from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI
+from distributions.row import parameter
+from distributions.special import EULER_GAMMA, LOG_SQRT_TWO_PI, log1mexp
 
 unit = open_interval(0.0, 1.0)
 
@@ -50,7 +50,6 @@ def _kumaraswamy_quantile(q, a, b):
 
 @family(
     support=unit,
-    tfp="Kumaraswamy",
     log_prob=lambda x, a, b: (
         jnp.log(a) + jnp.log(b) + (a - 1) * jnp.log(x) + (b - 1) * _log_rest(x, a)
     ),
@@ -118,7 +117,6 @@ def _logit_normal_entropy(loc, scale):
 
 @family(
     support=unit,
-    tfp="LogitNormal",
     **transformed(
         Normal,
         forward=lambda z, loc, scale: clip_unit(jax.nn.sigmoid(z)),
@@ -209,16 +207,15 @@ def _triangular_cdf(x, low, high, peak):
 
 
 def _triangular_quantile(q, low, high, peak):
-    width = high - low
-    below = low + jnp.sqrt(q * width * (peak - low))
-    return jnp.where(
-        q * width < peak - low, below, high - jnp.sqrt((1 - q) * width * (high - peak))
-    )
+    width, left, right = high - low, peak - low, high - peak
+    is_left = q * width < left
+    rise = jnp.sqrt(jnp.where(is_left, q * width * left, 1))
+    fall = jnp.sqrt(jnp.where(is_left, 1, (1 - q) * width * right))
+    return jnp.where(is_left, low + rise, high - fall)
 
 
 @family(
     support=lambda low, high, peak: open_interval(low, high),
-    tfp="Triangular",
     requires=lambda low, high, peak: _peak_inside(low, peak, high),
     increasing=("low", "high"),
     log_prob=_triangular_log_prob,
@@ -265,7 +262,6 @@ def _pert_variance(low, peak, high, temperature):
 
 @family(
     support=lambda low, peak, high, temperature: open_interval(low, high),
-    tfp="PERT",
     requires=lambda low, peak, high, temperature: _peak_inside(low, peak, high),
     increasing=("low", "high"),
     **transformed(

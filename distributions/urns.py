@@ -24,7 +24,8 @@ from distributions.constraints import (
     simplex,
 )
 from distributions.counts import binomial_log_prob, difference
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI
 from distributions.special_counts import (
     column,

@@ -12,7 +12,8 @@ from distributions._linalg import per_event, square_sum
 from distributions._rejection import first_accepted
 from distributions._sphere import log_area, log_sum, tangent_normal, variance_around
 from distributions.constraints import nonnegative, unit_vector
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_TWO
 
 # The cosine t of the angle between a draw of von Mises-Fisher and its direction has a density

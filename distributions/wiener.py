@@ -10,19 +10,20 @@ from jax import Array, lax, random
 from jax.typing import ArrayLike
 
 from distributions._arrays import promote
-from distributions._cumulative import log1mexp
 from distributions._passage_tails import log_later
 from distributions._pytree import pytree_dataclass
 from distributions._rejection import MOST_ROUNDS
 from distributions.constraints import Constraint, nonnegative, open_interval, positive, real
 from distributions.distribution import Shape
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
     bounded_ratio,
     clip_positive,
     expm1_ratio,
+    log1mexp,
 )
 
 

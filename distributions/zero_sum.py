@@ -9,7 +9,8 @@ from jax.typing import ArrayLike
 from distributions._linalg import per_event, square_sum
 from distributions._pytree import static
 from distributions.constraints import positive, zero_sum
-from distributions.family import Family, family, parameter
+from distributions.family import Family, family
+from distributions.row import parameter
 from distributions.special import LOG_SQRT_TWO_PI, scaled
 
 

@@ -9,6 +9,7 @@ from ppl import distribution
 from ppl._draw import draw
 from ppl._kinds import LATENT, RANDOM
 from ppl.harvest._sow import bind_site
+from ppl.tfp_precision import in_default_precision
 
 
 def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
@@ -50,7 +51,7 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
             f"argument, got {type(dist).__name__}: {dist!r}."
         )
     check_key(f"sample {name!r}", key)
-    key = jnp.asarray(key)
+    key, dist = jnp.asarray(key), in_default_precision(dist)
     value = draw(key, dist, name=name)
     return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
 

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ppl.tfp_precision import default_bijector, in_default_precision
+
 OF_PARTS = ("Independent", "IID")  # families of one event of independent parts, by their names
 
 
@@ -137,7 +139,7 @@ def part(d: Any) -> Any:
 
 def draw(d: Any, key: jax.Array) -> Any:
     """One draw."""
-    return d.sample(seed=key) if _is_tfp(d) else d.sample(key)
+    return in_default_precision(d).sample(seed=key) if _is_tfp(d) else d.sample(key)
 
 
 def abstract_draw(d: Any, key: Any) -> Any:
@@ -164,7 +166,7 @@ def bijector(d: Any) -> Any:
         if not hasattr(d, "bijector"):
             raise NotImplementedError(f"{name_of(d)} has no bijector.")
         return d.bijector
-    found = d.experimental_default_event_space_bijector()
+    found = default_bijector(in_default_precision(d))
     if found is None:
         raise NotImplementedError(f"{name_of(d)} is discrete.")
     return found
@@ -233,6 +235,7 @@ def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
     There the map to unconstrained space is NaN too; a point of the support is scored in their
     place, so that gradients are finite.
     """
+    d = in_default_precision(d)  # Known leaves are arrays of NumPy here.
     try:
         b = bijector(d)
     except NotImplementedError:

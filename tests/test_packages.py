@@ -98,19 +98,22 @@ def test_harvest_imports_nothing_of_the_language():
     assert not outside
 
 
-INSIDES = {"jax._src": "inference/_jax.py", "jax.core": "ppl/harvest/_jax.py"}
-INSIDES |= {"jax.interpreters": INSIDES["jax.core"]}
+INSIDES = {
+    "jax._src": {"inference/_jax.py"},
+    "jax.core": {"ppl/harvest/_jax.py", "distributions/_arrays.py"},  # the latter for its Tracer
+    "jax.interpreters": {"ppl/harvest/_jax.py"},
+}
 
 
 @pytest.mark.parametrize("insides", INSIDES)
-def test_one_file_knows_the_insides_of_jax(insides):
+def test_few_files_know_the_insides_of_jax(insides):
     naming = {
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in modules(package)
         if any(within(name, insides) for name in imports_of(path) | chains(path.read_text()))
     }
-    assert naming == {INSIDES[insides]}
+    assert naming == INSIDES[insides]
 
 
 def chains(source: str) -> set[str]:

@@ -11,6 +11,7 @@ import pytest
 
 import distributions as dist
 from distributions import _compiled
+from distributions._arrays import is_traced, known
 from tests.distributions.cases import CASES, Case
 
 KEY = jax.random.key(0)
@@ -32,6 +33,22 @@ def compiled() -> Iterator[list[str]]:
         yield events
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_tracers_are_told_from_known_arrays():
+    """On a public class of JAX's, whatever transformation traces."""
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append(is_traced(x))
+        return jnp.sum(x)
+
+    x = jnp.ones(2)
+    for call in (f, jax.jit(f), jax.vmap(f), jax.grad(f)):
+        call(x)
+    jax.jvp(f, (x,), (x,))
+    assert seen == [False, True, True, True, True]
+    assert known(x) is not None
 
 
 CALLS: dict[str, tuple[Callable[[Any], dist.Distribution], Callable[[Any], Any]]] = {

@@ -158,3 +158,12 @@ def test_an_improper_prior_has_no_draws():
     for method in (lambda: flat.sample(jax.random.key(0)), flat.mean, flat.variance):
         with pytest.raises(NotImplementedError, match="Flat is improper"):
             method()
+
+
+@pytest.mark.parametrize("peak", [0.0, 0.3, 1.0])
+def test_draws_of_a_triangle_have_slopes(peak):
+    """Of draws with a peak at an end, too, where one side is missing."""
+    draw = lambda high: dist.Triangular(0.0, high, peak).sample(jax.random.key(0), (9,))  # noqa: E731
+    slopes = jax.jacobian(draw)(1.0)
+    assert np.isfinite(slopes).all()
+    assert (slopes >= 0).all()

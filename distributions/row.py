@@ -1,0 +1,58 @@
+"""Rows of the table of families, and the parameters of a family."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from distributions.constraints.base import Constraint, Shape
+
+Formula = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """Support and formulas of a family, beside its parameters."""
+
+    support: Constraint | Callable[..., Constraint]
+    log_prob: Formula | None = None
+    sample: Formula | None = None
+    mean: Formula | None = None
+    variance: Formula | None = None
+    mode: Formula | None = None
+    entropy: Formula | None = None
+    cdf: Formula | None = None
+    survival: Formula | None = None
+    log_cdf: Formula | None = None
+    log_survival: Formula | None = None
+    quantile: Formula | None = None
+    is_flat: bool = False
+    has_finite_slopes: bool = False
+    is_reparameterized: bool = True
+    event_shape: Callable[..., Shape] | None = None
+    requires: Callable[..., str | None] | None = None
+    one_of: tuple[str | tuple[str, ...], ...] = ()
+    increasing: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """Parameter of a family: its name, the constraint on its events and their number of axes."""
+
+    name: str
+    constraint: Constraint
+    event_ndims: int
+
+
+def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
+    """Field of a family that is a parameter, subject to `constraint`.
+
+    Args:
+        constraint: What a valid parameter satisfies.
+        event_ndims: The number of trailing axes that belong to one distribution, if not those of
+            the constraint.
+        **kwargs: `default` and `kw_only`, as for any field of a dataclass.
+    """
+    ndims = constraint.event_ndims if event_ndims is None else event_ndims
+    return dataclasses.field(metadata={"constraint": constraint, "event_ndims": ndims}, **kwargs)

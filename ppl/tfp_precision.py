@@ -1,0 +1,94 @@
+"""Default precision for parts of TensorFlow Probability, which reads Python floats as float32.
+
+So it does under x64, too, and with some arrays of NumPy. Python floats take part in JAX with the
+default dtype, unless an array beside them is narrower. By that rule an object of TFP (distribution,
+bijector, kernel, linear operator) is rebuilt from the arguments of its constructor, which it keeps
+in `parameters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def in_default_precision(x: Any) -> Any:
+    """An object of TFP with parameters in float64 under x64, if they are Python's or NumPy's.
+
+    Unchanged are objects of other packages, and objects with a parameter of explicit lower
+    precision.
+    """
+    if not _is_built(x) or jnp.result_type(float) != np.float64:
+        return x
+    return x if any(_is_narrow(leaf) for leaf in _leaves(x)) else _widened(x, None)
+
+
+def default_bijector(d: Any) -> Any:
+    """The default bijector of a distribution of TFP, or None; in float64 if the distribution is.
+
+    Constants of such a bijector are Python floats that TFP reads as float32.
+    """
+    found = d.experimental_default_event_space_bijector()
+    return in_default_precision(found) if d.dtype == np.float64 else found
+
+
+def _is_built(x: Any) -> bool:
+    """Whether an object keeps the arguments of its constructor."""
+    return isinstance(getattr(x, "parameters", None), dict) and not isinstance(x, type)
+
+
+def _children(x: Any) -> Any:
+    return x.parameters.values() if _is_built(x) else x.values() if isinstance(x, dict) else x
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    """All parameters, those of nested objects included."""
+    if _is_built(x) or isinstance(x, dict | list | tuple):
+        for child in _children(x):
+            yield from _leaves(child)
+    else:
+        yield x
+
+
+def _is_narrow(x: Any) -> bool:
+    dtype = (
+        getattr(x, "dtype", None) if isinstance(x, np.ndarray | np.generic | jax.Array) else None
+    )
+    return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 8
+
+
+def _widened(x: Any, held: Any) -> Any:
+    """A parameter as an array of JAX in float64, whose dtype no constructor of TFP changes."""
+    if _is_built(x):
+        return _rebuilt(x)
+    if _is_numeric(x):
+        return jnp.asarray(x, np.float64) if _becomes_float(x, held) else x
+    if isinstance(x, dict):
+        return type(x)((name, _widened(child, None)) for name, child in x.items())
+    if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
+        return type(x)(_widened(child, None) for child in x)
+    return x
+
+
+def _rebuilt(x: Any) -> Any:
+    given = x.parameters
+    wide = {name: _widened(value, getattr(x, name, None)) for name, value in given.items()}
+    return type(x)(**wide) if any(wide[name] is not given[name] for name in given) else x
+
+
+def _is_numeric(x: Any) -> bool:
+    """Whether a parameter is a number of Python's or NumPy's, or lists of them."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x.dtype.kind == "f"
+    if isinstance(x, list | tuple):
+        return bool(x) and all(map(_is_numeric, x))
+    return isinstance(x, int | float) and not isinstance(x, bool)
+
+
+def _becomes_float(x: Any, held: Any) -> bool:
+    """Whether it has a float, or TFP holds integers as such."""
+    return np.asarray(x).dtype.kind == "f" or getattr(held, "dtype", None) == np.float32
