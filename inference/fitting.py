@@ -24,7 +24,7 @@ from inference.flat import Layout
 from inference.hamiltonian import Point
 from inference.programs import program
 from inference.progress import Pace
-from inference.saved import Leaves
+from inference.serialization import Leaves
 from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.starting import MOST_ATTEMPTS, NormalStart, init_of, starting_points
 from inference.target import Target
