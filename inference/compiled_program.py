@@ -1,4 +1,4 @@
-"""The compiled functions of a run."""
+"""Compiled programs: functions compiled ahead of time, once for all arguments of like shapes."""
 
 import dataclasses
 import functools
@@ -8,77 +8,42 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
-from jax import lax
 from jax.extend import core as jex
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference._jax import small_loops_in_one_kernel
-from inference.chain import Chain, Plan, advance
 from inference.devices import DEVICE, Share
-from inference.flat import Layout
-from inference.kernel import HamiltonianKernel
-from inference.metric import num_bytes
 from inference.signature import signature
-from inference.target import Target
 
-_SMALL_LOOP, _LARGEST_LOOP = 1 << 16, 1 << 22  # bytes
-_VECTORS_OF_STEP, _LARGE_PRODUCT = 1024, 1 << 12
-_BY_CHAIN = ("chains", "rows", "first")
-_ROWS_AT_ONCE = 1024
+LOOP_BYTES = 1 << 16  # more gain nothing beside products of matrices, nor in most programs
+_LARGE_PRODUCT = 1 << 12
 
 
-def program(function: Callable[..., Any], *arguments: Any, share: Share | None = None) -> Any:
-    """`function` compiled for such arguments, once for all of the same shapes.
+def program(
+    function: Callable[..., Any],
+    *arguments: Any,
+    share: Share | None = None,
+    donate: tuple[str, ...] = (),
+    sharded: tuple[str, ...] = (),
+    loop_bytes: int = LOOP_BYTES,
+) -> Any:
+    """A program of `function` for such arguments, compiled once for all of the same shapes.
 
-    Ahead of time, so that threads may call it whatever JAX's settings are there. Each device of
-    the mesh of `share` has its part of the arguments `chains`, `rows` and `first`, and of the
-    results; of a mesh that is the density's own, each has all of them.
+    Ahead of time, so that threads may call it whatever JAX's settings are there.
+
+    Args:
+        function: A function of arrays and trees of them.
+        *arguments: Examples of its arguments.
+        share: The devices. With a `mesh`, each has its part of the arguments in `sharded` and of
+            the results; of a mesh that is the density's `own`, each has all of them.
+        donate: Names of arguments whose memory the results may have.
+        sharded: Names of arguments that the devices of a mesh share by their first axis.
+        loop_bytes: Memory that a loop may touch and still become one kernel. Where the program
+            multiplies matrices it is `LOOP_BYTES`: more would lose the library that does it best.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
-    return compiled(function, mesh, own, *signature(arguments))
-
-
-def advance_chains(
-    chains: Chain,
-    rows: jax.Array,
-    first: jax.Array,
-    budget: jax.Array,
-    target: Target,
-    kernel: HamiltonianKernel,
-    plan: Plan,
-    layout: Layout,
-) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains moved, their rows, and the gradients that each has spent."""
-
-    def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
-        return advance(kernel, target, layout, plan, *state, budget)
-
-    state = chains, rows, first
-    if kernel.axis_name is not None:
-        moved = jax.vmap(one, axis_name=kernel.axis_name)(state)
-    elif len(first) == 1:
-        moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))
-    else:
-        moved = lax.map(one, state)
-    return moved
-
-
-def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """The values of sites that rows ``(chain, row, number)`` hold, without the last row.
-
-    Row by row: a model may need far more memory on the way than its values do.
-    """
-    return _values(target, layout, rows, None)
-
-
-def values_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """The same for an accelerator, which needs many rows at once."""
-    return _values(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
-
-
-def _values(target: Target, layout: Layout, rows: jax.Array, at_once: int | None) -> dict[str, Any]:
-    constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
-    return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])
+    said = donate, sharded if mesh is not None else (), loop_bytes
+    return compiled(function, mesh, own, *said, *signature(arguments))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,20 +71,17 @@ def compiled(
     function: Callable[..., Any],
     mesh: Mesh | None,
     own: Mesh | None,
+    donate: tuple[str, ...],
+    sharded: tuple[str, ...],
+    loop_bytes: int,
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
 ) -> Any:
-    """`function` compiled for a structure of arguments of some kinds."""
-    names = list(inspect.signature(function).parameters)
-    arguments = jax.tree.unflatten(structure, kinds)
-    donated: list[int] = []
-    if "chains" in names:
-        sizes = [len(jax.tree.leaves(argument)) for argument in arguments]
-        of_leaves = [name for name, size in zip(names, sizes, strict=True) for _ in range(size)]
-        donated = [i for i, name in enumerate(of_leaves) if name in ("chains", "rows")]
+    """A program of `function` for arguments of one structure and of some kinds."""
+    donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
     if mesh is not None:
-        specs = tuple(PartitionSpec(*[DEVICE] * (name in _BY_CHAIN)) for name in names)
+        specs = tuple(PartitionSpec(*[DEVICE] * x) for x in _are_named(sharded, function))
         # Loops mix what differs between devices with what does not.
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
@@ -135,31 +97,39 @@ def compiled(
     of_leaves = _of_leaves(function, structure)
     traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
     most_summed, has_products = work_of(traced.jaxpr)
-    chains = None if has_products or "chains" not in names else arguments[names.index("chains")]
     lowered = traced.lower()
-    with small_loops_in_one_kernel(_most_bytes(chains), most_summed):
+    with small_loops_in_one_kernel(LOOP_BYTES if has_products else loop_bytes, most_summed):
         return Program(lowered.compile())
+
+
+def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[bool]:
+    """Whether each parameter of `function` is one of `names`.
+
+    Raises:
+        ValueError: if it has no parameter of such a name.
+    """
+    parameters = list(inspect.signature(function).parameters)
+    if unknown := set(names) - set(parameters):
+        raise ValueError(f"no parameter of {function} is called {sorted(unknown)}: {parameters}")
+    return [parameter in names for parameter in parameters]
+
+
+def _leaves_of(
+    names: tuple[str, ...], function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> list[int]:
+    """The numbers of the leaves of those arguments that are called by `names`."""
+    if not names:
+        return []
+    sizes = [len(jax.tree.leaves(argument)) for argument in arguments]
+    are_named = zip(_are_named(names, function), sizes, strict=True)
+    of_leaves = [is_named for is_named, size in are_named for _ in range(size)]
+    return [i for i, is_named in enumerate(of_leaves) if is_named]
 
 
 def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
     of_leaves.__name__ = getattr(function, "__name__", "program")  # by which it is kept on disk
     return of_leaves
-
-
-def _most_bytes(chains: Chain | None) -> int:
-    """How many bytes a loop may touch that is to become one kernel.
-
-    A step touches up to a thousand vectors of coordinates, and the mass matrix four times. More
-    than 64 KiB gain nothing where matrices are multiplied, and lose the library that does it best;
-    nor do more than some MiB, where the vectors themselves take longest.
-    """
-    if chains is None:
-        return _SMALL_LOOP
-    progress = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), chains.progress)
-    vector, factor = progress.state.position, progress.adaptation.inverse_mass_factor
-    of_vectors = _VECTORS_OF_STEP * vector.size * vector.dtype.itemsize
-    return min(max(_SMALL_LOOP, of_vectors) + 4 * num_bytes(factor), _LARGEST_LOOP)
 
 
 def work_of(jaxpr: Any) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""What to say where no point will do to start a chain from."""
+"""Names of the sites and gradients that are not finite, for messages."""
 
 import functools
 from collections.abc import Mapping
@@ -8,21 +8,8 @@ import jax
 import numpy as np
 
 from inference.flat import Layout
-from inference.hamiltonian import Point
 from inference.names import named_leaves
 from inference.target import Target
-
-
-def start_failure(
-    target: Target, layout: Layout, chain: int, start: Point, num_attempts: int
-) -> str:
-    """What to tell a user whose model is finite nowhere; names the sites to look at."""
-    culprits = not_finite(target, layout, start)
-    return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
-    )
-
 
 ADVICE = (
     "Check that observed values lie in the support of their distribution and hold no NaN, and that "
@@ -36,13 +23,14 @@ def attempts(number: int) -> str:
     return "one attempt" if number == 1 else f"{number} attempts"
 
 
-def not_finite(target: Target, layout: Layout, point: Point) -> list[str]:
-    """What is not finite at a point where the log density or its gradient is not."""
-    position, gradient = map(layout.unravel, (point.position, point.gradient))
+def not_finite(
+    target: Target, layout: Layout, position: Any, log_density: Any, gradient: Any
+) -> list[str]:
+    """Culprits at a flat position where the log density or its gradient is not finite."""
     return (
-        _not_finite_sites(target.sites(position))
-        or not_finite_gradients("log density", gradient)
-        or [f"the log density is {point.log_density}, for the map from unconstrained space"]
+        _not_finite_sites(target.sites(layout.unravel(position)))
+        or not_finite_gradients("log density", layout.unravel(gradient))
+        or [f"the log density is {log_density}, for the map from unconstrained space"]
     )
 
 
