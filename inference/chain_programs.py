@@ -6,7 +6,7 @@ import jax
 from jax import lax
 
 from inference.chain import Chain, Plan, advance
-from inference.compiled_program import LOOP_BYTES, program
+from inference.compiled_program import SMALL_LOOP_BYTES, program
 from inference.devices import Share
 from inference.flat import Layout
 from inference.kernel import HamiltonianKernel
@@ -47,7 +47,7 @@ def _loop_bytes(chains: Chain) -> int:
     of_all = progress.state.position, progress.adaptation.inverse_mass_factor
     vector, factor = jax.tree.map(_of_one_chain, of_all)
     of_vectors = _VECTORS_OF_STEP * vector.size * vector.dtype.itemsize
-    return min(max(LOOP_BYTES, of_vectors) + 4 * num_bytes(factor), _MAX_LOOP_BYTES)
+    return min(max(SMALL_LOOP_BYTES, of_vectors) + 4 * num_bytes(factor), _MAX_LOOP_BYTES)
 
 
 def _of_one_chain(x: Any) -> jax.ShapeDtypeStruct:

@@ -15,7 +15,7 @@ from inference._jax import small_loops_in_one_kernel
 from inference.devices import DEVICE, Share
 from inference.signature import signature
 
-LOOP_BYTES = 1 << 16  # more gain nothing beside products of matrices, nor in most programs
+SMALL_LOOP_BYTES = 1 << 16  # more gains nothing where matrices are multiplied
 _LARGE_PRODUCT = 1 << 12
 
 
@@ -25,7 +25,7 @@ def program(
     share: Share | None = None,
     donate: tuple[str, ...] = (),
     sharded: tuple[str, ...] = (),
-    loop_bytes: int = LOOP_BYTES,
+    loop_bytes: int = SMALL_LOOP_BYTES,
 ) -> Any:
     """A program of `function` for such arguments, compiled once for all of the same shapes.
 
@@ -38,8 +38,8 @@ def program(
             the results; of a mesh that is the density's `own`, each has all of them.
         donate: Names of arguments whose memory the results may have.
         sharded: Names of arguments that the devices of a mesh share by their first axis.
-        loop_bytes: Memory that a loop may touch and still become one kernel. Where the program
-            multiplies matrices it is `LOOP_BYTES`: more would lose the library that does it best.
+        loop_bytes: Memory that a loop may touch and still become one kernel. `SMALL_LOOP_BYTES`
+            where the program multiplies matrices: more would lose the library that does it best.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
     said = donate, sharded if mesh is not None else (), loop_bytes
@@ -57,7 +57,7 @@ class Program:
         return self.executable(*jax.tree.leaves(arguments))
 
     def as_text(self) -> str:
-        """What XLA has made of it."""
+        """Text of the program that XLA has made."""
         return self.executable.as_text()
 
     @property
@@ -98,7 +98,7 @@ def compiled(
     traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
     most_summed, has_products = work_of(traced.jaxpr)
     lowered = traced.lower()
-    with small_loops_in_one_kernel(LOOP_BYTES if has_products else loop_bytes, most_summed):
+    with small_loops_in_one_kernel(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
         return Program(lowered.compile())
 
 
@@ -133,9 +133,9 @@ def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., An
 
 
 def work_of(jaxpr: Any) -> tuple[int, bool]:
-    """The most numbers that a sum in a program begins with, and whether it multiplies matrices.
+    """Length of the longest sum in a program, and whether the program multiplies matrices.
 
-    All of these numbers, also of sums by row: XLA makes one sum of those and of the sum of rows.
+    Sums by row count with all numbers: XLA makes one sum of those and of the sum of rows.
     """
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
@@ -154,7 +154,7 @@ def work_of(jaxpr: Any) -> tuple[int, bool]:
 
 
 def _sizes_of_product(eqn: Any) -> tuple[list[int], int]:
-    """How many numbers each operand keeps, batches apart, and how many are added up for each."""
+    """Numbers that each operand keeps, batches apart, and how many are added up for each."""
     contracted, batched = eqn.params["dimension_numbers"]
     shapes = [x.aval.shape for x in eqn.invars]
     kept = [

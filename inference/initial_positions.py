@@ -25,7 +25,7 @@ _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Init:
-    """How chains are to start.
+    """Choice of the initial positions of chains.
 
     Attributes:
         strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
@@ -49,7 +49,7 @@ class Init:
 
 
 class NormalStart(NamedTuple):
-    """Where an optimisation is to start, and how far the density is known to spread from there.
+    """Start of an optimisation, and the spread that the density is known to have there.
 
     Attributes:
         init: The mean.
@@ -67,7 +67,7 @@ STRATEGIES = ("uniform", "prior", "optimum")
 def init_of(
     init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
-    """How chains, or what else `noun` calls them, are to start, as a user says it.
+    """Choice of initial positions as a user says it; `noun` is a word for chains, or other starts.
 
     Raises:
         TypeError: if `init` is neither a name nor a mapping.

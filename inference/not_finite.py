@@ -19,7 +19,7 @@ ADVICE = (
 
 
 def attempts(number: int) -> str:
-    """So many attempts."""
+    """Number of attempts, in words."""
     return "one attempt" if number == 1 else f"{number} attempts"
 
 
@@ -35,7 +35,7 @@ def not_finite(
 
 
 def _not_finite_sites(sites: Mapping[str, Any], scope: str = "") -> list[str]:
-    """What is known of each site whose log probability is not finite somewhere."""
+    """Words for each site whose log probability is not finite somewhere."""
     found = []
     for name, site in sites.items():
         path = f"{scope}{name}"
@@ -83,5 +83,5 @@ def not_finite_gradients(what: str, gradient: Any) -> list[str]:
 
 
 def _share(x: np.ndarray) -> str:
-    """How many of the elements of an array are not finite."""
+    """Number of the elements of an array that are not finite, in words."""
     return f" at {np.sum(~np.isfinite(x))} of {x.size} elements" if np.ndim(x) else ""
