@@ -23,7 +23,7 @@ import numpy as np
 import distributions as dist
 import inference
 import ppl
-from inference import chain, programs
+from inference import chain, compiled_program
 
 SIZES, KINDS, MOST_DENSE = (10, 32, 89, 100, 200, 400, 800), ("diagonal", "dense", "low_rank"), 200
 PAIRS, WARMUP, DRAWS = 5, 300, (1000, 9000)
@@ -36,17 +36,17 @@ def model(key: jax.Array, scale: jax.Array) -> jax.Array:
 @contextlib.contextmanager
 def without_options() -> Iterator[None]:
     """Loops of at most 64 KiB in one kernel, sums by windows, dense factors as they are."""
-    small = programs.small_loops_in_one_kernel
+    small = compiled_program.small_loops_in_one_kernel
 
     def of_64_kib(*_: object) -> contextlib.AbstractContextManager[None]:
         return small(1 << 16, 1 << 30)
 
-    options = mock.patch.object(programs, "small_loops_in_one_kernel", of_64_kib)
+    options = mock.patch.object(compiled_program, "small_loops_in_one_kernel", of_64_kib)
     layout = mock.patch.object(chain, "laid_out", lambda factor: factor)
     with options, layout:
-        programs.compiled.cache_clear()
+        compiled_program.compiled.cache_clear()
         yield
-    programs.compiled.cache_clear()
+    compiled_program.compiled.cache_clear()
 
 
 def run(size: int, kind: str, num_draws: int, seed: int) -> tuple[float, int]:

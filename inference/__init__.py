@@ -4,7 +4,6 @@ Kernels and guides see a log density and no model; :func:`mcmc`, :func:`svi`,
 :func:`importance`, :func:`optimize` and :func:`laplace` join the two.
 """
 
-from inference._importance import ImportanceResult as ImportanceResult
 from inference._importance import importance as importance
 from inference._laplace import laplace as laplace
 from inference._mcmc import mcmc as mcmc
@@ -34,6 +33,7 @@ from inference.guides import PointMass as PointMass
 from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
+from inference.importance_result import ImportanceResult as ImportanceResult
 from inference.laplace_result import LaplaceResult as LaplaceResult
 from inference.metric import LowRankMatrix as LowRankMatrix
 from inference.mode_result import ModeSummary as ModeSummary

@@ -9,11 +9,11 @@ import jax
 from jax.sharding import Mesh
 
 import ppl
-from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count, fraction
 from inference.devices import on_default_device
 from inference.guide_result import GuideResult
+from inference.importance_result import ImportanceResult
 from inference.kernel import HamiltonianKernel
 from inference.mode_result import OptimizeResult
 from inference.nuts import NUTS

@@ -10,6 +10,7 @@ import numpy as np
 import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
+from inference.compiled_program import program
 from inference.descent import Problem, Sampled
 from inference.devices import on_default_device
 from inference.fitting import drawn
@@ -21,7 +22,6 @@ from inference.objective import ELBO
 from inference.pareto import psis_of
 from inference.pathfinder_result import PathfinderResult, resampled, weights_of
 from inference.paths import Effort, Ends, paths
-from inference.programs import program
 from inference.settings import settings
 from inference.target import Target
 from ppl.harvest.likeness import Alike

@@ -12,17 +12,16 @@ import numpy as np
 import ppl
 from inference._inputs import check_inputs
 from inference.checks import count
+from inference.compiled_program import program
 from inference.devices import on_default_device
 from inference.fitting import kinds
 from inference.flat import Layout
-from inference.hamiltonian import Point
 from inference.modes import Density, from_finite_starts
+from inference.not_finite import not_finite
 from inference.optimizers import optimizer_of
-from inference.programs import program
 from inference.progress import Pace
 from inference.progress import progress_bar as _progress
 from inference.settings import settings
-from inference.start_failure import not_finite
 from inference.stein import NUM_ROWS, SVGDState, Swarm, flow, gather, told
 from inference.svgd_result import SVGDResult
 
@@ -190,10 +189,8 @@ def _failure(swarm: Swarm, state: SVGDState) -> str:
     value, gradient = jax.device_get(swarm.value_and_grad(jnp.asarray(state.particles)))
     bad = ~(np.isfinite(value) & np.isfinite(gradient).all(-1))
     which = int(np.argmax(bad))
-    position = jnp.asarray(state.particles)[which]
-    nothing = jnp.zeros_like(position)
-    point = Point(position, nothing, nothing, value[which], gradient[which])
-    culprits = "; ".join(not_finite(swarm.target, swarm.layout, point))
+    at = jnp.asarray(state.particles)[which], value[which], gradient[which]
+    culprits = "; ".join(not_finite(swarm.target, swarm.layout, *at))
     return (
         f"svgd stopped at step {int(state.step)}, where the log density or its gradient is not "
         f"finite for {int(bad.sum())} particles: {culprits}. The particles are those of that step. "

@@ -9,7 +9,6 @@ import numpy as np
 
 from inference._batches import batches
 from inference._guide_function import GuideFunction, guide_to, target_of
-from inference._importance import ImportanceResult
 from inference._inputs import check_inputs
 from inference.checks import count, fraction
 from inference.descent import Problem, Sampled, SVIState
@@ -18,6 +17,8 @@ from inference.fitting import drawn, fit
 from inference.guide_checks import check_guide
 from inference.guide_result import GuideResult, standard_error
 from inference.guides import Guide, MeanField
+from inference.importance_result import ImportanceResult
+from inference.initial_positions import STRATEGIES
 from inference.mode_result import OptimizeResult
 from inference.objective import ELBO, Objective, check_objective
 from inference.optimizers import optimizer_of
@@ -25,7 +26,6 @@ from inference.pareto import psis_of
 from inference.progress import progress_bar as _progress
 from inference.result import MCMCResult
 from inference.settings import settings
-from inference.starting import STRATEGIES
 from inference.svgd_result import SVGDResult
 from inference.svi_result import SVIResult
 from inference.warm_start import normal_start

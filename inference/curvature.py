@@ -8,9 +8,9 @@ import numpy as np
 from jax import lax
 
 from inference.blas import one_blas_thread
+from inference.compiled_program import program
 from inference.flat import Layout
 from inference.guides import FullRank, LocFactor
-from inference.programs import program
 from inference.target import Target
 
 _AT_ONCE = 32  # columns of the Hessian

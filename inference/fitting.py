@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from inference.compiled_program import program
 from inference.descent import (
     NUM_ROWS,
     Advance,
@@ -21,12 +22,10 @@ from inference.descent import (
     keys_of,
 )
 from inference.flat import Layout
-from inference.hamiltonian import Point
-from inference.programs import program
+from inference.initial_positions import MOST_ATTEMPTS, NormalStart, init_of, starting_points
+from inference.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.progress import Pace
-from inference.saved import Leaves
-from inference.start_failure import ADVICE, attempts, not_finite, not_finite_gradients
-from inference.starting import MOST_ATTEMPTS, NormalStart, init_of, starting_points
+from inference.serialization import Leaves
 from inference.target import PriorSampler
 
 _NEVER = -1.0  # no change is smaller
@@ -220,14 +219,9 @@ def _culprits(problem: Problem, state: SVIState) -> list[str]:
         position = problem.guide.sample(state.parameters, key)
         value, gradient = jax.value_and_grad(problem.log_density)(position)
         if not np.all(np.isfinite(value)) or not np.all(np.isfinite(gradient)):
-            return not_finite(problem.target, problem.layout, _point(position, value, gradient))
+            return not_finite(problem.target, problem.layout, position, value, gradient)
     gradient = jax.grad(problem.elbo)(state.parameters, keys)
     return not_finite_gradients("ELBO", gradient) or ["the ELBO is"]
-
-
-def _point(position: jax.Array, log_density: jax.Array, gradient: jax.Array) -> Point:
-    zero = jnp.zeros_like(position)
-    return Point(position, zero, zero, log_density, gradient)
 
 
 def _warn(message: str) -> None:

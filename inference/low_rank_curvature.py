@@ -9,11 +9,11 @@ import numpy as np
 from jax import lax
 
 from inference.blas import one_blas_thread
+from inference.compiled_program import program
 from inference.curvature import NotAPeakError
 from inference.flat import Layout
 from inference.metric import LowRankMatrix
 from inference.normals import Stretched, StretchedNormal
-from inference.programs import program
 from inference.target import Target
 
 _AT_ONCE = 32  # elements of the diagonal

@@ -11,11 +11,10 @@ from jax import lax
 
 from inference.ascent import Ascent, ascend, least_rise, strides_of
 from inference.checks import count, fraction
+from inference.compiled_program import program
 from inference.flat import Layout
-from inference.hamiltonian import Point
-from inference.programs import program
-from inference.start_failure import ADVICE, attempts, not_finite
-from inference.starting import MOST_ATTEMPTS, init_of, starting_points
+from inference.initial_positions import MOST_ATTEMPTS, init_of, starting_points
+from inference.not_finite import ADVICE, attempts, not_finite
 from inference.target import Target
 
 _MOST_OUTWARD = 16
@@ -191,8 +190,7 @@ def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) 
     position = jnp.asarray(at)
     log_density = lambda flat: density.log_density(target, layout.unravel(flat))  # noqa: E731
     value, gradient = jax.value_and_grad(log_density)(position)
-    nothing = jnp.zeros_like(position)
-    return not_finite(target, layout, Point(position, nothing, nothing, value, gradient))
+    return not_finite(target, layout, position, value, gradient)
 
 
 def tolerance_of(tolerance: float | None, layout: Layout) -> np.ndarray:

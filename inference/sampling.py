@@ -29,24 +29,18 @@ from inference._jax import may_hang
 from inference.adaptation import schedule
 from inference.blas import one_blas_thread
 from inference.chain import Chain, Plan, stats_of
+from inference.chain_programs import compile_advance, compile_values
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group, renew_together
+from inference.initial_chain import placed, start_failure, unplaced_chain
+from inference.initial_positions import MOST_ATTEMPTS, init_of, starting_points
 from inference.interrupts import without_interrupts
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
 from inference.names import named_leaves
 from inference.pool import is_pooled, pooled, thinned
-from inference.programs import advance_chains, program, values, values_mapped
 from inference.settings import numbers_of_any_kind
-from inference.start_failure import start_failure
-from inference.starting import (
-    MOST_ATTEMPTS,
-    init_of,
-    placed,
-    starting_points,
-    unplaced_chain,
-)
 from inference.target import Target
 
 _AXIS = "chain"
@@ -273,10 +267,9 @@ class _Run:
         constant = self.target, self.kernel, self.plan, self.layout
         self.constant = jax.tree.leaves(constant)  # once, not in each call
         arguments = group, self.no_rows, first, self.budget, *constant
-        self.advance = program(advance_chains, *arguments, share=self.share)
+        self.advance = compile_advance(*arguments, share=self.share)
         arguments = self.target, self.layout, self.no_rows
-        of_rows = values_mapped if self.share.is_mapped else values
-        self.values = program(of_rows, *arguments, share=self.share)
+        self.values = compile_values(*arguments, share=self.share)
         _check_sites(self.values.out_info)
 
     def _move(self, group: Group, budget: np.int32) -> int:

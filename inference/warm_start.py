@@ -7,12 +7,12 @@ import jax
 import numpy as np
 
 from inference.flat import Layout
+from inference.initial_positions import Init, NormalStart
 from inference.mode_result import OptimizeResult
 from inference.names import named_leaves
 from inference.normals import Mixture
 from inference.pathfinder_result import weights_of
 from inference.randomness import seed_of
-from inference.starting import Init, NormalStart
 from inference.target import Target
 
 _MOST_COORDINATES = 2000

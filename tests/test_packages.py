@@ -98,6 +98,43 @@ def test_harvest_imports_nothing_of_the_language():
     assert not outside
 
 
+APPROXIMATIONS = ("optimize", "svi", "svgd", "laplace", "pathfinder", "importance")
+CHAINS = {"chain", "kernel", "hamiltonian", "hmc", "nuts", "tree", "adaptation", "dual_averaging"}
+CHAINS |= {"welford", "search", "windows", "pool", "sampling", "group"}
+CHAINS |= {"chain_programs", "initial_chain"}
+
+
+def routes(module: str) -> dict[str, list[str]]:
+    """All modules that `module` imports, and those that they import, by the way to each."""
+    names = {}
+    for package in PACKAGES:
+        for path in modules(package):
+            name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            names[name.removesuffix(".__init__")] = path
+    found, waiting = {module: [module]}, [module]
+    while waiting:
+        name = waiting.pop(0)
+        for imported in sorted(imports_of(names[name]) & names.keys() - found.keys()):
+            if imported not in PACKAGES:  # they import all that they offer
+                found[imported] = [*found[name], imported]
+                waiting.append(imported)
+    return found
+
+
+@pytest.mark.parametrize("name", APPROXIMATIONS)
+def test_approximations_know_nothing_of_chains(name):
+    ways = routes(f"inference._{name}")
+    assert "inference.compiled_program" in ways
+    ours = [way for last, way in ways.items() if within(last, "inference")]
+    assert not [way for way in ours if way[-1].rpartition(".")[2] in CHAINS]
+
+
+def test_mcmc_reaches_chains():
+    """So that the names above are those of modules."""
+    reached = {*routes("inference._mcmc"), *routes("inference.hmc")}
+    assert {name.rpartition(".")[2] for name in reached} >= CHAINS
+
+
 INSIDES = {
     "jax._src": {"inference/_jax.py"},
     "jax.core": {"ppl/harvest/_jax.py", "distributions/_arrays.py"},  # the latter for its Tracer

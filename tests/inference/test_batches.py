@@ -13,7 +13,7 @@ import ppl
 from distributions import constraints
 from inference import ELBO, FullRank, MeanField, svi
 from inference._svi import _problem
-from inference.programs import compiled
+from inference.compiled_program import compiled
 
 NUM_ROWS, SIZE = 10_000, 100
 RNG = np.random.default_rng(0)

@@ -12,10 +12,12 @@ import pytest
 from inference import HMC, NUTS, _jax, dual_averaging, group, sampling
 from inference.adaptation import schedule, with_first_diagonal
 from inference.chain import Plan, stats_of
+from inference.chain_programs import compile_advance, values
+from inference.compiled_program import program
 from inference.flat import Layout
-from inference.programs import advance_chains, program, values
+from inference.initial_chain import placed, unplaced_chain
+from inference.initial_positions import Init, starting_points
 from inference.sampling import sample
-from inference.starting import Init, placed, starting_points, unplaced_chain
 from tests.inference.targets import FakeTarget
 
 SETTINGS = {
@@ -54,7 +56,7 @@ def mapped(kernel, num_chains, plan, num_rows, target=target, first=None):
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
     first = np.full(num_chains, plan.schedule.num_warmup if first is None else first, np.int32)
     constant = target(), kernel, plan, layout
-    advance = program(advance_chains, chains, rows, first, np.int32(1), *constant)
+    advance = compile_advance(chains, rows, first, np.int32(1), *constant)
     chains, rows, _ = advance(chains, rows, first, np.int32(1), *constant)
     start, progress = chains.progress.search.start, chains.progress
     guess = with_first_diagonal(progress.adaptation, np.asarray(start.gradient), "diagonal")
@@ -192,7 +194,7 @@ def moves(size, num_data=3, kind="diagonal"):
         chain = placed(chain, np.zeros((1, 2), np.uint32), position)
         first, budget, rows = np.zeros(1, np.int32), np.int32(8), np.zeros((1, 11, width))
         rest = budget, target, kernel, plan(5, 5, jnp.float32), layout
-        return program(advance_chains, chain, rows.astype(np.float32), first, *rest).as_text()
+        return compile_advance(chain, rows.astype(np.float32), first, *rest).as_text()
 
 
 @pytest.mark.parametrize(("size", "kind"), [(3, "diagonal"), (200, "diagonal"), (60, "dense")])

@@ -8,7 +8,7 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import mcmc, programs
+from inference import compiled_program, mcmc
 from inference.compilation_cache import compilation_cache
 
 HIT, MISS = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
@@ -30,7 +30,7 @@ def events():
 def test_a_second_run_compiles_nothing(tmp_path, events):
     runs = []
     for _ in range(2):
-        programs.compiled.cache_clear()
+        compiled_program.compiled.cache_clear()
         jax.clear_caches()
         events.clear()
         runs.append(mcmc(jax.random.key(0), model, num_warmup=20, num_draws=20, cache_dir=tmp_path))

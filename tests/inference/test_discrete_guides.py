@@ -13,7 +13,7 @@ import ppl
 from inference import ELBO, ForwardKL, ScoreFunction, importance, svi
 from inference._guide_function import guide_function
 from inference._values import Values
-from inference.programs import compiled
+from inference.compiled_program import compiled
 from inference.score_function import ScoreFunction as Score
 
 Z = 4.5  # failure rate 7e-6 for each comparison

@@ -11,7 +11,7 @@ import scipy.special as sp
 import distributions as dist
 import ppl
 from inference import curvature, importance, laplace, mcmc
-from inference.programs import compiled
+from inference.compiled_program import compiled
 from tests.inference.regression import design, evidence, exact_posterior, posterior
 from tests.inference.test_optimize import DESIGN as LOGISTIC_DESIGN
 from tests.inference.test_optimize import exponential, labelled, nowhere, schools

@@ -11,8 +11,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import HMC, NUTS, mcmc, sampling
+from inference.compiled_program import compiled
 from inference.metric import RANK, LowRankMatrix, of_kind
-from inference.programs import compiled
 from inference.sampling import MOST_DENSE, MOST_LOW_RANK
 from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget

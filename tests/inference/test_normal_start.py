@@ -29,9 +29,9 @@ from inference import (
     svgd,
     svi,
 )
+from inference.compiled_program import compiled
 from inference.flat import Layout
 from inference.guides import init_of_guide
-from inference.programs import compiled
 from inference.warm_start import normal_start
 
 KEY = jax.random.key(0)

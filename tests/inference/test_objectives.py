@@ -24,9 +24,9 @@ from inference import (
     svi,
 )
 from inference.bounds import log_mean
+from inference.compiled_program import compiled
 from inference.flat import Layout
 from inference.guides import LocScale
-from inference.programs import compiled
 
 Z = 4.5  # failure rate 7e-6 for each comparison
 GUIDE = MeanField()

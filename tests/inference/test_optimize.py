@@ -12,7 +12,7 @@ import scipy.special
 import distributions as dist
 import ppl
 from inference import ascent, mcmc, modes, optimize
-from inference.programs import compiled
+from inference.compiled_program import compiled
 
 KEY = jax.random.key(0)
 

@@ -12,9 +12,9 @@ import scipy.stats as st
 import distributions as dist
 import ppl
 from inference import _pathfinder, importance, normals, pathfinder, paths
+from inference.compiled_program import compiled
 from inference.flat import Layout
 from inference.pathfinder_result import resampled, weights_of
-from inference.programs import compiled
 from tests.inference.regression import design, evidence, posterior
 from tests.inference.targets import FakeTarget
 from tests.inference.test_optimize import far_from_zero, nowhere

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import re
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 
 import distributions as dist
 import ppl
-from inference import laplace, mcmc, optimize, programs, signature
+from inference import compiled_program, laplace, mcmc, optimize, signature
 from inference._jax import small_loops_in_one_kernel
-from inference.programs import program, work_of
+from inference.compiled_program import program, work_of
+from inference.devices import DEVICE, Share
 
 
 def kind(i):
@@ -33,6 +36,25 @@ def test_types_of_like_fields_are_told_apart():
     """JAX 0.10 holds their structures for equal, and mixes up one in ten of so many."""
     kinds = [kind(i)(1.0) for i in range(60)]
     assert [int(program(number, kind)(kind)) for kind in kinds] == list(range(60))
+
+
+def kept_and_moved(old, new):
+    return old + new, old - new
+
+
+def test_memory_is_taken_of_donated_arguments_alone():
+    x = jnp.ones(3)
+    assert "input_output_alias" not in program(kept_and_moved, x, x).as_text()
+    text = program(kept_and_moved, x, x, donate=("new",)).as_text()
+    (donated,) = re.findall(r"input_output_alias=.*?\((\d+), \{\}", text)
+    assert donated == "1"
+
+
+@pytest.mark.parametrize("said", [{"donate": ("chains",)}, {"sharded": ("old", "chains")}])
+def test_names_that_no_argument_has_are_refused(said):
+    mesh = Mesh(np.array(jax.devices()[:1]), (DEVICE,))
+    with pytest.raises(ValueError, match=r"no parameter of .*kept_and_moved.* is called .'chains'"):
+        program(kept_and_moved, X, X, share=Share(np.arange(2), 2, mesh, False), **said)
 
 
 X, LONG = jnp.ones((3, 40, 5)), jnp.ones(2000)
@@ -112,7 +134,7 @@ def test_no_model_outlives_our_programs(infer):
     infer(jax.random.key(0), model)
     held = weakref.ref(model)
     del model
-    programs.compiled.cache_clear()
+    compiled_program.compiled.cache_clear()
     signature._shapes_of.cache_clear()
     gc.collect()
     assert held() is None

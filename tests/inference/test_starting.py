@@ -16,8 +16,9 @@ from inference.chain import Plan, advance
 from inference.climbing import climb
 from inference.flat import Layout
 from inference.hamiltonian import energy_change, flat_value_and_grad
+from inference.initial_chain import unplaced_chain
+from inference.initial_positions import MOST_ATTEMPTS, Init, starting_points
 from inference.sampling import sample
-from inference.starting import MOST_ATTEMPTS, Init, starting_points, unplaced_chain
 from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 
 SETTINGS = {

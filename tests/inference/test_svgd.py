@@ -11,8 +11,8 @@ import pytest
 import distributions as dist
 import ppl
 from inference import _svgd, stein, svgd
+from inference.compiled_program import compiled
 from inference.flat import Layout
-from inference.programs import compiled
 from tests.inference.test_optimize import nowhere
 
 KEY = jax.random.key(0)

@@ -11,7 +11,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, FullRank, LowRank, PointMass, fitting, svi
-from inference.programs import compiled
+from inference.compiled_program import compiled
 from tests.inference.regression import (
     QUICK,
     Y,

@@ -21,7 +21,7 @@ from scipy import stats
 import distributions as dist
 import inference
 import ppl
-from inference import chain, programs
+from inference import chain, compiled_program
 
 REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 400, 99, 8, 100, 10
 FAILURE_RATE = 1e-5
@@ -154,5 +154,5 @@ def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
 
 
 def forget_programs():
-    programs.compiled.cache_clear()
+    compiled_program.compiled.cache_clear()
     jax.clear_caches()  # which hold what was traced

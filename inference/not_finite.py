@@ -1,4 +1,4 @@
-"""What to say where no point will do to start a chain from."""
+"""Names of the sites and gradients that are not finite, for messages."""
 
 import functools
 from collections.abc import Mapping
@@ -8,21 +8,8 @@ import jax
 import numpy as np
 
 from inference.flat import Layout
-from inference.hamiltonian import Point
 from inference.names import named_leaves
 from inference.target import Target
-
-
-def start_failure(
-    target: Target, layout: Layout, chain: int, start: Point, num_attempts: int
-) -> str:
-    """What to tell a user whose model is finite nowhere; names the sites to look at."""
-    culprits = not_finite(target, layout, start)
-    return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
-    )
-
 
 ADVICE = (
     "Check that observed values lie in the support of their distribution and hold no NaN, and that "
@@ -32,22 +19,23 @@ ADVICE = (
 
 
 def attempts(number: int) -> str:
-    """So many attempts."""
+    """Number of attempts, in words."""
     return "one attempt" if number == 1 else f"{number} attempts"
 
 
-def not_finite(target: Target, layout: Layout, point: Point) -> list[str]:
-    """What is not finite at a point where the log density or its gradient is not."""
-    position, gradient = map(layout.unravel, (point.position, point.gradient))
+def not_finite(
+    target: Target, layout: Layout, position: Any, log_density: Any, gradient: Any
+) -> list[str]:
+    """Culprits at a flat position where the log density or its gradient is not finite."""
     return (
-        _not_finite_sites(target.sites(position))
-        or not_finite_gradients("log density", gradient)
-        or [f"the log density is {point.log_density}, for the map from unconstrained space"]
+        _not_finite_sites(target.sites(layout.unravel(position)))
+        or not_finite_gradients("log density", layout.unravel(gradient))
+        or [f"the log density is {log_density}, for the map from unconstrained space"]
     )
 
 
 def _not_finite_sites(sites: Mapping[str, Any], scope: str = "") -> list[str]:
-    """What is known of each site whose log probability is not finite somewhere."""
+    """Words for each site whose log probability is not finite somewhere."""
     found = []
     for name, site in sites.items():
         path = f"{scope}{name}"
@@ -95,5 +83,5 @@ def not_finite_gradients(what: str, gradient: Any) -> list[str]:
 
 
 def _share(x: np.ndarray) -> str:
-    """How many of the elements of an array are not finite."""
+    """Number of the elements of an array that are not finite, in words."""
     return f" at {np.sum(~np.isfinite(x))} of {x.size} elements" if np.ndim(x) else ""

@@ -1,9 +1,8 @@
-"""Where chains start: how points to try are drawn, and the chains that stand there."""
+"""Initial positions: at uniform points, prior draws, values, or the end of a short climb."""
 
 import dataclasses
 import functools
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -11,13 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
-from inference.chain import Chain, empty_chain
 from inference.climbing import climb
+from inference.compiled_program import program
 from inference.flat import Layout
-from inference.kernel import HamiltonianKernel
-from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
 from inference.names import named_leaves
-from inference.programs import program
 from inference.randomness import seed_of, threefry
 from inference.target import Target
 from ppl.harvest.pytrees import register_dataclass
@@ -26,47 +22,10 @@ MOST_ATTEMPTS = 100
 _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
 
 
-def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
-    """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
-    step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
-    if kernel.inverse_mass_matrix is not None:
-        matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
-        metric = jax.tree.map(np.asarray, matrix)
-    if kind_of(metric) == "diagonal":
-        metric = of_kind(metric, kind)
-    elif kind_of(metric) != kind:
-        raise ValueError(
-            f"the kernel's inverse_mass_matrix is of the kind {kind_of(metric)!r}, but "
-            f"mass_matrix={kind!r}; pass mass_matrix={kind_of(metric)!r}, or a vector"
-        )
-    chain = empty_chain(kernel, layout, metric)
-    progress = chain.progress
-    search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
-    adaptation = progress.adaptation._replace(
-        inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
-    )
-    return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
-
-
-def _factorized(metric: Matrix) -> Matrix:
-    factor: Any = np.array(np.nan)
-    with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
-        factor = factorize(metric, np)
-    positive = [np.diag(factor)] if kind_of(metric) == "dense" and factor.ndim else [factor]
-    if kind_of(metric) == "low_rank":
-        positive = [factor.scale, factor.values, 1 + 0 * np.abs(factor.vectors)]
-    if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
-        raise ValueError(
-            "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
-            f"estimate of a covariance, such as numpy.cov gives of draws, got {metric}"
-        )
-    return factor
-
-
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Init:
-    """How chains are to start.
+    """Choice of the initial positions of chains.
 
     Attributes:
         strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
@@ -90,7 +49,7 @@ class Init:
 
 
 class NormalStart(NamedTuple):
-    """Where an optimisation is to start, and how far the density is known to spread from there.
+    """Start of an optimisation, and the spread that the density is known to have there.
 
     Attributes:
         init: The mean.
@@ -108,7 +67,7 @@ STRATEGIES = ("uniform", "prior", "optimum")
 def init_of(
     init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
-    """How chains, or what else `noun` calls them, are to start, as a user says it.
+    """Choice of initial positions as a user says it; `noun` is a word for chains, or other starts.
 
     Raises:
         TypeError: if `init` is neither a name nor a mapping.
@@ -245,10 +204,3 @@ def _starting_points(
     values = jax.tree.map(lambda x: x[numbers], init.values)
     # No `vmap`: JAX's generator compiles slowly for a batch of keys.
     return seeds, lax.map(position, (seeds, attempts, values))
-
-
-def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
-    """As many of `chain`, stacked, as there are seeds and positions to give them."""
-    chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
-    trajectory = chains.trajectory._replace(position=positions)
-    return chains._replace(seed=seeds, trajectory=trajectory)

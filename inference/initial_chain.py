@@ -1,0 +1,71 @@
+"""Chains before their first step: with a mass matrix and a step size, and then a position."""
+
+from contextlib import suppress
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.chain import Chain, empty_chain
+from inference.flat import Layout
+from inference.hamiltonian import Point
+from inference.kernel import HamiltonianKernel
+from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
+from inference.not_finite import ADVICE, attempts, not_finite
+from inference.target import Target
+
+
+def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
+    """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
+    step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
+    if kernel.inverse_mass_matrix is not None:
+        matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
+        metric = jax.tree.map(np.asarray, matrix)
+    if kind_of(metric) == "diagonal":
+        metric = of_kind(metric, kind)
+    elif kind_of(metric) != kind:
+        raise ValueError(
+            f"the kernel's inverse_mass_matrix is of the kind {kind_of(metric)!r}, but "
+            f"mass_matrix={kind!r}; pass mass_matrix={kind_of(metric)!r}, or a vector"
+        )
+    chain = empty_chain(kernel, layout, metric)
+    progress = chain.progress
+    search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
+    adaptation = progress.adaptation._replace(
+        inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
+    )
+    return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
+
+
+def _factorized(metric: Matrix) -> Matrix:
+    factor: Any = np.array(np.nan)
+    with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
+        factor = factorize(metric, np)
+    positive = [np.diag(factor)] if kind_of(metric) == "dense" and factor.ndim else [factor]
+    if kind_of(metric) == "low_rank":
+        positive = [factor.scale, factor.values, 1 + 0 * np.abs(factor.vectors)]
+    if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
+        raise ValueError(
+            "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
+            f"estimate of a covariance, such as numpy.cov gives of draws, got {metric}"
+        )
+    return factor
+
+
+def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
+    """As many of `chain`, stacked, as there are seeds and positions to give them."""
+    chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
+    trajectory = chains.trajectory._replace(position=positions)
+    return chains._replace(seed=seeds, trajectory=trajectory)
+
+
+def start_failure(
+    target: Target, layout: Layout, chain: int, start: Point, num_attempts: int
+) -> str:
+    """Words for a user whose model is finite nowhere; names the sites to look at."""
+    values = start.position, start.log_density, start.gradient
+    culprits = not_finite(target, layout, *values)
+    return (
+        f"chain {chain} found no starting point where the log density and its gradient are finite, "
+        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
+    )

@@ -1,0 +1,214 @@
+"""Saved files: tags in place of modules and names, formats, and files of earlier formats."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import pathlib
+import pkgutil
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import inference
+from inference import (
+    ELBO,
+    ImportanceResult,
+    LaplaceResult,
+    MCMCResult,
+    MeanField,
+    PathfinderResult,
+    SVGDResult,
+    SVIResult,
+)
+from inference.saved import Result
+from inference.serialization import FORMAT, FORMAT_0, TAGS, class_of, tag_of
+
+FILES = sorted((pathlib.Path(__file__).parent / "saved_files").glob("*.npz"))
+TYPES = {
+    "importance": ImportanceResult,
+    "laplace": LaplaceResult,
+    "mcmc": MCMCResult,
+    "pathfinder": PathfinderResult,
+    "svgd": SVGDResult,
+    "svi": SVIResult,
+}
+NAME = re.compile(r"\w+(\.\w+)+|\w+:\w+")  # of a module, or in one
+
+
+def load(path):
+    return TYPES[path.stem.partition("_")[0]].load(path)
+
+
+def contents(path):
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    return json.loads(str(arrays.pop("structure"))), arrays
+
+
+def rewritten(path, to, **changes):
+    """A copy of a saved file whose structure is another."""
+    structure, arrays = contents(path)
+    np.savez(to, structure=np.array(json.dumps(structure | changes)), **arrays)
+    return to
+
+
+def classes(code):
+    """The classes that a part of a structure names."""
+    if isinstance(code, list):
+        return {name for x in code for name in classes(x)}
+    if not isinstance(code, dict):
+        return set()
+    own = {x for key in ("named", "object") if isinstance(x := code.get(key), str)}
+    return own.union(*map(classes, code.values()))
+
+
+def check(code, value, arrays):
+    """Raises AssertionError if `value` is not what a part of a structure of format 0 says."""
+    match code:
+        case {"plain": x}:
+            np.testing.assert_array_equal(value, x)  # NaN equals NaN
+        case {"array": number}:
+            np.testing.assert_array_equal(value, arrays[str(number)])
+            assert np.asarray(value).dtype == arrays[str(number)].dtype
+        case {"layout": _, "leaves": leaves}:
+            assert [
+                [list(x), str(y)] for x, y in zip(value.shapes, value.dtypes, strict=True)
+            ] == leaves
+        case {"dict": items} | {"object": _, "fields": items}:
+            parts = value if "dict" in code else {name: getattr(value, name) for name in items}
+            assert parts.keys() == items.keys()
+            for name, x in items.items():
+                check(x, parts[name], arrays)
+        case {"pairs": items}:
+            check({"list": items}, list(value.items()), arrays)
+        case {"tuple": items} | {"list": items} | {"leaves": items} | {"named": _, "items": items}:
+            for x, part in zip(
+                items, jax.tree.leaves(value) if "leaves" in code else value, strict=True
+            ):
+                check({"list": x} if isinstance(x, list) else x, part, arrays)
+        case {"absent": [text, has_density]}:
+            assert (repr(value), value.has_density) == (text, has_density)
+    name = code.get("named") or code.get("object")
+    assert name is None or tag_of(type(value)) == name.partition(":")[2]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_of_format_0_give_the_same_arrays(path):
+    structure, arrays = contents(path)
+    assert "format" not in structure
+    result = load(path)
+    assert type(result).__name__ == structure["result"]
+    for name, x in structure["fields"].items():
+        check(x, getattr(result, name), arrays)
+
+
+def test_a_file_of_format_0_gives_its_classes():
+    result = load(next(x for x in FILES if x.stem == "svi_mean_field"))
+    assert result.guide == MeanField(0.25)
+    assert result.objective == ELBO()
+    assert type(result.parameters) is class_of("LocScale")
+    assert type(result.state.settling) is class_of("Settling")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_new_file_names_no_module(path, tmp_path):
+    load(path).save(tmp_path / "new")
+    structure, _ = contents(tmp_path / "new")
+    assert classes(structure) <= TAGS.keys()
+    for name in classes(structure) | {structure["result"]}:
+        assert not NAME.fullmatch(name)
+    assert "inference." not in json.dumps(structure)
+
+
+def modules():
+    return [
+        importlib.import_module(x.name)
+        for x in pkgutil.walk_packages(inference.__path__, "inference.")
+    ]
+
+
+def records():
+    """Every dataclass and named tuple of the package."""
+    return {
+        cls
+        for module in modules()
+        for cls in vars(module).values()
+        if inspect.isclass(cls)
+        and cls.__module__.partition(".")[0] == "inference"
+        and (dataclasses.is_dataclass(cls) or hasattr(cls, "_fields"))
+        and not inspect.isabstract(cls)
+    }
+
+
+# No result has one of these.
+NEVER_SAVED = re.findall(
+    r"\w+",
+    """
+    Adaptation Advance Ascent Batches Best Bins BothWays Chain Climb Climber Curvature
+    DualAveraging Edge Effort Ends Fit Flow Group GuideFunction GuideResult HMC HMCInfo
+    HMCTrajectory HamiltonianKernel Init Layout LowRankNormal Masks ModeSummary NUTS NUTSInfo
+    Normal NormalStart NotAPeakError Odds Origin Pairs Path Plan Point Problem Program Progress
+    Proposal Row Sampled Samples Schedule Search Share Smoothed Spline Spread State Subtree
+    Summary Summit Swarm Tally Trace Trajectory Values Welford _Climb
+    """,
+)
+
+
+def test_every_class_that_a_result_may_hold_has_a_tag():
+    without = {cls.__name__ for cls in records() if tag_of(cls) is None}
+    assert without <= set(NEVER_SAVED), without - set(NEVER_SAVED)
+    assert all(tag_of(cls) for cls in records() if issubclass(cls, Result))
+
+
+def test_tags_are_unique_and_lead_to_their_classes():
+    assert len(set(TAGS.values())) == len(TAGS)
+    for tag in TAGS:
+        assert tag_of(class_of(tag)) == tag
+
+
+# A change of one of these breaks the files that name it.
+GIVEN_TAGS = json.loads((pathlib.Path(__file__).parent / "saved_files/tags.json").read_text())
+
+
+def test_tags_once_given_stay():
+    assert set(GIVEN_TAGS["format 1"]) <= TAGS.keys()
+    before = {f"{module}:{name}" for module, names in FORMAT_0.items() for name in names}
+    assert before == set(GIVEN_TAGS["format 0"])
+    assert {name for names in FORMAT_0.values() for name in names} <= TAGS.keys()
+
+
+@pytest.mark.parametrize("version", [FORMAT + 1, "2.0", -1])
+def test_a_file_of_a_newer_format_is_refused_in_words(version, tmp_path):
+    path = rewritten(FILES[0], tmp_path / "newer.npz", format=version, fields=None)
+    message = f"cannot be loaded: it has format {version!r}, expected one of 0 to {FORMAT}: a newer"
+    with pytest.raises(ValueError, match=message):
+        ImportanceResult.load(path)
+
+
+def test_an_unknown_tag_is_refused_in_words(tmp_path):
+    fields = {"guide": {"object": "Newest", "fields": {}}}
+    path = rewritten(FILES[0], tmp_path / "newer.npz", format=FORMAT, fields=fields)
+    with pytest.raises(ValueError, match=r"cannot be loaded: it holds a 'Newest', .*newer one has"):
+        ImportanceResult.load(path)
+
+
+@pytest.mark.parametrize("name", ["inference.saved:Result", "inference.guides:os", "os:system"])
+def test_format_0_names_no_other_classes(name, tmp_path):
+    path = rewritten(FILES[0], tmp_path / "bad.npz", fields={"guide": {"named": name, "items": []}})
+    with pytest.raises(ValueError, match=f"names '{name}', which is not of this library"):
+        ImportanceResult.load(path)
+
+
+def test_an_objective_of_the_user_is_left_out_of_a_file(tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class Mine:
+        pass
+
+    result = load(next(x for x in FILES if x.stem == "svi_mean_field"))
+    dataclasses.replace(result, objective=Mine()).save(tmp_path / "mine")
+    loaded = SVIResult.load(tmp_path / "mine")
+    assert repr(loaded.objective) == repr(Mine())
+    jax.tree.map(np.testing.assert_array_equal, loaded.parameters, result.parameters)
