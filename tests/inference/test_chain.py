@@ -16,7 +16,7 @@ from inference.flat import Layout
 from inference.programs import advance_chains, program, values
 from inference.sampling import sample
 from inference.starting import Init, placed, starting_points, unplaced_chain
-from tests.inference.targets import FakeTarget
+from tests.inference.targets import FakeTarget, needs_tricks
 
 SETTINGS = {
     "num_warmup": 60,
@@ -195,6 +195,7 @@ def moves(size, num_data=3, kind="diagonal"):
         return program(advance_chains, chain, rows.astype(np.float32), first, *rest).as_text()
 
 
+@needs_tricks
 @pytest.mark.parametrize(("size", "kind"), [(3, "diagonal"), (200, "diagonal"), (60, "dense")])
 def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
     """XLA has understood the option; where it does not, all of this is many times slower."""
@@ -204,6 +205,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
     assert " while(" not in entry
 
 
+@needs_tricks
 def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
     """XLA has understood this option, too."""
     assert "reduce-window" not in moves(3, num_data=2000)
