@@ -34,6 +34,8 @@ from inference.guides import PointMass as PointMass
 from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
+from inference.kernel import HamiltonianKernel as HamiltonianKernel
+from inference.kernel import Kernel as Kernel
 from inference.laplace_result import LaplaceResult as LaplaceResult
 from inference.metric import LowRankMatrix as LowRankMatrix
 from inference.mode_result import ModeSummary as ModeSummary
@@ -58,9 +60,11 @@ __all__ = [
     "ForwardKL",
     "FullRank",
     "HMCInfo",
+    "HamiltonianKernel",
     "ImportanceResult",
     "ImportanceWeighted",
     "InverseAutoregressive",
+    "Kernel",
     "LaplaceResult",
     "LowRank",
     "LowRankMatrix",

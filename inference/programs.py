@@ -136,6 +136,7 @@ def compiled(
     traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
     most_summed, has_products = work_of(traced.jaxpr)
     chains = None if has_products or "chains" not in names else arguments[names.index("chains")]
+    chains = chains if isinstance(chains, Chain) else None  # others are of a kernel's own
     lowered = traced.lower()
     with small_loops_in_one_kernel(_most_bytes(chains), most_summed):
         return Program(lowered.compile())
