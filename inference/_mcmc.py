@@ -130,7 +130,7 @@ def mcmc(
         )
     target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
     target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
-    run = sample_by_steps
+    run: Callable[..., Any] = sample_by_steps
     if isinstance(kernel, HamiltonianKernel):
         covariance = covariance_of(init) if isinstance(init, Started) else None
         run = functools.partial(
