@@ -2,9 +2,8 @@
 
 Independent normal coordinates of different scales, whose gradient costs next to nothing. CPU time
 of two runs of NUTS, of 1000 and of 9000 draws, over the gradients that the second has more: the
-median of some pairs of runs, in microseconds of a core. "without": what programs that move chains
-are compiled with is left out, but for loops of 64 KiB in one kernel: larger kernels, sums in one
-piece, and the layout of dense factors.
+median of some pairs of runs, in microseconds of a core. "without": one of XLA's tricks left out, or
+all of them, as by PPL_XLA_TRICKS=0.
 
     python benchmarks/steps.py [coordinates ...]
 """
@@ -23,7 +22,7 @@ import numpy as np
 import distributions as dist
 import inference
 import ppl
-from inference import chain, compiled_program
+from inference import chain, compiled_program, randomness
 
 SIZES, KINDS, MOST_DENSE = (10, 32, 89, 100, 200, 400, 800), ("diagonal", "dense", "low_rank"), 200
 PAIRS, WARMUP, DRAWS = 5, 300, (1000, 9000)
@@ -33,17 +32,24 @@ def model(key: jax.Array, scale: jax.Array) -> jax.Array:
     return ppl.sample(key, dist.Normal(jnp.zeros_like(scale), scale), name="x")
 
 
+TRICKS = {
+    "a loop of one round": (chain, "fuse_as_loop", lambda f, x, *_: f(x)),
+    "barriers": (randomness, "materialize", lambda x: x),
+    "padding": (chain, "pad_for_cpu", lambda factor: factor),
+    "compiler options": (
+        compiled_program,
+        "small_loops_in_one_kernel",
+        lambda *_: contextlib.nullcontext(),
+    ),
+}
+
+
 @contextlib.contextmanager
-def without_options() -> Iterator[None]:
-    """Loops of at most 64 KiB in one kernel, sums by windows, dense factors as they are."""
-    small = compiled_program.small_loops_in_one_kernel
-
-    def of_64_kib(*_: object) -> contextlib.AbstractContextManager[None]:
-        return small(1 << 16, 1 << 30)
-
-    options = mock.patch.object(compiled_program, "small_loops_in_one_kernel", of_64_kib)
-    layout = mock.patch.object(chain, "laid_out", lambda factor: factor)
-    with options, layout:
+def without(*names: str) -> Iterator[None]:
+    """Some of XLA's tricks left out."""
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(mock.patch.object(*TRICKS[name]))
         compiled_program.compiled.cache_clear()
         yield
     compiled_program.compiled.cache_clear()
@@ -77,13 +83,16 @@ def step(size: int, kind: str) -> float:
 
 def main(sizes: list[int]) -> None:
     print(f"Python {sys.version.split()[0]}, jax {jax.__version__}, {jax.default_backend()}")
-    print(f"{'coordinates':12}{''.join(f'{size:8}' for size in sizes)}")
+    print(f"{'coordinates':29}{''.join(f'{size:8}' for size in sizes)}")
+    contexts = {f"  without {name}": (name,) for name in TRICKS} | {"  without all": tuple(TRICKS)}
     for kind in KINDS:
         some = [size for size in sizes if kind != "dense" or size <= MOST_DENSE]
-        for name, context in ((kind, contextlib.nullcontext()), ("  without", without_options())):
-            with context:
+        for label, names in ({kind: ()} | contexts).items():
+            if "padding" in names and len(names) == 1 and kind != "dense":
+                continue
+            with without(*names):
                 row = [f"{step(size, kind):8.2f}" for size in some]
-            print(f"{name:12}{''.join(row)}", flush=True)
+            print(f"{label:29}{''.join(row)}", flush=True)
 
 
 if __name__ == "__main__":

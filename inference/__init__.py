@@ -15,6 +15,7 @@ from inference.bounds import ForwardKL as ForwardKL
 from inference.bounds import ImportanceWeighted as ImportanceWeighted
 from inference.bounds import Renyi as Renyi
 from inference.by_site import BySite as BySite
+from inference.descent import SVIState as SVIState
 from inference.diagnostics import ebfmi as ebfmi
 from inference.diagnostics import ess_bulk as ess_bulk
 from inference.diagnostics import ess_mean as ess_mean
@@ -23,10 +24,13 @@ from inference.diagnostics import mcse_mean as mcse_mean
 from inference.diagnostics import mcse_quantile as mcse_quantile
 from inference.diagnostics import mcse_sd as mcse_sd
 from inference.diagnostics import rhat as rhat
+from inference.flat import Layout as Layout
 from inference.flows import InverseAutoregressive as InverseAutoregressive
 from inference.flows import MaskedAutoregressive as MaskedAutoregressive
 from inference.flows import NeuralSpline as NeuralSpline
+from inference.guide_result import GuideResult as GuideResult
 from inference.guides import FullRank as FullRank
+from inference.guides import Guide as Guide
 from inference.guides import LowRank as LowRank
 from inference.guides import MeanField as MeanField
 from inference.guides import PointMass as PointMass
@@ -34,6 +38,8 @@ from inference.hamiltonian import State as State
 from inference.hmc import HMC as HMC
 from inference.hmc import HMCInfo as HMCInfo
 from inference.importance_result import ImportanceResult as ImportanceResult
+from inference.kernel import HamiltonianKernel as HamiltonianKernel
+from inference.kernel import Kernel as Kernel
 from inference.laplace_result import LaplaceResult as LaplaceResult
 from inference.metric import LowRankMatrix as LowRankMatrix
 from inference.mode_result import ModeSummary as ModeSummary
@@ -41,6 +47,7 @@ from inference.mode_result import OptimizeResult as OptimizeResult
 from inference.nuts import NUTS as NUTS
 from inference.nuts import NUTSInfo as NUTSInfo
 from inference.objective import ELBO as ELBO
+from inference.objective import Objective as Objective
 from inference.pareto import psis as psis
 from inference.pathfinder_result import PathfinderResult as PathfinderResult
 from inference.result import MCMCResult as MCMCResult
@@ -57,11 +64,16 @@ __all__ = [
     "BySite",
     "ForwardKL",
     "FullRank",
+    "Guide",
+    "GuideResult",
     "HMCInfo",
+    "HamiltonianKernel",
     "ImportanceResult",
     "ImportanceWeighted",
     "InverseAutoregressive",
+    "Kernel",
     "LaplaceResult",
+    "Layout",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
@@ -70,12 +82,14 @@ __all__ = [
     "ModeSummary",
     "NUTSInfo",
     "NeuralSpline",
+    "Objective",
     "OptimizeResult",
     "PathfinderResult",
     "PointMass",
     "Renyi",
     "SVGDResult",
     "SVIResult",
+    "SVIState",
     "ScoreFunction",
     "State",
     "Structured",

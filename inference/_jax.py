@@ -27,6 +27,8 @@ from typing import Any
 import jax
 from jax._src import compiler, config
 
+from inference.xla import tricks_are_on
+
 _MOST_SUMMED = 4096  # in lanes, the error of so many terms in float32 is a millionth of the sum
 _DECOMPOSED = re.compile(r'= \(?\w+\[([\d,]+)\][^\n]*custom_call_target="lapack_')
 _LOCK = threading.RLock()
@@ -36,8 +38,12 @@ _LOCK = threading.RLock()
 def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[None]:
     """A context in which XLA compiles loops that touch few bytes into single kernels.
 
-    Sums are left in one piece if the longest one, of at most `most_summed` terms, is short.
+    Sums are left in one piece if the longest one, of at most `most_summed` terms, is short. Where
+    the tricks of :mod:`inference.xla` are off, the options are JAX's own.
     """
+    if not tricks_are_on():
+        yield
+        return
     extra = _extra(most_bytes, splits_sums=most_summed > _MOST_SUMMED)
     here = threading.get_ident()
     with _LOCK:

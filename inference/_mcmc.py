@@ -1,5 +1,7 @@
 """Markov chain Monte Carlo on models: where the language and the kernels meet."""
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
@@ -14,12 +16,13 @@ from inference.checks import count, fraction
 from inference.devices import on_default_device
 from inference.guide_result import GuideResult
 from inference.importance_result import ImportanceResult
-from inference.kernel import HamiltonianKernel
+from inference.kernel import HamiltonianKernel, Kernel
 from inference.mode_result import OptimizeResult
 from inference.nuts import NUTS
 from inference.result import MCMCResult
 from inference.sampling import sample
 from inference.settings import settings
+from inference.step_sampling import sample_by_steps
 from inference.svgd_result import SVGDResult
 from inference.warm_start import covariance_of, starts_of
 
@@ -31,7 +34,7 @@ def mcmc(
     key: jax.Array,
     model: Callable[..., Any],
     *args: Any,
-    kernel: HamiltonianKernel = NUTS(),
+    kernel: Kernel = NUTS(),
     num_warmup: int = 1000,
     num_draws: int = 1000,
     num_chains: int = 4,
@@ -61,7 +64,8 @@ def mcmc(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         kernel: How to move: :class:`NUTS` or :class:`HMC`, without a log density. Its step size and
-            inverse mass matrix are where warm-up begins.
+            inverse mass matrix are where warm-up begins. Or any :class:`Kernel`, for which warm-up
+            adapts nothing: its iterations are made and dropped.
         num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Chains.
@@ -116,7 +120,7 @@ def mcmc(
         Development Team, Stan Reference Manual, MCMC sampling.
     """
     check_inputs(key, model, args, kwargs)
-    _check_kernel(kernel)
+    _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = count("num_warmup", num_warmup, least=0)
     num_draws = count("num_draws", num_draws, least=1)
     num_chains = count("num_chains", num_chains, least=1)
@@ -126,24 +130,28 @@ def mcmc(
         )
     target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
     target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
-    covariance = None
+    run: Callable[..., Any] = sample_by_steps
+    if isinstance(kernel, HamiltonianKernel):
+        covariance = covariance_of(init) if isinstance(init, Started) else None
+        run = functools.partial(
+            sample,
+            mass_matrix=mass_matrix,
+            target_acceptance_rate=target_acceptance_rate,
+            covariance=covariance,
+        )
     if isinstance(init, Started):
-        covariance = covariance_of(init)
         init = starts_of(key, init, target, num_chains)
     kernel = on_default_device(kernel)
     progress = _progress(progress_bar, num_warmup, num_draws)
     with settings(cache_dir), progress as on_progress:
-        samples = sample(
+        samples = run(
             key,
             target,
             kernel,
             num_warmup=num_warmup,
             num_draws=num_draws,
             num_chains=num_chains,
-            mass_matrix=mass_matrix,
-            target_acceptance_rate=target_acceptance_rate,
             init=init,
-            covariance=covariance,
             mesh=mesh,
             on_progress=on_progress,
         )
@@ -167,17 +175,33 @@ def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
         yield on_progress
 
 
-def _check_kernel(kernel: Any) -> None:
-    if not isinstance(kernel, HamiltonianKernel):
+def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:
+    name = type(kernel).__name__
+    if not isinstance(kernel, Kernel) or isinstance(kernel, type):
         made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
-        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}")
-    if kernel.log_density is not None:
-        name = type(kernel).__name__
+        own = "" if made else "; one of your own has init(position) and step(key, state)"
+        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
+    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
+        raise TypeError(
+            f"kernel must be a frozen dataclass that JAX knows as a pytree; decorate {name} with "
+            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    if getattr(kernel, "log_density", None) is not None:
         raise ValueError(
             f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
             "without log_density, or drive kernel.step yourself"
         )
-    if kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
+    if not isinstance(kernel, HamiltonianKernel):
+        for argument, is_given in (
+            ("mass_matrix", mass_matrix != "auto"),
+            ("target_acceptance_rate", target_acceptance_rate != 0.8),
+        ):
+            if is_given:
+                raise ValueError(
+                    f"{argument} is for kernels such as NUTS() and HMC(); nothing of {name} is "
+                    f"adapted: leave out {argument}"
+                )
+    elif kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
         raise ValueError(
             "kernel has an inverse_mass_factor and no inverse_mass_matrix; pass the matrix, which "
             "mcmc factorizes"

@@ -21,16 +21,17 @@ from inference.adaptation import (
     adaptation_init,
     is_due,
 )
-from inference.control import any_chain, as_one_kernel, select, when
+from inference.control import any_chain, select, when
 from inference.dual_averaging import dual_averaging_init
 from inference.flat import Layout
 from inference.hamiltonian import Point, State, ValueAndGrad, flat_value_and_grad
 from inference.kernel import HamiltonianKernel, with_momentum
-from inference.metric import Matrix, laid_out
+from inference.metric import Matrix
 from inference.randomness import threefry
 from inference.search import Search, next_position, search_step
 from inference.signature import shapes_of
 from inference.target import Target
+from inference.xla import PaddedFactor, fuse_as_loop, pad_for_cpu
 
 
 class Plan(NamedTuple):
@@ -111,8 +112,7 @@ def advance(
 ) -> tuple[Chain, jax.Array, jax.Array]:
     """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
 
-    It stops too where its mass matrix is due to be renewed. A matrix, which nothing changes in
-    here, is not carried through the loops, that would copy it.
+    It stops too where its mass matrix is due to be renewed.
 
     Chains mapped over move together; those that are complete move on, and store nothing, until all
     are.
@@ -133,13 +133,9 @@ def advance(
     """
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
-    matrices = chain.progress.adaptation
-    factor = matrices.inverse_mass_factor
-    factor = laid_out(factor) if axis_name is None else factor
-    chain = _with_matrices(chain, None, None) if matrices.has_windows else chain
-
-    def factor_of(chain: Chain) -> Matrix:
-        return factor if matrices.has_windows else chain.progress.adaptation.inverse_mass_factor
+    adaptation = chain.progress.adaptation
+    padded = pad_for_cpu(adaptation.inverse_mass_factor) if axis_name is None else None
+    is_padded = isinstance(padded, PaddedFactor)
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
         (_, _, progress, *_), _, num_spent = carry
@@ -151,12 +147,12 @@ def advance(
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
-        factor = factor_of(chain)
+        factor = padded if is_padded else chain.progress.adaptation.inverse_mass_factor
         chain = when(~chain.has_begun, partial(_begun, kernel, plan, factor), chain, axis_name)
         chain, last, num_moves = _moved(kernel, value_and_grad, factor, chain, budget - num_spent)
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
-        turned = as_one_kernel(
+        turned = fuse_as_loop(
             partial(_turned, kernel, plan, factor, last, first),
             (chain._replace(num_gradients=num_gradients), rows),
             num_moves,
@@ -164,17 +160,7 @@ def advance(
         )
         return *turned, num_spent + num_moves
 
-    chain, rows, num_spent = lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
-    if matrices.has_windows:
-        chain = _with_matrices(chain, matrices.inverse_mass_matrix, matrices.inverse_mass_factor)
-    return chain, rows, num_spent
-
-
-def _with_matrices(chain: Chain, matrix: Matrix | None, factor: Matrix | None) -> Chain:
-    adaptation = chain.progress.adaptation._replace(
-        inverse_mass_matrix=matrix, inverse_mass_factor=factor
-    )
-    return chain._replace(progress=chain.progress._replace(adaptation=adaptation))
+    return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
 
 
 def _moved(
@@ -201,7 +187,7 @@ def _moved(
         trajectory, _, number = carry
         here = State(trajectory.position, *value_and_grad(trajectory.position))
         advance = lambda trajectory: kernel.advance(factor, trajectory, *here[1:])  # noqa: E731
-        return as_one_kernel(advance, trajectory, number, axis_name), here, number + 1
+        return fuse_as_loop(advance, trajectory, number, axis_name), here, number + 1
 
     start = chain.trajectory, chain.progress.state, jnp.int32(0)
     trajectory, last, number = lax.while_loop(goes_on, move, start)

@@ -16,8 +16,8 @@ Tree = TypeVar("Tree")
 
 
 def select(which: jax.Array, a: Any, b: Any) -> Any:
-    """`a` where `which` holds, else `b`, leaf by leaf."""
-    return jax.tree.map(lambda x, y: jnp.where(which, x, y), a, b)
+    """`a` where `which` holds, else `b`, leaf by leaf; a leaf that both share stays itself."""
+    return jax.tree.map(lambda x, y: x if x is y else jnp.where(which, x, y), a, b)
 
 
 def most(number: jax.Array, axis_name: Hashable) -> jax.Array:
@@ -31,25 +31,8 @@ def any_chain(flag: jax.Array, axis_name: Hashable) -> jax.Array:
 
 
 def when(flag: jax.Array, f: Callable[[Tree], Tree], x: Tree, axis_name: Hashable) -> Tree:
-    """``f(x)`` for a chain where `flag` holds, else `x`."""
+    """``f(x)`` for a chain where `flag` holds, else `x`; leaves that `f` returns are not copied."""
     if axis_name is None:
         return lax.cond(flag, f, lambda x: x, x)
     g = lambda x: select(flag, f(x), x)  # noqa: E731
     return lax.cond(any_chain(flag, axis_name), g, lambda x: x, x)
-
-
-def as_one_kernel(
-    f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name: Hashable
-) -> Tree:
-    """``f(x)``, as a loop that goes round once, since `count` is not negative; not under a map.
-
-    On the CPU, XLA compiles a small loop into one function of machine code, and runs what is not in
-    one operation by operation, at some 40 ns for each. It must not know that there is one round.
-    """
-    if axis_name is not None:
-        return f(x)
-
-    def body(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:
-        return jnp.int32(-1), f(carry[1])
-
-    return lax.while_loop(lambda carry: carry[0] >= 0, body, (count, x))[1]

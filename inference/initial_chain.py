@@ -8,11 +8,8 @@ import numpy as np
 
 from inference.chain import Chain, empty_chain
 from inference.flat import Layout
-from inference.hamiltonian import Point
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, check_mass_matrix, factorize, kind_of, of_kind
-from inference.not_finite import ADVICE, attempts, not_finite
-from inference.target import Target
 
 
 def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
@@ -57,15 +54,3 @@ def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
     chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
     trajectory = chains.trajectory._replace(position=positions)
     return chains._replace(seed=seeds, trajectory=trajectory)
-
-
-def start_failure(
-    target: Target, layout: Layout, chain: int, start: Point, num_attempts: int
-) -> str:
-    """Words for a user whose model is finite nowhere; names the sites to look at."""
-    values = start.position, start.log_density, start.gradient
-    culprits = not_finite(target, layout, *values)
-    return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
-        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
-    )

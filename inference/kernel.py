@@ -1,9 +1,9 @@
-"""What Hamiltonian kernels share: their numbers, their start and the dynamics they follow."""
+"""Kernels: the protocol of all, and the state machine that Hamiltonian ones share."""
 
 import abc
 import dataclasses
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,29 @@ from inference.flat import Layout
 from inference.hamiltonian import Point, State, evaluate, flat_value_and_grad
 from inference.metric import Matrix, check_mass_matrix, factorize, pull
 from inference.randomness import normal, seed_of
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A transition that leaves a density invariant.
+
+    A kernel is a frozen dataclass registered as a pytree: numbers are leaves, sizes are static. A
+    state is a NamedTuple with a `position`, the pytree that :meth:`init` has got; an info is a
+    NamedTuple of scalars. A field ``log_density: Any = None``, if there is one, is a function of a
+    position that :func:`inference.mcmc` supplies. Everything else is a kernel's own: a
+    `log_density` in the state, and `acceptance_rate`, `is_divergent`, `energy` or `step_size` in
+    the info, are looked at by the summary of draws where they are there.
+
+    A kernel that moves one gradient at a time is a :class:`HamiltonianKernel`.
+    """
+
+    def init(self, position: Any) -> Any:
+        """The state of a chain that stands at `position`."""
+        ...
+
+    def step(self, key: jax.Array, state: Any) -> tuple[Any, Any]:
+        """One transition: the next state, of the same shapes, and the info on the way."""
+        ...
 
 
 class Trajectory(Protocol):
@@ -34,11 +57,12 @@ class Trajectory(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class HamiltonianKernel(abc.ABC):
-    """A transition that leaves a density invariant by following Hamiltonian dynamics.
+class HamiltonianKernel(Kernel, abc.ABC):
+    """A kernel that follows Hamiltonian dynamics, and moves one gradient at a time.
 
     A transition is a state machine: it begins, advances by one gradient at a time until it is done,
-    and ends. So a driver may run many side by side, each at its own place.
+    and ends. So a driver may run many side by side, each at its own place, and adapts step size
+    and mass matrix on the way.
 
     Attributes:
         log_density: Function of a position, a pytree of floating-point arrays, that returns a

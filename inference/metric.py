@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from inference.checks import as_real
 from inference.flat import Layout
+from inference.xla import PaddedFactor
 
 RANK = 10  # of matrices of low rank that are learnt
 _MOST_DECOMPOSED = 1000  # dimensions
-_LANES = 16  # rows of whole lanes are multiplied up to three times as fast on the CPU
 
 
 class LowRankMatrix(NamedTuple):
@@ -57,17 +56,7 @@ class LowRankMatrix(NamedTuple):
         return x + ((self.values - 1) * (self.vectors @ x)) @ self.vectors
 
 
-class BothWays(NamedTuple):
-    """A dense factor and its transpose, with columns of zeros more, so that rows are whole lanes.
-
-    Both ways a product with a vector adds up rows, which is what XLA does fastest on the CPU.
-    """
-
-    factor: jax.Array
-    transposed: jax.Array
-
-
-Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; of a factor that is laid out, `BothWays`
+Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; of a factor also a `PaddedFactor`
 
 
 def kind_of(matrix: Matrix) -> str:
@@ -116,30 +105,21 @@ def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
     return xp.sqrt(matrix) if matrix.ndim == 1 else xp.linalg.cholesky(matrix)
 
 
-def laid_out(factor: Matrix) -> Matrix:
-    """A factor as `push` and `pull` are fastest with it in loops on the CPU."""
-    if isinstance(factor, LowRankMatrix) or factor.ndim == 1:
-        return factor
-    lanes = (0, 0), (0, -len(factor) % _LANES)
-    # Not a part of the loop, where it would be made again in each step.
-    return lax.optimization_barrier(BothWays(jnp.pad(factor, lanes), jnp.pad(factor.T, lanes)))
-
-
 def push(factor: Matrix, momentum: jax.Array) -> jax.Array:
-    """The velocity ``L @ w`` of a whitened momentum; `factor` may be laid out."""
+    """The velocity ``L @ w`` of a whitened momentum; `factor` may be padded."""
     if isinstance(factor, LowRankMatrix):
         return factor.scale * factor.stretch(momentum)
-    if isinstance(factor, BothWays):
-        return (momentum @ factor.transposed)[: momentum.size]
+    if isinstance(factor, PaddedFactor):
+        return factor.push(momentum)
     return factor * momentum if factor.ndim == 1 else factor @ momentum
 
 
 def pull(factor: Matrix, gradient: jax.Array) -> jax.Array:
-    """The force ``L.T @ gradient`` on a whitened momentum; `factor` may be laid out."""
+    """The force ``L.T @ gradient`` on a whitened momentum; `factor` may be padded."""
     if isinstance(factor, LowRankMatrix):
         return factor.stretch(factor.scale * gradient)
-    if isinstance(factor, BothWays):
-        return (gradient @ factor.factor)[: gradient.size]
+    if isinstance(factor, PaddedFactor):
+        return factor.pull(gradient)
     return factor * gradient if factor.ndim == 1 else gradient @ factor
 
 

@@ -23,6 +23,23 @@ def attempts(number: int) -> str:
     return "one attempt" if number == 1 else f"{number} attempts"
 
 
+def start_failure(
+    target: Target,
+    layout: Layout,
+    chain: int,
+    num_attempts: int,
+    position: Any,
+    log_density: Any,
+    gradient: Any,
+) -> str:
+    """Words for a user whose model is finite nowhere; they name the sites to look at."""
+    culprits = not_finite(target, layout, position, log_density, gradient)
+    return (
+        f"chain {chain} found no starting point where the log density and its gradient are finite, "
+        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
+    )
+
+
 def not_finite(
     target: Target, layout: Layout, position: Any, log_density: Any, gradient: Any
 ) -> list[str]:

@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from inference.xla import materialize, materialize_by_loop
+
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _NORMALS = np.uint32(1 << 31)
-_LANES = 8  # of a vector of the CPU; what is left of one number takes as long as a whole vector
+_COUNTERS_AT_ONCE = 8  # as many as a vector of the CPU holds; draws depend on it
 
 
 def seed_of(key: jax.Array) -> jax.Array:
@@ -54,16 +56,13 @@ def uniform(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) ->
 
 
 def random_words(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> jax.Array:
-    """A vector of random words of uint32, two for each counter from `first` on.
-
-    Behind a barrier: XLA would make them again, and one by one, in each operation that uses them.
-    """
-    return lax.optimization_barrier(jnp.concatenate(_pairs(seed, first, -(-size // 2))))[:size]
+    """A vector of random words of uint32, two for each counter from `first` on."""
+    return materialize(jnp.concatenate(_pairs(seed, first, -(-size // 2))))[:size]
 
 
 def _pairs(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> tuple[jax.Array, jax.Array]:
-    """Both words of `size` counters, and of some more, so that they are whole vectors."""
-    size += -size % _LANES
+    """Both words of `size` counters, and of some more, up to a multiple of eight."""
+    size += -size % _COUNTERS_AT_ONCE
     return threefry(seed, jnp.asarray(first, jnp.uint32) + jnp.arange(size, dtype=jnp.uint32))
 
 
@@ -75,23 +74,15 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
     if jnp.dtype(dtype).itemsize == 8:
         high, low = _pairs(seed, _NORMALS, size)
         word = (high.astype(jnp.uint64) << 32) | low.astype(jnp.uint64)
-        unit = unit_of(lax.optimization_barrier(word)[:size])
+        unit = unit_of(materialize(word)[:size])
     else:
         unit = unit_of(random_words(seed, _NORMALS, size))
     return (math.sqrt(2.0) * lax.erf_inv(2 * unit - 1)).astype(dtype)
 
 
 def noise_of(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """The normal numbers of a draw that a density follows at once, in the same program.
-
-    On the CPU they pass a loop that never runs, as none is NaN, and which XLA does not fuse with
-    what follows. Else it would compute the numbers again in each of the operations that use them,
-    and in JAX 0.10 LLVM may never come to an end with those.
-    """
-    numbers = normal(seed_of(key), size, dtype)
-    if not size or jax.default_backend() != "cpu":
-        return numbers
-    return lax.while_loop(lambda x: jnp.isnan(x[0]), jnp.zeros_like, numbers)
+    """The normal numbers of a draw that a density follows at once, in the same program."""
+    return materialize_by_loop(normal(seed_of(key), size, dtype))
 
 
 def unit_of(word: jax.Array) -> jax.Array:

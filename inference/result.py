@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import jax
 import numpy as np
 
 from inference.saved import Result
@@ -25,12 +26,12 @@ class MCMCResult(Result):
 
     Attributes:
         draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
-        stats: Statistics of each transition, ``(chain, draw)``, by name: at least `is_divergent`,
-            `energy`, `acceptance_rate`, `num_steps`, `log_density` (on unconstrained space) and
-            `step_size`.
+        stats: Statistics of each transition, ``(chain, draw)``, by name: the kernel's info, and
+            `log_density` (on unconstrained space) if its state has one. NUTS and HMC have
+            `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size` among them.
         inverse_mass_matrix: What warm-up has settled on, ``(chain, size)``,
             ``(chain, size, size)``, or a :class:`LowRankMatrix` with the chains in front, in the
-            order of the leaves of unconstrained space.
+            order of the leaves of unconstrained space. `None` for a kernel that has none.
     """
 
     draws: dict[str, Any]
@@ -42,7 +43,7 @@ class MCMCResult(Result):
         return summarize(self.draws, self.stats)
 
     def __repr__(self) -> str:
-        num_chains, num_draws = np.shape(self.stats["is_divergent"])
+        num_chains, num_draws = np.shape(jax.tree.leaves((self.stats, self.draws))[0])[:2]
         return f"MCMCResult({num_chains} chains x {num_draws} draws: {self._sites()})"
 
     def _statistics(self) -> dict[str, Any]:

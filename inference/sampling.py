@@ -33,12 +33,13 @@ from inference.chain_programs import compile_advance, compile_values
 from inference.devices import Share, share_of
 from inference.flat import Layout
 from inference.group import Group, renew_together
-from inference.initial_chain import placed, start_failure, unplaced_chain
+from inference.initial_chain import placed, unplaced_chain
 from inference.initial_positions import MOST_ATTEMPTS, init_of, starting_points
 from inference.interrupts import without_interrupts
 from inference.kernel import HamiltonianKernel
 from inference.metric import Matrix, as_kind, kind_of
 from inference.names import named_leaves
+from inference.not_finite import start_failure
 from inference.pool import is_pooled, pooled, thinned
 from inference.settings import numbers_of_any_kind
 from inference.target import Target
@@ -56,7 +57,7 @@ class Samples(NamedTuple):
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
-    inverse_mass_matrix: Matrix
+    inverse_mass_matrix: Matrix | None
 
 
 def sample(
@@ -120,7 +121,7 @@ def sample(
         return share.gather(run.samples(share.least(run.num_drawn)))
 
 
-def _check_sites(sites: Mapping[str, Any]) -> None:
+def check_sites(sites: Mapping[str, Any]) -> None:
     """Raises TypeError for a site whose values no array of NumPy can hold."""
     for name, leaf in named_leaves(sites):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
@@ -165,7 +166,7 @@ class _Run:
         num_chains = len(self.share.chains)
         attempts, size = np.zeros(num_chains, np.int32), num_chains
         if self.share.mesh is None and not self.share.is_mapped:
-            size = _group_size(num_chains)
+            size = group_size(num_chains)
         self._compile(chains := start(attempts), size)
         self.groups = [Group(part, self.host_plan, self.kinds) for part in _split(chains, size)]
         while True:
@@ -186,7 +187,8 @@ class _Run:
             is_same = np.array_equal(point.position, chains.trajectory.position[chain])
             if is_same or num_attempts == MOST_ATTEMPTS:
                 number = int(self.share.chains[chain])
-                message = start_failure(self.target, self.layout, number, point, num_attempts)
+                here = point.position, point.log_density, point.gradient
+                message = start_failure(self.target, self.layout, number, num_attempts, *here)
                 raise ValueError(message)
             # Those that are not stuck too, which have gone on: what they do depends on no other.
             for group, part in zip(self.groups, _split(chains, size), strict=True):
@@ -198,7 +200,7 @@ class _Run:
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, a thread for each core that may have one."""
         num_idle = any(map(may_hang, (self.advance, self.values)))
-        num_threads = max(1, min(_num_cores() - num_idle, len(self.groups)))
+        num_threads = max(1, min(num_cores() - num_idle, len(self.groups)))
         if self.share.own is not None:
             num_threads = 1  # a call waits until all devices have come to it
         pool = ThreadPoolExecutor(num_threads)
@@ -270,7 +272,7 @@ class _Run:
         self.advance = compile_advance(*arguments, share=self.share)
         arguments = self.target, self.layout, self.no_rows
         self.values = compile_values(*arguments, share=self.share)
-        _check_sites(self.values.out_info)
+        check_sites(self.values.out_info)
 
     def _move(self, group: Group, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
@@ -331,13 +333,13 @@ def _split(chains: Chain, size: int) -> Iterator[Chain]:
         yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)
 
 
-def _group_size(num_chains: int) -> int:
+def group_size(num_chains: int) -> int:
     """How many chains one call moves: a divisor, so that all groups share a compiled function."""
-    most = max(1, num_chains // max(_LEAST_GROUPS, 2 * _num_cores()))
+    most = max(1, num_chains // max(_LEAST_GROUPS, 2 * num_cores()))
     return next(size for size in range(most, 0, -1) if num_chains % size == 0)
 
 
-def _num_cores() -> int:
+def num_cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

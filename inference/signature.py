@@ -7,18 +7,19 @@ from typing import Any
 import jax
 
 from inference._jax import trace_context
+from inference.xla import tricks_are_on
 
 Kinds = tuple[jax.ShapeDtypeStruct, ...]
 
 
 def signature(arguments: Any) -> tuple[Any, Kinds, Any]:
-    """Structure, shapes and dtypes of arguments, and JAX's settings; hashable."""
+    """Structure, shapes and dtypes of arguments, and settings of JAX and of XLA; hashable."""
     leaves, structure = jax.tree.flatten(arguments)
     kinds = tuple(
         jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
         for kind in map(jax.typeof, leaves)
     )
-    return structure, kinds, trace_context()
+    return structure, kinds, (trace_context(), tricks_are_on())
 
 
 def shapes_of(function: Callable[..., Any], *arguments: Any) -> Any:

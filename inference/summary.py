@@ -65,10 +65,7 @@ class Summary:
     num_draws: int
     columns: tuple[str, ...] = Row._fields
     about: str = ""
-    verdict: str = (
-        f"No problem found: no divergence, E-BFMI at least {LOW_EBFMI}, R-hat at most "
-        f"{HIGH_RHAT}, ESS at least {LOW_ESS_PER_CHAIN} per chain."
-    )
+    verdict: str = "No problem found."
 
     def __getitem__(self, name: str) -> Row:
         try:
@@ -117,7 +114,7 @@ class Summary:
 
 
 def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
-    """Summarises draws of shape ``(chain, draw, *shape)`` and the statistics of their sampler."""
+    """Summarises draws of shape ``(chain, draw, *shape)`` and what statistics their kernel has."""
     names, values = _scalars(draws)
     summary = dataclasses.replace(
         _described(names, values, None),
@@ -132,7 +129,18 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
         *_chain_problems(stats),
         *_mixing_problems(summary),
     )
-    return dataclasses.replace(summary, problems=problems)
+    return dataclasses.replace(summary, problems=problems, verdict=_verdict(stats))
+
+
+def _verdict(stats: dict[str, np.ndarray]) -> str:
+    """The checks that were made, all without a finding; some need what not every kernel has."""
+    checks = {
+        "is_divergent": "no divergence",
+        "energy": f"E-BFMI at least {LOW_EBFMI}",
+    }
+    found = [check for name, check in checks.items() if name in stats]
+    found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
+    return f"No problem found: {', '.join(found)}."
 
 
 def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summary:
@@ -205,7 +213,7 @@ def _range_problems(
     """Sites whose draws reach very far, where something else is wrong, too: units may be large."""
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
     is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
-    is_wrong = stats["is_divergent"].any() or np.any(stats.get("is_truncated", 0))
+    is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
     if not (is_wrong or is_slow.any()):
         return
     for name, leaf in named_leaves(draws):
@@ -223,7 +231,7 @@ def _range_problems(
 
 
 def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
-    num_divergent = int(np.sum(stats["is_divergent"]))
+    num_divergent = int(np.sum(stats.get("is_divergent", 0)))
     if num_divergent:
         yield (
             f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
@@ -242,14 +250,22 @@ def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
 
 
 def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
-    stuck = np.flatnonzero(np.mean(stats["acceptance_rate"], 1) < LOW_ACCEPTANCE)
-    if stuck.size:
-        yield (
-            f"{_listed('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of proposals "
-            "were accepted. Raise num_warmup, or start elsewhere: init='prior', 'optimum' or "
-            "values that you know."
-        )
-    step_size = np.median(stats["step_size"], 1)
+    adapts = "step_size" in stats
+    if "acceptance_rate" in stats:
+        stuck = np.flatnonzero(np.mean(stats["acceptance_rate"], 1) < LOW_ACCEPTANCE)
+        if stuck.size:
+            yield (
+                f"{_listed('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
+                f"proposals were accepted. {'Raise num_warmup' if adapts else 'Propose less far'}, "
+                "or start elsewhere: init='prior', 'optimum' or values that you know."
+            )
+    if adapts:
+        yield from _step_size_problems(np.median(stats["step_size"], 1))
+    if "energy" in stats:
+        yield from _energy_problems(stats["energy"])
+
+
+def _step_size_problems(step_size: np.ndarray) -> Iterator[str]:
     slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
     if slow.size:
         yield (
@@ -258,7 +274,10 @@ def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
             "Raise num_warmup, start elsewhere (init='prior', 'optimum' or values that you know), "
             "or look for several modes."
         )
-    low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI)
+
+
+def _energy_problems(energy: np.ndarray) -> Iterator[str]:
+    low = np.flatnonzero(ebfmi(energy) < LOW_EBFMI)
     if low.size:
         yield (
             f"E-BFMI is below {LOW_EBFMI} in {_listed('chain', low)}: the energy mixes slowly, as "

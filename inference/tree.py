@@ -19,7 +19,7 @@ References:
 
 import functools
 from collections.abc import Hashable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -165,27 +165,12 @@ def advance(
     """One more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
-    constant = grown.origin, grown.seed, grown.words, grown.subtree.checkpoints
-
-    def joined(changing: Trajectory) -> Trajectory:
-        return _without(join(_with(changing, *constant)))
-
-    grown = _with(when(is_complete, joined, _without(grown), axis_name), *constant)
+    grown = when(is_complete, join, grown, axis_name)
     draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
     return grown._replace(
         position=drift(factor, grown.step_size, grown.end),
         subtree=grown.subtree._replace(uniform=draw),
     )
-
-
-def _without(trajectory: Trajectory) -> Trajectory:
-    """`trajectory` without what a join leaves alone, which a branch would copy."""
-    return _with(trajectory, None, None, None, None)
-
-
-def _with(old: Trajectory, origin: Any, seed: Any, words: Any, checkpoints: Any) -> Trajectory:
-    subtree = old.subtree._replace(checkpoints=checkpoints)
-    return old._replace(origin=origin, seed=seed, words=words, subtree=subtree)
 
 
 def add_leaf(

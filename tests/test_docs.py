@@ -13,7 +13,9 @@ NUMBER = re.compile(r"-?\d+\.\d+")
 pytestmark = [pytest.mark.slow, pytest.mark.promotion(rank="allow", dtype="standard")]
 
 
-@pytest.mark.parametrize(("name", "num_outputs"), [("models", 3), ("inference", 3)])
+@pytest.mark.parametrize(
+    ("name", "num_outputs"), [("models", 3), ("inference", 3), ("extending", 4)]
+)
 def test_a_guide_runs(capsys, name, num_outputs):
     """Numbers apart, which other versions of JAX may draw differently."""
     namespace, num_printed = {}, 0

@@ -5,7 +5,8 @@ handler. The handler gets the rest of the evaluation as a function `k`, and what
 answer of the whole. Handlers are deep: `k` handles what the rest performs. Nothing before an effect
 is evaluated again when `k` is called again. In each construct:
 
-- jit, and what JAX calls without one: the rest of the call, and then the rest of what calls it, is the continuation.
+- jit, and what JAX calls without one: the rest of the call, and then the rest of what calls it, is
+  the continuation.
 - cond: it goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose answers must
   have the same type. The rest is traced once for each branch, so conds in a row multiply.
 - scan, while, vmap: the rest of one iteration or element is no function of its own. So the handler

@@ -7,12 +7,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import scipy.stats as st
 from jax import random
 
 import distributions as dist
 import ppl
 from inference.hamiltonian import drift, kick
+from inference.xla import tricks_are_on
+
+needs_tricks = pytest.mark.skipif(
+    not tricks_are_on(), reason="looks for XLA's tricks in a compiled program; they are off"
+)
 
 
 class Dynamics(NamedTuple):

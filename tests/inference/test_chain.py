@@ -18,7 +18,7 @@ from inference.flat import Layout
 from inference.initial_chain import placed, unplaced_chain
 from inference.initial_positions import Init, starting_points
 from inference.sampling import sample
-from tests.inference.targets import FakeTarget
+from tests.inference.targets import FakeTarget, needs_tricks
 
 SETTINGS = {
     "num_warmup": 60,
@@ -121,7 +121,7 @@ def test_no_trajectory_is_brief_without_a_matrix_to_come(num_warmup):
 
 def test_the_number_of_cores_changes_nothing(monkeypatch):
     whole = draw()
-    monkeypatch.setattr(sampling, "_num_cores", lambda: 1)
+    monkeypatch.setattr(sampling, "num_cores", lambda: 1)
     jax.tree.map(np.testing.assert_array_equal, draw(), whole)
 
 
@@ -139,7 +139,7 @@ def test_a_core_is_left_to_decompositions_of_many_matrices(monkeypatch, num_matr
         return ThreadPoolExecutor(num_threads)
 
     monkeypatch.setattr(sampling, "ThreadPoolExecutor", pool)
-    monkeypatch.setattr(sampling, "_num_cores", lambda: 2)
+    monkeypatch.setattr(sampling, "num_cores", lambda: 2)
     target = FakeTarget(decomposed, (3,), jnp.stack([jnp.eye(20)] * num_matrices))
     draws = sample(jax.random.key(0), target, NUTS(), **SETTINGS | {"num_warmup": 9}).draws
     assert np.all(np.isfinite(draws["x"]))
@@ -162,7 +162,7 @@ def test_values_need_no_memory_for_all_rows_at_once():
 
 def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
     alone = draw(num_warmup=5)
-    monkeypatch.setattr(sampling, "_group_size", lambda num_chains: num_chains // 3)
+    monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // 3)
     grouped = draw(num_warmup=5)
     np.testing.assert_allclose(
         grouped.draws["x"][:, :10], alone.draws["x"][:, :10], rtol=1e-6, atol=1e-9
@@ -171,8 +171,8 @@ def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
 
 @pytest.mark.parametrize("num_cores", [1, 2, 64])
 def test_groups_are_alike_and_enough_for_all_cores(monkeypatch, num_cores):
-    monkeypatch.setattr(sampling, "_num_cores", lambda: num_cores)
-    sizes = {n: sampling._group_size(n) for n in (1, 4, 17, 61, 64, 1009, 1024)}
+    monkeypatch.setattr(sampling, "num_cores", lambda: num_cores)
+    sizes = {n: sampling.group_size(n) for n in (1, 4, 17, 61, 64, 1009, 1024)}
     assert all(n % size == 0 for n, size in sizes.items())
     assert all(n // size >= min(n, 16, 2 * num_cores) for n, size in sizes.items())
     assert sizes[17] == sizes[61] == 1
@@ -197,6 +197,7 @@ def moves(size, num_data=3, kind="diagonal"):
         return compile_advance(chain, rows.astype(np.float32), first, *rest).as_text()
 
 
+@needs_tricks
 @pytest.mark.parametrize(("size", "kind"), [(3, "diagonal"), (200, "diagonal"), (60, "dense")])
 def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
     """XLA has understood the option; where it does not, all of this is many times slower."""
@@ -206,6 +207,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
     assert " while(" not in entry
 
 
+@needs_tricks
 def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
     """XLA has understood this option, too."""
     assert "reduce-window" not in moves(3, num_data=2000)
@@ -218,7 +220,7 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), group.renewed
-    monkeypatch.setattr(sampling, "_group_size", lambda num_chains: num_chains // num_groups)
+    monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // num_groups)
     monkeypatch.setattr(sampling, "_MOST_ROWS", 100)
 
     def renewed(state, due):

@@ -20,6 +20,7 @@ from inference import compiled_program, laplace, mcmc, optimize, signature
 from inference._jax import small_loops_in_one_kernel
 from inference.compiled_program import program, work_of
 from inference.devices import DEVICE, Share
+from tests.inference.targets import needs_tricks
 
 
 def kind(i):
@@ -86,6 +87,7 @@ def test_the_work_of_a_program(f, expected):
     assert work_of(jax.make_jaxpr(f)().jaxpr) == expected
 
 
+@needs_tricks
 def test_other_threads_compile_as_ever():
     """The option of one thread's programs is not one of those that others compile meanwhile."""
     numbers = jnp.ones(1000)

@@ -15,6 +15,7 @@ from inference.randomness import (
     uniform,
     unit_of,
 )
+from tests.inference.targets import needs_tricks
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 
@@ -88,6 +89,7 @@ def test_normal_uses_the_whole_mantissa(x64):
     assert np.mean(z == z.astype(np.float32)) < 0.01
 
 
+@needs_tricks
 def test_noise_is_computed_once():
     def used(seed, x):
         noise = noise_of(seed, 2, np.float32)
