@@ -130,15 +130,7 @@ def mcmc(
         )
     target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
     target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
-    run: Callable[..., Any] = sample_by_steps
-    if isinstance(kernel, HamiltonianKernel):
-        covariance = covariance_of(init) if isinstance(init, Started) else None
-        run = functools.partial(
-            sample,
-            mass_matrix=mass_matrix,
-            target_acceptance_rate=target_acceptance_rate,
-            covariance=covariance,
-        )
+    run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
     if isinstance(init, Started):
         init = starts_of(key, init, target, num_chains)
     kernel = on_default_device(kernel)
@@ -156,6 +148,16 @@ def mcmc(
             on_progress=on_progress,
         )
     return MCMCResult(*samples)
+
+
+def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
+    """The function that runs chains of a kernel: one gradient at a time, or step by step."""
+    if not isinstance(kernel, HamiltonianKernel):
+        return sample_by_steps
+    covariance = covariance_of(init) if isinstance(init, Started) else None
+    return functools.partial(
+        sample, mass_matrix=mass_matrix, target_acceptance_rate=rate, covariance=covariance
+    )
 
 
 @contextmanager

@@ -307,5 +307,6 @@ class _Run:
             jax.tree.map(lambda *x: np.concatenate(x, 1)[:, :num_drawn], *group.pieces)
             for group in self.groups
         ]
-        draws, stats = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
+        draws, stats = whole
         return Samples(draws, stats, None)
