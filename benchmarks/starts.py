@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import inference
 from benchmarks.comparison.counting import CountingRun
 from benchmarks.comparison.problems import PROBLEMS
-from inference import sampling
+from inference.chains import sampling
 
 MODELS = ("eight schools", "autoregression", "garch", "nes", "normal mixture", "radon")
 WARMUPS, SEEDS = (50, 100, 200, 1000), 3

@@ -22,7 +22,9 @@ import numpy as np
 import distributions as dist
 import inference
 import ppl
-from inference import chain, compiled_program, randomness
+from inference.chains import chain
+from inference.common import threefry
+from inference.runtime import compiled_program
 
 SIZES, KINDS, MOST_DENSE = (10, 32, 89, 100, 200, 400, 800), ("diagonal", "dense", "low_rank"), 200
 PAIRS, WARMUP, DRAWS = 5, 300, (1000, 9000)
@@ -34,7 +36,7 @@ def model(key: jax.Array, scale: jax.Array) -> jax.Array:
 
 TRICKS = {
     "a loop of one round": (chain, "fuse_as_loop", lambda f, x, *_: f(x)),
-    "barriers": (randomness, "materialize", lambda x: x),
+    "barriers": (threefry, "materialize", lambda x: x),
     "padding": (chain, "pad_for_cpu", lambda factor: factor),
     "compiler options": (
         compiled_program,

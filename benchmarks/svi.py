@@ -68,10 +68,10 @@ class Ours:
         import jax
 
         import ppl
-        from inference._svi import _problem
-        from inference.fitting import fit
-        from inference.guides import MeanField
-        from inference.objective import ELBO
+        from inference.drivers.svi import _problem
+        from inference.guides.normal import MeanField
+        from inference.variational.elbo import ELBO
+        from inference.variational.svi_loop import fit
 
         target = ppl.unconstrain(self.posterior, self.x)
         problem = _problem(jax.random.key(0), target, MeanField(), ELBO(), None, 1)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from inference import sampling
+from inference.chains import sampling
 
 
 class CountingRun(sampling._Run):

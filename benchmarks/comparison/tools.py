@@ -20,7 +20,8 @@ import inference
 import ppl
 from benchmarks.comparison.counting import CountingRun
 from benchmarks.comparison.problems import Problem
-from inference import devices, sampling
+from inference.chains import sampling
+from inference.runtime import devices
 
 TARGET_ACCEPTANCE_RATE = 0.8
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._pytree import pytree_dataclass, static
+from distributions.common.pytree import pytree_dataclass, static
 
 Shape = tuple[int, ...]
 

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import promote
-from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector, Shape
-from distributions.special import ratio
+from distributions.common.arrays import promote
+from distributions.common.pytree import pytree_dataclass
+from distributions.numerics.special import ratio
 
 
 @pytree_dataclass

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, as_float
-from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector, Shape
+from distributions.common.arrays import align, as_float
+from distributions.common.pytree import pytree_dataclass
 
 
 def _log_sech(x: Array) -> Array:

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import as_float
-from distributions._pytree import pytree_dataclass, static
 from distributions.bijectors.base import Bijector, Shape
+from distributions.common.arrays import as_float
+from distributions.common.pytree import pytree_dataclass, static
 
 
 @pytree_dataclass

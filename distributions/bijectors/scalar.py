@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions._arrays import promote
-from distributions._pytree import pytree_dataclass
 from distributions.bijectors.base import Bijector
+from distributions.common.arrays import promote
+from distributions.common.pytree import pytree_dataclass
 
 
 @pytree_dataclass

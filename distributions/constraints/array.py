@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from distributions import bijectors
-from distributions._pytree import pytree_dataclass, static
+from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
 SIMPLEX_TOLERANCE = 1e-5

@@ -9,7 +9,7 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._pytree import pytree_dataclass
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
 from distributions.constraints.scalar import _match
 

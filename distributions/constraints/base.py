@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from distributions import bijectors
-from distributions._arrays import known
-from distributions._pytree import pytree_dataclass, static
+from distributions.common.arrays import known
+from distributions.common.pytree import pytree_dataclass, static
 
 Shape = tuple[int, ...]
 

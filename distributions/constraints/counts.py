@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions._arrays import align, common_dtype, promote
-from distributions._pytree import pytree_dataclass
+from distributions.common.arrays import align, common_dtype, promote
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
 
 

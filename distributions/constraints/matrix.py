@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from distributions import bijectors
-from distributions._pytree import pytree_dataclass
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
 
 SYMMETRY_TOLERANCE = 1e-5

@@ -12,8 +12,8 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions import bijectors
-from distributions._arrays import as_float, common_dtype, known, promote, satisfies, select
-from distributions._pytree import pytree_dataclass, static
+from distributions.common.arrays import as_float, common_dtype, known, promote, satisfies, select
+from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
 

@@ -40,9 +40,9 @@ from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import fit
 from ppl.harvest._program import trace
 from ppl.harvest._survey import show, struct_of
-from ppl.harvest._threaded import Finder, Handlers, Threaded, begin, bind, read_arrays
 from ppl.harvest._wiring import Branches, Call
 from ppl.harvest.rules import wiring_of
+from ppl.harvest.state_threading import Finder, Handlers, Threaded, begin, bind, read_arrays
 
 Rest = Callable[[Sequence[Any]], Any]
 

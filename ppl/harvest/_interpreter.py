@@ -13,10 +13,10 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
-from ppl.harvest._outlived import explained
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, describe, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
+from ppl.harvest.leaked_tracers import explained
 from ppl.harvest.pytrees import register_dataclass
 
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter
-from ppl.harvest._outlived import explained
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
+from ppl.harvest.leaked_tracers import explained
 from ppl.harvest.rules import CONSTRUCTS
 
 _NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text, dates

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 import distributions as dist
-from distributions.family import Family
+from distributions.core.family import Family
 from tests.distributions.cases import CASES, SIGNATURES, Case
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "distributions"

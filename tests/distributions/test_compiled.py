@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions import _compiled
-from distributions._arrays import is_traced, known
+from distributions.common.arrays import is_traced, known
+from distributions.core import eager_jit
 from tests.distributions.cases import CASES, Case
 
 KEY = jax.random.key(0)
@@ -87,7 +87,7 @@ def test_the_count_sees_what_is_compiled() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_distribution_but_those_of_functions_is_closed(case: Case) -> None:
     d = case.build()
-    assert _compiled._is_closed(jax.tree.structure(d)) == (type(d).__name__ not in OPEN)
+    assert eager_jit._is_closed(jax.tree.structure(d)) == (type(d).__name__ not in OPEN)
 
 
 class Loud(dist.Normal):

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 import distributions as dist
-from distributions.incomplete import log_betainc, log_gammainc
+from distributions.numerics.incomplete_gamma_beta import log_betainc, log_gammainc
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 CONCENTRATIONS = (2e4, 1e6, 1e8, 1e10, 1e12, 1e20, 1e30)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions.family import Family
+from distributions.core.family import Family
 from tests.distributions.cases import CASES, Case, over
 from tests.distributions.cases.base import cast
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions.gamma_functions import (
+from distributions.numerics.gamma_functions import (
     digamma_rest,
     log_beta,
     log_beta_half,
     stirling_error,
 )
-from distributions.kernels import exp_rest
-from distributions.normal_functions import log_ndtr
-from distributions.special import (
+from distributions.numerics.loader_kernels import exp_rest
+from distributions.numerics.normal_functions import log_ndtr
+from distributions.numerics.special import (
     arcsinh_ratio,
     bounded_ratio,
     finite_slopes,

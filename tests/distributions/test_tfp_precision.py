@@ -10,11 +10,11 @@ import scipy.stats as st
 from tensorflow_probability.substrates import jax as tfp
 
 import distributions as dist
-import distributions.tfp_precision
+import distributions.combinators.tfp_precision
 import ppl
-import ppl.tfp_precision
-from distributions.tfp import as_distribution
-from distributions.tfp_precision import in_default_precision
+import ppl.common.tfp_precision
+from distributions.combinators.tfp import as_distribution
+from distributions.combinators.tfp_precision import in_default_precision
 
 tfd, tfb = tfp.distributions, tfp.bijectors
 KEY = jax.random.key(0)
@@ -132,5 +132,7 @@ def test_explicit_single_precision_stays():
 
 
 def test_both_packages_have_one_rule():
-    sources = map(inspect.getsource, (ppl.tfp_precision, distributions.tfp_precision))
+    sources = map(
+        inspect.getsource, (ppl.common.tfp_precision, distributions.combinators.tfp_precision)
+    )
     assert len(set(sources)) == 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from distributions._passage_tails import log_later
+from distributions.numerics.wiener_tails import log_later
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 BIASES, DRIFTS = (0.001, 0.25, 0.5, 0.875, 0.999), (0.0, 0.5, -3.0, 40.0)

@@ -6,8 +6,9 @@ import numpy as np
 
 import distributions as dist
 import ppl
-from inference import ELBO, MeanField, fitting, svi
-from inference._svi import _problem
+from inference import ELBO, MeanField, svi
+from inference.drivers.svi import _problem
+from inference.variational import svi_loop
 
 DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
     [[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 5.0]]
@@ -53,4 +54,4 @@ def problem_of(target, guide=None, optimizer=None):
 def fit(problem, **settings):
     defaults = {"num_steps": 50, "tolerance": None, "init": "uniform", "state": None}
     defaults["on_progress"] = lambda *_: None
-    return fitting.fit(jax.random.key(0), problem, **defaults | settings)
+    return svi_loop.fit(jax.random.key(0), problem, **defaults | settings)

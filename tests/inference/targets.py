@@ -13,8 +13,8 @@ from jax import random
 
 import distributions as dist
 import ppl
-from inference.hamiltonian import drift, kick
-from inference.xla import tricks_are_on
+from inference.hamiltonian.leapfrog import drift, kick
+from inference.runtime.xla import tricks_are_on
 
 needs_tricks = pytest.mark.skipif(
     not tricks_are_on(), reason="looks for XLA's tricks in a compiled program; they are off"

@@ -10,7 +10,8 @@ import pytest
 import ppl
 from examples import flow_of_the_nile
 from inference import mcmc
-from inference.adaptation import (
+from inference.common.matrices import LowRankMatrix, as_kind, kind_of, of_kind
+from inference.warmup.adaptation import (
     Spread,
     adapt,
     adaptation_init,
@@ -19,14 +20,13 @@ from inference.adaptation import (
     schedule,
     with_first_diagonal,
 )
-from inference.dual_averaging import (
+from inference.warmup.dual_averaging import (
     dual_averaging_init,
     dual_averaging_restart,
     dual_averaging_update,
 )
-from inference.metric import LowRankMatrix, as_kind, kind_of, of_kind
-from inference.welford import welford_init, welford_update
-from inference.windows import fisher_low_rank, fisher_matrix, gains_of, renewed
+from inference.warmup.fisher_mass_matrix import fisher_low_rank, fisher_matrix, gains_of, renewed
+from inference.warmup.welford import welford_init, welford_update
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 

@@ -25,8 +25,8 @@ from inference import (
     importance,
     svi,
 )
-from inference.compiled_program import compiled
-from inference.flat import Layout
+from inference.common.layout import Layout
+from inference.runtime.compiled_program import compiled
 
 KEY = random.key(0)
 POSITION = {"a": jnp.arange(2.0), "part": {"b": jnp.full(3, 5.0), "c": jnp.full((2, 1), 7.0)}}

@@ -9,15 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from inference import HMC, NUTS, _jax, dual_averaging, group, sampling
-from inference.adaptation import schedule, with_first_diagonal
-from inference.chain import Plan, stats_of
-from inference.chain_programs import compile_advance, values
-from inference.compiled_program import program
-from inference.flat import Layout
-from inference.initial_chain import placed, unplaced_chain
-from inference.initial_positions import Init, starting_points
-from inference.sampling import sample
+from inference import HMC, NUTS
+from inference.chains import chain_batch, sampling
+from inference.chains.chain import Plan, stats_of
+from inference.chains.chain_programs import compile_advance, values
+from inference.chains.initial_chain import placed, unplaced_chain
+from inference.chains.sampling import sample
+from inference.common.layout import Layout
+from inference.initialization.initial_positions import Init, starting_points
+from inference.runtime import xla_options
+from inference.runtime.compiled_program import program
+from inference.warmup import dual_averaging
+from inference.warmup.adaptation import schedule, with_first_diagonal
 from tests.inference.targets import FakeTarget, needs_tricks
 
 SETTINGS = {
@@ -211,7 +214,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
 def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
     """XLA has understood this option, too."""
     assert "reduce-window" not in moves(3, num_data=2000)
-    monkeypatch.setattr(_jax, "_MOST_SUMMED", 2000)
+    monkeypatch.setattr(xla_options, "_MOST_SUMMED", 2000)
     assert "reduce-window" in moves(3, num_data=2001)
 
 
@@ -219,7 +222,7 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 @pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
 def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
-    windows, original = collections.defaultdict(list), group.renewed
+    windows, original = collections.defaultdict(list), chain_batch.renewed
     monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // num_groups)
     monkeypatch.setattr(sampling, "_MOST_ROWS", 100)
 
@@ -229,7 +232,7 @@ def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x
                 windows[int(number)].append(window)
         return original(state, due)
 
-    monkeypatch.setattr(group, "renewed", renewed)
+    monkeypatch.setattr(chain_batch, "renewed", renewed)
     samples = draw(mass_matrix="dense", num_warmup=400, num_draws=7)
     assert samples.draws["x"].shape == (6, 7, 3)
     assert {i: [len(x) for x in xs] for i, xs in windows.items()} == {

@@ -8,8 +8,9 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import compiled_program, mcmc
-from inference.compilation_cache import compilation_cache
+from inference import mcmc
+from inference.runtime import compiled_program
+from inference.runtime.compilation_cache import compilation_cache
 
 HIT, MISS = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
 

@@ -21,8 +21,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import distributions as dist
 import ppl
-from inference import HMC, laplace, mcmc, optimize, pathfinder, sampling, svgd, svi
-from inference.devices import default_device, share_of
+from inference import HMC, laplace, mcmc, optimize, pathfinder, svgd, svi
+from inference.chains import sampling
+from inference.runtime.devices import default_device, share_of
 
 NUM_CHAINS, MANY = 8, 32  # that learn each its own mass matrix, and one together
 SETTINGS = {

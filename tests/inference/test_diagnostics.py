@@ -4,7 +4,7 @@ import arviz
 import numpy as np
 import pytest
 
-from inference import diagnostics
+from inference.results import diagnostics
 
 RNG = np.random.default_rng(0)
 

@@ -11,10 +11,10 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, ForwardKL, ScoreFunction, importance, svi
-from inference._guide_function import guide_function
-from inference._values import Values
-from inference.compiled_program import compiled
-from inference.score_function import ScoreFunction as Score
+from inference.drivers.discrete_target import Values
+from inference.drivers.guide_function import guide_function
+from inference.runtime.compiled_program import compiled
+from inference.variational.score_function import ScoreFunction as Score
 
 Z = 4.5  # failure rate 7e-6 for each comparison
 NUM_KEYS = 40_000

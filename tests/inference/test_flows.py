@@ -19,9 +19,9 @@ from inference import (
     NeuralSpline,
     svi,
 )
-from inference.compiled_program import compiled
-from inference.flat import Layout
-from inference.networks import autoregressive
+from inference.common.layout import Layout
+from inference.guides.masked_mlp import autoregressive
+from inference.runtime.compiled_program import compiled
 
 Z = 4.3  # standard errors, of ten means at most: a failure rate of 2e-4
 

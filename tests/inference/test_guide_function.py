@@ -10,7 +10,7 @@ import distributions as dist
 import ppl
 from distributions import constraints
 from inference import ELBO, ForwardKL, ImportanceWeighted, Renyi, importance, mcmc, svi
-from inference.compiled_program import compiled
+from inference.runtime.compiled_program import compiled
 
 RATE = {"optimizer": optax.adam(optax.exponential_decay(0.05, 1000, 0.5)), "num_steps": 6000}
 STUCK = {"objective": ELBO(stick_the_landing=True)}

@@ -22,8 +22,8 @@ from inference import (
     PointMass,
     Structured,
 )
-from inference.flat import Layout
-from inference.guides import LocFactor, LocScale
+from inference.common.layout import Layout
+from inference.guides.normal import LocFactor, LocScale
 from tests.inference.targets import skewed_log_density
 
 # Each test compares at most forty means with their standard errors: all stay below this but for a

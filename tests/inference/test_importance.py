@@ -11,7 +11,7 @@ import scipy.stats as st
 import distributions as dist
 import ppl
 from inference import FullRank, PointMass, importance, laplace, mcmc, svi
-from inference.compiled_program import compiled
+from inference.runtime.compiled_program import compiled
 
 X = np.array([-1.0, 0.0, 2.0, 3.0])
 Y = np.array([0.3, -0.4, 1.5, 1.0])

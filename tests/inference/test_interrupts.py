@@ -9,7 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from inference import _mcmc, mcmc, sampling
+from inference import mcmc
+from inference.chains import sampling
+from inference.drivers import mcmc as mcmc_module
 from tests.inference.regression import design, posterior
 
 
@@ -26,7 +28,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300):
 
     with monkeypatch.context() as patched:
         patched.setattr(sampling, "_CALL_SECONDS", 1e-3)
-        patched.setattr(_mcmc, "_progress", progress)
+        patched.setattr(mcmc_module, "_progress", progress)
         settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": 2}
         return mcmc(jax.random.key(2), posterior(), design(), **settings)
 

@@ -14,10 +14,10 @@ import pytest
 import scipy.stats as st
 
 from inference import HMC, NUTS
-from inference import hmc as hmc_module
-from inference import tree as tree_module
-from inference.hamiltonian import Point, energy_change
-from inference.metric import pull, push
+from inference.common.matrices import pull, push
+from inference.hamiltonian import hmc as hmc_module
+from inference.hamiltonian import nuts_trajectory as tree_module
+from inference.hamiltonian.leapfrog import Point, energy_change
 from tests.inference.targets import SCALE, skewed_draws, skewed_log_density, skewed_uniforms
 
 FAILURE_RATE = 1e-5

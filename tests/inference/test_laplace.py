@@ -10,8 +10,9 @@ import scipy.special as sp
 
 import distributions as dist
 import ppl
-from inference import curvature, importance, laplace, mcmc
-from inference.compiled_program import compiled
+from inference import importance, laplace, mcmc
+from inference.optimization import hessian_normal
+from inference.runtime.compiled_program import compiled
 from tests.inference.regression import design, evidence, exact_posterior, posterior
 from tests.inference.test_optimize import DESIGN as LOGISTIC_DESIGN
 from tests.inference.test_optimize import exponential, labelled, nowhere, schools
@@ -49,12 +50,12 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_rejected(x64, monkeypatch, name):
-    right = curvature.curvature
+    right = hessian_normal.curvature
 
     def broken(position, target, layout):
         return BROKEN[name](right(position, target, layout))
 
-    monkeypatch.setattr(curvature, "curvature", broken)
+    monkeypatch.setattr(hessian_normal, "curvature", broken)
     assert not is_exact(laplace(KEY, posterior(), design(), num_draws=10), 1e-3)
 
 

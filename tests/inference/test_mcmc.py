@@ -10,10 +10,11 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import HMC, NUTS, mcmc, sampling
-from inference.compiled_program import compiled
-from inference.metric import RANK, LowRankMatrix, of_kind
-from inference.sampling import MOST_DENSE, MOST_LOW_RANK
+from inference import HMC, NUTS, mcmc
+from inference.chains import sampling
+from inference.chains.sampling import MOST_DENSE, MOST_LOW_RANK
+from inference.common.matrices import RANK, LowRankMatrix, of_kind
+from inference.runtime.compiled_program import compiled
 from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget
 

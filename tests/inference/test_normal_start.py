@@ -29,10 +29,10 @@ from inference import (
     svgd,
     svi,
 )
-from inference.compiled_program import compiled
-from inference.flat import Layout
-from inference.guides import init_of_guide
-from inference.warm_start import normal_start
+from inference.common.layout import Layout
+from inference.drivers.init_from_result import normal_start
+from inference.guides.guide import init_of_guide
+from inference.runtime.compiled_program import compiled
 
 KEY = jax.random.key(0)
 LAYOUT = Layout.of({"a": jnp.zeros(2), "b": jnp.zeros(1), "c": jnp.zeros(2)})

@@ -23,10 +23,10 @@ from inference import (
     ScoreFunction,
     svi,
 )
-from inference.bounds import log_mean
-from inference.compiled_program import compiled
-from inference.flat import Layout
-from inference.guides import LocScale
+from inference.common.layout import Layout
+from inference.guides.normal import LocScale
+from inference.runtime.compiled_program import compiled
+from inference.variational.multi_sample_bounds import log_mean
 
 Z = 4.5  # failure rate 7e-6 for each comparison
 GUIDE = MeanField()

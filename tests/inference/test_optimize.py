@@ -11,8 +11,9 @@ import scipy.special
 
 import distributions as dist
 import ppl
-from inference import ascent, mcmc, modes, optimize
-from inference.compiled_program import compiled
+from inference import mcmc, optimize
+from inference.optimization import lbfgs, mode_search
+from inference.runtime.compiled_program import compiled
 
 KEY = jax.random.key(0)
 
@@ -117,7 +118,7 @@ def test_narrow_valleys_are_followed(x64):
         "axes": (lambda x: -0.5 * jnp.sum(((x - 3) * factors) ** 2), np.full(5, 3.0)),
     }
     for density, mode in cases.values():
-        end = ascent.ascend(density, jnp.zeros(len(mode)) - 1.0, jnp.int32(500), 1e-14)
+        end = lbfgs.ascend(density, jnp.zeros(len(mode)) - 1.0, jnp.int32(500), 1e-14)
         assert end.has_converged
         np.testing.assert_allclose(end.position, mode, atol=1e-4)
         assert 5 < end.step < 100
@@ -252,7 +253,7 @@ def test_a_scale_that_has_grown_in_place_of_the_mean_is_no_mode(mean):
 
 
 def test_a_climb_that_is_ended_short_of_the_mode_is_told(monkeypatch):
-    monkeypatch.setattr(modes, "_MOST_CLIMBS", 1)
+    monkeypatch.setattr(mode_search, "_MOST_CLIMBS", 1)
     y = (1e4 + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
     result = optimize(jax.random.key(0), ppl.condition(far_from_zero, {"y": y}))
     assert any("no mode: a stride along loc" in problem for problem in result.problems)

@@ -13,9 +13,9 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
-from inference.devices import share_of
-from inference.hamiltonian import State as HamiltonianState
-from inference.step_sampling import sample_by_steps
+from inference.chains.step_sampling import sample_by_steps
+from inference.hamiltonian.leapfrog import State as HamiltonianState
+from inference.runtime.devices import share_of
 
 # Of ten estimates, one is beyond by chance in a run of 6,000.
 Z = 4.3
@@ -202,7 +202,7 @@ def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):
 
     alone = draws()
     monkeypatch.setattr(
-        "inference.step_sampling.share_of",
+        "inference.chains.step_sampling.share_of",
         lambda *args: dataclasses.replace(share_of(*args), is_mapped=True),
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8), draws(), alone)

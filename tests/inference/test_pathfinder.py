@@ -11,10 +11,13 @@ import scipy.stats as st
 
 import distributions as dist
 import ppl
-from inference import _pathfinder, importance, normals, pathfinder, paths
-from inference.compiled_program import compiled
-from inference.flat import Layout
-from inference.pathfinder_result import resampled, weights_of
+from inference import importance, pathfinder
+from inference.common.layout import Layout
+from inference.drivers import pathfinder as pathfinder_module
+from inference.guides import low_rank_normal
+from inference.optimization import pathfinder_paths
+from inference.results.pathfinder_result import resampled, weights_of
+from inference.runtime.compiled_program import compiled
 from tests.inference.regression import design, evidence, posterior
 from tests.inference.targets import FakeTarget
 from tests.inference.test_optimize import far_from_zero, nowhere
@@ -61,7 +64,7 @@ def test_a_normal_posterior_is_found(float_dtype):
     np.testing.assert_allclose(np.sum(result.weights), 1.0)
 
 
-RIGHT = {"elbo": paths.elbo, "normal": paths.normal_from}
+RIGHT = {"elbo": pathfinder_paths.elbo, "normal": pathfinder_paths.normal_from}
 BROKEN = {
     "the lowest ELBO": ("elbo", lambda *args: -RIGHT["elbo"](*args)),
     "no low rank": (
@@ -75,8 +78,10 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_rejected(monkeypatch, name):
-    monkeypatch.setattr(paths, *BROKEN[name])
-    monkeypatch.setattr(_pathfinder, "paths", lambda *args: paths.paths(*args))  # traced anew
+    monkeypatch.setattr(pathfinder_paths, *BROKEN[name])
+    monkeypatch.setattr(
+        pathfinder_module, "paths", lambda *args: pathfinder_paths.paths(*args)
+    )  # traced anew
     assert not is_exact(found(num_paths=1))
 
 
@@ -108,7 +113,7 @@ def test_modes_have_the_shares_of_their_masses(x64):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Alone(normals.Mixture):
+class Alone(low_rank_normal.Mixture):
     """Each draw has its own path's density alone, as if no other path led to its mode."""
 
     def log_prob(self, parameters, position):
@@ -116,7 +121,7 @@ class Alone(normals.Mixture):
 
 
 def test_shares_of_paths_in_place_of_masses_are_rejected(x64, monkeypatch):
-    monkeypatch.setattr(_pathfinder, "Mixture", Alone)
+    monkeypatch.setattr(pathfinder_module, "Mixture", Alone)
     assert left_share()[0] > 3 * Z
 
 
@@ -225,8 +230,13 @@ def lying(x, _):
 def test_a_halt_as_close_as_rounding_allows_is_an_end(tolerance, has_ended):
     """The decrement is 10 times the tolerance, or 100 times."""
     position, seed, steps = jnp.zeros((1, 2)), jnp.zeros((1, 2), jnp.uint32), jnp.int32(100)
-    rest = Layout.of({"x": position[0]}), paths.Effort(5, 5), steps, jnp.float32(tolerance)
-    ascent = paths.paths(position, seed, FakeTarget(lying, (2,)), *rest).ascent
+    rest = (
+        Layout.of({"x": position[0]}),
+        pathfinder_paths.Effort(5, 5),
+        steps,
+        jnp.float32(tolerance),
+    )
+    ascent = pathfinder_paths.paths(position, seed, FakeTarget(lying, (2,)), *rest).ascent
     np.testing.assert_allclose(ascent.decrement, 1.0)
     assert ascent.step < steps
     assert ascent.has_converged == has_ended

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from inference import progress
-from inference.progress import Pace
+from inference.runtime import progress
+from inference.runtime.progress import Pace
 
 
 @pytest.mark.parametrize(

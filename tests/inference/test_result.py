@@ -1,215 +1,176 @@
-"""Results: the table, its advice, files and ArviZ."""
+"""Results of guides and weights as files and for ArviZ; what a file does not keep."""
 
 import dataclasses
 import re
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
-from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
-from inference.summary import _cells
-
-RNG = np.random.default_rng(0)
-DRAWS = {
-    "mu": RNG.normal(2.0, 3.0, size=(4, 1000)),
-    "part": {"theta": RNG.normal(size=(4, 1000, 2, 1))},
-}
-STATS = {
-    "is_divergent": np.zeros((4, 1000), bool),
-    "is_truncated": np.zeros((4, 1000), bool),
-    "energy": RNG.normal(size=(4, 1000)),
-    "acceptance_rate": np.full((4, 1000), 0.8),
-    "step_size": np.full((4, 1000), 0.3),
-    "num_steps": np.full((4, 1000), 7),
-    "depth": np.full((4, 1000), 3),
-    "log_density": RNG.normal(size=(4, 1000)),
-}
-RESULT = MCMCResult(DRAWS, STATS, np.ones((4, 3)))
-
-TABLE = """\
-             mean      sd      5%     50%     95%     MCSE  ESS bulk  ESS tail  R-hat
-mu           4.96    3.02    0.14    4.93   10.04    0.068      2009      1953  1.005
-n           12345       0   12345   12345   12345        0      2000      2000    nan
-scope.tau  0.0159  0.0121  0.0012  0.0134  0.0387  0.00027      1968      1795  1.000
-
-4 chains x 500 draws
-No problem found: no divergence, E-BFMI at least 0.3, R-hat at most 1.01, ESS at least
-  100 per chain."""
-
-
-@pytest.mark.parametrize(
-    ("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12"), (100.0, "100")]
+import distributions as dist
+import ppl
+from distributions import constraints
+from inference import (
+    BySite,
+    FullRank,
+    ImportanceResult,
+    LaplaceResult,
+    LowRank,
+    MCMCResult,
+    MeanField,
+    NeuralSpline,
+    PointMass,
+    Structured,
+    SVGDResult,
+    SVIResult,
+    importance,
+    laplace,
+    pathfinder,
+    svgd,
+    svi,
 )
-def test_standard_errors_have_two_digits(error, shown):
-    assert _cells(RESULT.summary()["mu"]._replace(mcse_mean=error))[5] == shown
 
 
-def test_summary_columns_are_the_statistics_of_the_draws():
-    summary = RESULT.summary()
-    assert summary.names == ("mu", "part.theta[0,0]", "part.theta[1,0]")
-    assert list(summary) == list(summary.names)
-    assert len(summary) == 3
-    values = np.concatenate([DRAWS["mu"][..., None], DRAWS["part"]["theta"][..., 0]], 2)
-    np.testing.assert_allclose(summary.mean, values.mean((0, 1)), rtol=1e-12)
-    np.testing.assert_allclose(summary.sd, values.std((0, 1), ddof=1), rtol=1e-12)
-    for field, prob in (("q5", 0.05), ("q50", 0.5), ("q95", 0.95)):
-        expected = np.quantile(values, prob, axis=(0, 1))
-        np.testing.assert_allclose(getattr(summary, field), expected, rtol=1e-12)
-    for statistic in (mcse_mean, ess_bulk, ess_tail, rhat):
-        np.testing.assert_array_equal(getattr(summary, statistic.__name__), statistic(values))
-    assert summary["part.theta[1,0]"].mean == summary.mean[2]
-    with pytest.raises(
-        KeyError, match=r"no scalar is named 'theta'; there are mu, part.theta\[0,0\]"
-    ):
-        summary["theta"]
+def part(key):
+    return ppl.sample(key, dist.HalfNormal(1.0), name="scale")
 
 
-def test_numbers_of_any_dtype_have_a_row():
-    x, n = DRAWS["mu"], np.arange(4000).reshape(4, 1000)
-    draws = {"z": x - 2j * x, "n": n, "half": n.astype(jnp.bfloat16), "is_even": n % 2 == 0}
-    summary = dataclasses.replace(RESULT, draws=draws).summary()
-    assert summary.names == ("half", "is_even", "n", "z.real", "z.imag")
-    half = np.mean(draws["half"].astype(np.float64))
-    expected = [half, 0.5, 1999.5, np.mean(x), -2 * np.mean(x)]
-    np.testing.assert_allclose(summary.mean, expected, rtol=1e-12)
+def model(key, y):
+    scale = ppl.nest(part, scope="part")(key)
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+    ppl.factor(dist.Normal(x, scale + 0.5).log_prob(y), name="y")
 
 
-def test_table_text():
-    rng = np.random.default_rng(1)
-    draws = {
-        "mu": 5 + 3 * rng.normal(size=(4, 500)),
-        "scope": {"tau": np.abs(0.02 * rng.normal(size=(4, 500)))},
-        "n": np.full((4, 500), 12345),
-    }
-    stats = {name: x[:, :500] for name, x in STATS.items()} | {"energy": rng.normal(size=(4, 500))}
-    assert str(MCMCResult(draws, stats, None).summary()) == TABLE
+def guide(key, y):
+    loc, log_sd = ppl.param((jnp.zeros(3, float), jnp.zeros(3, float)), name="x")
+    ppl.sample(key, dist.Normal(loc, jnp.exp(log_sd)), name="x")
+    sd = ppl.param(jnp.asarray(0.5, float), name="sd", support=constraints.positive)
+    ppl.nest(lambda key: ppl.sample(key, dist.LogNormal(0.0, sd), name="scale"), scope="part")(key)
 
 
-def test_a_name_with_a_dot_is_not_taken_for_a_scope():
-    draws = {"a.b": np.ones((4, 1000)), "a": {"b": 2 * np.ones((4, 1000))}}
-    table = str(MCMCResult(draws, STATS, None).summary())
-    assert re.findall(r"a\.b +(\S+)", table) == ["2.00", "1.00"]
+Y = np.array([0.3, -1.0, 2.0])
+QUICK = {"num_steps": 150, "num_draws": 40}
 
 
-def test_a_long_table_is_cut_short():
-    draws = {"x": RNG.normal(size=(4, 100, 70))}
-    stats = {name: x[:, :100] for name, x in STATS.items()}
-    summary = MCMCResult(draws, stats, None).summary()
-    assert "x[59]" in str(summary)
-    assert "x[60]" not in str(summary)
-    assert "... and 10 more; summary.table() shows all 70" in str(summary)
-    assert "x[69]" in summary.table()
+def fitted(seed=0, **settings):
+    return svi(jax.random.key(seed), model, jnp.asarray(Y, float), **QUICK | settings)
 
 
-def problems(draws=DRAWS, **stats):
-    return MCMCResult(draws, STATS | stats, None).summary().problems
+MAKE = {
+    "mean field": lambda: fitted(),
+    "full rank": lambda: fitted(guide=FullRank(0.3)),
+    "low rank": lambda: fitted(guide=LowRank(2)),
+    "point": lambda: fitted(guide=PointMass()),
+    "function": lambda: fitted(guide=guide),
+    "by site": lambda: fitted(guide=BySite({("x", "part.scale"): FullRank()}, rest=PointMass())),
+    "structured": lambda: fitted(guide=Structured("part.scale")),
+    "flow": lambda: fitted(guide=NeuralSpline(num_layers=2, hidden_sizes=(4,), num_bins=3)),
+    "pathfinder": lambda: pathfinder(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
+    "laplace": lambda: laplace(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
+    "importance": lambda: importance(jax.random.key(0), model, jnp.asarray(Y, float), num_draws=40),
+}
 
 
-def walk(scale):
-    return np.cumsum(RNG.normal(size=(4, 1000)), axis=1) * scale
-
-
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (
-            problems(is_divergent=np.arange(4000).reshape(4, 1000) < 3),
-            r"3 of 4000 transitions diverged: .*auto_reparam.*target_acceptance_rate to 0.95",
-        ),
-        (
-            problems(is_truncated=np.arange(4000).reshape(4, 1000) < 5),
-            r"5 of 4000 trajectories were cut short by max_depth, .*mass_matrix='dense'",
-        ),
-        (
-            problems(energy=np.where(np.arange(4)[:, None] == 2, walk(1.0), STATS["energy"])),
-            r"E-BFMI is below 0.3 in chain 2: .*Reparameterise",
-        ),
-        (
-            problems(acceptance_rate=np.where(np.arange(4)[:, None] % 2, 0.8, 0.03)),
-            r"chains 0, 2 hardly moved: fewer than 10% of proposals.*init='prior'",
-        ),
-        (
-            problems(step_size=np.where(np.arange(4)[:, None] == 1, 0.02, STATS["step_size"])),
-            r"chain 1 took steps 15 times smaller than the others.*init='prior', 'optimum'",
-        ),
-        (
-            problems({"mu": DRAWS["mu"] + 3 * np.arange(4)[:, None]}),
-            r"R-hat exceeds 1.01 for 1 of 1 scalars, most for mu \(.*Raise num_warmup",
-        ),
-        (problems({"mu": walk(1.0)}), r"ESS is below 400 .*least for mu .*Raise num_draws"),
-        (problems({"mu": DRAWS["mu"][:1]}), r"R-hat needs two chains"),
-        (
-            problems({"mu": np.where(DRAWS["mu"] > 9, np.inf, DRAWS["mu"])}),
-            r"1 of 1 scalars, mu first, have draws that are not finite",
-        ),
-    ],
-)
-def test_each_problem_comes_with_what_to_do(found, message):
-    assert any(re.search(message, problem) for problem in found), found
-
-
-def test_no_problem_is_said_to_be_none():
-    assert problems() == ()
-    assert "No problem found" in str(RESULT.summary())
-
-
-def test_a_result_is_a_pytree():
-    doubled = jax.tree.map(lambda x: 2 * x, RESULT)
-    np.testing.assert_array_equal(doubled.draws["mu"], 2 * DRAWS["mu"])
-    assert repr(RESULT) == "MCMCResult(4 chains x 1000 draws: mu (), part.theta (2, 1))"
-
-
-def test_save_and_load_are_inverse(tmp_path):
+def saved(result, tmp_path):
     path = tmp_path / "result"
-    RESULT.save(path)
-    loaded = MCMCResult.load(path)
-    assert jax.tree.structure(loaded) == jax.tree.structure(RESULT)
-    jax.tree.map(np.testing.assert_array_equal, loaded, RESULT)
-    assert loaded.stats["is_divergent"].dtype == bool
+    result.save(path)
+    return type(result).load(path)
 
 
-def test_a_dtype_that_numpy_does_not_know_is_kept(tmp_path):
-    half = dataclasses.replace(RESULT, draws={"x": DRAWS["mu"].astype(jnp.bfloat16)})
-    half.save(tmp_path / "result")
-    loaded = MCMCResult.load(tmp_path / "result")
-    assert loaded.draws["x"].dtype == jnp.bfloat16
-    np.testing.assert_array_equal(loaded.draws["x"], half.draws["x"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MAKE)
+def test_what_is_loaded_says_the_same(name, tmp_path):
+    result = MAKE[name]()
+    loaded = saved(result, tmp_path)
+    assert repr(loaded) == repr(result)
+    assert str(loaded.summary()) == str(result.summary())
+    if name == "function":  # it holds the data of the model
+        result = dataclasses.replace(result, guide=loaded.guide)
+    for x, y in zip(jax.tree.leaves(loaded), jax.tree.leaves(result), strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert np.asarray(x).dtype == np.asarray(y).dtype
+    assert jax.tree.structure(loaded.draws) == jax.tree.structure(result.draws)
+    if hasattr(result, "parameters"):
+        assert jax.tree.structure(loaded.parameters) == jax.tree.structure(result.parameters)
+    data = loaded.to_arviz()
+    assert set(data["posterior"].data_vars) == {"x", "part.scale"}
+    np.testing.assert_array_equal(data["posterior"]["x"], result.draws["x"])
+    np.testing.assert_array_equal(data["sample_stats"]["log_weights"], result.log_weights)
 
 
-def test_a_matrix_of_low_rank_is_saved_too(tmp_path):
-    matrix = LowRankMatrix(np.ones((4, 3)), np.ones((4, 2, 3)), np.ones((4, 2)))
-    result = dataclasses.replace(RESULT, inverse_mass_matrix=matrix)
-    result.save(tmp_path / "result")
-    loaded = MCMCResult.load(tmp_path / "result")
-    assert jax.tree.structure(loaded) == jax.tree.structure(result)
-    jax.tree.map(np.testing.assert_array_equal, loaded, result)
+def test_particles_are_kept(tmp_path):
+    result = svgd(jax.random.key(0), model, jnp.asarray(Y, float), num_particles=20, num_steps=30)
+    loaded = saved(result, tmp_path)
+    assert isinstance(loaded, SVGDResult)
+    jax.tree.map(np.testing.assert_array_equal, loaded.draws, result.draws)
+    assert str(loaded.summary()) == str(result.summary())
+    assert set(loaded.to_arviz()["posterior"].data_vars) == {"x", "part.scale"}
 
 
-def test_load_refuses_other_files(tmp_path):
-    for content in ({"x": np.zeros(3)}, {'["draws", "x"]': np.zeros(3)}):
-        np.savez(tmp_path / "other.npz", **content)
-        with pytest.raises(ValueError, match="is not a saved MCMCResult"):
-            MCMCResult.load(tmp_path / "other.npz")
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"guide": guide}, {"guide": BySite({"x": FullRank()})}],
+    ids=["mean field", "function", "by site"],
+)
+def test_a_run_goes_on_from_a_file(settings, tmp_path, float_dtype):
+    settings = settings | {"optimizer": optax.chain(optax.clip(3.0), optax.adam(1e-2))}
+    whole = fitted(num_steps=300, **settings)
+    loaded = saved(fitted(**settings), tmp_path)
+    rest = fitted(state=loaded.state, **settings)
+    jax.tree.map(np.testing.assert_array_equal, rest.parameters, whole.parameters)
+    assert rest.draws["x"].dtype == float_dtype
 
 
-def test_to_arviz():
-    data = RESULT.to_arviz()
-    assert set(data["posterior"].data_vars) == {"mu", "part.theta"}
-    np.testing.assert_array_equal(data["posterior"]["part.theta"], DRAWS["part"]["theta"])
-    np.testing.assert_array_equal(data["sample_stats"]["diverging"], STATS["is_divergent"])
-    assert {"lp", "n_steps", "tree_depth", "energy"} < set(data["sample_stats"].data_vars)
+def test_a_guide_of_a_file_gives_weights(tmp_path):
+    result = fitted(guide=FullRank())
+    weighted = [
+        importance(jax.random.key(2), model, jnp.asarray(Y, float), guide=x, num_draws=50)
+        for x in (result, saved(result, tmp_path))
+    ]
+    np.testing.assert_array_equal(weighted[0].log_weights, weighted[1].log_weights)
 
 
-def test_two_sites_of_one_name_are_none_to_arviz():
-    draws = {"a.b": np.ones((4, 1000)), "a": {"b": np.ones((4, 1000))}}
-    with pytest.raises(ValueError, match=r"two sites are 'a\.b'"):
-        MCMCResult(draws, STATS, None).to_arviz()
+def test_a_function_is_not_kept(tmp_path):
+    loaded = saved(fitted(guide=guide), tmp_path)
+    with pytest.raises(ValueError, match="loaded from a file, which keeps no functions: of guide"):
+        importance(jax.random.key(2), model, jnp.asarray(Y, float), guide=loaded)
 
 
-def test_without_arviz_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "arviz", None)
-    with pytest.raises(ImportError, match="pip install arviz"):
-        RESULT.to_arviz()
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "result.npz"
+    fitted().save(path)
+    for kind in (LaplaceResult, ImportanceResult, MCMCResult):
+        message = f"is not a saved {kind.__name__}: it is a SVIResult"
+        with pytest.raises(ValueError, match=re.escape(message)):
+            kind.load(path)
+    np.savez(path, structure=np.array('{"result": "SVIResult", "fields": {"draws": {"dict": {}}}}'))
+    with pytest.raises(ValueError, match=r"is not a saved SVIResult: .*missing"):
+        SVIResult.load(path)
+    code = '{"result": "SVIResult", "fields": {"guide": {"named": "os:system", "items": []}}}'
+    np.savez(path, structure=np.array(code))
+    with pytest.raises(ValueError, match="names 'os:system', which is not of this library"):
+        SVIResult.load(path)
+
+
+def test_a_guide_of_plain_numbers_is_kept_as_it_is(tmp_path):
+    assert saved(fitted(guide=MeanField(0.25)), tmp_path).guide == MeanField(0.25)
+
+
+def test_a_file_that_is_none_or_something_else(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        SVIResult.load(tmp_path / "nothing")
+    (tmp_path / "text").write_text("draws")
+    with pytest.raises(ValueError, match="is not a saved SVIResult: it is no archive of NumPy"):
+        SVIResult.load(tmp_path / "text")
+
+
+def test_a_damaged_file(tmp_path):
+    path, result = tmp_path / "result", MAKE["laplace"]()
+    result.save(path)
+    path.write_bytes(
+        path.read_bytes().replace(np.asarray(result.draws["x"]).tobytes()[:4], b"ABCD")
+    )
+    with pytest.raises(ValueError, match="is not a saved LaplaceResult: Bad CRC-32"):
+        LaplaceResult.load(path)

@@ -9,8 +9,9 @@ from jax import random
 
 import distributions as dist
 import ppl
-from inference import ELBO, FullRank, MeanField, Structured, structured, svi
-from inference.flat import Layout
+from inference import ELBO, FullRank, MeanField, Structured, svi
+from inference.common.layout import Layout
+from inference.guides import structured
 
 KEY, Z = random.key(0), 4.3
 POSITION = {"a": jnp.zeros(2), "g": jnp.zeros(2), "z": jnp.zeros(1)}  # global ones in the middle

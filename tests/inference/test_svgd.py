@@ -10,9 +10,11 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import _svgd, stein, svgd
-from inference.compiled_program import compiled
-from inference.flat import Layout
+from inference import svgd
+from inference.common.layout import Layout
+from inference.drivers import svgd as svgd_module
+from inference.runtime.compiled_program import compiled
+from inference.variational import svgd_step
 from tests.inference.test_optimize import nowhere
 
 KEY = jax.random.key(0)
@@ -63,12 +65,12 @@ def without_repulsion(particles, gradients, bandwidth):
     return ascent - RIGHT(particles, zeros, bandwidth)[0], discrepancy
 
 
-RIGHT = stein.stein
+RIGHT = svgd_step.stein
 
 
 @pytest.mark.slow
 def test_particles_without_repulsion_are_rejected(monkeypatch):
-    monkeypatch.setattr(stein, "stein", without_repulsion)
+    monkeypatch.setattr(svgd_step, "stein", without_repulsion)
     compiled.cache_clear()
     jax.clear_caches()
     result = moved()
@@ -91,7 +93,7 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
     both = pairs(lambda a, b: jnp.trace(jax.jacfwd(jax.grad(k, 0), 1)(a, b)))
     across = jnp.einsum("jd,ijd->ij", g, first)
     steins = kernel * (g @ g.T) + across + across.T + both
-    found, discrepancy = stein.stein(x, g, jnp.asarray(bandwidth))
+    found, discrepancy = svgd_step.stein(x, g, jnp.asarray(bandwidth))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(discrepancy, np.sqrt(steins.mean()), rtol=1e-10)
 
@@ -99,7 +101,7 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
 @pytest.mark.parametrize("num_alike", [9, 10])
 def test_the_bandwidth_is_finite_where_most_particles_are_at_one_place(x64, num_alike):
     x = jnp.where(jnp.arange(10) < num_alike, 0.3, 1.3)[:, None]
-    found, discrepancy = stein.stein(x, -x, jnp.asarray(-1.0))
+    found, discrepancy = svgd_step.stein(x, -x, jnp.asarray(-1.0))
     h = 1 / np.log(11)
     kernel = np.exp(-((x - x.T) ** 2) / h)
     expected = -kernel @ x + np.sum(2 / h * kernel * (x - x.T), 1, keepdims=True)
@@ -162,14 +164,14 @@ def test_an_interrupt_keeps_the_steps():
             raise KeyboardInterrupt
 
     begun = moved(num_particles=10, num_steps=1)
-    swarm = _svgd._swarm(
+    swarm = svgd_module._swarm(
         ppl.unconstrain(correlated, jnp.asarray(MEAN, float)),
         None,
         None,
         Layout.of({"w": jnp.zeros(2, float)}),
     )
     with pytest.warns(RuntimeWarning, match=r"interrupted: the result is that of \d+ steps of 900"):
-        state, discrepancies, is_finite = _svgd._run(swarm, begun.state, 900, interrupt)
+        state, discrepancies, is_finite = svgd_module._run(swarm, begun.state, 900, interrupt)
     assert is_finite
     assert 50 < len(discrepancies) == int(state.step) - 1 < 900
 

@@ -10,8 +10,9 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import ELBO, FullRank, LowRank, PointMass, fitting, svi
-from inference.compiled_program import compiled
+from inference import ELBO, FullRank, LowRank, PointMass, svi
+from inference.runtime.compiled_program import compiled
+from inference.variational import svi_loop
 from tests.inference.regression import (
     QUICK,
     Y,
@@ -162,7 +163,7 @@ def test_a_density_is_traced_once_for_all_steps_and_once_for_draws():
 
     def run(data, num_steps):
         problem = problem_of(FakeTarget(density, (2,), jnp.float32(data)))
-        return fitting.drawn(
+        return svi_loop.drawn(
             jax.random.key(1), problem, fit(problem, num_steps=num_steps).state.average, 10
         )
 

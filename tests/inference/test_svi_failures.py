@@ -11,7 +11,8 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import FullRank, LowRank, MeanField, descent, svi
+from inference import FullRank, LowRank, MeanField, svi
+from inference.variational import svi_step
 from tests.inference.regression import QUICK, design, fit, fitted, posterior, problem_of
 from tests.inference.targets import FakeTarget
 
@@ -82,7 +83,7 @@ def test_a_start_that_is_not_finite_is_tried_again():
 
 def test_an_interrupt_keeps_the_steps():
     def interrupt(num_done, _):
-        if num_done > descent.NUM_ROWS:
+        if num_done > svi_step.NUM_ROWS:
             raise KeyboardInterrupt
 
     problem = problem_of(FakeTarget(lambda x, _: -jnp.sum(x**2), (2,)))
@@ -92,7 +93,7 @@ def test_an_interrupt_keeps_the_steps():
         result = fit(problem, num_steps=10**6, on_progress=interrupt)
     num_steps = len(result.elbos)
     assert int(result.state.step) == num_steps
-    assert descent.NUM_ROWS < num_steps < 10**6
+    assert svi_step.NUM_ROWS < num_steps < 10**6
     jax.tree.map(np.testing.assert_array_equal, fit(problem, num_steps=num_steps), result)
 
 
@@ -138,7 +139,7 @@ def test_what_cannot_be_trusted_is_said(name):
     assert any(re.search(words, problem) for problem in problems), problems
 
 
-STATE = descent.SVIState(*[np.zeros(2)] * 6)
+STATE = svi_step.SVIState(*[np.zeros(2)] * 6)
 
 
 @pytest.mark.parametrize(

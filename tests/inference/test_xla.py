@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inference import HMC, NUTS
-from inference.sampling import sample
-from inference.xla import (
+from inference.chains.sampling import sample
+from inference.runtime.xla import (
     SWITCH,
     PaddedFactor,
     fuse_as_loop,

@@ -14,8 +14,8 @@ from jax.sharding import AxisType, PartitionSpec
 
 import distributions as dist
 import ppl
-from ppl._density import LogDensity
-from ppl._unconstrain import Constrain
+from ppl.transforms.density import LogDensity
+from ppl.transforms.unconstrain import Constrain
 
 from .chains import (
     AT_ONCE,
@@ -123,7 +123,7 @@ def test_innovations_are_added_up_step_by_step():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["open", "jit"])
 def test_so_many_elements_that_memory_matters_are_scored_one_by_one(wrap, monkeypatch):
-    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 500)
+    monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 500)
 
     def wide(key, s, x):
         return draw(key, wrap(lambda s: jnp.sin(s * jnp.ones(100)).sum())(s)), s
@@ -180,7 +180,7 @@ def test_what_all_steps_share_is_not_repeated_for_all_where_a_branch_picks_from_
 
 
 def test_what_is_repeated_for_all_steps_is_among_elements_that_they_compute(monkeypatch):
-    monkeypatch.setattr("ppl.harvest.rules._steps._MAX_ELEMENTS", 7 * 500)
+    monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 7 * 500)
     assert has_loop(by_sign(lambda p, s, i: (p @ p) * s, 500))
     assert not has_loop(by_sign(lambda p, s, i: p[i] * s, 500))
 

@@ -9,11 +9,10 @@ from jax.extend import core as jex
 from jax.random import key, split
 
 import ppl
-from ppl._dependence import Dependence
-from ppl._ignored import check_ignored
-from ppl._kinds import TAGS
-from ppl._model import trace_model
-from ppl._symbolic import Symbolic
+from ppl.analysis.dependence import Dependence
+from ppl.analysis.ignored_dependence import check_ignored
+from ppl.analysis.symbolic_evaluation import Symbolic
+from ppl.core.model_run import trace_model
 from ppl.harvest import _jaxprs, handle, reap, sow, sown
 from ppl.harvest._construct import may_be_parallel
 from ppl.harvest._jax import has_sow
@@ -21,6 +20,7 @@ from ppl.harvest._liveness import Liveness
 from ppl.harvest._program import trace
 from ppl.harvest._survey import Survey
 from ppl.harvest.rules import CONSTRUCTS
+from ppl.primitives.site_kinds import TAGS
 
 from .graphs import custom_jvp, custom_vjp, draw
 

@@ -11,7 +11,7 @@ from jax.random import key, split
 import distributions as dist
 import inference
 import ppl
-from inference.compiled_program import compiled
+from inference.runtime.compiled_program import compiled
 
 from .checks import assert_close
 

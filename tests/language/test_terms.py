@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax.random import fold_in, key, split
 
-from ppl._symbolic import Place, Symbolic
+from ppl.analysis.symbolic_evaluation import Place, Symbolic
 from ppl.harvest._program import trace
 from ppl.harvest._survey import Survey
 from ppl.harvest.rules import CONSTRUCTS

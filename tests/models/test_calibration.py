@@ -21,7 +21,8 @@ from scipy import stats
 import distributions as dist
 import inference
 import ppl
-from inference import chain, compiled_program
+from inference.chains import chain
+from inference.runtime import compiled_program
 
 REPLICATIONS, RANKS, THIN, BURN_IN, BINS = 400, 99, 8, 100, 10
 FAILURE_RATE = 1e-5

@@ -14,7 +14,7 @@ import pytest
 import scipy.stats as st
 
 import inference
-from inference.diagnostics import mcse_mean, mcse_sd
+from inference.results.diagnostics import mcse_mean, mcse_sd
 from tests.models.posteriors import POSTERIORS, Posterior
 
 NUM_REFERENCE_DRAWS = 10_000

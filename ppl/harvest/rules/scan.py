@@ -14,9 +14,9 @@ from ppl.harvest._interpreter import Interpreter, Opened, Results
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import move_axis, unstack
 from ppl.harvest._survey import Sites, SowError, Survey
-from ppl.harvest.rules._given import needs
-from ppl.harvest.rules._loop import Kept, Sum
-from ppl.harvest.rules._steps import Steps, by_rank
+from ppl.harvest.rules._loop_carry import Kept, Sum
+from ppl.harvest.rules._parallel_scan import Steps, by_rank
+from ppl.harvest.rules._planted_liveness import needs
 
 
 class Scan(Construct):

@@ -15,7 +15,7 @@ from ppl.harvest._interpreter import Interpreter, Opened, Results
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
-from ppl.harvest.rules._loop import Kept
+from ppl.harvest.rules._loop_carry import Kept
 
 
 class While(Construct):

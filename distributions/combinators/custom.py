@@ -1,0 +1,129 @@
+"""A distribution from a user's own log density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import convert, float_dtype, select, stack
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import Constraint, real
+from distributions.core.distribution import Distribution, Shape
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Custom(Distribution):
+    r"""A distribution whose log density is a function of the user's.
+
+    `log p(x) = log_density(x, *parameters)` for `x` in the support, which the function alone sees:
+    elsewhere it is given a point of the support, and the density is 0.
+
+    Args:
+        log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
+            parameters. It gives one number per event: JAX operations that broadcast.
+        parameters: A tuple of arrays, which are the leaves of the distribution.
+        support: The set of values; `constraints.real`, if it is not said.
+        event_shape: The shape of one draw.
+        sampler: A function of a key, a full shape and the parameters; without it, the distribution
+            can be scored only.
+
+    Raises:
+        ValueError: `log_density` does not give one number per event.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> def triangle(x, width):
+    ...     return jnp.log(1 - x / width) - jnp.log(width / 2)
+    >>> d = dist.Custom(triangle, (2.0,), support=dist.constraints.interval(0.0, 2.0))
+    >>> print(d.log_prob(jnp.array([0.0, 1.0, 3.0])).round(4))
+    [ 0.     -0.6931    -inf]
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), section 10.1 (densities known up to
+        a constant).
+    """
+
+    log_density: Callable[..., Array] = static()
+    parameters: tuple[Any, ...] = ()
+    support: Constraint = real
+    event_shape: Shape = static(default=())  # pyright: ignore[reportIncompatibleMethodOverride]
+    sampler: Callable[..., Array] | None = static(default=None)
+
+    def __post_init__(self) -> None:
+        """Reads the batch shape off the density of one event."""
+        if not isinstance(self.support, Constraint):
+            raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
+        if not isinstance(self.parameters, tuple | list):
+            raise TypeError(f"Custom: parameters must be a tuple; got {self.parameters!r}")
+        fill = object.__setattr__
+        fill(self, "parameters", jax.tree.map(stack, tuple(self.parameters), is_leaf=_is_list))
+        fill(self, "event_shape", tuple(self.event_shape))
+        found = self._density_of(())
+        if not hasattr(found, "shape"):
+            raise ValueError(f"Custom: log_density must give an array; got {found!r}")
+        self._check_batches((7, *found.shape))
+
+    def _check_batches(self, batch: Shape) -> None:
+        """The density of a batch of events must be a batch of numbers."""
+        told = (
+            "Custom: log_density must give one number per event; for values of shape "
+            f"{(*batch, *self.event_shape)} with event_shape {self.event_shape}"
+        )
+        try:
+            shape = self._density_of(batch).shape
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{told} it raised an error: {error}") from error
+        if shape != batch:
+            raise ValueError(f"{told} it gave shape {shape}")
+
+    def _density_of(self, batch: Shape) -> Any:
+        """Shape and dtype of the density of a batch of events."""
+        events = jax.ShapeDtypeStruct((*batch, *self.event_shape), self.dtype)
+        return jax.eval_shape(self.log_density, events, *self.parameters)
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of the density of one event, and that of the bounds of the support."""
+        event = jax.ShapeDtypeStruct(self.event_shape, self.dtype)
+        inside = jax.eval_shape(self.support.check, event)
+        return np.broadcast_shapes(self._density_of(()).shape, inside.shape)
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """Nothing is known of the user's sampler."""
+        return False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the parameters, or JAX's default integer for a discrete support."""
+        return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
+
+    @property
+    def _float_dtype(self) -> np.dtype:
+        return float_dtype(*jax.tree.leaves(self.parameters), *jax.tree.leaves(self.support))
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        event_ndims = len(self.event_shape)
+        value = jnp.asarray(value)
+        batch = np.broadcast_shapes(value.shape[: value.ndim - event_ndims], self.batch_shape)
+        value = jnp.broadcast_to(value, batch + self.event_shape)
+        inside = jnp.broadcast_to(self.support.check(value), batch)
+        within = jnp.expand_dims(inside, tuple(range(-event_ndims, 0)))
+        point = convert(self.support.feasible(self.event_shape), value.dtype)
+        safe = select(within, value, point)
+        return select(inside, self.log_density(safe, *self.parameters), -jnp.inf)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        if self.sampler is None:
+            raise NotImplementedError("Custom: there is no sampler; give one, or the value")
+        return self.sampler(key, shape, *self.parameters)
+
+
+def _is_list(x: Any) -> bool:
+    return isinstance(x, list)

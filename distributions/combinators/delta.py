@@ -1,0 +1,144 @@
+"""The distribution of a constant."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.combinators.wrapper import as_batch
+from distributions.common.arrays import common_dtype, float_dtype, promote, select, stack
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import Constraint
+from distributions.core.distribution import Distribution, Shape
+from distributions.core.distribution_functions import ENDS
+
+
+@pytree_dataclass
+class _Point(Constraint):
+    """One value."""
+
+    value: ArrayLike
+    ndims: int = static()
+
+    description = "the constant itself"
+
+    @property
+    def is_discrete(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not jnp.issubdtype(jnp.result_type(self.value), jnp.floating)
+
+    @property
+    def has_atoms(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return not self.is_discrete
+
+    @property
+    def event_ndims(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.ndims
+
+    @property
+    def bijector(self) -> NoReturn:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise NotImplementedError("a constant has no density: no map from unconstrained space.")
+
+    def check(self, value: Any) -> Any:
+        value, point = promote(value, self.value, dtype=common_dtype(value, self.value))
+        return (value == point).all(tuple(range(-self.ndims, 0)))
+
+    def feasible(self, shape: Shape = ()) -> Any:
+        return self.value
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Delta(Distribution):
+    r"""The distribution of a constant: all mass at `loc`.
+
+    `p(x) = exp(log_density)` at `x = loc`, and 0 elsewhere: a mass, not a density. It is discrete
+    where `loc` holds integers; of floating numbers it is not, and has no map from unconstrained
+    space either.
+
+    Args:
+        loc: The constant.
+        log_density: What `log_prob` is there; one that is not 0 is no longer normalised.
+        event_ndims: How many of the last axes of `loc` belong to one draw.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> print(dist.Delta(2.0).log_prob(jnp.array([2.0, 1.0])))
+    [  0. -inf]
+
+    References:
+        Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 1.2.
+    """
+
+    is_closed: ClassVar[bool] = True
+
+    loc: ArrayLike
+    log_density: ArrayLike = 0.0
+    event_ndims: int = static(default=0)
+
+    def __post_init__(self) -> None:
+        """Checks the shapes."""
+        object.__setattr__(self, "loc", stack(self.loc))
+        if not 0 <= self.event_ndims <= np.ndim(self.loc):
+            most, got = np.ndim(self.loc), self.event_ndims
+            raise ValueError(
+                f"Delta: event_ndims must be from 0 to {most}, the axes of loc; got {got}"
+            )
+
+    @property
+    def support(self) -> Constraint:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The constant alone."""
+        return _Point(self.loc, self.event_ndims)
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """A draw is the parameter."""
+        return True
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The axes of `loc` in front of the event's, broadcast with those of `log_density`."""
+        shape = np.shape(self.loc)
+        own = shape[: len(shape) - self.event_ndims]
+        return np.broadcast_shapes(own, np.shape(self.log_density))
+
+    @property
+    def event_shape(self) -> Shape:
+        """The last axes of `loc`."""
+        shape = np.shape(self.loc)
+        return shape[len(shape) - self.event_ndims :]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of `loc`."""
+        return common_dtype(self.loc)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        (log_density,) = promote(self.log_density, dtype=float_dtype(self.loc, self.log_density))
+        inside = jnp.asarray(self.support.check(value))
+        shape = np.broadcast_shapes(inside.shape, log_density.shape)
+        return select(
+            jnp.broadcast_to(inside, shape), jnp.broadcast_to(log_density, shape), -jnp.inf
+        )
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        return jnp.broadcast_to(jnp.asarray(self.loc, self.dtype), shape)
+
+    def _moment(self, name: str) -> Array:
+        loc = jnp.asarray(self.loc, float_dtype(self.loc))
+        if name == "entropy":
+            return jnp.zeros(self.batch_shape, loc.dtype)
+        moment = jnp.zeros_like(loc) if name == "variance" else loc
+        return as_batch(moment, self.batch_shape, self.event_ndims)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        value, loc = promote(value, self.loc)
+        before, after = ENDS[name]
+        reached = select(value >= loc, after, jnp.asarray(before, value.dtype))
+        return as_batch(select(jnp.isnan(value), jnp.nan, reached), self.batch_shape)
+
+    def _quantile(self, q: Array) -> Array:
+        q, loc = promote(q, self.loc)
+        return as_batch(select((q >= 0) & (q <= 1), loc, jnp.nan), self.batch_shape)

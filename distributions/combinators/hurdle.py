@@ -1,0 +1,165 @@
+"""Counts, or positive numbers, with other zeros than their own: ZeroInflated and Hurdle."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, random
+from jax.typing import ArrayLike
+
+from distributions.combinators.gated import _Gated
+from distributions.common.arrays import float_dtype, known, promote, select
+from distributions.common.pytree import pytree_dataclass
+from distributions.constraints import Constraint, with_atoms
+from distributions.core.distribution import Distribution, Shape
+from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.special import log1mexp, open_uniform
+
+_MOST_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Hurdle(_Gated):
+    r"""Zeros by a gate alone, and otherwise positive counts or positive numbers.
+
+    `p(0) = probs` and `p(k) = (1 - probs) f(k) / (1 - f(0))` for `k = 1, 2, ...`, where `f` is the
+    mass of `distribution`. Draws are those of the quantile; where the counts have none, they are
+    drawn until they are positive.
+
+    Of a continuous distribution, `p(0) = probs` is a probability and `p(x) = (1 - probs) f(x)` for
+    `x > 0` a density: such values can be observed, but no sampler over unconstrained space can
+    move between 0 and the others.
+
+    Args:
+        distribution: A distribution of nonnegative integers, or of positive numbers.
+        logits: The log odds of 0.
+        probs: The probability of 0, 0 and 1 included; exactly one of the two is given.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.Hurdle(dist.Poisson(2.0), probs=0.5).log_prob(1)), 4)
+    -1.8546
+    >>> rain = dist.Hurdle(dist.Gamma(2.0, 1.0), probs=0.5)
+    >>> print(rain.log_prob(jnp.array([0.0, 1.0])).round(4))
+    [-0.6931 -1.6931]
+
+    References:
+        J. Mullahy, "Specification and testing of some modified count data models", Journal of
+        Econometrics 33 (1986), 341-365.
+    """
+
+    distribution: Distribution
+    logits: ArrayLike | None = None
+    probs: ArrayLike | None = None
+
+    _whats = "nonnegative integers or positive numbers"
+
+    @staticmethod
+    def _takes(support: Constraint) -> bool:
+        low = known(getattr(support, "low", -1))
+        return low is None or not np.any(low < 0)
+
+    @property
+    def _is_count(self) -> bool:
+        return self.distribution.support.is_discrete
+
+    @property
+    def support(self) -> Constraint:
+        """The support of the distribution, and 0."""
+        return super().support if self._is_count else with_atoms(self.distribution.support, 0.0)
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """A draw jumps where the gate opens."""
+        return False
+
+    def _log_positive(self) -> ArrayLike:
+        """The log probability that a count is positive; 0 for counts that never are."""
+        if not self._is_count:
+            return 0.0
+        log_zero = self.distribution.log_prob(0)
+        return select(log_zero < 0, log1mexp(select(log_zero < 0, log_zero, -1)), 0)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        given = value
+        if not self._is_count:  # The density at 0 may be infinite.
+            x, point = promote(value, self.distribution.support.feasible())
+            given = select(x == 0, point, x)
+        parts = self.distribution.log_prob(given), self._log_positive(), value
+        log_gate, log_count, log_prob, log_positive, x = self._aligned(*parts)
+        positive = log_count + log_prob - log_positive
+        positive = select(log_prob == -jnp.inf, -jnp.inf, positive)
+        return select(x == 0, log_gate, positive)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        parts = self.distribution.log_survival(value), self._log_positive(), value
+        _, log_count, log_survival, log_positive, x = self._aligned(*parts)
+        above = select(x < 0, 0, jnp.minimum(log_count + log_survival - log_positive, 0))
+        return {
+            "survival": jnp.exp,
+            "log_survival": lambda x: x,
+            "cdf": lambda x: -jnp.expm1(x),
+            "log_cdf": log1mexp,
+        }[name](above)
+
+    def _quantile(self, q: Array) -> Array:
+        if self._is_count:
+            return super()._quantile(q)
+        q = jnp.broadcast_to(q, np.broadcast_shapes(q.shape, self.batch_shape))
+        log_gate, log_count, q = self._aligned(q)
+        excess, rest = q - jnp.exp(log_gate), jnp.exp(log_count)
+        above = excess > 0
+        inner = select(above, excess / select(above, rest, 1), 0.5)
+        positive = self.distribution.quantile(jnp.minimum(inner, 1))
+        return select((q >= 0) & (q <= 1), select(above, positive, 0), jnp.nan)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        if not self._is_count:
+            gate_key, key = random.split(key)
+            draws = self.distribution._sample(key, shape)
+            return select(self._gate._sample(gate_key, shape) == 1, 0, draws)
+        dtype = float_dtype(*jax.tree.leaves(self))
+        try:
+            return self._quantile(open_uniform(key, shape, dtype)).astype(self.dtype)
+        except NotImplementedError:
+            return self._rejection(key, shape)
+
+    def _rejection(self, key: Array, shape: Shape) -> Array:
+        gate_key, key = random.split(key)
+        zero = self._gate._sample(gate_key, shape) == 1
+
+        def propose(key: Array) -> tuple[Array, Array]:
+            found = self.distribution._sample(key, shape)
+            return found, zero | (found > 0)
+
+        return select(zero, 0, first_accepted(propose, key, shape, self.dtype, -1, _MOST_ROUNDS))
+
+    def _scaled(self) -> tuple[Array, ...]:
+        """The factor of the counts' moments, and those."""
+        d = self.distribution
+        parts = self._aligned(self._log_positive(), d.mean(), d.variance())
+        _, log_count, log_positive, mean, variance = parts
+        return jnp.exp(log_count - log_positive), mean, variance
+
+    def _moment(self, name: str) -> Array:
+        if name == "mode" or (name == "entropy" and self._is_count):
+            self._lacks(name)
+        moments = {"mean": self._mean, "variance": self._variance, "entropy": self._entropy}
+        return self._spread(moments[name]())
+
+    def _mean(self) -> Array:
+        """Mean of the positive counts, times the probability of one."""
+        factor, mean, _ = self._scaled()
+        return factor * mean
+
+    def _variance(self) -> Array:
+        """Variance, from the second moment of the counts."""
+        factor, mean, variance = self._scaled()
+        return factor * (variance + (1 - factor) * jnp.square(mean))
+
+    def _entropy(self) -> Array:
+        """Entropy of the gate and of the positive numbers."""
+        parts = self._aligned(self._gate.entropy(), self.distribution.entropy())
+        _, log_count, gate, entropy = parts
+        return gate + jnp.exp(log_count) * entropy

@@ -1,0 +1,119 @@
+"""Distributions whose events are several independent draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.combinators.wrapper import Wrapper
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import Constraint, independent
+from distributions.core.distribution import Distribution, Shape, as_shape
+
+
+@pytree_dataclass(eq=False, repr=False)
+class IID(Wrapper):
+    """What `iid` makes."""
+
+    is_closed: ClassVar[bool] = True
+
+    distribution: Distribution
+    sample_shape: Shape = static()
+
+    def _check(self) -> None:
+        sizes = self.sample_shape
+        if not all(isinstance(n, int | np.integer) and n >= 0 for n in sizes):
+            self._fail(f"sample_shape must hold nonnegative integers; got {sizes!r}")
+
+    @property
+    def support(self) -> Constraint:
+        """The set of values with positive density."""
+        num, support = len(self.sample_shape), self.distribution.support
+        return independent(
+            jax.tree.map(lambda b: _widened(b, num, support.event_ndims), support), num
+        )
+
+    @property
+    def event_shape(self) -> Shape:
+        """`sample_shape` in front of the shape of one copy."""
+        return self.sample_shape + self.distribution.event_shape
+
+    def _copies_first(self, value: Array) -> Array:
+        """The axes of the copies moved in front of those of the batch."""
+        num, inner = len(self.sample_shape), len(self.distribution.event_shape)
+        axes = range(value.ndim - inner - num, value.ndim - inner)
+        return jnp.moveaxis(value, tuple(axes), tuple(range(num)))
+
+    def _copies_last(self, value: Array, event_ndims: int) -> Array:
+        """The inverse of it, for values with `event_ndims` axes of their own."""
+        num = len(self.sample_shape)
+        end = tuple(range(value.ndim - event_ndims - num, value.ndim - event_ndims))
+        return jnp.moveaxis(value, tuple(range(num)), end)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        value = jnp.asarray(value)
+        missing = len(self.batch_shape) + len(self.event_shape) - value.ndim
+        value = jnp.expand_dims(value, tuple(range(max(missing, 0))))
+        log_prob = self.distribution.log_prob(self._copies_first(value))
+        return jnp.sum(log_prob, axis=tuple(range(len(self.sample_shape))))
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        inner, num = len(self.distribution.event_shape), len(self.sample_shape)
+        front = shape[: len(shape) - num - inner]
+        draws = self.distribution._sample(
+            key, (*self.sample_shape, *front, *self.distribution.event_shape)
+        )
+        return self._copies_last(draws, inner)
+
+    def _moment(self, name: str) -> Array:
+        moment = self.distribution._moment(name)
+        if name == "entropy":
+            return moment * np.prod(self.sample_shape, dtype=moment.dtype)
+        inner = len(self.distribution.event_shape)
+        shape = (*self.sample_shape, *moment.shape)
+        moment = jnp.broadcast_to(
+            jnp.expand_dims(moment, tuple(range(len(self.sample_shape)))), shape
+        )
+        return self._copies_last(moment, inner)
+
+
+def _widened(bound: Any, num: int, event_ndims: int) -> Any:
+    """A bound with axes for the copies between those of the batch and those of the event."""
+    ndim = np.ndim(bound)
+    if ndim <= event_ndims:
+        return bound
+    return jnp.expand_dims(bound, tuple(range(ndim - event_ndims, ndim - event_ndims + num)))
+
+
+def iid(distribution: Any, sample_shape: int | Sequence[int]) -> IID:
+    r"""Independent copies of a distribution, as one event: an exchangeable sample.
+
+    `p(x) = prod_i p0(x_i)`, where `i` runs over `sample_shape`. A batch of distributions has as
+    many samples, each of its own distribution.
+
+    Args:
+        distribution: Any distribution.
+        sample_shape: The number of copies, or the shape in which they are laid out.
+
+    Returns:
+        A distribution of event shape `sample_shape + distribution.event_shape`.
+
+    Raises:
+        ValueError: The shape does not hold nonnegative integers.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> normals = dist.iid(dist.Normal(0.0, 1.0), 3)
+    >>> normals.event_shape, round(float(normals.log_prob(jnp.zeros(3))), 3)
+    ((3,), -2.757)
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), section 1.2 (exchangeability).
+    """
+    return IID(distribution, as_shape("iid", sample_shape))

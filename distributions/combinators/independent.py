@@ -1,0 +1,83 @@
+"""Independent."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.combinators.wrapper import Wrapper
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import Constraint, independent
+from distributions.core.distribution import Distribution, Shape
+
+
+@pytree_dataclass(eq=False, repr=False)
+class Independent(Wrapper):
+    r"""The last axes of the batch as axes of the event.
+
+    `p(x) = prod_i p_i(x_i)`, where `i` runs over the last `reinterpreted_batch_ndims` axes of the
+    batch of `distribution`.
+
+    Args:
+        distribution: Any distribution.
+        reinterpreted_batch_ndims: How many of its batch axes become axes of the event, at least 0.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> normals = dist.Independent(dist.Normal(jnp.zeros((2, 3)), 1.0), 1)
+    >>> print(normals.batch_shape, normals.event_shape)
+    (2,) (3,)
+    >>> print(normals.log_prob(jnp.zeros((2, 3))).shape)
+    (2,)
+
+    References:
+        Dillon et al., "TensorFlow Distributions" (2017), section 3.3 (batches and events).
+    """
+
+    is_closed: ClassVar[bool] = True
+
+    distribution: Distribution
+    reinterpreted_batch_ndims: int = static()
+
+    def _check(self) -> None:
+        most, ndims = len(self.distribution.batch_shape), self.reinterpreted_batch_ndims
+        if not isinstance(ndims, int | np.integer) or not 0 <= ndims <= most:
+            self._fail(
+                f"reinterpreted_batch_ndims must be an integer from 0 to {most}, as batch_shape is "
+                f"{self.distribution.batch_shape}; got {ndims!r}"
+            )
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(-self.reinterpreted_batch_ndims, 0))
+
+    @property
+    def support(self) -> Constraint:
+        """The set of values with positive density."""
+        return independent(self.distribution.support, self.reinterpreted_batch_ndims)
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The axes of the batch that remain."""
+        shape = self.distribution.batch_shape
+        return shape[: len(shape) - self.reinterpreted_batch_ndims]
+
+    @property
+    def event_shape(self) -> Shape:
+        """The axes of the batch that were taken, and those of the distribution's events."""
+        shape = self.distribution.batch_shape
+        return shape[len(shape) - self.reinterpreted_batch_ndims :] + self.distribution.event_shape
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        return jnp.sum(self.distribution._log_prob(value), axis=self._axes)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        return self.distribution._sample(key, shape)
+
+    def _moment(self, name: str) -> Array:
+        moment = self.distribution._moment(name)
+        return jnp.sum(moment, axis=self._axes) if name == "entropy" else moment

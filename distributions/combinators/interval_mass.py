@@ -1,0 +1,27 @@
+"""_spread, log_mass."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from distributions.common.arrays import select
+from distributions.core.distribution import Distribution
+from distributions.numerics.special import log1mexp
+
+
+def _spread(condition: Array, x: Array) -> tuple[Array, Array]:
+    shape = np.broadcast_shapes(condition.shape, x.shape)
+    return jnp.broadcast_to(condition, shape), jnp.broadcast_to(x, shape)
+
+
+def log_mass(d: Distribution, low: Array, high: Array) -> Array:
+    """`log P(low < X <= high)`, from the tail in which the interval lies."""
+    below, at_most = d.log_cdf(low), d.log_cdf(high)
+    above, beyond = d.log_survival(low), d.log_survival(high)
+    upper = below > -0.6931472
+    large, small = select(upper, above, at_most), select(upper, beyond, below)
+    empty = large == -jnp.inf
+    ratio = select(empty, -1, small) - select(empty, 0, large)
+    return select(empty, -jnp.inf, large + log1mexp(jnp.minimum(ratio, 0)))

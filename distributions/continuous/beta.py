@@ -1,0 +1,63 @@
+"""Beta."""
+
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.constraints import open_interval, positive
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.beta_functions import beta_entropy, beta_variance
+from distributions.numerics.gamma_sampler import beta
+from distributions.numerics.incomplete_gamma_beta import log_betainc
+from distributions.numerics.loader_kernels import log_beta_kernel
+
+
+def beta_mode(a: Array, b: Array) -> Array:
+    """The mode of a beta distribution: an end, unless both parameters exceed 1."""
+    left, right = jnp.maximum(a - 1, 0), jnp.maximum(b - 1, 0)
+    total = left + right
+    inner = left / jnp.where(total > 0, total, 1)
+    return jnp.where((a < 1) & (b < 1) & (b < a), 1, inner)
+
+
+def _beta_arguments(x, a, b):
+    return a, b, jnp.log(x), jnp.log1p(-x), a * (1 - x) - b * x
+
+
+def _beta_log_prob(x, a, b):
+    _, _, log_x, log_y, _ = arguments = _beta_arguments(x, a, b)
+    return log_beta_kernel(*arguments) - log_x - log_y
+
+
+@family(
+    support=open_interval(0.0, 1.0),
+    log_prob=_beta_log_prob,
+    sample=lambda key, shape, dtype, a, b: beta(key, a, b, shape, dtype),
+    mean=lambda a, b: a / (a + b),
+    variance=beta_variance,
+    mode=beta_mode,
+    entropy=beta_entropy,
+    log_cdf=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[0],
+    log_survival=lambda x, a, b: log_betainc(*_beta_arguments(x, a, b))[1],
+)
+class Beta(Family):
+    r"""Beta distribution with mean `a / (a + b)`.
+
+    `p(x) = x^(a - 1) (1 - x)^(b - 1) / B(a, b)` for `0 < x < 1`, with `a = concentration1` and
+    `b = concentration0`.
+
+    Args:
+        concentration1: The exponent of `x`, plus 1; positive.
+        concentration0: The exponent of `1 - x`, plus 1; positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Beta(2.0, 2.0).log_prob(0.5)), 4)
+    0.4055
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration1: ArrayLike = parameter(positive)
+    concentration0: ArrayLike = parameter(positive)

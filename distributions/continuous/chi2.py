@@ -1,0 +1,33 @@
+"""Chi2."""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive
+from distributions.continuous.gamma import Gamma
+from distributions.core.derived_formulas import reparameterised
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+
+
+@family(
+    support=positive,
+    **reparameterised(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
+)
+class Chi2(Family):
+    r"""Chi-square distribution: of the sum of the squares of `df` standard normal variables.
+
+    `p(x) = x^(df / 2 - 1) exp(-x / 2) / (2^(df / 2) Gamma(df / 2))` for `x > 0`.
+
+    Args:
+        df: Degrees of freedom, positive; the mean.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Chi2(2.0).log_prob(2.0)), 4)
+    -1.6931
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 18.
+    """
+
+    df: ArrayLike = parameter(positive)

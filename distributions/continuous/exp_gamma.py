@@ -1,0 +1,49 @@
+"""ExpGamma."""
+
+import jax.numpy as jnp
+from jax.scipy.special import digamma, polygamma
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.exp_gamma_functions import _exp_gamma_entropy, _exp_gamma_log_prob, _log
+from distributions.numerics.gamma_sampler import log_gamma
+from distributions.numerics.incomplete_gamma_beta import log_gammainc
+
+
+@family(
+    support=real,
+    has_finite_slopes=True,
+    one_of=("rate", "log_rate"),
+    log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
+    sample=lambda key, shape, dtype, a, *rate: log_gamma(key, a, shape, dtype) - _log(*rate),
+    mean=lambda a, *rate: digamma(a) - _log(*rate),
+    variance=lambda a, *rate: polygamma(1, a) + 0 * _log(*rate),
+    mode=lambda a, *rate: jnp.log(a) - _log(*rate),
+    entropy=lambda a, *rate: _exp_gamma_entropy(a) + 0 * _log(*rate),
+    log_cdf=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + _log(*rate)))[0],
+    log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + _log(*rate)))[1],
+)
+class ExpGamma(Family):
+    r"""Distribution of the logarithm of a gamma variable.
+
+    `p(x) = exp(a y - exp(y)) / Gamma(a)` for real `x`, with `y = x + log_rate` and
+    `a = concentration`.
+
+    Args:
+        concentration: That of the gamma variable, positive.
+        rate: That of the gamma variable, positive.
+        log_rate: Its logarithm.
+
+    >>> import distributions as dist
+    >>> round(float(dist.ExpGamma(1.0, 1.0).log_prob(0.0)), 4)
+    -1.0
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 22.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    rate: ArrayLike | None = parameter(positive, default=None)
+    log_rate: ArrayLike | None = parameter(real, default=None)

@@ -1,0 +1,49 @@
+"""ExpInverseGamma."""
+
+import jax.numpy as jnp
+from jax.scipy.special import digamma, polygamma
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.exp_gamma_functions import _exp_gamma_entropy, _exp_gamma_log_prob, _log
+from distributions.numerics.gamma_sampler import log_gamma
+from distributions.numerics.incomplete_gamma_beta import log_gammainc
+
+
+@family(
+    support=real,
+    has_finite_slopes=True,
+    one_of=("scale", "log_scale"),
+    log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),
+    sample=lambda key, shape, dtype, a, *scale: _log(*scale) - log_gamma(key, a, shape, dtype),
+    mean=lambda a, *scale: _log(*scale) - digamma(a),
+    variance=lambda a, *scale: polygamma(1, a) + 0 * _log(*scale),
+    mode=lambda a, *scale: _log(*scale) - jnp.log(a),
+    entropy=lambda a, *scale: _exp_gamma_entropy(a) + 0 * _log(*scale),
+    log_cdf=lambda x, a, *scale: log_gammainc(a, jnp.exp(_log(*scale) - x))[1],
+    log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(_log(*scale) - x))[0],
+)
+class ExpInverseGamma(Family):
+    r"""Distribution of the logarithm of an inverse gamma variable.
+
+    `p(x) = exp(a y - exp(y)) / Gamma(a)` for real `x`, with `y = log_scale - x` and
+    `a = concentration`.
+
+    Args:
+        concentration: That of the inverse gamma variable, positive.
+        scale: That of the inverse gamma variable, positive.
+        log_scale: Its logarithm.
+
+    >>> import distributions as dist
+    >>> round(float(dist.ExpInverseGamma(1.0, 1.0).log_prob(0.0)), 4)
+    -1.0
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 22.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    scale: ArrayLike | None = parameter(positive, default=None)
+    log_scale: ArrayLike | None = parameter(real, default=None)

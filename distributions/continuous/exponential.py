@@ -1,0 +1,41 @@
+"""Exponential."""
+
+import jax.numpy as jnp
+from jax import random
+from jax.typing import ArrayLike
+
+from distributions.constraints import nonnegative, positive
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import log
+
+
+@family(
+    support=nonnegative,
+    log_prob=lambda x, rate: log(rate) - rate * x,
+    sample=lambda key, shape, dtype, rate: random.exponential(key, shape, dtype) / rate,
+    mean=lambda rate: 1 / rate,
+    variance=lambda rate: 1 / jnp.square(rate),
+    mode=lambda rate: 0.0,
+    entropy=lambda rate: 1 - jnp.log(rate),
+    cdf=lambda x, rate: -jnp.expm1(-rate * x),
+    log_survival=lambda x, rate: -rate * x,
+    quantile=lambda q, rate: -jnp.log1p(-q) / rate,
+)
+class Exponential(Family):
+    r"""Exponential distribution with mean `1 / rate`.
+
+    `p(x) = rate exp(-rate x)` for `x >= 0`.
+
+    Args:
+        rate: The inverse of the mean, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Exponential(2.0).log_prob(1.0)), 4)
+    -1.3069
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 19.
+    """
+
+    rate: ArrayLike = parameter(positive)

@@ -1,0 +1,50 @@
+"""Gamma."""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.gamma_functions import gamma_entropy
+from distributions.numerics.gamma_sampler import gamma
+from distributions.numerics.incomplete_gamma_beta import log_gammainc
+from distributions.numerics.loader_kernels import log_gamma_kernel
+from distributions.numerics.special import clip_positive, log
+
+
+def _gamma_log_prob(x, a, rate):
+    log_x = jnp.log(x)
+    return log_gamma_kernel(a, rate * x, log(rate) + log_x) - log_x
+
+
+@family(
+    support=positive,
+    log_prob=_gamma_log_prob,
+    sample=lambda key, shape, dtype, a, rate: clip_positive(gamma(key, a, shape, dtype) / rate),
+    mean=lambda a, rate: a / rate,
+    variance=lambda a, rate: a / jnp.square(rate),
+    mode=lambda a, rate: jnp.maximum(a - 1, 0) / rate,
+    entropy=lambda a, rate: gamma_entropy(a) - jnp.log(rate),
+    log_cdf=lambda x, a, rate: log_gammainc(a, rate * x)[0],
+    log_survival=lambda x, a, rate: log_gammainc(a, rate * x)[1],
+)
+class Gamma(Family):
+    r"""Gamma distribution with mean `concentration / rate`.
+
+    `p(x) = rate^a x^(a - 1) exp(-rate x) / Gamma(a)` with `a = concentration`, for `x > 0`.
+
+    Args:
+        concentration: The shape, positive.
+        rate: The inverse of the scale, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Gamma(2.0, 1.0).log_prob(1.0)), 4)
+    -1.0
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    rate: ArrayLike = parameter(positive)

@@ -1,0 +1,63 @@
+"""GeneralizedPareto."""
+
+import jax.numpy as jnp
+from jax import random
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import promote
+from distributions.constraints import interval, positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.extreme_value_functions import _end, _expanded, _reduced
+
+
+def _generalized_pareto_support(*parameters):
+    loc, scale, c = promote(*parameters)
+    return interval(loc, jnp.where(c < 0, _end(loc, scale, c), jnp.inf))
+
+
+def _generalized_pareto_variance(loc, scale, c):
+    d = jnp.where(c < 0.5, c, 0)
+    finite = jnp.square(scale / (1 - d)) / (1 - 2 * d)
+    return jnp.where(c < 0.5, finite, jnp.inf)
+
+
+@family(
+    support=_generalized_pareto_support,
+    has_finite_slopes=True,
+    log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
+    sample=lambda key, shape, dtype, *parameters: _expanded(
+        random.exponential(key, shape, dtype), *parameters
+    ),
+    mean=lambda loc, scale, c: jnp.where(
+        c < 1, loc + scale / (1 - jnp.where(c < 1, c, 0)), jnp.inf
+    ),
+    variance=_generalized_pareto_variance,
+    mode=lambda loc, scale, c: jnp.where(c < -1, _end(loc, scale, c), loc),
+    entropy=lambda loc, scale, c: jnp.log(scale) + c + 1,
+    cdf=lambda x, *parameters: -jnp.expm1(-_reduced(x, *parameters)),
+    log_survival=lambda x, *parameters: -_reduced(x, *parameters),
+    quantile=lambda q, *parameters: _expanded(-jnp.log1p(-q), *parameters),
+)
+class GeneralizedPareto(Family):
+    r"""Generalized Pareto distribution: the limit law of excesses over a high threshold.
+
+    `p(x) = (1 + c z)^(-1 / c - 1) / scale` where `z >= 0` and `1 + c z >= 0`, with
+    `z = (x - loc) / scale` and `c = concentration`; `exp(-z) / scale` where `c` is 0.
+
+    Args:
+        loc: The threshold, the lower end.
+        scale: The scale, positive.
+        concentration: The shape: the upper end is finite where it is negative.
+
+    >>> import distributions as dist
+    >>> round(float(dist.GeneralizedPareto(0.0, 1.0, 0.5).log_prob(2.0)), 4)
+    -2.0794
+
+    References:
+        Coles, *An Introduction to Statistical Modeling of Extreme Values* (2001), equation 4.2.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)
+    concentration: ArrayLike = parameter(real)

@@ -1,0 +1,59 @@
+"""Gompertz."""
+
+import jax.numpy as jnp
+from jax import random
+from jax.typing import ArrayLike
+
+from distributions.constraints import nonnegative, positive
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.quadrature import exponential_expectation
+
+
+def _gompertz_log_prob(x, c, rate):
+    t = jnp.minimum(rate * x, jnp.finfo(x.dtype).max)
+    return jnp.log(c) + jnp.log(rate) + t - c * jnp.expm1(t)
+
+
+def _gompertz_moments(c):
+    """Of a variable with rate 1."""
+    mean = exponential_expectation(lambda e, c: jnp.log1p(e / c), c)
+    square = lambda e, c: jnp.square(jnp.log1p(e / c) - mean[..., None])  # noqa: E731
+    return mean, exponential_expectation(square, c)
+
+
+@family(
+    support=nonnegative,
+    has_finite_slopes=True,
+    log_prob=_gompertz_log_prob,
+    sample=lambda key, shape, dtype, c, rate: (
+        jnp.log1p(random.exponential(key, shape, dtype) / c) / rate
+    ),
+    mean=lambda c, rate: _gompertz_moments(c)[0] / rate,
+    variance=lambda c, rate: _gompertz_moments(c)[1] / jnp.square(rate),
+    mode=lambda c, rate: jnp.maximum(-jnp.log(c), 0) / rate,
+    entropy=lambda c, rate: 1 - jnp.log(c) - jnp.log(rate) - _gompertz_moments(c)[0],
+    cdf=lambda x, c, rate: -jnp.expm1(-c * jnp.expm1(rate * x)),
+    log_survival=lambda x, c, rate: -c * jnp.expm1(rate * x),
+    quantile=lambda q, c, rate: jnp.log1p(-jnp.log1p(-q) / c) / rate,
+)
+class Gompertz(Family):
+    r"""Gompertz distribution, of ages at death: the failure rate grows exponentially.
+
+    `p(x) = c rate exp(rate x - c (exp(rate x) - 1))` for `x >= 0`, with `c = concentration`.
+    Moments and entropy are by quadrature.
+
+    Args:
+        concentration: The failure rate at 0 over `rate`, positive.
+        rate: That at which the failure rate grows, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Gompertz(2.0, 1.0).log_prob(0.0)), 4)
+    0.6931
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 22.
+    """
+
+    concentration: ArrayLike = parameter(positive)
+    rate: ArrayLike = parameter(positive, default=1.0)

@@ -1,0 +1,54 @@
+"""Gumbel."""
+
+import math
+
+import jax.numpy as jnp
+from jax import random
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import (
+    EULER_GAMMA,
+    bounded_ratio,
+    log1mexp_exp,
+    ratio,
+)
+
+
+@family(
+    support=real,
+    has_finite_slopes=True,
+    log_prob=lambda x, loc, scale: (
+        -bounded_ratio(x - loc, scale) - jnp.exp(-bounded_ratio(x - loc, scale)) - jnp.log(scale)
+    ),
+    sample=lambda key, shape, dtype, loc, scale: loc + scale * random.gumbel(key, shape, dtype),
+    mean=lambda loc, scale: loc + EULER_GAMMA * scale,
+    variance=lambda loc, scale: math.pi**2 / 6 * jnp.square(scale),
+    mode=lambda loc, scale: loc,
+    entropy=lambda loc, scale: 1 + EULER_GAMMA + jnp.log(scale),
+    log_cdf=lambda x, loc, scale: -jnp.exp(ratio(loc - x, scale)),
+    survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
+    log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
+    quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
+)
+class Gumbel(Family):
+    r"""Gumbel distribution: the limit law of maxima of variables with exponential tails.
+
+    `p(x) = exp(-z - exp(-z)) / scale` for real `x`, with `z = (x - loc) / scale`.
+
+    Args:
+        loc: The mode.
+        scale: The scale, positive; the standard deviation is `scale pi / sqrt(6)`.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Gumbel(0.0, 1.0).log_prob(0.0)), 4)
+    -1.0
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 22.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)

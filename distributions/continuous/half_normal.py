@@ -1,0 +1,62 @@
+"""HalfNormal."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax, random
+from jax.scipy.special import ndtr, ndtri
+from jax.typing import ArrayLike
+
+from distributions.constraints import nonnegative, positive
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.normal_functions import log_ndtr
+from distributions.numerics.special import (
+    LOG_SQRT_TWO_PI,
+    LOG_TWO,
+    log,
+    ratio,
+    scaled,
+)
+
+
+def _erf_inv(q):
+    """The inverse error function, from the tail where that is the more precise."""
+    upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.where(q < 0.5, 0.5, q)))
+    return jnp.where(q < 0.5, lax.erf_inv(jnp.where(q < 0.5, q, 0.5)), upper)
+
+
+@family(
+    support=nonnegative,
+    log_prob=lambda x, scale: (
+        -0.5 * jnp.square(scaled(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
+    ),
+    sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
+    mean=lambda scale: scale * math.sqrt(2 / math.pi),
+    variance=lambda scale: jnp.square(scale) * (1 - 2 / math.pi),
+    mode=lambda scale: 0.0,
+    entropy=lambda scale: 0.5 + LOG_SQRT_TWO_PI - LOG_TWO + jnp.log(scale),
+    cdf=lambda x, scale: lax.erf(ratio(x, scale) * math.sqrt(0.5)),
+    survival=lambda x, scale: 2 * ndtr(-ratio(x, scale)),
+    log_survival=lambda x, scale: LOG_TWO + log_ndtr(-ratio(x, scale)),
+    quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
+)
+class HalfNormal(Family):
+    r"""Distribution of the absolute value of a normal variable with mean 0.
+
+    `p(x) = 2 exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi))` for `x >= 0`.
+
+    Args:
+        scale: The standard deviation of the normal variable, positive.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> print(dist.HalfNormal(1.0).log_prob(jnp.array([0.0, -1.0])).round(4))
+    [-0.2258    -inf]
+
+    References:
+        Gelman, "Prior distributions for variance parameters in hierarchical models", Bayesian
+        Analysis 1 (2006).
+    """
+
+    scale: ArrayLike = parameter(positive)

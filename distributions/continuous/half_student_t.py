@@ -1,0 +1,61 @@
+"""Lengths of normal vectors: Chi2, Chi, InverseChi2, Rayleigh, and of t variables: HalfStudentT."""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from distributions.constraints import at_least, positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.gamma_sampler import student_t
+from distributions.numerics.special import LOG_TWO, ratio
+from distributions.numerics.student_t_functions import (
+    mean_distance,
+    student_t_entropy,
+    student_t_log_prob,
+    student_t_tails,
+)
+
+
+def _half_t_variance(df, loc, scale):
+    excess = jnp.where(df > 2, df - 2, 1)
+    finite = df / excess - jnp.square(mean_distance(jnp.where(df > 2, df, 3)))
+    return jnp.where(df > 2, jnp.square(scale) * finite, jnp.inf)
+
+
+@family(
+    support=lambda df, loc, scale: at_least(loc),
+    has_finite_slopes=True,
+    log_prob=lambda x, df, loc, scale: student_t_log_prob(x, df, loc, scale) + LOG_TWO,
+    sample=lambda key, shape, dtype, df, loc, scale: (
+        loc + scale * jnp.abs(student_t(key, df, shape, dtype))
+    ),
+    mean=lambda df, loc, scale: loc + scale * mean_distance(df),
+    variance=_half_t_variance,
+    mode=lambda df, loc, scale: loc,
+    entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale) - LOG_TWO,
+    log_cdf=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[0],
+    log_survival=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[1],
+)
+class HalfStudentT(Family):
+    r"""Upper half of a t distribution.
+
+    `p(x) = 2 (1 + z^2 / df)^(-(df + 1) / 2) / (scale sqrt(df) B(df / 2, 1 / 2))` for `x >= loc`,
+    with `z = (x - loc) / scale`.
+
+    Args:
+        df: Degrees of freedom, positive.
+        loc: The lower end.
+        scale: The scale, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.HalfStudentT(3.0, 0.0, 1.0).log_prob(0.0)), 4)
+    -0.3077
+
+    References:
+        Gelman, "Prior distributions for variance parameters in hierarchical models", Bayesian
+        Analysis 1 (2006).
+    """
+
+    df: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)

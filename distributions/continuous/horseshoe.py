@@ -1,0 +1,104 @@
+"""A normal variable with a half-Cauchy scale: Horseshoe."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, random
+from jax.scipy.special import ndtr
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
+
+_STANDARD_ENTROPY = 2.10987183606164772
+
+# Gauss-Laguerre quadrature with 64 nodes, without those whose weights are below rounding.
+_LAGUERRE = np.stack(np.polynomial.laguerre.laggauss(64))
+_NODES, _WEIGHTS = _LAGUERRE[:, _LAGUERRE[1] > 1e-19]
+
+
+def _log_scaled_exp1(log_u: Array) -> Array:
+    """`log(exp(u) E1(u))` of the exponential integral: a series up to 1, beyond it quadrature.
+
+    `E1(u) = integral exp(-t - u) / (t + u) dt`.
+    """
+    near = log_u < 0
+    u, inverse = jnp.exp(jnp.where(near, log_u, 0)), jnp.exp(-jnp.where(near, 0, log_u))
+    series, term = jnp.zeros_like(u), -jnp.ones_like(u)
+    for k in range(1, 19):
+        term = term * (-u / k)
+        series = series + term / k
+    small = u + jnp.log(series - EULER_GAMMA - jnp.where(near, log_u, 0))
+    shape = (1,) * u.ndim + (-1,)
+    nodes, weights = (x.reshape(shape).astype(u.dtype) for x in (_NODES, _WEIGHTS))
+    large = jnp.log(jnp.sum(weights / (1 + nodes * inverse[..., None]), axis=-1)) - log_u
+    return jnp.where(near, small, large)
+
+
+def _log_prob(x, scale):
+    zero = x == 0
+    log_u = 2 * (jnp.log(jnp.abs(jnp.where(zero, 1, x))) - jnp.log(scale)) - LOG_TWO
+    log_p = _log_scaled_exp1(log_u) - LOG_SQRT_TWO_PI - LOG_PI - jnp.log(scale)
+    return jnp.where(zero, jnp.inf, log_p)
+
+
+def _log_tail(z):
+    """The logarithm of the probability above `z >= 0`.
+
+    By the trapezoidal rule for `integral sech(s) Phi(-z exp(-s)) ds / pi`: `s` is the logarithm of
+    the Cauchy variable.
+    """
+    log_z = lax.stop_gradient(jnp.log(jnp.maximum(z, jnp.finfo(z.dtype).tiny)))
+    far = jnp.maximum(log_z, 0)
+    low, high = jnp.maximum(log_z - 3, -40), far + 40
+    t = jnp.linspace(0, 1, 601, dtype=z.dtype).reshape((1,) * z.ndim + (-1,))
+    s = low[..., None] + (high - low)[..., None] * t
+    size = jnp.abs(s)
+    sech = 2 * jnp.exp(far[..., None] - size) / (1 + jnp.exp(-2 * size))
+    total = jnp.sum(sech * ndtr(-z[..., None] * jnp.exp(-s)), axis=-1)
+    return jnp.log(total * (high - low) / 600) - far - LOG_PI
+
+
+def _log_survival(z):
+    tail = _log_tail(jnp.where(z < 0, -z, z))
+    return jnp.where(z < 0, jnp.log1p(-jnp.exp(tail)), tail)
+
+
+def _sample(key, shape, dtype, scale):
+    first, second = random.split(key)
+    return scale * random.normal(first, shape, dtype) * random.cauchy(second, shape, dtype)
+
+
+@family(
+    support=real,
+    has_finite_slopes=True,
+    log_prob=_log_prob,
+    sample=_sample,
+    mean=lambda scale: jnp.nan,
+    variance=lambda scale: jnp.nan,
+    mode=lambda scale: 0.0,
+    entropy=lambda scale: _STANDARD_ENTROPY + jnp.log(scale),
+    log_cdf=lambda x, scale: _log_survival(-ratio(x, scale)),
+    log_survival=lambda x, scale: _log_survival(ratio(x, scale)),
+)
+class Horseshoe(Family):
+    r"""Horseshoe distribution: a normal variable whose standard deviation is half-Cauchy.
+
+    `p(x) = exp(u) E1(u) / (scale sqrt(2 pi^3))` for real `x`, with `u = (x / scale)^2 / 2` and `E1`
+    the exponential integral: infinite at 0, with the tails of a Cauchy. There are no moments. The
+    `cdf` is by quadrature.
+
+    Args:
+        scale: The median of the standard deviation, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.Horseshoe(1.0).log_prob(1.0)), 4)
+    -2.1439
+
+    References:
+        Carvalho, Polson and Scott, "The horseshoe estimator for sparse signals", Biometrika 97
+        (2010), 465-480.
+    """
+
+    scale: ArrayLike = parameter(positive)

@@ -1,0 +1,67 @@
+"""LogLogistic."""
+
+import math
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from distributions.constraints import positive, real
+from distributions.continuous.logistic import Logistic
+from distributions.core.derived_formulas import transformed
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import (
+    clip_positive,
+)
+
+
+def _log_logistic_mean(loc, scale):
+    w = math.pi * jnp.where(scale < 1, scale, 0.5)
+    return jnp.where(scale < 1, jnp.exp(loc) * w / jnp.sin(w), jnp.inf)
+
+
+def _log_logistic_variance(loc, scale):
+    w = math.pi * jnp.where(scale < 0.5, scale, 0.25)
+    finite = jnp.square(jnp.exp(loc) * w / jnp.sin(w)) * (jnp.tan(w) / w - 1)
+    return jnp.where(scale < 0.5, finite, jnp.inf)
+
+
+def _log_logistic_mode(loc, scale):
+    s = jnp.minimum(scale, 1)
+    return jnp.exp(loc) * jnp.power((1 - s) / (1 + s), s)
+
+
+@family(
+    support=positive,
+    **transformed(
+        Logistic,
+        forward=lambda z, loc, scale: clip_positive(jnp.exp(z)),
+        inverse=lambda x, loc, scale: jnp.log(x),
+        log_det=lambda x, loc, scale: -jnp.log(x),
+        mean=_log_logistic_mean,
+        variance=_log_logistic_variance,
+        mode=_log_logistic_mode,
+        entropy=lambda loc, scale: loc + jnp.log(scale) + 2,
+        quantile=lambda q, loc, scale: jnp.exp(loc + scale * (jnp.log(q) - jnp.log1p(-q))),
+    ),
+)
+class LogLogistic(Family):
+    r"""Distribution of the exponential of a logistic variable.
+
+    `p(x) = exp(-z) / (x scale (1 + exp(-z))^2)` for `x > 0`, with `z = (log x - loc) / scale`.
+
+    Args:
+        loc: The mean of `log x`: the logarithm of the median.
+        scale: The scale of `log x`, positive: the inverse of the exponent of the tail.
+
+    >>> import distributions as dist
+    >>> round(float(dist.LogLogistic(0.0, 1.0).log_prob(1.0)), 4)
+    -1.3863
+
+    References:
+        Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 23,
+        section 11.
+    """
+
+    loc: ArrayLike = parameter(real)
+    scale: ArrayLike = parameter(positive)

@@ -1,0 +1,72 @@
+"""Categories relaxed to numbers from 0 to 1: RelaxedBernoulli, RelaxedOneHotCategorical."""
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from jax.typing import ArrayLike
+
+from distributions.constraints import open_interval, positive, real
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import safe_log, safe_log1m
+
+
+def _logit(x):
+    return jnp.log(x) - jnp.log1p(-x)
+
+
+def _log_odds(logits, probs):
+    return safe_log(probs) - safe_log1m(probs) if logits is None else logits
+
+
+def _relaxed_bernoulli_log_prob(x, temperature, *parameters):
+    z = temperature * _logit(x) - _log_odds(*parameters)
+    log_density = jnp.log(temperature) - jax.nn.softplus(z) - jax.nn.softplus(-z)
+    return log_density - jnp.log(x) - jnp.log1p(-x)
+
+
+def _inside(x):
+    """Draws that are rounded to an end of the interval, brought back."""
+    info = jnp.finfo(x.dtype)
+    return jnp.clip(x, info.tiny, 1 - info.epsneg)
+
+
+def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
+    noise = random.logistic(key, shape, dtype)
+    return _inside(lax.logistic((_log_odds(*parameters) + noise) / temperature))
+
+
+@family(
+    support=open_interval(0.0, 1.0),
+    one_of=("logits", "probs"),
+    log_prob=_relaxed_bernoulli_log_prob,
+    sample=_relaxed_bernoulli_sample,
+    cdf=lambda x, t, *p: lax.logistic(t * _logit(x) - _log_odds(*p)),
+    survival=lambda x, t, *p: lax.logistic(_log_odds(*p) - t * _logit(x)),
+    log_cdf=lambda x, t, *p: -jax.nn.softplus(_log_odds(*p) - t * _logit(x)),
+    log_survival=lambda x, t, *p: -jax.nn.softplus(t * _logit(x) - _log_odds(*p)),
+    quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + _logit(q)) / t),
+)
+class RelaxedBernoulli(Family):
+    r"""Logistic function of a logistic variable: a Bernoulli variable as `temperature` goes to 0.
+
+    `x = 1 / (1 + exp(-z))` where `z temperature - logits` has the standard logistic distribution,
+    for `0 < x < 1`. Draws are differentiable in the parameters.
+
+    Args:
+        temperature: Positive; the higher it is, the less do draws gather at 0 and 1.
+        logits: The log odds of 1.
+        probs: The probability of 1; exactly one of the two is given.
+
+    >>> import distributions as dist
+    >>> round(float(dist.RelaxedBernoulli(0.5, logits=0.0).log_prob(0.5)), 4)
+    -0.6931
+
+    References:
+        C. J. Maddison, A. Mnih and Y. W. Teh, "The concrete distribution: a continuous relaxation
+        of discrete random variables", ICLR (2017), appendix B.
+    """
+
+    temperature: ArrayLike = parameter(positive)
+    logits: ArrayLike | None = parameter(real, default=None)
+    probs: ArrayLike | None = parameter(open_interval(0.0, 1.0), default=None)

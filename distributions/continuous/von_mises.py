@@ -1,0 +1,76 @@
+"""Families of angles: VonMises."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax
+from jax.typing import ArrayLike
+
+from distributions.constraints import interval, positive, real
+from distributions.core.derived_formulas import implicit
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import gauss_legendre
+from distributions.numerics.von_mises_functions import (
+    _TURN,
+    _below_one,
+    log_i0e,
+    von_mises_draw,
+    wrap,
+)
+
+
+def _log_density(angle, c):
+    """Of the angle from the mode; `cos x - 1` without cancellation."""
+    sine = jnp.sin(0.5 * angle)
+    return -2 * (c * sine * sine) - log_i0e(c) - math.log(_TURN)
+
+
+def _mass(angle, c):
+    """The integral of the density, continued periodically, from 0 to the angle."""
+    angle, c = jnp.broadcast_arrays(angle, c)
+    turns = jnp.round(angle / _TURN)
+    rest = angle - _TURN * turns
+    widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
+    width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
+    nodes, weights = gauss_legendre(c)
+    density = jnp.exp(_log_density(width[..., None] * nodes, c[..., None]))
+    return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)
+
+
+def _log_prob(x, loc, c):
+    return _log_density(x - loc, c)
+
+
+@family(
+    support=interval(-math.pi, math.pi),
+    log_prob=_log_prob,
+    sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
+    mean=lambda loc, c: wrap(loc),
+    variance=lambda loc, c: _below_one(c),
+    mode=lambda loc, c: wrap(loc),
+    entropy=lambda loc, c: math.log(_TURN) + log_i0e(c) + c * _below_one(c),
+    cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
+    survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
+)
+class VonMises(Family):
+    r"""Von Mises distribution of angles from `-pi` to `pi`.
+
+    `p(x) = exp(c cos(x - loc)) / (2 pi I0(c))` with `c = concentration`. The mean and the variance
+    are those of the circle: the direction `loc`, and `1 - I1(c) / I0(c)`.
+
+    Args:
+        loc: The mode, an angle; any multiple of `2 pi` may be added.
+        concentration: How narrow it is, positive.
+
+    >>> import distributions as dist
+    >>> round(float(dist.VonMises(0.0, 1.0).log_prob(0.0)), 4)
+    -1.0738
+
+    References:
+        Best and Fisher, "Efficient simulation of the von Mises distribution", Applied Statistics 28
+        (1979), 152-157.
+    """
+
+    loc: ArrayLike = parameter(real)
+    concentration: ArrayLike = parameter(positive)

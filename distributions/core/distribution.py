@@ -1,0 +1,293 @@
+"""What every distribution is: the public methods, written once over a private core."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.bijectors import Bijector
+from distributions.common.arrays import stack, summarise
+from distributions.constraints import Constraint
+from distributions.core.eager_jit import computed
+from distributions.core.quantile import quantile
+
+Shape = tuple[int, ...]
+
+
+class Distribution(abc.ABC):
+    """A family of probability distributions with its parameters.
+
+    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are computed from
+    the leaves when they are asked for, so a distribution may be flattened, its leaves mapped, and
+    put together again inside `jax.vmap`.
+
+    A draw has shape `sample_shape + batch_shape + event_shape`.
+
+    Attributes:
+        support: The set of values with positive density.
+        is_closed: Whether its methods depend on nothing but the leaves and the structure, so that
+            what is traced of them may be kept.
+        ignores_values: Whether it may have a density of 1 for values outside of the support.
+    """
+
+    support: Constraint
+    is_closed: ClassVar[bool] = False
+    ignores_values: ClassVar[bool] = False
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """Whether draws are differentiable functions of the parameters.
+
+        Their gradients then estimate those of expectations without bias.
+        """
+        return not self.support.is_discrete
+
+    @property
+    @abc.abstractmethod
+    def batch_shape(self) -> Shape:
+        """The shape of independent distributions that the parameters hold."""
+
+    @property
+    @abc.abstractmethod
+    def event_shape(self) -> Shape:
+        """The shape of one draw of one distribution."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> np.dtype:
+        """The dtype of draws."""
+
+    def mean(self) -> Array:
+        """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
+        return computed(self, "_moment", "mean")
+
+    def variance(self) -> Array:
+        """The variance of each entry, of shape `batch_shape + event_shape`."""
+        return computed(self, "_moment", "variance")
+
+    def mode(self) -> Array:
+        """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
+
+        Where several values have it, one of them.
+        """
+        return computed(self, "_moment", "mode")
+
+    def entropy(self) -> Array:
+        """The expectation of `-log_prob`, in nats, of shape `batch_shape`."""
+        return computed(self, "_moment", "entropy")
+
+    def _moment(self, name: str) -> Array:
+        """`mean`, `variance`, `mode` or `entropy`."""
+        self._lacks(name)
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        """`cdf`, `survival` or the logarithm of one, for a value of a fitting shape."""
+        self._lacks(name)
+
+    def _quantile(self, q: Array) -> Array:
+        """`quantile` for an array of a fitting shape."""
+        return quantile(self, q)
+
+    def _exceeds(self, q: Array, value: Array) -> Array:
+        """Whether `cdf(value) >= q`, asked of the tail in which `q` lies."""
+        return jnp.where(q <= 0.5, self.cdf(value) >= q, self.survival(value) <= 1 - q)
+
+    def _lacks(self, name: str) -> NoReturn:
+        raise NotImplementedError(
+            f"{type(self).__name__} has no {name} that is known here; estimate it from draws"
+        )
+
+    @abc.abstractmethod
+    def _log_prob(self, value: ArrayLike) -> Array:
+        """`log_prob` for a value of a fitting shape."""
+
+    @abc.abstractmethod
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        """Draws of the full shape."""
+
+    @property
+    def bijector(self) -> Bijector:
+        """The map from unconstrained space onto the support.
+
+        Raises:
+            NotImplementedError: The distribution is discrete.
+        """
+        if self.support.is_discrete:
+            raise NotImplementedError(
+                f"{type(self).__name__} is discrete, no map from unconstrained space"
+            )
+        return self.support.bijector
+
+    def log_prob(self, value: ArrayLike) -> Array:
+        """The log density (or log mass) at `value`, summed over the event's axes only.
+
+        Outside of the support it is `-inf`, with a gradient of zero. A value of NaN never has a
+        finite log density: it is NaN for families on the whole real line, `-inf` for all others.
+
+        Args:
+            value: An array that broadcasts with `batch_shape + event_shape` along its batch axes.
+
+        Returns:
+            One number per event, in the dtype to which JAX promotes the value (unless the
+            distribution is discrete) and the parameters.
+
+        Raises:
+            ValueError: The shape of the value does not fit.
+        """
+        return computed(self, "_log_prob", self._fitting(value))
+
+    def cdf(self, value: ArrayLike) -> Array:
+        """The probability of a draw of at most `value`.
+
+        Args:
+            value: An array that broadcasts with `batch_shape`; off the support, too.
+
+        Returns:
+            One probability per value, in the dtype of `log_prob`.
+
+        Raises:
+            NotImplementedError: The family is not of numbers, or none is known.
+            ValueError: The shape of the value does not fit.
+        """
+        return computed(self, "_cumulative", "cdf", self._number(value))
+
+    def log_cdf(self, value: ArrayLike) -> Array:
+        """The logarithm of `cdf(value)`, precise where that is tiny."""
+        return computed(self, "_cumulative", "log_cdf", self._number(value))
+
+    def survival(self, value: ArrayLike) -> Array:
+        """The probability of a draw greater than `value`, precise where it is tiny."""
+        return computed(self, "_cumulative", "survival", self._number(value))
+
+    def log_survival(self, value: ArrayLike) -> Array:
+        """The logarithm of `survival(value)`, precise where that is tiny."""
+        return computed(self, "_cumulative", "log_survival", self._number(value))
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """The least value with `cdf(value) >= q`.
+
+        Args:
+            q: Probabilities that broadcast with `batch_shape`.
+
+        Returns:
+            One value per probability, NaN (for integers, one below the support) where `q` is none.
+            A numerical one, where there is no closed form, is exact to the precision of `cdf`, and
+            differentiable.
+
+        Raises:
+            NotImplementedError: The family has no `cdf`.
+            ValueError: The shape of `q` does not fit.
+        """
+        return computed(self, "_quantile", jnp.asarray(self._number(q)))
+
+    def icdf(self, q: ArrayLike) -> Array:
+        """The inverse of `cdf` at `q`, for continuous families: their `quantile`.
+
+        Raises:
+            NotImplementedError: The family is discrete, or has no `cdf`.
+            ValueError: The shape of `q` does not fit.
+        """
+        if self.support.is_discrete:
+            raise NotImplementedError(
+                f"{type(self).__name__} is discrete: its cdf has no inverse; use quantile"
+            )
+        return self.quantile(q)
+
+    def _number(self, value: ArrayLike) -> ArrayLike:
+        if self.event_shape:
+            shape = self.event_shape
+            raise NotImplementedError(
+                f"{type(self).__name__} has draws of shape {shape}, not numbers: no cdf"
+            )
+        return self._fitting(value)
+
+    def _fitting(self, value: ArrayLike) -> ArrayLike:
+        if value is None or isinstance(value, str):
+            name = type(self).__name__
+            raise TypeError(f"{name}: a value must be an array of numbers; got {value!r}")
+        value = stack(value)
+        shape, event_ndims = np.shape(value), len(self.event_shape)
+        split = len(shape) - event_ndims
+        if split < 0 or shape[split:] != self.event_shape:
+            self._refuse(shape)
+        try:
+            np.broadcast_shapes(shape[:split], self.batch_shape)
+        except ValueError:
+            self._refuse(shape)
+        return value
+
+    def _refuse(self, shape: Shape) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__}: a value of shape {shape} does not broadcast with "
+            f"batch_shape {self.batch_shape} and event_shape {self.event_shape}"
+        )
+
+    def sample(self, key: Array, sample_shape: int | Sequence[int] = ()) -> Array:
+        """Independent draws.
+
+        Args:
+            key: A typed key (`jax.random.key`) or a legacy one (`jax.random.PRNGKey`).
+            sample_shape: The shape in front of the batch shape.
+
+        Returns:
+            An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
+
+        Raises:
+            TypeError: `key` is no random key, or a batch of them.
+            ValueError: `sample_shape` is no shape.
+        """
+        self._check_key(key)
+        front = as_shape(type(self).__name__, sample_shape)
+        shape = (*front, *self.batch_shape, *self.event_shape)
+        return computed(self, "_sample", key, shape)
+
+    def _check_key(self, key: Any) -> None:
+        dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+        if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+            is_one = shape == ()
+        else:
+            is_one = dtype == np.uint32 and shape in ((2,), (4,))
+        if not is_one:
+            raise TypeError(
+                f"{type(self).__name__}: sample takes one random key (from jax.random.key or "
+                f"jax.random.split); got {key!r}. For several draws, give sample_shape"
+            )
+
+    def __repr__(self) -> str:
+        """The family with its parameters, arrays abbreviated to dtype and shape."""
+        fields = ((f.name, vars(self)[f.name]) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
+        shown = ", ".join(
+            f"{name}={summarise(value)}" for name, value in fields if value is not None
+        )
+        return f"{type(self).__name__}({shown})"
+
+
+def as_shape(name: str, sample_shape: Any) -> Shape:
+    """A number of draws, or their shape, as a shape.
+
+    Raises:
+        ValueError: It does not hold nonnegative integers.
+    """
+    shape = tuple(sample_shape) if hasattr(sample_shape, "__iter__") else (sample_shape,)
+    if any(isinstance(n, float | str) or n is None or (_is_integer(n) and n < 0) for n in shape):
+        raise ValueError(
+            f"{name}: sample_shape must hold nonnegative integers; got {sample_shape!r}"
+        )
+    return shape
+
+
+def _is_integer(n: Any) -> bool:
+    return isinstance(n, int | np.integer)
+
+
+def full(value: Any, shape: Shape, dtype: Any) -> Array:
+    """`value` broadcast to `shape`, in `dtype`."""
+    return jnp.broadcast_to(jnp.asarray(value, dtype), shape)

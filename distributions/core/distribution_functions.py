@@ -1,0 +1,66 @@
+"""Distribution functions: made of those that a row gives, continued beyond the support."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from distributions.common.arrays import convert, select
+from distributions.constraints.base import Constraint, bounds
+from distributions.core.row import Formula, Row
+from distributions.numerics.special import log1mexp
+
+# Below the support and above it.
+ENDS = {
+    "cdf": (0.0, 1.0),
+    "survival": (1.0, 0.0),
+    "log_cdf": (-np.inf, 0.0),
+    "log_survival": (0.0, -np.inf),
+}
+OPPOSITE = {
+    "cdf": "survival",
+    "survival": "cdf",
+    "log_cdf": "log_survival",
+    "log_survival": "log_cdf",
+}
+
+
+def _log(x: Array) -> Array:
+    return select(x > 0, jnp.log(select(x > 0, x, 1)), -jnp.inf)
+
+
+def cumulative_formula(row: Row, name: str) -> Formula | None:
+    """A row's formula for a distribution function, or one made of those that it has."""
+    other, is_log = OPPOSITE[name], name.startswith("log_")
+    same = name.removeprefix("log_") if is_log else f"log_{name}"
+    opposite = OPPOSITE[same]
+    # From the most to the least precise.
+    ways: list[tuple[str, Callable[[Array], Array]]] = [
+        (name, lambda p: p),
+        (same, _log if is_log else jnp.exp),
+        (other, log1mexp if is_log else lambda p: 1 - p),
+        (opposite, (lambda p: jnp.log1p(-p)) if is_log else lambda p: -jnp.expm1(p)),
+    ]
+    for given, transform in ways:
+        formula = getattr(row, given)
+        if formula is not None:
+            return lambda *args, f=formula, transform=transform: transform(jnp.asarray(f(*args)))
+    return None
+
+
+def within(
+    name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
+) -> Array:
+    """A distribution function at `x`, which may be off the support, infinite or NaN."""
+    low, high = (convert(end, x.dtype) for end in bounds(support))
+    is_below = x < low if support.is_discrete else x <= low
+    is_inside = ~is_below & (x < high)
+    x = jnp.floor(x) if support.is_discrete else x
+    safe = select(is_inside, x, convert(support.feasible(), x.dtype))
+    below, above = ENDS[name]
+    beyond = select(is_below, below, select(x >= high, convert(above, x.dtype), jnp.nan))
+    return select(is_inside, formula(safe, *parameters), beyond)

@@ -1,0 +1,249 @@
+"""The mechanism behind the table of families.
+
+A row of the table is a class statement without methods: its fields are the parameters with their
+constraints, and the `family` decorator holds the support and formulas. A density or a moment that a
+row has no formula for is not known. Of `cdf`, `survival` and their logarithms a row gives those
+that are precise in themselves; the others are made of them, as is `quantile`, numerically. Without
+a formula for draws, they are quantiles of uniform numbers.
+
+Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
+parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
+axes are aligned, values that lie in the support, and None for a parameter that was not given.
+Parameters that are integers by their constraint and by their dtype remain such, so that large ones
+are subtracted exactly.
+
+A `static` field is no parameter but an integer, or a tuple of them, that belongs to the tree's
+structure; formulas are given it as it is. `event_shape`, where the shape of an event is not that of
+the parameters', and `requires`, what is wrong with parameters that each are valid, see the fields
+themselves. `is_flat` says that the formula of the density does not look at the value, and
+`has_finite_slopes` that derivatives are 0 where the density is 0, infinite or no number, whatever
+those of the formula are there; tracing takes longer for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import align, as_array, convert, float_dtype, select, stack
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints.base import Constraint
+from distributions.core.distribution import Distribution, Shape, full
+from distributions.core.distribution_functions import cumulative_formula, within
+from distributions.core.parameter_checks import (
+    as_static,
+    check_relations,
+    check_shapes,
+    check_values,
+)
+from distributions.core.row import Formula, Parameter, Row, parameter
+from distributions.numerics.special import finite_slopes, open_uniform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, static))
+def family(**row: Any) -> Callable[[type[T]], type[T]]:
+    """Declares the decorated class as a family; the arguments are those of `Row`."""
+
+    def declare(cls: type[T]) -> type[T]:
+        cls = pytree_dataclass(eq=False, repr=False)(cls)
+        cls._row = Row(**row)  # pyright: ignore[reportAttributeAccessIssue]
+        cls._parameters = tuple(  # pyright: ignore[reportAttributeAccessIssue]
+            Parameter(f.name, f.metadata["constraint"], f.metadata["event_ndims"])
+            for f in dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+            if not f.metadata.get("static")
+        )
+        for p in cls._parameters:  # pyright: ignore[reportAttributeAccessIssue]
+            if hasattr(Distribution, p.name):
+                setattr(cls, p.name, _hidden(p.name))
+        return cls
+
+    return declare
+
+
+def _hidden(name: str) -> property:
+    """For a parameter with the name of a method: of an instance, the method is what is seen."""
+    method = getattr(Distribution, name)
+    return property(method.__get__, lambda self, value: vars(self).update({name: value}))
+
+
+class Family(Distribution):
+    """A distribution whose family is a row of the table."""
+
+    is_closed: ClassVar[bool] = True
+
+    _row: ClassVar[Row]
+    _parameters: ClassVar[tuple[Parameter, ...]]
+
+    def __post_init__(self) -> None:
+        """Checks what is known of the parameters, on the host."""
+        arrays = {p.name for p in self._parameters}
+        for name, value in self._fields().items():
+            vars(self)[name] = (stack if name in arrays else as_static)(value)
+        self._check()
+
+    def _check(self) -> None:
+        """Raises ValueError, naming family and parameter, for parameters that are no valid ones."""
+        name, fields = type(self).__name__, self._fields()
+        check_values(name, self._row, self._parameters, fields)
+        check_shapes(name, self._given(), lambda: (self.batch_shape, self.event_shape))
+        check_relations(name, self._row, fields, self._given())
+
+    def _fields(self) -> dict[str, Any]:
+        values = vars(self)
+        return {f.name: values[f.name] for f in dataclasses.fields(self)}  # pyright: ignore[reportArgumentType]
+
+    def _given(self) -> list[tuple[Parameter, Any]]:
+        pairs = ((p, vars(self)[p.name]) for p in self._parameters)
+        return [(p, value) for p, value in pairs if value is not None]
+
+    @property
+    def _float_dtype(self) -> np.dtype:
+        return float_dtype(*(value for _, value in self._given()))
+
+    def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
+        fields = self._fields()
+        for p, value in self._given():
+            array = convert(value, _dtype(p, value, dtype))
+            fields[p.name] = align(array, p.event_ndims, batch_ndims)
+        return tuple(fields.values())
+
+    def _support(self, *parameters: Any) -> Constraint:
+        support = self._row.support
+        return support if isinstance(support, Constraint) else support(*parameters)
+
+    @property
+    def support(self) -> Constraint:
+        """The set of values with positive density."""
+        return self._support(*self._fields().values())
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of independent distributions that the parameters hold."""
+        shapes = (
+            np.shape(value)[: max(np.ndim(value) - p.event_ndims, 0)] for p, value in self._given()
+        )
+        return np.broadcast_shapes(*shapes)
+
+    @property
+    def event_shape(self) -> Shape:
+        """The shape of one draw of one distribution."""
+        if self._row.event_shape is not None:
+            return self._row.event_shape(*self._fields().values())
+        ndims = self.support.event_ndims
+        events = (
+            np.shape(value)[np.ndim(value) - ndims :]
+            for p, value in self._given()
+            if p.event_ndims and np.ndim(value)
+        )
+        return np.broadcast_shapes(*events) if ndims else ()
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the parameters, or JAX's default integer for a discrete family."""
+        return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        event_shape, discrete = self.event_shape, self.support.is_discrete
+        event_ndims, given = len(event_shape), [p for _, p in self._given()]
+        dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
+        batch_ndims = max(np.ndim(value) - event_ndims, len(self.batch_shape))
+        x = _as_integer(value) if discrete else as_array(value, dtype)
+        x = align(x, event_ndims, batch_ndims)
+        density = functools.partial(self._density, dtype, event_shape, batch_ndims)
+        if self._row.has_finite_slopes:
+            density = finite_slopes(density)
+        return density(x, *self._arrays(dtype, batch_ndims))
+
+    def _density(
+        self, dtype: Any, event_shape: Shape, batch_ndims: int, x: Array, *parameters: Any
+    ) -> Array:
+        """The log density at an array, and of parameters, whose axes are aligned."""
+        formula, support = self._formula("log_prob"), self._support(*parameters)
+        event_ndims = len(event_shape)
+        if not support.is_unrestricted:
+            inside = support.check(x)
+        elif self._row.has_finite_slopes:
+            inside = jnp.abs(x) != jnp.inf
+        else:
+            return formula(x, *parameters)
+        if not self._row.is_flat:
+            # Outside of the support the formula sees a point of it, or its gradient would be NaN.
+            point = convert(support.feasible(event_shape), x.dtype)
+            entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
+            x = select(entries, x, align(point, event_ndims, batch_ndims))
+        log_prob = convert(formula(x, *parameters), dtype)
+        # Selected, and not added: nothing that is no number there goes into values or derivatives.
+        return select(inside, log_prob, convert(-jnp.inf, dtype))
+
+    @property
+    def is_reparameterized(self) -> bool:
+        """Whether draws are differentiable functions of the parameters."""
+        return self._row.is_reparameterized and not self.support.is_discrete
+
+    def _cumulative(self, name: str, value: ArrayLike) -> Array:
+        formula = cumulative_formula(self._row, name)
+        if formula is None:
+            self._lacks(name)
+        given = [p for _, p in self._given()]
+        discrete = self.support.is_discrete
+        dtype = float_dtype(*given) if discrete else float_dtype(value, *given)
+        batch_ndims = max(np.ndim(value), len(self.batch_shape))
+        x = align(jnp.asarray(value, dtype), 0, batch_ndims)
+        parameters = self._arrays(dtype, batch_ndims)
+        result = within(name, formula, self._support(*parameters), x, parameters)
+        return jnp.broadcast_to(result, np.broadcast_shapes(np.shape(value), self.batch_shape))
+
+    def _quantile(self, q: Array) -> Array:
+        if self._row.quantile is None:
+            return super()._quantile(q)
+        dtype = float_dtype(q, *(p for _, p in self._given()))
+        batch_ndims = max(q.ndim, len(self.batch_shape))
+        parameters = self._arrays(dtype, batch_ndims)
+        x = self._row.quantile(align(q.astype(dtype), 0, batch_ndims), *parameters)
+        shape = np.broadcast_shapes(q.shape, self.batch_shape)
+        return jnp.broadcast_to(jnp.where((q >= 0) & (q <= 1), x, jnp.nan), shape)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        dtype = self._float_dtype
+        if self._row.sample is None:
+            draw = self._quantile(open_uniform(key, shape, dtype))
+        else:
+            parameters = self._arrays(dtype, len(shape) - len(self.event_shape))
+            draw = self._row.sample(key, shape, dtype, *parameters)
+        return convert(draw, self.dtype)
+
+    def _moment(self, name: str) -> Array:
+        event = () if name == "entropy" else self.event_shape
+        parameters = self._arrays(self._float_dtype, len(self.batch_shape))
+        dtype = self.dtype if name == "mode" else self._float_dtype
+        return full(self._formula(name)(*parameters), self.batch_shape + event, dtype)
+
+    def _formula(self, name: str) -> Formula:
+        formula = getattr(self._row, name)
+        if formula is None:
+            self._lacks(name)
+        return formula
+
+
+def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:
+    """The dtype of a parameter in formulas: `dtype`, or JAX's default integer."""
+    if not p.constraint.is_discrete:
+        return dtype
+    integer = jnp.result_type(int)
+    if isinstance(value, int):
+        return integer if abs(value) <= jnp.iinfo(integer).max else dtype
+    return integer if jnp.issubdtype(jnp.result_type(value), jnp.integer) else dtype
+
+
+def _as_integer(value: ArrayLike) -> Array:
+    x = jnp.asarray(value)
+    return x.astype(int) if x.dtype == bool else x

@@ -1,0 +1,115 @@
+"""Quantiles by bisection, differentiable by the implicit function theorem."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from distributions.common.arrays import common_dtype, float_dtype
+from distributions.constraints.base import bounds
+
+
+class HasCdf(Protocol):
+    """Distribution of numbers with a distribution function."""
+
+    @property
+    def support(self) -> Any: ...
+    @property
+    def batch_shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    def cdf(self, value: Any, /) -> Array: ...
+    def log_prob(self, value: Any, /) -> Array: ...
+    def _exceeds(self, q: Array, value: Array, /) -> Array: ...
+
+
+def quantile(d: HasCdf, q: Array) -> Array:
+    """The least value with `d.cdf(value) >= q`, for a distribution of numbers."""
+    shape = np.broadcast_shapes(q.shape, d.batch_shape)
+    dtype = float_dtype(q, *jax.tree.leaves(d))
+    wide = common_dtype(dtype, jnp.float32)
+    q = jnp.broadcast_to(q, shape).astype(wide)
+    if d.support.is_discrete:
+        return _integer_quantile(d, lax.stop_gradient(q)).astype(d.dtype)
+    return _real_quantile(d, q).astype(dtype)
+
+
+def _bisect(d: HasCdf, q: Array, low: Array, high: Array, value_of: Any) -> Array:
+    """The least integer in `(low, high]` whose value exceeds; `high` if none does."""
+
+    def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bracket
+        middle = low + (high - low) // 2
+        exceeds = d._exceeds(q, value_of(middle))
+        return jnp.where(exceeds, low, middle), jnp.where(exceeds, middle, high)
+
+    return lax.fori_loop(0, 8 * low.dtype.itemsize, halve, (low, high))[1]
+
+
+def _integer_quantile(d: HasCdf, q: Array) -> Array:
+    low, high = bounds(d.support)
+    integer = jnp.result_type(int)
+    most = float(jnp.iinfo(integer).max // 4)
+    least, end = (
+        jnp.broadcast_to(jnp.clip(jnp.asarray(b, q.dtype), -most, most), q.shape).astype(integer)
+        for b in (low, high)
+    )
+    found = _bisect(d, q, least - 1, end + 1, lambda integer: integer)
+    return jnp.where((q >= 0) & (q <= 1) & (found <= end), found, least - 1)
+
+
+@jax.custom_jvp
+def _real_quantile(d: HasCdf, q: Array) -> Array:
+    """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
+    largest = jnp.finfo(q.dtype).max
+    low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in bounds(d.support))
+    first, last = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
+    found = _number(_bisect(d, q, first, last, lambda rank: _number(rank, q.dtype)), q.dtype)
+    found = jnp.where(q == 0, low, jnp.where(q == 1, high, found))
+    return jnp.where((q >= 0) & (q <= 1), found, jnp.nan)
+
+
+@_real_quantile.defjvp
+def _real_quantile_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (d, q), (d_dot, q_dot) = primals, tangents
+    value = _real_quantile(d, q)
+    _, cdf_dot = jax.jvp(lambda d: d.cdf(value), (d,), (d_dot,))
+    return value, ((q_dot - cdf_dot) * jnp.exp(-d.log_prob(value))).astype(value.dtype)
+
+
+def _unsigned(dtype: Any) -> Any:
+    return {4: jnp.uint32, 8: jnp.uint64}[np.dtype(dtype).itemsize]
+
+
+def _rank(x: Array) -> Array:
+    """The place of a floating number among all of them, as an unsigned integer."""
+    bits = lax.bitcast_convert_type(x, _unsigned(x.dtype))
+    sign = jnp.asarray(1, bits.dtype) << (8 * bits.dtype.itemsize - 1)
+    return jnp.where(bits & sign, ~bits, bits | sign)
+
+
+def _number(rank: Array, dtype: Any) -> Array:
+    """The floating number at a place: the inverse of `_rank`."""
+    sign = jnp.asarray(1, rank.dtype) << (8 * rank.dtype.itemsize - 1)
+    return lax.bitcast_convert_type(jnp.where(rank & sign, rank ^ sign, ~rank), dtype)
+
+
+@jax.custom_jvp
+def reparameterize(d: HasCdf, draw: Array) -> Array:
+    """A draw of a distribution of numbers, given the derivatives of a quantile.
+
+    By implicit differentiation of `cdf(draw) = const` (Figurnov, Mohamed and Mnih 2018, equation
+    5), however it was drawn.
+    """
+    return draw
+
+
+@reparameterize.defjvp
+def _reparameterize_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    (d, draw), (d_dot, _) = primals, tangents
+    _, cdf_dot = jax.jvp(lambda d: d.cdf(draw), (d,), (d_dot,))
+    return draw, (-cdf_dot * jnp.exp(-d.log_prob(draw))).astype(draw.dtype)

@@ -1,0 +1,79 @@
+"""Families of categories: Bernoulli, ProbitBernoulli, Categorical, OneHotCategorical."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.typing import ArrayLike
+
+from distributions.constraints import (
+    integer_interval,
+    log_weights,
+    simplex,
+)
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.categorical_functions import (
+    _categorical_sample,
+    _log_probs,
+    _probs,
+    category_entropy,
+    category_moments,
+    take,
+)
+from distributions.numerics.special import safe_log
+
+
+def _categories(logits, probs):
+    return integer_interval(0, np.shape(logits if probs is None else probs)[-1] - 1)
+
+
+def _categorical_log_prob(y, logits, probs):
+    index = y.astype(int)
+    if probs is None:
+        return take(logits, index) - jax.nn.logsumexp(logits, axis=-1)
+    return safe_log(take(probs, index))
+
+
+def _categorical_cdf(x, logits, probs):
+    return take(jnp.cumsum(_probs(logits, probs), axis=-1), x.astype(int))
+
+
+def _categorical_survival(x, logits, probs):
+    above = lax.cumsum(_probs(logits, probs), max(np.ndim(logits), np.ndim(probs)) - 1, True)
+    return take(above, x.astype(int) + 1)
+
+
+@family(
+    support=_categories,
+    one_of=("logits", "probs"),
+    log_prob=_categorical_log_prob,
+    sample=_categorical_sample,
+    mean=lambda logits, probs: category_moments(_probs(logits, probs))[0],
+    variance=lambda logits, probs: category_moments(_probs(logits, probs))[1],
+    mode=lambda logits, probs: jnp.argmax(logits if probs is None else probs, axis=-1),
+    entropy=lambda logits, probs: category_entropy(_log_probs(logits, probs)),
+    cdf=_categorical_cdf,
+    survival=_categorical_survival,
+)
+class Categorical(Family):
+    r"""Distribution over the categories `0, 1, ..., n - 1`.
+
+    `p(k) = probs[k] = exp(logits[k]) / sum_j exp(logits[j])`.
+
+    Args:
+        logits: Log weights of shape `(..., n)`, normalised or not; `-inf` excludes a category.
+        probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> categorical = dist.Categorical(probs=jnp.array([0.25, 0.75]))
+    >>> print(categorical.log_prob(jnp.array([0, 1, 2])).round(4))
+    [-1.3863 -0.2877    -inf]
+
+    References:
+        Murphy, *Probabilistic Machine Learning: An Introduction* (2022), section 2.5.
+    """
+
+    logits: ArrayLike | None = parameter(log_weights, default=None)
+    probs: ArrayLike | None = parameter(simplex, default=None)

@@ -1,0 +1,79 @@
+"""Ordered levels (OrderedLogistic, OrderedProbit, StoppingRatioLogistic), orders (PlackettLuce)."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, random
+
+from distributions.common.arrays import select
+from distributions.constraints import (
+    integer_interval,
+)
+from distributions.numerics.categorical_functions import category_entropy, category_moments, take
+
+_SHORT = 16  # The length of rows whose entries are found by comparisons.
+
+
+def _levels(cutpoints, loc):
+    return integer_interval(0, np.shape(cutpoints)[-1])
+
+
+def _pick(table: Array, index: Array) -> Array:
+    """`table[..., index]` along the last axis.
+
+    Of a short table by comparisons, which are fused with what follows: gathers are not, nor are
+    the scatters that their derivatives are.
+    """
+    if table.shape[-1] > _SHORT:
+        return take(table, index)
+    entry = table[..., 0]
+    for i in range(1, table.shape[-1]):
+        entry = select(index >= i, table[..., i], entry)
+    return entry
+
+
+def _between(y: Array, cutpoints: Array, loc: Array, low: Any, high: Any) -> tuple[Array, Array]:
+    """The cutpoints below and above a level; where there is none, `low` and `high`.
+
+    Those of a short row by comparisons, as `_pick`, each spread over the levels once: then the
+    derivative by it is a single sum.
+    """
+    index, last = y.astype(int), cutpoints.shape[-1]
+    shape = np.broadcast_shapes(index.shape, loc.shape, cutpoints.shape[:-1])
+    below, above = jnp.full(shape, low, loc.dtype), jnp.full(shape, high, loc.dtype)
+    if last > _SHORT:
+        under, over = (take(cutpoints, jnp.clip(index - k, 0, last - 1)) for k in (1, 0))
+        return select(index > 0, under, below), select(index < last, over, above)
+    for k in range(last):
+        cutpoint = jnp.broadcast_to(cutpoints[..., k], shape)
+        below, above = select(index == k + 1, cutpoint, below), select(index == k, cutpoint, above)
+    return below, above
+
+
+def _above(x: Array, cutpoints: Array, loc: Array) -> Array:
+    """How far the cutpoint above a level is from `loc`."""
+    return _between(x, cutpoints, loc, 0, 0)[1] - loc
+
+
+def _all_log_probs(log_prob, cutpoints, loc):
+    """Of every level, along a new last axis."""
+    shape = np.broadcast_shapes(np.shape(cutpoints)[:-1], np.shape(loc))
+    cutpoints = jnp.broadcast_to(cutpoints, (*shape, np.shape(cutpoints)[-1]))
+    levels = range(cutpoints.shape[-1] + 1)
+    one = lambda k: log_prob(jnp.full(shape, k), cutpoints, jnp.broadcast_to(loc, shape))  # noqa: E731
+    return jnp.stack([one(k) for k in levels], axis=-1)
+
+
+def _ordinal_rows(log_prob):
+    """What all families of ordered levels take from the probabilities of the levels."""
+    every = lambda *p: _all_log_probs(log_prob, *p)  # noqa: E731
+    return {
+        "support": _levels,
+        "log_prob": log_prob,
+        "sample": lambda key, shape, dtype, *p: random.categorical(key, every(*p), shape=shape),
+        "mean": lambda *p: category_moments(jnp.exp(every(*p)))[0],
+        "variance": lambda *p: category_moments(jnp.exp(every(*p)))[1],
+        "mode": lambda *p: jnp.argmax(every(*p), axis=-1),
+        "entropy": lambda *p: category_entropy(every(*p)),
+    }

@@ -1,0 +1,101 @@
+"""How many of several unlike events happen: PoissonBinomial."""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+from jax.nn import log_sigmoid, sigmoid
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import select
+from distributions.constraints import independent, integer_interval, real, unit_interval
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.categorical_functions import category_entropy, take
+from distributions.numerics.special import log_add, safe_log, safe_log1m
+from distributions.numerics.sphere import log_sum
+
+
+def _log_masses(logits, probs):
+    """Of all counts, along the last axis: event by event, what was so far or one more."""
+    if probs is None:
+        log_yes, log_no = log_sigmoid(logits), log_sigmoid(-logits)
+    else:
+        log_yes, log_no = safe_log(probs), safe_log1m(probs)
+    log_yes, log_no = (jnp.moveaxis(jnp.asarray(x), -1, 0) for x in (log_yes, log_no))
+    batch, n = log_yes.shape[1:], log_yes.shape[0]
+    none = jnp.full((*batch, 1), -jnp.inf, log_yes.dtype)
+    start = jnp.concatenate([jnp.zeros_like(none), jnp.repeat(none, n, -1)], -1)
+
+    def step(log_mass, event):
+        yes, no = event
+        shifted = jnp.concatenate([none, log_mass[..., :-1]], -1)
+        return log_add(log_mass + no[..., None], shifted + yes[..., None]), None
+
+    return lax.scan(step, start, (log_yes, log_no))[0]
+
+
+def _log_part(x, logits, probs, upper):
+    log_mass = _log_masses(logits, probs)
+    index = jnp.arange(log_mass.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
+    chosen = index > x[..., None] if upper else index <= x[..., None]
+    parts = select(chosen, log_mass, -jnp.inf)
+    empty = (parts == -jnp.inf).all(-1)
+    total = log_sum(select(empty[..., None], 0, parts))
+    return select(empty, -jnp.inf, jnp.minimum(total, 0))
+
+
+def _probs(logits, probs):
+    return sigmoid(logits) if probs is None else jnp.asarray(probs)
+
+
+def _sample(key, shape, dtype, logits, probs):
+    p = _probs(logits, probs)
+    u = random.uniform(key, (*shape, p.shape[-1]), dtype)
+    return jnp.sum(u < p, axis=-1)
+
+
+def _variance(logits, probs):
+    p = _probs(logits, probs)
+    rest = sigmoid(-logits) if probs is None else 1 - p
+    return jnp.sum(p * rest, axis=-1)
+
+
+@family(
+    support=lambda logits, probs: integer_interval(
+        0, np.shape(logits if probs is None else probs)[-1]
+    ),
+    event_shape=lambda logits, probs: (),
+    one_of=("logits", "probs"),
+    log_prob=lambda y, logits, probs: take(_log_masses(logits, probs), y.astype(int)),
+    sample=_sample,
+    mean=lambda logits, probs: jnp.sum(_probs(logits, probs), axis=-1),
+    variance=_variance,
+    mode=lambda logits, probs: jnp.argmax(_log_masses(logits, probs), axis=-1),
+    entropy=lambda logits, probs: category_entropy(_log_masses(logits, probs)),
+    log_cdf=lambda x, logits, probs: _log_part(x, logits, probs, False),
+    log_survival=lambda x, logits, probs: _log_part(x, logits, probs, True),
+)
+class PoissonBinomial(Family):
+    r"""Poisson-binomial distribution: how many of `n` independent events happen.
+
+    `p(k)` is the sum of `prod_(i in A) probs[i] prod_(i not in A) (1 - probs[i])` over the sets
+    `A` of `k` events: by a recursion over the events that takes `O(n^2)` operations and does not
+    cancel. It is binomial where all probabilities are equal.
+
+    Args:
+        logits: The log odds of the events, of shape `(..., n)`.
+        probs: Their probabilities, 0 and 1 included; exactly one of the two is given.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> d = dist.PoissonBinomial(probs=jnp.array([0.5, 0.25]))
+    >>> [round(float(x), 4) for x in d.log_prob(jnp.array([0, 1, 2]))]
+    [-0.9808, -0.6931, -2.0794]
+
+    References:
+        Barlow and Heidtmann, "Computing k-out-of-n system reliability", IEEE Transactions on
+        Reliability 33 (1984), 322-323.
+    """
+
+    logits: ArrayLike | None = parameter(independent(real, 1), default=None)
+    probs: ArrayLike | None = parameter(independent(unit_interval, 1), default=None)

@@ -1,0 +1,57 @@
+"""StoppingRatioLogistic."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import select
+from distributions.constraints import (
+    real,
+    real_vector,
+)
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.discrete.ordinal_functions import _ordinal_rows, _pick
+from distributions.numerics.loader_log_pmf import column
+
+
+def _passed(y: Array, cutpoints: Array, loc: Array) -> Array:
+    """The log probability of not stopping at any level up to `y`."""
+    go_on = -jax.nn.softplus(cutpoints - column(loc))
+    return _pick(jnp.cumsum(go_on, axis=-1), y)
+
+
+def _stopping_ratio_log_prob(y, cutpoints, loc):
+    index, last = y.astype(int), cutpoints.shape[-1]
+    before = _passed(jnp.maximum(index - 1, 0), cutpoints, loc)
+    stop = -jax.nn.softplus(loc - _pick(cutpoints, jnp.minimum(index, last - 1)))
+    return select(index > 0, before, 0) + select(index < last, stop, 0)
+
+
+@family(
+    **_ordinal_rows(_stopping_ratio_log_prob),
+    log_survival=lambda x, *p: _passed(x.astype(int), *p),
+)
+class StoppingRatioLogistic(Family):
+    r"""Distribution over levels that are gone through in order, with a chance to stop at each.
+
+    `P(y = k | y >= k) = 1 / (1 + exp(loc - cutpoints[k]))` for `k = 0, 1, ..., n - 1`; at the level
+    `n`, all that is left.
+
+    Args:
+        cutpoints: `n` numbers, of shape `(..., n)`, in any order.
+        loc: The location.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> levels = dist.StoppingRatioLogistic(jnp.zeros(2), 0.0)
+    >>> print(levels.log_prob(jnp.arange(3)).round(4))
+    [-0.6931 -1.3863 -1.3863]
+
+    References:
+        G. Tutz, *Regression for Categorical Data* (2012), section 9.2.
+    """
+
+    cutpoints: ArrayLike = parameter(real_vector)
+    loc: ArrayLike = parameter(real)

@@ -1,0 +1,128 @@
+"""Processes at finitely many times or points: random walks, autoregressions, Gaussian processes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, random
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import align, convert, float_dtype
+from distributions.common.linear_algebra import (
+    per_event,
+    square_sum,
+)
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import (
+    Constraint,
+    real_vector,
+)
+from distributions.continuous.normal import Normal
+from distributions.core.distribution import Distribution, Shape, full
+from distributions.numerics.special import LOG_SQRT_TWO_PI, scaled
+
+
+@pytree_dataclass(eq=False, repr=False)
+class GaussianRandomWalk(Distribution):
+    r"""Random walk with normal steps.
+
+    `x_1` has the distribution `init`, and `x_k` is normal with mean `x_(k-1)` and standard
+    deviation `scale` for `k = 2 .. num_steps`.
+
+    Args:
+        scale: The standard deviation of a step, positive.
+        num_steps: The number of entries.
+        init: The distribution of the first entry, of numbers; if none, `Normal(0, scale)`, as of a
+            walk whose first step starts at 0.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> walk = dist.GaussianRandomWalk(0.5, 3, dist.Normal(10.0, 1.0))
+    >>> round(float(walk.log_prob(jnp.array([10.0, 10.5, 10.0]))), 4)
+    -2.3705
+
+    References:
+        Harvey, *Forecasting, Structural Time Series Models and the Kalman Filter* (1989),
+        section 2.3.
+    """
+
+    is_closed: ClassVar[bool] = True
+
+    scale: ArrayLike
+    num_steps: int = static()
+    init: Distribution | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the parameters that are known."""
+        Normal(0.0, self.scale)
+        steps = self.num_steps
+        if not isinstance(steps, int | np.integer) or steps < 1:
+            raise ValueError(
+                f"GaussianRandomWalk: num_steps must be a positive integer; got {steps!r}"
+            )
+        object.__setattr__(self, "num_steps", int(steps))
+        if self.init is not None and (
+            not isinstance(self.init, Distribution) or self.init.event_shape
+        ):
+            raise ValueError(
+                f"GaussianRandomWalk: init must be a distribution of numbers; got {self.init!r}"
+            )
+
+    @property
+    def _first(self) -> Distribution:
+        return Normal(0.0, self.scale) if self.init is None else self.init
+
+    @property
+    def support(self) -> Constraint:
+        """Real vectors."""
+        return real_vector
+
+    @property
+    def batch_shape(self) -> Shape:
+        """The shape of independent walks."""
+        return np.broadcast_shapes(np.shape(self.scale), self._first.batch_shape)
+
+    @property
+    def event_shape(self) -> Shape:
+        """The number of steps."""
+        return (self.num_steps,)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of draws."""
+        return float_dtype(self.scale, *jax.tree.leaves(self._first))
+
+    def _aligned(self, dtype: Any, batch_ndims: int) -> Any:
+        return align(convert(self.scale, dtype), 0, batch_ndims)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        batch_ndims = max(np.ndim(value) - 1, len(self.batch_shape))
+        dtype = float_dtype(value, self.scale, *jax.tree.leaves(self._first))
+        x = align(jnp.asarray(value, dtype), 1, batch_ndims)
+        scale = self._aligned(dtype, batch_ndims)
+        steps = -0.5 * square_sum(scaled(jnp.diff(x, axis=-1), per_event(scale)))
+        normaliser = (self.num_steps - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
+        return self._first.log_prob(x[..., 0]).astype(dtype) + (steps - normaliser)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        first_key, key = random.split(key)
+        batch = shape[:-1]
+        first = self._first._sample(first_key, batch).astype(self.dtype)[..., None]
+        scale = per_event(self._aligned(self.dtype, len(batch)))
+        steps = scale * random.normal(key, (*batch, self.num_steps - 1), self.dtype)
+        return jnp.cumsum(jnp.concatenate([first, steps], -1), -1)
+
+    def _moment(self, name: str) -> Array:
+        dtype, batch = self.dtype, self.batch_shape
+        first = full(getattr(self._first, name)(), batch, dtype)
+        scale = self._aligned(dtype, len(batch))
+        steps = self.num_steps - 1
+        if name == "entropy":
+            return first + steps * (0.5 + LOG_SQRT_TWO_PI + jnp.log(scale))
+        if name == "variance":
+            count = align(jnp.arange(steps + 1, dtype=dtype), 0, len(batch) + 1)
+            return first[..., None] + per_event(jnp.square(scale)) * count
+        return full(first[..., None], (*batch, steps + 1), dtype)

@@ -1,0 +1,76 @@
+"""InverseWishart."""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import select
+from distributions.common.linear_algebra import (
+    gram,
+    per_event,
+)
+from distributions.constraints import lower_cholesky, positive, positive_definite
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.inverse_wishart_functions import (
+    _inverse_cholesky_sample,
+    _inverse_entropy,
+    _inverse_score,
+)
+from distributions.numerics.wishart_functions import (
+    PARAMETERS,
+    matrix,
+    outer_diagonal,
+    size,
+)
+
+
+def _inverse_mean(df, scale, scale_tril):
+    s = matrix(scale, scale_tril)
+    excess = per_event(df - s.shape[-1] - 1, 2)
+    return select(excess > 0, s / select(excess > 0, excess, 1), jnp.nan)
+
+
+def _inverse_variance(df, scale, scale_tril):
+    s = matrix(scale, scale_tril)
+    excess = per_event(df - s.shape[-1] - 1, 2)
+    a = select(excess > 2, excess, 3)
+    finite = ((a + 2) * jnp.square(s) + a * outer_diagonal(s)) / ((a + 1) * jnp.square(a) * (a - 2))
+    return select(excess > 2, finite, select(excess > 0, jnp.inf, jnp.full_like(excess, jnp.nan)))
+
+
+@family(
+    support=positive_definite,
+    log_prob=lambda x, *parameters: _inverse_score(jnp.linalg.cholesky(x), *parameters),
+    sample=lambda *arguments: gram(_inverse_cholesky_sample(*arguments)),
+    mean=_inverse_mean,
+    variance=_inverse_variance,
+    mode=lambda df, scale, scale_tril: (
+        matrix(scale, scale_tril) / per_event(df + size(scale, scale_tril) + 1, 2)
+    ),
+    entropy=_inverse_entropy,
+    **PARAMETERS,
+)
+class InverseWishart(Family):
+    r"""Distribution of the inverse of a Wishart matrix, with mean `scale / (df - n - 1)`.
+
+    `p(X) = |S|^(df / 2) |X|^(-(df + n + 1) / 2) exp(-tr(S X^-1) / 2) / (2^(df n / 2)
+    Gamma_n(df / 2))` with `S = scale`, for positive definite `X` of `n` by `n`: a density in the
+    entries of the lower triangle. The inverse of `X` is `Wishart` with `df` and `S^-1`.
+
+    Args:
+        df: Degrees of freedom, greater than `n - 1`.
+        scale: The matrix `S`, positive definite, of shape `(..., n, n)`.
+        scale_tril: Its Cholesky factor; exactly one of the two is given.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.InverseWishart(3.0, scale=jnp.eye(2)).log_prob(jnp.eye(2))), 4)
+    -3.531
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
+    """
+
+    df: ArrayLike = parameter(positive)
+    scale: ArrayLike | None = parameter(positive_definite, default=None)
+    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

@@ -1,0 +1,86 @@
+"""MultivariateNormal."""
+
+import numpy as np
+from jax.typing import ArrayLike
+
+from distributions.common.linear_algebra import last_axis
+from distributions.constraints import (
+    independent,
+    lower_cholesky,
+    positive,
+    positive_definite,
+    real,
+    real_vector,
+)
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.covariance_factors import (
+    _by_factor,
+    _diagonal,
+    _draw,
+    _half_log_det,
+    _size,
+)
+from distributions.numerics.special import LOG_SQRT_TWO_PI
+
+
+def _rows(matrix):
+    return None if matrix is None else np.broadcast_to(0, np.shape(matrix)[:-1])
+
+
+def _multivariate_normal_log_prob(x, loc, *matrix):
+    square, half_log_det = _by_factor(*matrix)
+    return -0.5 * square(x - loc) - (half_log_det + x.shape[-1] * LOG_SQRT_TWO_PI)
+
+
+@family(
+    support=real_vector,
+    event_shape=lambda loc, *matrix: last_axis(loc, *matrix[:4], _rows(matrix[4]), matrix[5]),
+    one_of=("covariance", "precision", "scale_tril", "scale_diag", ("cov_factor", "cov_diag")),
+    log_prob=_multivariate_normal_log_prob,
+    sample=lambda key, shape, dtype, loc, *matrix: loc + _draw(key, shape, dtype, *matrix),
+    mean=lambda loc, *matrix: loc,
+    variance=lambda loc, *matrix: _diagonal(*matrix),
+    mode=lambda loc, *matrix: loc,
+    entropy=lambda loc, *matrix: _half_log_det(*matrix) + _size(*matrix) * (0.5 + LOG_SQRT_TWO_PI),
+)
+class MultivariateNormal(Family):
+    r"""Multivariate normal distribution with mean `loc`.
+
+    `p(x) = exp(-(x - loc)^T S^-1 (x - loc) / 2) / sqrt(det(2 pi S))` for real vectors `x`. The
+    covariance matrix `S` is given in exactly one of five ways: as it is; by its inverse; by its
+    Cholesky factor `L` with `S = L L^T`; by standard deviations, `S = diag(scale_diag)^2`; or as
+    `S = cov_factor cov_factor^T + diag(cov_diag)`, of low rank but for its diagonal.
+
+    A covariance or precision matrix is factored whenever a density or a draw is computed, which
+    takes `O(n^3)` operations; give `scale_tril` where the matrix does not change. The form of low
+    rank takes `O(n r^2)` and makes no matrix of `n` by `n`.
+
+    Args:
+        loc: The mean, of shape `(..., n)`, or one number for all entries.
+        covariance: Positive definite, of shape `(..., n, n)`.
+        precision: The inverse of the covariance matrix; its own factor is used, and nothing is
+            inverted.
+        scale_tril: Lower-triangular with a positive diagonal.
+        scale_diag: The standard deviations of independent entries, of shape `(..., n)`.
+        cov_factor: Of shape `(..., n, r)`; with `cov_diag`.
+        cov_diag: Positive, of shape `(..., n)`: variances, that is.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> normal = dist.MultivariateNormal(0.0, covariance=jnp.eye(2))
+    >>> round(float(normal.log_prob(jnp.zeros(2))), 4)
+    -1.8379
+
+    References:
+        Rasmussen and Williams, *Gaussian Processes for Machine Learning* (2006), appendices A.2
+        and A.3.
+    """
+
+    loc: ArrayLike = parameter(real, event_ndims=1)
+    covariance: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
+    precision: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
+    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None, kw_only=True)
+    scale_diag: ArrayLike | None = parameter(independent(positive, 1), default=None, kw_only=True)
+    cov_factor: ArrayLike | None = parameter(independent(real, 2), default=None, kw_only=True)
+    cov_diag: ArrayLike | None = parameter(independent(positive, 1), default=None, kw_only=True)

@@ -1,0 +1,109 @@
+"""Families of unit vectors: SphericalUniform, PowerSpherical, ProjectedNormal."""
+
+import math
+
+import jax.numpy as jnp
+from jax import lax, random
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import align, select
+from distributions.common.linear_algebra import square_sum
+from distributions.constraints import real_vector, unit_vector
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.gamma_functions import log_beta_half
+from distributions.numerics.poisson_mixture import log_poisson_mass, poisson_terms
+from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre
+from distributions.numerics.sphere import dot, log_sum, variance_around
+
+
+def _log_radial_integral(t, n):
+    """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak.
+
+    Over `r` less the peak, as that is lost beside a large `t`.
+    """
+    m, at = n - 1, lax.stop_gradient(t)
+    longer = 0.5 * jnp.abs(at) + jnp.hypot(0.5 * at, math.sqrt(m))
+    peak, rest = jnp.where(at > 0, longer, m / longer), jnp.where(at > 0, m / longer, longer)
+    rest += at - t  # The peak less `t`, of which it does not depend.
+    low, high = -jnp.minimum(peak, 8.8), jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
+    nodes, weights = gauss_legendre(t)
+    s = low[..., None] + (high - low)[..., None] * nodes
+    log_terms = m * jnp.log(peak[..., None] + s) - s * (rest[..., None] + 0.5 * s)
+    return log_sum(log_terms + jnp.log(weights)) + jnp.log(high - low) - 0.5 * jnp.square(rest)
+
+
+def _projected_log_prob(x, concentration):
+    t, n = dot(concentration, x), x.shape[-1]
+    off = square_sum(concentration - t[..., None] * x)
+    return _log_radial_integral(t, n) - 0.5 * off - n * LOG_SQRT_TWO_PI
+
+
+def _projected_sample(key, shape, dtype, concentration):
+    z = concentration + random.normal(key, shape, dtype)
+    return z / jnp.sqrt(square_sum(z))[..., None]
+
+
+def _projected_mode(concentration):
+    """Along the mean; of the uniform distribution, the first axis."""
+    size = jnp.sqrt(square_sum(concentration))[..., None]
+    first = align(jnp.eye(1, concentration.shape[-1], dtype=size.dtype)[0], 1, size.ndim - 1)
+    return select(size > 0, concentration / select(size > 0, size, 1), first)
+
+
+def _projected_moments(concentration):
+    """The mean over `concentration`, and those of `t^2` and `1 - t^2` for its cosine `t`.
+
+    Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
+    """
+    n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
+    centre, offset, log_step = poisson_terms(m)
+    j = centre + offset
+    weights = jnp.exp(log_poisson_mass(centre, offset, m[..., None]) + log_step[..., None])
+    cosine = jnp.exp(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI)
+    mean = jnp.sum(weights * cosine, -1) / math.sqrt(2)
+    square = jnp.sum(weights * (j + 0.5) / (j + 0.5 * n), -1)
+    return mean, square, jnp.sum(weights * 0.5 * (n - 1) / (j + 0.5 * n), -1)
+
+
+def _projected_mean(concentration):
+    return _projected_moments(concentration)[0][..., None] * concentration
+
+
+def _projected_variance(concentration):
+    mean, square, rest = _projected_moments(concentration)
+    along = square - jnp.square(mean) * square_sum(concentration)
+    return variance_around(_projected_mode(concentration), rest, along)
+
+
+@family(
+    support=unit_vector,
+    log_prob=_projected_log_prob,
+    sample=_projected_sample,
+    mean=_projected_mean,
+    variance=_projected_variance,
+    mode=_projected_mode,
+)
+class ProjectedNormal(Family):
+    r"""Distribution of the direction of a normal vector with unit covariance.
+
+    `p(x) = (2 pi)^(-n / 2) integral_0^inf r^(n - 1) exp(-|r x - concentration|^2 / 2) dr` for `x`
+    of length 1, a density with respect to the area of the sphere.
+
+    Args:
+        concentration: The mean of the normal vector, of shape `(..., n)`: its direction is the
+            mode, and the longer it is, the more concentrated is the distribution.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> normal = dist.ProjectedNormal(jnp.zeros(3))
+    >>> round(float(normal.log_prob(jnp.array([1.0, 0.0, 0.0]))), 4)
+    -2.531
+
+    References:
+        Mardia and Jupp, *Directional Statistics* (2000), section 9.3.3.
+        Hernandez-Stumpfhauser, Breidt and van der Woerd, "The general projected normal
+        distribution of arbitrary dimension", Bayesian Analysis 12 (2017).
+    """
+
+    concentration: ArrayLike = parameter(real_vector)

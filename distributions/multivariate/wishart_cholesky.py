@@ -1,0 +1,84 @@
+"""Families of positive definite matrices: Wishart and WishartCholesky."""
+
+import jax.numpy as jnp
+from jax.scipy.special import digamma
+from jax.typing import ArrayLike
+
+from distributions.common.arrays import align
+from distributions.common.linear_algebra import (
+    diagonal_matrix,
+    matmul,
+)
+from distributions.constraints import lower_cholesky, positive, positive_definite
+from distributions.core.family import Family, family
+from distributions.core.row import parameter
+from distributions.numerics.special import LOG_TWO
+from distributions.numerics.wishart_functions import (
+    PARAMETERS,
+    _wishart_cholesky_sample,
+    _wishart_entropy,
+    _wishart_score,
+    cholesky,
+    falling,
+    log_jacobian,
+    mean_chi,
+    mean_log_jacobian,
+    scaled,
+    size,
+)
+
+
+def _wishart_cholesky_variance(df, scale, scale_tril):
+    tril = cholesky(scale, scale_tril)
+    counts = falling(df, tril.shape[-1])
+    on_diagonal = diagonal_matrix(counts - jnp.square(mean_chi(counts, 1)))
+    below = align(jnp.tri(tril.shape[-1], k=-1, dtype=tril.dtype), 0, on_diagonal.ndim)
+    standard = on_diagonal + below
+    return matmul(jnp.square(tril), align(standard, 2, tril.ndim - 2))
+
+
+def _wishart_cholesky_entropy(df, scale, scale_tril):
+    tril = cholesky(scale, scale_tril)
+    counts = falling(df, tril.shape[-1])
+    log_entries = 0.5 * (digamma(0.5 * counts) + LOG_TWO)
+    return _wishart_entropy(df, scale, scale_tril) - mean_log_jacobian(tril, log_entries)
+
+
+@family(
+    support=lower_cholesky,
+    log_prob=lambda x, *parameters: _wishart_score(x, *parameters) + log_jacobian(x),
+    sample=_wishart_cholesky_sample,
+    mean=lambda df, scale, scale_tril: scaled(
+        cholesky(scale, scale_tril), mean_chi(falling(df, size(scale, scale_tril)), 1)
+    ),
+    variance=_wishart_cholesky_variance,
+    mode=lambda df, scale, scale_tril: scaled(
+        cholesky(scale, scale_tril),
+        jnp.sqrt(jnp.maximum(falling(df, size(scale, scale_tril)) - 1, 0)),
+    ),
+    entropy=_wishart_cholesky_entropy,
+    **PARAMETERS,
+)
+class WishartCholesky(Family):
+    r"""Distribution of the Cholesky factor `L` of a matrix with a `Wishart` distribution.
+
+    `p(L) = p(X) 2^n prod_(k=1..n) L_kk^(n - k + 1)` with `X = L L^T` and the density of `Wishart`
+    at `X`, for lower-triangular `L` with a positive diagonal.
+
+    Args:
+        df: Degrees of freedom, greater than `n - 1`.
+        scale: The matrix `S` of the Wishart distribution, of shape `(..., n, n)`.
+        scale_tril: Its Cholesky factor; exactly one of the two is given.
+
+    >>> import jax.numpy as jnp
+    >>> import distributions as dist
+    >>> round(float(dist.WishartCholesky(3.0, scale=jnp.eye(2)).log_prob(jnp.eye(2))), 4)
+    -2.1447
+
+    References:
+        Smith and Hocking, "Wishart variate generator", Applied Statistics 21 (1972).
+    """
+
+    df: ArrayLike = parameter(positive)
+    scale: ArrayLike | None = parameter(positive_definite, default=None)
+    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

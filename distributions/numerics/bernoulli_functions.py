@@ -1,0 +1,25 @@
+"""bernoulli_log_probs, bernoulli_probability, _entropy."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from distributions.numerics.special import safe_log, safe_log1m, times_log
+
+
+def bernoulli_log_probs(logits: Any, probs: Any) -> tuple[Any, Any]:
+    """The log probabilities of 0 and of 1."""
+    if probs is None:
+        return -jax.nn.softplus(logits), -jax.nn.softplus(-logits)
+    return safe_log1m(probs), safe_log(probs)
+
+
+def bernoulli_probability(logits: Any, probs: Any) -> Any:
+    """The probability of 1."""
+    return lax.logistic(logits) if probs is None else probs
+
+
+def _entropy(*log_probs):
+    return -sum(times_log(jnp.exp(log_p), log_p) for log_p in map(jnp.asarray, log_probs))

@@ -1,0 +1,40 @@
+"""chances, log_chances, difference."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from distributions.numerics.loader_log_pmf import (
+    log_binomial,
+    log_binomial_of_probs,
+)
+from distributions.numerics.special import safe_log, safe_log1m
+
+
+def chances(logits: Any, probs: Any) -> tuple[Any, Any]:
+    """The probabilities of success and of failure."""
+    return (lax.logistic(logits), lax.logistic(-logits)) if probs is None else (probs, 1 - probs)
+
+
+def log_chances(logits: Any, probs: Any) -> tuple[Array, Array]:
+    """The logarithms of the probabilities of success and of failure."""
+    if probs is None:
+        return -jax.nn.softplus(-logits), -jax.nn.softplus(logits)
+    return safe_log(probs), safe_log1m(probs)
+
+
+def difference(n: Array, k: Array, dtype: Any) -> Array:
+    """`n - k` in a floating dtype; exact for integers."""
+    exact = all(jnp.issubdtype(x.dtype, jnp.integer) for x in (n, k))
+    return (n - k.astype(n.dtype)).astype(dtype) if exact else n.astype(dtype) - k.astype(dtype)
+
+
+def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
+    """Of `Binomial`, whose parameters these are."""
+    dtype = (logits if probs is None else probs).dtype
+    k, m = y.astype(dtype), difference(n, y, dtype)
+    if probs is None:
+        return log_binomial(k, m, logits)
+    return log_binomial_of_probs(k, m, probs)

@@ -1,0 +1,41 @@
+"""take, _log_probs, _probs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, random
+
+from distributions.numerics.special import safe_log, times_log
+
+
+def take(table: Array, index: Array) -> Array:
+    """`table[..., index]` along the last axis; one table serves all of `index`."""
+    if all(n == 1 for n in table.shape[:-1]):
+        return jnp.take(table.reshape(-1), index, mode="clip")
+    if index.ndim == 0:
+        return jnp.take(table, index, axis=-1, mode="clip")
+    return jnp.take_along_axis(table, index[..., None], axis=-1, mode="clip")[..., 0]
+
+
+def _log_probs(logits, probs):
+    return jax.nn.log_softmax(logits) if probs is None else safe_log(probs)
+
+
+def _probs(logits, probs):
+    return jax.nn.softmax(logits) if probs is None else probs
+
+
+def category_moments(probs: Array) -> tuple[Array, Array]:
+    """The mean and the variance of an index with probabilities along the last axis."""
+    index = np.arange(probs.shape[-1]).reshape((1,) * (probs.ndim - 1) + (-1,)).astype(probs.dtype)
+    mean = jnp.sum(probs * index, axis=-1)
+    return mean, jnp.sum(probs * jnp.square(index - mean[..., None]), axis=-1)
+
+
+def category_entropy(log_probs: Array) -> Array:
+    """Of log probabilities along the last axis."""
+    return -jnp.sum(times_log(jnp.exp(log_probs), log_probs), axis=-1)
+
+
+def _categorical_sample(key, shape, dtype, logits, probs):
+    return random.categorical(key, safe_log(probs) if logits is None else logits, shape=shape)

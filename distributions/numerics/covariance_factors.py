@@ -1,0 +1,121 @@
+"""Families of vectors on the whole space: MultivariateNormal and MultivariateStudentT."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax, random
+
+from distributions.common.arrays import align
+from distributions.common.linear_algebra import (
+    diagonal,
+    diagonal_matrix,
+    gram,
+    log_diagonal,
+    multiply,
+    solve,
+    solve_matrix,
+    square_sum,
+)
+
+
+def _tril(covariance, scale_tril):
+    return jnp.linalg.cholesky(covariance) if scale_tril is None else scale_tril
+
+
+def _capacitance(cov_factor, cov_diag):
+    """`A = D^(-1/2) W / c`, `c`, the size of its entries, and a factor of `I / c^2 + A^T A`.
+
+    The squares of entries of that size would overflow. Where they are less than 1, `c` is 1.
+    """
+    a = cov_factor / jnp.sqrt(cov_diag)[..., None]
+    c = lax.stop_gradient(jnp.max(jnp.abs(a), (-2, -1), keepdims=True, initial=1))
+    a = a / c
+    inner = gram(a.mT)
+    unit = align(jnp.eye(inner.shape[-1], dtype=inner.dtype), 2, inner.ndim - 2)
+    return a, c[..., 0], jnp.linalg.cholesky(inner + unit / c / c)
+
+
+def _low_rank_square(x, a, c, tril, cov_diag):
+    """By the matrix inversion lemma: `min_u |y - A u|^2 + |u / c|^2`, which does not cancel."""
+    y = x / jnp.sqrt(cov_diag)
+    u = solve(tril, solve(tril, multiply(a.mT, y)), transpose=True)
+    return square_sum(y - multiply(a, u)) + square_sum(u / c)
+
+
+def _by_factor(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+    """`x -> x^T S^-1 x` and `log det S / 2`, by one factor: derivatives go through it once."""
+    if cov_factor is not None and cov_diag is not None:
+        a, c, tril = _capacitance(cov_factor, cov_diag)
+        half_log_det = log_diagonal(tril) + a.shape[-1] * jnp.log(c[..., 0])
+        half_log_det += 0.5 * jnp.sum(jnp.log(cov_diag), -1)
+        return lambda x: _low_rank_square(x, a, c, tril, cov_diag), half_log_det
+    if scale_diag is not None:
+        return lambda x: square_sum(x / scale_diag), jnp.sum(jnp.log(scale_diag), -1)
+    if precision is not None:
+        tril = jnp.linalg.cholesky(precision)
+        return lambda x: square_sum(multiply(tril.mT, x)), -log_diagonal(tril)
+    tril = _tril(covariance, scale_tril)
+    return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
+
+
+def _half_log_det(*matrix):
+    """`log det S / 2`."""
+    return _by_factor(*matrix)[1]
+
+
+def _diagonal(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+    """The diagonal of `S`."""
+    if cov_factor is not None and cov_diag is not None:
+        return square_sum(cov_factor) + cov_diag
+    if scale_diag is not None:
+        return jnp.square(scale_diag)
+    if precision is not None:
+        covariance = jnp.linalg.inv(precision)
+    return diagonal(covariance) if scale_tril is None else square_sum(scale_tril)
+
+
+def _draw(
+    key,
+    shape,
+    dtype,
+    covariance,
+    precision,
+    scale_tril,
+    scale_diag=None,
+    cov_factor=None,
+    cov_diag=None,
+):
+    """Normal draws with mean 0 and covariance `S`."""
+    if cov_factor is not None and cov_diag is not None:
+        key, few_key = random.split(key)
+        z = random.normal(key, shape, dtype)
+        few = random.normal(few_key, (*shape[:-1], cov_factor.shape[-1]), dtype)
+        return multiply(cov_factor, few) + jnp.sqrt(cov_diag) * z
+    z = random.normal(key, shape, dtype)
+    if scale_diag is not None:
+        return scale_diag * z
+    if precision is not None:
+        return solve(jnp.linalg.cholesky(precision), z, transpose=True)
+    return multiply(_tril(covariance, scale_tril), z)
+
+
+def _size(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+    matrices = (m for m in (covariance, precision, scale_tril, scale_diag) if m is not None)
+    return next(matrices, cov_diag).shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def dense_scale_tril(d: Any) -> Array:
+    """The Cholesky factor of the covariance of a `MultivariateNormal`."""
+    _, covariance, precision, scale_tril, scale_diag, cov_factor, cov_diag = d._arrays(
+        d._float_dtype, len(d.batch_shape)
+    )
+    if cov_factor is not None and cov_diag is not None:
+        covariance = gram(cov_factor) + diagonal_matrix(cov_diag)
+    if scale_diag is not None:
+        return diagonal_matrix(scale_diag)
+    if precision is not None:
+        # With J that reverses the order, J (chol(J P J))^-T J is lower-triangular.
+        reverse = jnp.flip(jnp.linalg.cholesky(jnp.flip(precision, (-2, -1))), (-2, -1))
+        unit = diagonal_matrix(jnp.ones_like(reverse[..., 0]))
+        return solve_matrix(reverse.mT, unit)
+    return _tril(covariance, scale_tril)

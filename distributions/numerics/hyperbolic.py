@@ -1,0 +1,11 @@
+"""_log_cosh."""
+
+import jax.numpy as jnp
+
+from distributions.numerics.special import (
+    LOG_TWO,
+)
+
+
+def _log_cosh(y):
+    return jnp.logaddexp(y, -y) - LOG_TWO

@@ -1,0 +1,101 @@
+"""Poisson counts with a random mean: NegativeBinomial, GammaPoisson, and one of those at random."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+
+from distributions.common.arrays import select
+from distributions.numerics.binomial_functions import log_chances
+from distributions.numerics.gamma_sampler import gamma
+from distributions.numerics.incomplete_gamma_beta import log_tails_of_chances
+from distributions.numerics.loader_log_pmf import (
+    column,
+    entropy_of_counts,
+    limit_of_spread,
+    log_negative_binomial,
+    poisson_draw,
+)
+from distributions.numerics.special import ratio, safe_log, safe_log1m, times_log
+
+
+def _log_prob(y, r, logits, probs, mean, concentration):
+    if mean is not None:
+        log_odds = jnp.log(mean) - jnp.log(concentration)
+        return log_negative_binomial(y.astype(mean.dtype), concentration, log_odds)
+    if probs is None:
+        return log_negative_binomial(y.astype(logits.dtype), jnp.asarray(r), logits)
+    return _log_prob_by_probs(y.astype(probs.dtype), jnp.asarray(r), probs)
+
+
+def _log_prob_by_probs(k, r, probs):
+    """With 0 and 1, at which all counts but 0, or all, are impossible."""
+    inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
+    p = select(inner, probs, 0.5)
+    mass = log_negative_binomial(k, r, jnp.log(p) - jnp.log1p(-p))
+    none = r * safe_log1m(select(probs < 1, probs, 0))
+    return select(possible, select(k > 0, mass, none), -jnp.inf)
+
+
+def _size(r, logits, probs, mean, concentration):
+    return r if mean is None else concentration
+
+
+def _mean(r, logits, probs, mean, concentration):
+    if mean is not None:
+        return mean
+    return r * (jnp.exp(logits) if probs is None else probs / (1 - probs))
+
+
+def _sample(key, shape, dtype, *parameters):
+    r = _size(*parameters)
+    gamma_key, poisson_key = random.split(key)
+    rate = gamma(gamma_key, r, shape, dtype) * (_mean(*parameters) / r)
+    return poisson_draw(poisson_key, rate, shape)
+
+
+def _log_tails(x, r, logits, probs, mean, concentration):
+    if mean is not None:
+        r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
+    log_p, log_q = log_chances(logits, probs)
+    return log_tails_of_chances(jnp.asarray(r), x + 1, log_q, log_p)
+
+
+def _integral(r, mean):
+    """`int_0^inf (1 - E exp(-k t)) (exp(-t) - exp(-r t)) / ((1 - exp(-t)) t) dt`.
+
+    By the trapezoidal rule over `log t`, whose error is below 1e-12.
+    """
+    r, mean = r[..., None], mean[..., None]
+    info = jnp.finfo(r.dtype)
+    low = math.log(info.eps) - jnp.log1p(ratio(mean, r)) - jnp.log1p(r)
+    low = lax.stop_gradient(jnp.maximum(low, math.log(info.tiny) + 1))
+    high = lax.stop_gradient(math.log(40) - jnp.log(jnp.minimum(r, 1)))
+    nodes = np.linspace(0, 1, 241).reshape((1,) * (r.ndim - 1) + (-1,)).astype(r.dtype)
+    t = jnp.exp(low + (high - low) * nodes)
+    some = -jnp.expm1(-r * jnp.log1p(ratio(mean, r) * -jnp.expm1(-t)))
+    gap = select(r < 1, 1 - r, r - 1)
+    rest = jnp.exp(-jnp.minimum(r, 1) * t) * jnp.expm1(-gap * t) / jnp.expm1(-t)
+    return jnp.mean(some * select(r < 1, -rest, rest), -1) * (241 / 240 * (high - low)[..., 0])
+
+
+def _entropy(*parameters):
+    """Of few failures, by Binet's formula for log-gammas; of many, as of other counts.
+
+    The former is `r` times the entropy of a geometric variable, less an integral.
+
+    References:
+        C. Knessl, "Integral representations and asymptotic expansions for Shannon and Renyi
+        entropies", Applied Mathematics Letters 11 (1998), 69-74.
+    """
+    r, mean = jnp.broadcast_arrays(_size(*parameters), _mean(*parameters))
+    is_few = r < limit_of_spread(r.dtype)
+    few, many = select(is_few, r, 1), select(is_few, limit_of_spread(r.dtype), r)
+    log_failure = jnp.log1p(ratio(few, select(mean > 0, mean, 1)))
+    geometric = few * jnp.log1p(ratio(mean, few)) + times_log(mean, log_failure)
+    log_odds = column(safe_log(mean) - jnp.log(many))
+    score = lambda k: log_negative_binomial(k, column(many), log_odds)  # noqa: E731
+    sd = jnp.sqrt(mean) * jnp.sqrt(1 + mean / many)
+    total = entropy_of_counts(score, mean, sd, 1 + 2 * (mean / many))
+    return select(is_few, geometric - _integral(few, mean), total)

@@ -1,0 +1,161 @@
+"""The normal distribution's function, masses of intervals, quantiles and moments, far out too."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from distributions.common.arrays import select
+from distributions.numerics.special import LOG_SQRT_TWO_PI, gauss_legendre
+
+
+@jax.custom_jvp
+def log_ndtr(x: Array) -> Array:
+    """The logarithm of the standard normal distribution function, precise on both sides."""
+    upper = jnp.log1p(-jax.scipy.special.ndtr(-jnp.maximum(x, 0)))
+    return select(x > 0, upper, jax.scipy.special.log_ndtr(jnp.minimum(x, 0)))
+
+
+@log_ndtr.defjvp
+def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """Far out the squares of the density's logarithm would cancel: by an asymptotic series."""
+    (x,), (x_dot,) = primals, tangents
+    value, far = log_ndtr(x), x < -_few_terms(x)
+    y = select(far, 1 / select(far, x, 1), 0)
+    total = 1 - y * y * _mills_rest(y * y)
+    near = select(far, 0, x)
+    hazard = jnp.exp(-0.5 * near * near - LOG_SQRT_TWO_PI - select(far, 0, value))
+    return value, select(far, -x / total, hazard) * x_dot
+
+
+def _few_terms(x: Array) -> int:
+    """From where on the series of Mills' ratio is precise."""
+    return 16 if x.dtype == np.float64 else 8
+
+
+def _mills_rest(square: Array) -> Array:
+    """`(1 - x m(x)) x^2` of Mills' ratio `m`, by its asymptotic series in `1 / x^2`."""
+    total: Any = 1
+    for k in range(13, 1, -2):
+        total = 1 - k * square * total
+    return total
+
+
+def _tail(a: Array, length: Array) -> Array:
+    """`integral_a^(a + length) exp((a^2 - t^2) / 2) dt` for `a >= 0` and a length, finite or not.
+
+    Gauss-Legendre quadrature up to there or to where the integrand has fallen to `exp(-40)`. Of
+    numbers next to the largest it is that of a lesser one: the inverse would underflow.
+    """
+    a = jnp.minimum(a, jnp.finfo(a.dtype).max / 1024)
+    width = jnp.minimum(length, 80 / (a + jnp.hypot(a, math.sqrt(80))))
+    nodes, weights = gauss_legendre(a)
+    u = width[..., None] * nodes
+    return width * jnp.sum(weights * jnp.exp(-u * (a[..., None] + 0.5 * u)), axis=-1)
+
+
+def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
+    """`erf(a / sqrt 2)` and `erf(b / sqrt 2)`."""
+    both = jnp.stack([a, b])  # Second derivatives of the function at infinity are no numbers.
+    both = jnp.where(jnp.abs(both) < 40, both, 40 * jnp.sign(both))
+    below, above = lax.erf(both * math.sqrt(0.5))
+    return below, above
+
+
+@jax.jit
+def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
+    """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, finite or not.
+
+    The anchor is the point of the interval that is nearest to 0: far out in a tail the large term
+    `anchor^2 / 2` can then be subtracted where it cancels exactly. The length is `b - a`, of which
+    nothing may be left where the two are rounded.
+    """
+    a, b, length = jnp.broadcast_arrays(a, b, length)
+    across, left = (a < 0) & (b > 0), b <= 0
+    near = jnp.where(across, 0, jnp.where(left, -b, a))
+    tail = _tail(near, jnp.where(across, 1, length))
+    below, above = _erf_between(a, b)
+    centre = math.sqrt(math.pi / 2) * (above - below)
+    anchor = jnp.where(across, 0, jnp.where(left, b, a))
+    return anchor, jnp.log(jnp.where(across, centre, tail))
+
+
+@jax.jit
+def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
+    """The mean and the variance of a standard normal variable on `[a, b]`, finite or not.
+
+    By quadrature from the point that is nearest to 0: nothing cancels on narrow intervals and far
+    out in a tail.
+    """
+    a, b = jnp.broadcast_arrays(a, b)
+    left = b <= 0
+    near, far = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    anchor = jnp.maximum(near, 0)
+    reach = 80 / (anchor + jnp.sqrt(anchor * anchor + 80))
+    low = jnp.maximum(jnp.minimum(near, 0), -reach)[..., None]
+    high = jnp.minimum(far - anchor, reach)[..., None]
+    nodes, weights = gauss_legendre(a)
+    u = low + (high - low) * nodes
+    mass = weights * jnp.exp(-u * (anchor[..., None] + 0.5 * u))
+    mass = mass / jnp.sum(mass, axis=-1, keepdims=True)
+    excess = jnp.sum(mass * u, axis=-1)
+    variance = jnp.sum(mass * jnp.square(u - excess[..., None]), axis=-1)
+    return jnp.where(left, -1, 1) * (anchor + excess), variance
+
+
+def _tail_quantile(u: Array, a: Array, b: Array) -> Array:
+    """`truncated_normal_quantile` for `a >= 2`.
+
+    A start that is exact for the density `t exp(-t^2 / 2)`, then Newton's method on the log mass
+    above the point: what three steps leave is below the rounding of float64.
+    """
+    log_mass = jnp.log(_tail(a, b - a))
+    bounded = b < jnp.inf
+    c = jnp.where(bounded, b, a)
+    decay = jnp.where(bounded, jnp.exp(-0.5 * (c - a) * (c + a)), 0)
+    w = jnp.sqrt(a * a - 2 * jnp.log1p(-u * (1 - decay)))
+    target = jnp.log1p(-u) + log_mass
+    for _ in range(3):
+        above = jnp.maximum(_tail(w, b - w), jnp.finfo(w.dtype).tiny)
+        step = above * (jnp.log(above) - 0.5 * (w - a) * (w + a) - target)
+        w = jnp.clip(w + step, a, b)
+    return w
+
+
+@jax.jit
+def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
+    """The point below which lies the fraction `u` of the mass of a standard normal on `[a, b]`.
+
+    Either bound may be infinite. The inverse error function serves intervals that reach within 2 of
+    0, and Newton's method all others.
+    """
+    u, a, b = jnp.broadcast_arrays(u, a, b)
+    left = b < -2
+    far = left | (a > 2)
+    below, above = _erf_between(jnp.where(far, -1, a), jnp.where(far, 1, b))
+    limit = 1 - jnp.finfo(u.dtype).epsneg
+    centre = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
+    near, end = jnp.where(left, -b, a), jnp.where(left, -a, b)
+    v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
+    tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
+    return jnp.where(far, jnp.where(left, -tail, tail), centre)
+
+
+@jax.custom_jvp
+def log_mills(w: Array) -> Array:
+    """`log(Phi(-w) exp(w^2 / 2))` for `w >= 0`, `Phi` being the normal distribution function."""
+    return jnp.log(_tail(w, jnp.full_like(w, jnp.inf))) - LOG_SQRT_TWO_PI
+
+
+@log_mills.defjvp
+def _log_mills_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """By `m' = w m - 1`; far out, where that cancels, by the series."""
+    (w,), (w_dot,) = primals, tangents
+    value, far = log_mills(w), w > _few_terms(w)
+    y = 1 / select(far, w, 1)
+    rest = _mills_rest(y * y)
+    near = select(far, 0, w) - jnp.exp(-LOG_SQRT_TWO_PI - select(far, 0, value))
+    return value, select(far, -y * rest / (1 - y * y * rest), near) * w_dot

@@ -1,0 +1,42 @@
+"""What families of unit vectors share."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array, lax, random
+
+from distributions.common.linear_algebra import per_event
+from distributions.numerics.special import LOG_PI, LOG_TWO
+
+
+def log_area(n: int) -> float:
+    """Of the sphere of vectors with `n` entries."""
+    return LOG_TWO + 0.5 * n * LOG_PI - math.lgamma(0.5 * n)
+
+
+def dot(a: Any, b: Any) -> Array:
+    """The inner products along the last axis."""
+    return jnp.sum(a * b, -1)
+
+
+def tangent_normal(key: Array, shape: tuple[int, ...], dtype: Any, direction: Any) -> Array:
+    """Normal vectors orthogonal to `direction`."""
+    z = random.normal(key, shape, dtype)
+    return z - dot(z, direction)[..., None] * direction
+
+
+def variance_around(direction: Any, cosine: Any, variance: Any) -> Array:
+    """The variance of each entry, of a density that depends on the angle to `direction` alone.
+
+    `cosine` is the expectation of `1 - t^2` for the cosine `t`, and `variance` that of `t`.
+    """
+    along = jnp.square(direction)
+    across = per_event(cosine / (direction.shape[-1] - 1))
+    return per_event(variance) * along + across * (1 - along)
+
+
+def log_sum(log_weights: Array) -> Array:
+    """The log of the sum of exponentials along the last axis."""
+    largest = lax.stop_gradient(jnp.max(log_weights, -1))
+    return largest + jnp.log(jnp.sum(jnp.exp(log_weights - largest[..., None]), -1))

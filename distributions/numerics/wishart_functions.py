@@ -1,0 +1,153 @@
+"""What the Wishart families share."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax, random
+
+from distributions.common.arrays import align, select
+from distributions.common.linear_algebra import (
+    diagonal,
+    diagonal_matrix,
+    gram,
+    last_axis,
+    log_diagonal,
+    matmul,
+    solve_matrix,
+    square_sum,
+)
+from distributions.numerics.gamma_functions import gamma_entropy, log_beta_half
+from distributions.numerics.gamma_sampler import log_gamma
+from distributions.numerics.special import LOG_PI, LOG_TWO
+
+
+def cholesky(scale: Any, scale_tril: Any) -> Array:
+    """The Cholesky factor of `S`."""
+    return jnp.linalg.cholesky(scale) if scale_tril is None else scale_tril
+
+
+def matrix(scale: Any, scale_tril: Any) -> Array:
+    """`S`."""
+    return gram(scale_tril) if scale is None else scale
+
+
+def plus(df: Any, steps: Any) -> Array:
+    """`df` plus each of the steps, along a new last axis."""
+    df = jnp.asarray(df)
+    return df[..., None] + align(jnp.asarray(steps, df.dtype), 0, df.ndim + 1)
+
+
+def falling(df: Any, n: Any) -> Array:
+    """`df - k` for `k = 0 .. n - 1`."""
+    return plus(df, -np.arange(n))
+
+
+def rising(df: Any, n: Any) -> Array:
+    """`df - k` for `k = n - 1 .. 0`."""
+    return plus(df, np.arange(n) - n + 1)
+
+
+def size(scale: Any, scale_tril: Any) -> int:
+    """`n`."""
+    return (scale_tril if scale is None else scale).shape[-1]
+
+
+def log_multigamma(a: Any, n: Any) -> Array:
+    """`log Gamma_n(a)`."""
+    return jnp.sum(lax.lgamma(falling(2 * a, n) / 2), -1) + 0.25 * n * (n - 1) * LOG_PI
+
+
+def log_normaliser(df: Any, n: Any) -> Array:
+    """Of the densities of both families at `S = I`."""
+    return 0.5 * df * n * LOG_TWO + log_multigamma(0.5 * df, n)
+
+
+def entropy(tril: Any, df: Any, sign: int) -> Array:
+    """Of `X`, or of its inverse for a sign of -1.
+
+    That of independent gamma variables on the diagonal of a factor, and of what does not depend on
+    `df`.
+    """
+    n = tril.shape[-1]
+    halves = 0.5 * falling(df, n)
+    powers = align(0.5 * (sign * (n + 1) - jnp.arange(n, dtype=halves.dtype)), 0, halves.ndim)
+    constant = 0.25 * n * (n - 1) * (1 + LOG_PI) + 0.5 * sign * n * (n + 1) * LOG_TWO
+    return jnp.sum(gamma_entropy(halves, powers), -1) + constant + (n + 1) * log_diagonal(tril)
+
+
+def log_jacobian(tril: Any) -> Array:
+    """`log |d (L L^T) / dL|`."""
+    n = tril.shape[-1]
+    powers = align(jnp.arange(n, 0, -1, dtype=tril.dtype), 0, tril.ndim - 1)
+    return n * LOG_TWO + jnp.sum(powers * jnp.log(diagonal(tril)), -1)
+
+
+def mean_log_jacobian(tril: Any, log_entries: Any) -> Array:
+    """The expectation of `log_jacobian`, given that of the logs of a standard factor."""
+    n = tril.shape[-1]
+    powers = align(jnp.arange(n, 0, -1, dtype=tril.dtype), 0, log_entries.ndim)
+    return log_jacobian(tril) + jnp.sum(powers * log_entries, -1)
+
+
+def chi_factor(key: Any, shape: Any, dtype: Any, counts: Any) -> Array:
+    """Lower-triangular: normal entries, and on the diagonal chi variables of `counts`."""
+    normal_key, gamma_key = random.split(key)
+    below = align(jnp.tri(shape[-1], k=-1, dtype=dtype), 0, len(shape))
+    log_draw = log_gamma(gamma_key, 0.5 * counts, shape[:-1], dtype)
+    chi = jnp.exp(0.5 * (LOG_TWO + log_draw))
+    chi = jnp.clip(chi, jnp.sqrt(jnp.finfo(dtype).tiny), jnp.sqrt(jnp.finfo(dtype).max))
+    return below * random.normal(normal_key, shape, dtype) + diagonal_matrix(chi)
+
+
+def mean_chi(counts: Any, power: Any) -> Array:
+    """The expectation of a chi variable to the power 1 or -1; infinite where it does not exist."""
+    ok = counts + power > 0
+    safe = select(ok, counts, 2.0 * jnp.ones_like(counts))
+    # Log-gammas of large numbers would cancel: of their difference, log B(x, 1/2) is made.
+    log_beta = log_beta_half(0.5 * (safe + min(power, 0)))
+    return select(ok, jnp.exp(power * (0.5 * (LOG_PI + LOG_TWO) - log_beta)), jnp.inf)
+
+
+def scaled(tril: Any, x: Any) -> Array:
+    """`tril diag(x)`."""
+    x = jnp.asarray(x)[..., None, :]
+    ndim = max(tril.ndim, x.ndim)
+    return align(tril, 0, ndim) * align(x, 0, ndim)
+
+
+def outer_diagonal(s: Any) -> Array:
+    """`s_ii s_jj`."""
+    d = diagonal(s)
+    return d[..., None] * d[..., None, :]
+
+
+def _requires(df, scale, scale_tril):
+    least = np.shape(scale_tril if scale is None else scale)[-1] - 1
+    if np.all(df > least):
+        return None
+    return f"df must be greater than the number of rows less 1, {least}; got {np.min(df)}"
+
+
+PARAMETERS = {
+    "event_shape": lambda df, scale, scale_tril: 2 * last_axis(scale, scale_tril),
+    "one_of": ("scale", "scale_tril"),
+    "requires": _requires,
+}
+
+
+def _wishart_score(tril, df, scale, scale_tril):
+    """The log density of Wishart at `tril tril^T`."""
+    n, factor = tril.shape[-1], cholesky(scale, scale_tril)
+    square = square_sum(solve_matrix(factor, tril), 2)
+    log_dets = (df - n - 1) * log_diagonal(tril) - df * log_diagonal(factor)
+    return log_dets - 0.5 * square - log_normaliser(df, n)
+
+
+def _wishart_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
+    counts = falling(df, shape[-1])
+    return matmul(cholesky(scale, scale_tril), chi_factor(key, shape, dtype, counts))
+
+
+def _wishart_entropy(df, scale, scale_tril):
+    return entropy(cholesky(scale, scale_tril), df, 1)

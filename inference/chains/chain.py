@@ -1,0 +1,293 @@
+"""One chain as a state machine: it starts, moves by one gradient at a time, adapts and stores.
+
+The chains of a run stand each at their own place: in the search for a step size, or in their own
+leaf of their own transition. What a transition draws depends on the key, the chain and the
+iteration, and on nothing else.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.common.layout import Layout
+from inference.common.lockstep import any_chain, select, when
+from inference.common.matrices import Matrix
+from inference.common.target import Target
+from inference.common.threefry import threefry
+from inference.hamiltonian.kernel import HamiltonianKernel, with_momentum
+from inference.hamiltonian.leapfrog import Point, State, ValueAndGrad, flat_value_and_grad
+from inference.runtime.signature import shapes_of
+from inference.runtime.xla import PaddedFactor, fuse_as_loop, pad_for_cpu
+from inference.warmup.adaptation import (
+    MOST_BRIEF,
+    Adaptation,
+    Schedule,
+    adapt,
+    adaptation_init,
+    is_due,
+)
+from inference.warmup.dual_averaging import dual_averaging_init
+from inference.warmup.step_size_search import Search, next_position, search_step
+
+
+class Plan(NamedTuple):
+    """What a run is to do: numbers, so that other ones compile nothing."""
+
+    schedule: Schedule
+    target_acceptance_rate: jax.typing.ArrayLike
+    num_iterations: jax.typing.ArrayLike
+
+
+class Progress(NamedTuple):
+    """How far a chain has come when it begins a transition or another step of its start.
+
+    Attributes:
+        iteration: Transitions that are complete.
+        state: The end of the last one, flat.
+        search: How the chain starts.
+        adaptation: What warm-up has learnt.
+    """
+
+    iteration: jax.Array
+    state: State
+    search: Search
+    adaptation: Adaptation
+
+    @property
+    def is_starting(self) -> jax.Array:
+        """Whether the first transition has not begun."""
+        return ~(self.search.has_start & self.search.is_done)
+
+
+class Chain(NamedTuple):
+    """Where a chain stands.
+
+    Attributes:
+        seed: Two words, the chain's own.
+        num_gradients: Gradients evaluated up to the last draw that was asked for.
+        progress: How far it has come.
+        trajectory: The transition on its way.
+        has_begun: Whether it is on its way: it begins when the chain moves next, not when the last
+            one ends, as the mass matrix may be renewed between the two.
+    """
+
+    seed: jax.Array
+    num_gradients: jax.Array
+    progress: Progress
+    trajectory: Any
+    has_begun: jax.Array
+
+
+def empty_chain(kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: Matrix) -> Chain:
+    """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
+    shapes = shapes_of(_any_chain_of, kernel, layout, inverse_mass_matrix)
+    chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
+    return chain._replace(has_begun=np.ones((), bool))
+
+
+def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> Chain:
+    vector, scalar = jnp.zeros(layout.size, layout.dtype), jnp.zeros((), layout.dtype)
+    count, flag, seed = jnp.int32(0), jnp.zeros((), bool), jnp.zeros(2, jnp.uint32)
+    point = Point(vector, vector, vector, scalar, vector)
+    search = Search(point, flag, scalar, count, count, flag)
+    adaptation = adaptation_init(scalar, metric)
+    trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
+    progress = Progress(count, State(vector, scalar, vector), search, adaptation)
+    return Chain(seed, count, progress, trajectory, flag)
+
+
+def advance(
+    kernel: HamiltonianKernel,
+    target: Target,
+    layout: Layout,
+    plan: Plan,
+    chain: Chain,
+    rows: jax.Array,
+    first: jax.Array,
+    budget: jax.Array,
+) -> tuple[Chain, jax.Array, jax.Array]:
+    """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
+
+    It stops too where its mass matrix is due to be renewed.
+
+    Chains mapped over move together; those that are complete move on, and store nothing, until all
+    are.
+
+    Args:
+        kernel: How to move, with the name of the axis over chains if there is one.
+        target: What to draw from.
+        layout: The layout of a position.
+        plan: What the run is to do.
+        chain: Where to begin.
+        rows: Where to store draws, ``(num_rows + 1, row)``; the last one takes what is not kept. A
+            row is the position, the statistics, and if the mass matrix is no diagonal the gradient.
+        first: The iteration that is to be stored in the first row.
+        budget: Gradients that may be spent.
+
+    Returns:
+        The chain, the rows, and the gradients spent.
+    """
+    axis_name, num_rows = kernel.axis_name, len(rows) - 1
+    value_and_grad = flat_value_and_grad(target.log_density, layout)
+    adaptation = chain.progress.adaptation
+    padded = pad_for_cpu(adaptation.inverse_mass_factor) if axis_name is None else None
+    is_padded = isinstance(padded, PaddedFactor)
+
+    def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
+        (_, _, progress, *_), _, num_spent = carry
+        is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
+        is_wanted = is_incomplete & ~progress.search.is_stuck
+        is_full = is_wanted & (progress.iteration - first >= num_rows)
+        stops = is_full | is_due(plan.schedule, progress.iteration, progress.adaptation)
+        return any_chain(is_wanted, axis_name) & ~any_chain(stops, axis_name) & (num_spent < budget)
+
+    def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
+        chain, rows, num_spent = carry
+        factor = padded if is_padded else chain.progress.adaptation.inverse_mass_factor
+        chain = when(~chain.has_begun, partial(_begun, kernel, plan, factor), chain, axis_name)
+        chain, last, num_moves = _moved(kernel, value_and_grad, factor, chain, budget - num_spent)
+        is_counted = chain.progress.iteration < plan.num_iterations
+        num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
+        turned = fuse_as_loop(
+            partial(_turned, kernel, plan, factor, last, first),
+            (chain._replace(num_gradients=num_gradients), rows),
+            num_moves,
+            axis_name,
+        )
+        return *turned, num_spent + num_moves
+
+    return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+
+
+def _moved(
+    kernel: HamiltonianKernel,
+    value_and_grad: ValueAndGrad,
+    factor: Matrix,
+    chain: Chain,
+    budget: jax.Array,
+) -> tuple[Chain, State, jax.Array]:
+    """The chain at the end of its transition, or one gradient on while it starts.
+
+    Returns:
+        The chain, where the density was evaluated last, and the number of evaluations.
+    """
+    axis_name = kernel.axis_name
+    any_starting = any_chain(chain.progress.is_starting, axis_name)
+
+    def goes_on(carry: tuple[Any, State, jax.Array]) -> jax.Array:
+        trajectory, _, number = carry
+        has_ended = any_starting | any_chain(trajectory.is_done, axis_name)
+        return (number == 0) | (~has_ended & (number < budget))
+
+    def move(carry: tuple[Any, State, jax.Array]) -> tuple[Any, State, jax.Array]:
+        trajectory, _, number = carry
+        here = State(trajectory.position, *value_and_grad(trajectory.position))
+        advance = lambda trajectory: kernel.advance(factor, trajectory, *here[1:])  # noqa: E731
+        return fuse_as_loop(advance, trajectory, number, axis_name), here, number + 1
+
+    start = chain.trajectory, chain.progress.state, jnp.int32(0)
+    trajectory, last, number = lax.while_loop(goes_on, move, start)
+    return chain._replace(trajectory=trajectory), last, number
+
+
+def _turned(
+    kernel: HamiltonianKernel,
+    plan: Plan,
+    factor: Matrix,
+    last: State,
+    first: jax.Array,
+    state: tuple[Chain, jax.Array],
+) -> tuple[Chain, jax.Array]:
+    """What follows where a chain has come to.
+
+    It has made a step of its start, has come to the end of a transition, or is still on its way,
+    because its budget is spent or as others are that are mapped over with it.
+    """
+    (chain, rows), axis_name = state, kernel.axis_name
+    progress, trajectory = chain.progress, chain.trajectory
+    is_starting, is_done = progress.is_starting, trajectory.is_done & ~progress.is_starting
+    is_kept = is_done & (progress.iteration >= first) & (progress.iteration < plan.num_iterations)
+    row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
+    rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
+
+    start = lambda old: _started(factor, old, last)  # noqa: E731
+    finish = partial(_finished, kernel, plan, trajectory)
+    progress = when(is_starting, start, progress, axis_name)
+    progress = when(is_done, finish, progress, axis_name)
+    return chain._replace(progress=progress, has_begun=~(is_starting | is_done)), rows
+
+
+def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
+    """The statistics that rows of `chain` hold, by name and in order."""
+    return shapes_of(_stats, kernel, chain)
+
+
+def _stats(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.Array]:
+    proposal, info = kernel.end(chain.trajectory)
+    stats = info._asdict() | {
+        "log_density": proposal.log_density,
+        "step_size": chain.progress.adaptation.step_size,
+    }
+    return dict(sorted(stats.items()))  # the order in which JAX lists a dict
+
+
+def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
+    proposal, _ = kernel.end(chain.trajectory)
+    stats = [jnp.asarray(x, proposal.position.dtype) for x in _stats(kernel, chain).values()]
+    has_gradient = chain.progress.adaptation.has_windows
+    gradient = [proposal.gradient] * has_gradient
+    return jnp.concatenate([proposal.position, jnp.stack(stats), *gradient])
+
+
+def _started(factor: Matrix, old: Progress, last: State) -> Progress:
+    """One step further in the start, for which the density was evaluated at `last`."""
+    search = search_step(old.search, factor, *last)
+    adaptation = old.adaptation._replace(
+        step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)
+    )
+    return old._replace(state=search.state, search=search, adaptation=adaptation)
+
+
+def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progress) -> Progress:
+    """One transition further."""
+    proposal, info = kernel.end(trajectory)
+    learns = old.iteration < plan.schedule.num_warmup
+
+    def learn(adaptation: Adaptation) -> Adaptation:
+        return adapt(
+            plan.schedule,
+            old.iteration,
+            adaptation,
+            proposal.position,
+            proposal.gradient,
+            info.acceptance_rate,
+            plan.target_acceptance_rate,
+        )
+
+    return Progress(
+        old.iteration + 1,
+        State(proposal.position, proposal.log_density, proposal.gradient),
+        old.search,
+        when(learns, learn, old.adaptation, kernel.axis_name),
+    )
+
+
+def _begun(kernel: HamiltonianKernel, plan: Plan, factor: Matrix, chain: Chain) -> Chain:
+    """The chain at the beginning of its next transition, or of the next step of its search."""
+    progress = chain.progress
+    search, step_size = progress.search, progress.adaptation.step_size
+    seed = jnp.stack(threefry(chain.seed, progress.iteration))
+    point = with_momentum(factor, seed, *progress.state)
+    is_brief = progress.iteration < jnp.minimum(plan.schedule.window_ends[0], MOST_BRIEF)
+    trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory, is_brief)
+    search = search._replace(start=select(progress.is_starting, point, search.start))
+    position = select(progress.is_starting, next_position(search, factor), trajectory.position)
+    return chain._replace(
+        progress=progress._replace(search=search),
+        trajectory=trajectory._replace(position=position),
+        has_begun=jnp.ones((), bool),
+    )

@@ -1,0 +1,133 @@
+"""Chains that one call moves together: where they stand, what they have drawn and are to learn."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.chains.chain import Chain, Plan
+from inference.hamiltonian.leapfrog import Point
+from inference.warmup.adaptation import FIRST_WINDOW, is_due, with_first_diagonal
+from inference.warmup.fisher_mass_matrix import renewed
+
+
+class Group:
+    """Some chains that are moved by one call, stacked.
+
+    A row holds a position, statistics, and for chains that learn from windows a gradient.
+
+    Attributes:
+        chains: The chains; while a call moves them, they are gone.
+        iteration: Transitions that are complete, of each chain.
+        rows: Room for draws; `None` while it is all unused.
+        first: The iteration that the first row is for, of each chain.
+        parts: What has been taken from the rows: per chain, pieces of draws, and of statistics,
+            ``(draw, number)``.
+        windows: Per chain, pieces of the rows that its next matrix is learnt from.
+    """
+
+    def __init__(self, chains: Chain, plan: Plan, kinds: Mapping[str, Any]) -> None:
+        self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
+        self.plan, self.kinds = plan, kinds
+        self.has_windows = chains.progress.adaptation.has_windows
+        schedule, num_chains = plan.schedule, len(self.iteration)
+        first = schedule.slow_start if self.has_windows else schedule.num_warmup
+        self.first = np.full(num_chains, first, np.int32)
+        self.parts: list[list[tuple[Any, np.ndarray]]] = [[] for _ in range(num_chains)]
+        self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
+
+    @property
+    def is_stuck(self) -> np.ndarray:
+        """Which chains stand where the density or its gradient is not finite."""
+        start = jax.device_get(self.chains.progress.search.start)
+        return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all chains have come to the end."""
+        return bool(np.all(self.iteration >= self.plan.num_iterations))
+
+    def start(self, chain: int) -> Point:
+        """Where one of the chains starts."""
+        return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
+
+    def guess(self, kind: str) -> None:
+        """Gives chains that stand at their starts their first mass matrices, of a kind."""
+        gradient = np.asarray(self.chains.progress.search.start.gradient)
+        self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient, kind))
+
+    @property
+    def is_due(self) -> np.ndarray:
+        """Which chains wait for a mass matrix."""
+        state = self.chains.progress.adaptation
+        window = state._replace(window=np.asarray(state.window)) if self.has_windows else state
+        return is_due(self.plan.schedule, self.iteration, window)
+
+    def renew(self, values: Callable[[Any], Any]) -> None:
+        """Renews the mass matrices of chains that wait for it, each by its own draws."""
+        which = self.is_due
+        if which.any():
+            self.take(values)
+            windows = [self.window(i)[0] if x else None for i, x in enumerate(which)]
+            self.learn(renewed(self.chains.progress.adaptation, windows), which)
+
+    def window(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draws and gradients of a chain's window, ``(draw, 2, size)``, and log densities."""
+        return self.split(np.concatenate(self.windows[chain]))
+
+    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Draws and gradients, ``(..., 2, size)``, and log densities that rows hold."""
+        size = self.chains.trajectory.position.shape[-1]
+        log_density = size + list(self.kinds).index("log_density")
+        return np.stack([rows[..., :size], rows[..., -size:]], -2), rows[..., log_density]
+
+    def learn(self, adaptation: Any, which: np.ndarray) -> None:
+        """Takes what has been learnt from the windows of some chains, which begin anew."""
+        self._adapt(adaptation)
+        pieces = zip(which, self.windows, strict=True)
+        self.windows = [[] if has_learnt else old for has_learnt, old in pieces]
+
+    def _adapt(self, adaptation: Any) -> None:
+        progress = self.chains.progress._replace(adaptation=adaptation)
+        self.chains = self.chains._replace(progress=progress)
+
+    def take(self, values: Callable[[Any], Any]) -> None:
+        """Takes from the rows what they hold; `values` makes values of sites of them."""
+        stops = np.minimum(self.iteration, self.plan.num_iterations)
+        if self.rows is None or np.all(stops <= self.first):
+            return
+        rows, schedule = np.asarray(self.rows), self.plan.schedule
+        size = self.chains.trajectory.position.shape[-1]
+        num_rows = np.maximum(stops - self.first, 0)
+        if self.has_windows:
+            learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
+            for chain, stop in enumerate(learnt):
+                self.windows[chain].append(rows[chain, :stop].copy())
+        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
+        if np.any(begin < num_rows):
+            numbers = rows[..., size : size + len(self.kinds)]
+            pair = jax.device_get(values(self.rows)), numbers
+            for chain, kept in enumerate(map(slice, begin, num_rows)):
+                part = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), pair)
+                self.parts[chain].append(part)
+        self.first = np.maximum(self.first, stops).astype(np.int32)
+
+
+def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray) -> None:
+    """Renews mass matrices, those of chains that agree by draws of all of these.
+
+    A chain that is astray learns from its own draws as soon as a window holds as many as that of
+    a chain alone, and keeps its matrix until then: the few draws before that tell nothing but its
+    way, and in the matrix of the others a chain that is many of their deviations away may be stuck.
+    """
+    states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
+    alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731
+    is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
+    own = lambda i: None if is_short else alone(i)  # noqa: E731
+    state = jax.tree.map(lambda *x: np.concatenate(x), *states)
+    new = renewed(state, [pool if x else own(i) for i, x in enumerate(agrees)])
+    new = new._replace(window=state.window + 1)
+    for i, group in enumerate(groups):
+        part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)
+        group.learn(part, np.ones(size, bool))

@@ -1,0 +1,56 @@
+"""Chains before their first step: with a mass matrix and a step size, and then a position."""
+
+from contextlib import suppress
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.chains.chain import Chain, empty_chain
+from inference.common.layout import Layout
+from inference.common.matrices import Matrix, check_mass_matrix, factorize, kind_of, of_kind
+from inference.hamiltonian.kernel import HamiltonianKernel
+
+
+def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
+    """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
+    step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
+    if kernel.inverse_mass_matrix is not None:
+        matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
+        metric = jax.tree.map(np.asarray, matrix)
+    if kind_of(metric) == "diagonal":
+        metric = of_kind(metric, kind)
+    elif kind_of(metric) != kind:
+        raise ValueError(
+            f"the kernel's inverse_mass_matrix is of the kind {kind_of(metric)!r}, but "
+            f"mass_matrix={kind!r}; pass mass_matrix={kind_of(metric)!r}, or a vector"
+        )
+    chain = empty_chain(kernel, layout, metric)
+    progress = chain.progress
+    search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
+    adaptation = progress.adaptation._replace(
+        inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
+    )
+    return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
+
+
+def _factorized(metric: Matrix) -> Matrix:
+    factor: Any = np.array(np.nan)
+    with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
+        factor = factorize(metric, np)
+    positive = [np.diag(factor)] if kind_of(metric) == "dense" and factor.ndim else [factor]
+    if kind_of(metric) == "low_rank":
+        positive = [factor.scale, factor.values, 1 + 0 * np.abs(factor.vectors)]
+    if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
+        raise ValueError(
+            "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
+            f"estimate of a covariance, such as numpy.cov gives of draws, got {metric}"
+        )
+    return factor
+
+
+def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
+    """As many of `chain`, stacked, as there are seeds and positions to give them."""
+    chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
+    trajectory = chains.trajectory._replace(position=positions)
+    return chains._replace(seed=seeds, trajectory=trajectory)

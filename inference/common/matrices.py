@@ -1,0 +1,178 @@
+r"""Inverse mass matrices :math:`\Sigma` and their factors: diagonal, low rank, dense.
+
+A factor `L` has :math:`\Sigma = L L^\top`; of a diagonal, both are vectors.
+"""
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.common.argument_checks import as_real
+from inference.common.layout import Layout
+from inference.runtime.xla import PaddedFactor
+
+RANK = 10  # of matrices of low rank that are learnt
+_MOST_DECOMPOSED = 1000  # dimensions
+
+
+class LowRankMatrix(NamedTuple):
+    r"""The matrix :math:`D (I + V^\top (\Lambda - I) V) D`, with `D` and :math:`\Lambda` diagonal.
+
+    It stretches a few directions, the rows of `V`, and otherwise is a diagonal. An inverse mass
+    matrix of this form suits many coordinates of which some are correlated: a product with a vector
+    takes time in proportion to ``rank * size``.
+
+    Attributes:
+        scale: The diagonal of `D`, ``(size,)``.
+        vectors: `V`, ``(rank, size)``, orthonormal rows; rows of zeros do nothing.
+        values: The diagonal of :math:`\Lambda`, ``(rank,)``, positive.
+
+    Example:
+        >>> matrix = LowRankMatrix(np.array([1.0, 2.0]), np.array([[1.0, 0.0]]), np.array([9.0]))
+        >>> matrix.dense()
+        array([[9., 0.],
+               [0., 4.]])
+    """
+
+    scale: Any
+    vectors: Any
+    values: Any
+
+    def diagonal(self) -> Any:
+        """The diagonal of the matrix, ``(size,)``."""
+        return self.scale**2 * (1 + (self.values - 1) @ self.vectors**2)
+
+    def dense(self) -> Any:
+        """The matrix itself, ``(size, size)``."""
+        inner = (self.vectors.T * (self.values - 1)[None]) @ self.vectors
+        inner = inner + np.eye(self.scale.size, dtype=self.scale.dtype)
+        return self.scale[:, None] * inner * self.scale[None]
+
+    def stretch(self, x: jax.Array) -> jax.Array:
+        r"""The product :math:`(I + V^\top (\Lambda - I) V) x`, ``(size,)``."""
+        return x + ((self.values - 1) * (self.vectors @ x)) @ self.vectors
+
+
+Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; of a factor also a `PaddedFactor`
+
+
+def kind_of(matrix: Matrix) -> str:
+    """`"diagonal"`, `"low_rank"` or `"dense"`."""
+    if isinstance(matrix, LowRankMatrix):
+        return "low_rank"
+    return "diagonal" if np.ndim(matrix) == 1 else "dense"
+
+
+def of_kind(diagonal: np.ndarray, kind: str) -> Matrix:
+    """The matrix with this diagonal, ``(..., size)``, in the form of a kind, in NumPy."""
+    if kind == "diagonal":
+        return diagonal
+    if kind == "dense":
+        return diagonal[..., None] * np.eye(diagonal.shape[-1], dtype=diagonal.dtype)
+    *batch, size = diagonal.shape
+    rank = min(RANK, size)
+    vectors = np.zeros((*batch, rank, size), diagonal.dtype)
+    return LowRankMatrix(np.sqrt(diagonal), vectors, np.ones((*batch, rank), diagonal.dtype))
+
+
+def as_kind(covariance: np.ndarray, kind: str) -> Matrix:
+    """What a kind of matrix can hold of a covariance, ``(size, size)``, in NumPy.
+
+    Of low rank, the eigenvectors of the correlations whose eigenvalues are furthest from those of
+    the others; for more than 1000 coordinates the diagonal alone, as that takes long.
+    """
+    diagonal, size = np.diag(covariance), len(covariance)
+    if kind == "dense":
+        return covariance
+    if kind == "diagonal" or not RANK < size <= _MOST_DECOMPOSED:
+        return of_kind(diagonal, kind)
+    scale = np.sqrt(diagonal)
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    middle = np.median(values)
+    order = np.argsort(-np.abs(np.log(np.maximum(values, np.finfo(values.dtype).tiny) / middle)))
+    kept, others = order[:RANK], order[RANK:]
+    rest = np.exp(np.mean(np.log(values[others])))
+    return LowRankMatrix(np.sqrt(rest) * scale, vectors[:, kept].T, values[kept] / rest)
+
+
+def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
+    """The factor `L` of an inverse mass matrix ``L @ L.T``, in the array library `xp`."""
+    if isinstance(matrix, LowRankMatrix):
+        return matrix._replace(values=xp.sqrt(matrix.values))
+    return xp.sqrt(matrix) if matrix.ndim == 1 else xp.linalg.cholesky(matrix)
+
+
+def push(factor: Matrix, momentum: jax.Array) -> jax.Array:
+    """The velocity ``L @ w`` of a whitened momentum; `factor` may be padded."""
+    if isinstance(factor, LowRankMatrix):
+        return factor.scale * factor.stretch(momentum)
+    if isinstance(factor, PaddedFactor):
+        return factor.push(momentum)
+    return factor * momentum if factor.ndim == 1 else factor @ momentum
+
+
+def pull(factor: Matrix, gradient: jax.Array) -> jax.Array:
+    """The force ``L.T @ gradient`` on a whitened momentum; `factor` may be padded."""
+    if isinstance(factor, LowRankMatrix):
+        return factor.stretch(factor.scale * gradient)
+    if isinstance(factor, PaddedFactor):
+        return factor.pull(gradient)
+    return factor * gradient if factor.ndim == 1 else gradient @ factor
+
+
+def num_bytes(factor: Matrix) -> int:
+    """The memory of a factor beyond that of a diagonal."""
+    leaves = [x for x in jax.tree.leaves(factor) if x.ndim > 1]
+    return sum(x.size * x.dtype.itemsize for x in leaves)
+
+
+def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
+    """`matrix` in the dtype of positions of `layout`.
+
+    Raises:
+        TypeError: if it does not hold real numbers.
+        ValueError: if its shape is none of those that fit such positions, or it is known not to be
+            symmetric.
+    """
+    size = layout.size
+    matrix = jax.tree.map(lambda x: _as_real(x, layout.dtype), matrix)
+    if isinstance(matrix, LowRankMatrix):
+        rank = matrix.values.shape[0] if matrix.values.ndim == 1 else -1
+        if [x.shape for x in matrix] != [(size,), (rank, size), (rank,)]:
+            shapes = ", ".join(f"{name} {x.shape}" for name, x in matrix._asdict().items())
+            raise ValueError(
+                f"inverse_mass_matrix has the shapes {shapes}; the position has {size} elements, "
+                f"so they must be {(size,)}, (rank, {size}) and (rank,)"
+            )
+        return matrix
+    matrix = _as_real(matrix, layout.dtype)
+    if matrix.shape not in ((size,), (size, size)):
+        raise ValueError(
+            f"inverse_mass_matrix has shape {matrix.shape}; the position has {size} elements; "
+            f"it must be a vector of shape {(size,)} (a diagonal), a matrix of shape "
+            f"{(size, size)}, or a LowRankMatrix"
+        )
+    with suppress(jax.errors.TracerArrayConversionError):
+        if matrix.ndim == 2 and not _is_symmetric(np.asarray(matrix)):
+            raise ValueError(
+                "inverse_mass_matrix must be symmetric, as (matrix + matrix.T) / 2 is: it is an "
+                f"estimate of a covariance, such as numpy.cov gives of draws, got {matrix}"
+            )
+    return matrix
+
+
+def _as_real(x: Any, dtype: Any) -> jax.Array:
+    array = as_real(x)
+    if array is None:
+        raise TypeError(f"inverse_mass_matrix must hold real numbers, got {x!r}")
+    return array.astype(dtype)
+
+
+def _is_symmetric(matrix: np.ndarray) -> bool:
+    """But for rounding; what is not finite is told of elsewhere."""
+    with np.errstate(invalid="ignore"):
+        scale, gap = np.sqrt(np.abs(np.diag(matrix))), np.abs(matrix - matrix.T)
+        return not np.any(gap > 1e-3 * np.outer(scale, scale))

@@ -1,0 +1,287 @@
+"""Serialization of results: a NumPy ``.npz`` archive of arrays, and JSON that says what they are.
+
+The JSON carries a format, and names classes by tags: a file can be loaded whatever modules and
+classes are called by then.
+
+======  ================================================================
+Format  Classes are named by
+======  ================================================================
+0       module and name, and there is no `"format"`
+1       tags, as in `TAGS`
+======  ================================================================
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import zipfile
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+from inference.common.layout import Layout
+
+T = TypeVar("T")
+
+FORMAT = 1
+
+# Where the class of each tag is. A tag never changes, and is never given to another class.
+TAGS = {
+    "Absent": "inference.common.serialization:Absent",
+    "BySite": "inference.guides.by_site:BySite",
+    "Density": "inference.optimization.mode_search:Density",
+    "ELBO": "inference.variational.elbo:ELBO",
+    "FlowParameters": "inference.guides.flows:FlowParameters",
+    "ForwardKL": "inference.variational.multi_sample_bounds:ForwardKL",
+    "FullRank": "inference.guides.normal:FullRank",
+    "ImportanceResult": "inference.results.importance_result:ImportanceResult",
+    "ImportanceWeighted": "inference.variational.multi_sample_bounds:ImportanceWeighted",
+    "InverseAutoregressive": "inference.guides.flows:InverseAutoregressive",
+    "LaplaceResult": "inference.results.laplace_result:LaplaceResult",
+    "Leaves": "inference.common.serialization:Leaves",
+    "Loc": "inference.guides.normal:Loc",
+    "LocFactor": "inference.guides.normal:LocFactor",
+    "LocScale": "inference.guides.normal:LocScale",
+    "LowRank": "inference.guides.normal:LowRank",
+    "LowRankMatrix": "inference.common.matrices:LowRankMatrix",
+    "MCMCResult": "inference.results.mcmc_result:MCMCResult",
+    "MaskedAutoregressive": "inference.guides.flows:MaskedAutoregressive",
+    "MeanField": "inference.guides.normal:MeanField",
+    "Mixture": "inference.guides.low_rank_normal:Mixture",
+    "Network": "inference.guides.masked_mlp:Network",
+    "NeuralSpline": "inference.guides.flows:NeuralSpline",
+    "OptimizeResult": "inference.results.optimize_result:OptimizeResult",
+    "PartParameters": "inference.guides.by_site:PartParameters",
+    "PathfinderResult": "inference.results.pathfinder_result:PathfinderResult",
+    "PointMass": "inference.guides.normal:PointMass",
+    "Renyi": "inference.variational.multi_sample_bounds:Renyi",
+    "SVGDResult": "inference.results.svgd_result:SVGDResult",
+    "SVGDState": "inference.variational.svgd_step:SVGDState",
+    "SVIResult": "inference.results.svi_result:SVIResult",
+    "SVIState": "inference.variational.svi_step:SVIState",
+    "ScoreFunction": "inference.variational.score_function:ScoreFunction",
+    "Settling": "inference.variational.svi_step:Settling",
+    "Shares": "inference.guides.low_rank_normal:Shares",
+    "Stretched": "inference.guides.low_rank_normal:Stretched",
+    "StretchedNormal": "inference.guides.low_rank_normal:StretchedNormal",
+    "Structured": "inference.guides.structured:Structured",
+    "StructuredParameters": "inference.guides.structured:StructuredParameters",
+}
+# The classes that files of format 0 name, by the module of `inference` that they were in: their
+# tags are their names of then. Frozen: no later name of a module or class has a place here.
+FORMAT_0 = {
+    "bounds": ("ForwardKL", "ImportanceWeighted", "Renyi"),
+    "by_site": ("BySite", "PartParameters"),
+    "descent": ("SVIState", "Settling"),
+    "flows": ("FlowParameters", "InverseAutoregressive", "MaskedAutoregressive", "NeuralSpline"),
+    "guides": ("FullRank", "Loc", "LocFactor", "LocScale", "LowRank", "MeanField", "PointMass"),
+    "metric": ("LowRankMatrix",),
+    "mode_result": ("OptimizeResult",),
+    "modes": ("Density",),
+    "networks": ("Network",),
+    "normals": ("Mixture", "Shares", "Stretched", "StretchedNormal"),
+    "objective": ("ELBO",),
+    "saved": ("Absent", "Leaves"),
+    "score_function": ("ScoreFunction",),
+    "stein": ("SVGDState",),
+    "structured": ("Structured", "StructuredParameters"),
+}
+
+_TAG_OF = {home: tag for tag, home in TAGS.items()}
+_PLAIN = (bool, int, float, str, type(None))
+_STRUCTURE = "structure"
+_DAMAGES = (AttributeError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile)
+
+
+class Leaves(NamedTuple):
+    """The leaves of a tree whose structure was not kept, in their order."""
+
+    leaves: tuple[Any, ...]
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """Stands for a part of a result that a file does not keep, as a function.
+
+    Attributes:
+        text: The part in words.
+        has_density: Whether a guide has a density.
+    """
+
+    text: str
+    has_density: bool = True
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class NewerFileError(ValueError):
+    """Raised for a file that a newer version of the library has written."""
+
+
+def save(path: str | os.PathLike[str], value: Any) -> None:
+    """Writes a dataclass to `path`, a NumPy ``.npz`` archive, under exactly that name."""
+    arrays: list[np.ndarray] = []
+    fields = {x.name: _encode(getattr(value, x.name), arrays) for x in _fields(value)}
+    structure = {"format": FORMAT, "result": _tag_of_result(type(value)), "fields": fields}
+    named: dict[str, Any] = {_STRUCTURE: np.array(json.dumps(structure))}
+    named |= {str(i): x for i, x in enumerate(arrays)}
+    with open(path, "wb") as file:
+        np.savez(file, **named)
+
+
+def load(path: str | os.PathLike[str], cls: type[T]) -> T:
+    """Reads an object of `cls` that :func:`save` has written.
+
+    Raises:
+        ValueError: if `path` holds something else, is damaged, or is of a newer version.
+    """
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise ValueError("it is no archive of NumPy")
+        with np.load(path, allow_pickle=False) as archive:
+            return _decode_result(archive, cls)
+    except NewerFileError as error:
+        raise NewerFileError(f"{os.fspath(path)!r} cannot be loaded: {error}") from None
+    except _DAMAGES as error:
+        refusal = f"{os.fspath(path)!r} is not a saved {cls.__name__}"
+        raise ValueError(f"{refusal}: {error}") from error
+
+
+def _decode_result(archive: Any, cls: type[T]) -> T:
+    structure = json.loads(str(archive[_STRUCTURE]))
+    version = structure.get("format", 0)
+    if version not in range(FORMAT + 1):
+        raise NewerFileError(
+            f"it has format {version!r}, expected one of 0 to {FORMAT}: a newer version of the "
+            "library has written it; load it with that version, or update this one"
+        )
+    if structure["result"] != _tag_of_result(cls):
+        raise ValueError(f"it is a {structure['result']}")
+    fields = structure["fields"]
+    return cls(**{name: _decode(x, archive, version) for name, x in fields.items()})
+
+
+def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
+    """An equivalent of `value` that JSON can hold, with numbers of `arrays` in place of arrays."""
+    if isinstance(value, _PLAIN):
+        return {"plain": value}
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        arrays.append(np.asarray(value))
+        dtype = arrays[-1].dtype
+        named = {"dtype": str(dtype)} if dtype.kind == "V" else {}  # as bfloat16, of which files
+        return {"array": len(arrays) - 1, **named}  # keep the bits alone
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return {"dict": {name: _encode(x, arrays) for name, x in value.items()}}
+    if isinstance(value, dict):
+        return {"pairs": [[_encode(x, arrays) for x in item] for item in value.items()]}
+    if type(value) in (tuple, list):
+        return {type(value).__name__: [_encode(x, arrays) for x in value]}
+    if isinstance(value, Layout):
+        leaves = [[list(x), str(y)] for x, y in zip(value.shapes, value.dtypes, strict=True)]
+        numbered = jax.tree.unflatten(value.treedef, range(len(leaves)))
+        return {"layout": _encode(numbered, arrays), "leaves": leaves}
+    tag = tag_of(type(value))
+    if tag is not None and hasattr(value, "_fields"):
+        return {"named": tag, "items": [_encode(x, arrays) for x in value]}
+    if tag is not None and _is_plain(value):
+        fields = {x.name: _encode(getattr(value, x.name), arrays) for x in _fields(value)}
+        return {"object": tag, "fields": fields}
+    has_density = getattr(value, "has_density", None)
+    leaves = jax.tree.leaves(value)
+    if has_density is None and not jax.tree_util.all_leaves([value]):
+        return {"leaves": [_encode(x, arrays) for x in leaves]}
+    return {"absent": [repr(value), bool(has_density)]}
+
+
+def _decode(code: dict[str, Any], archive: Any, version: int) -> Any:
+    def decode(part: Any) -> Any:
+        return _decode(part, archive, version)
+
+    match code:
+        case {"plain": value}:
+            return value
+        case {"array": number, "dtype": name}:
+            return archive[str(number)].view(name)[()]
+        case {"array": number}:
+            return archive[str(number)][()]
+        case {"dict": items}:
+            return {name: decode(x) for name, x in items.items()}
+        case {"pairs": items}:
+            return {decode(name): decode(x) for name, x in items}
+        case {"layout": numbered, "leaves": leaves}:
+            structure = jax.tree.structure(decode(numbered))
+            shapes = tuple(tuple(shape) for shape, _ in leaves)
+            return Layout(structure, shapes, tuple(np.dtype(name) for _, name in leaves))
+        case {"tuple": items}:
+            return tuple(map(decode, items))
+        case {"list": items}:
+            return list(map(decode, items))
+        case {"named": name, "items": items}:
+            return _class_of(name, version)(*map(decode, items))
+        case {"object": name, "fields": fields}:
+            return _class_of(name, version)(**{key: decode(x) for key, x in fields.items()})
+        case {"leaves": items}:
+            return Leaves(tuple(map(decode, items)))
+        case {"absent": [text, has_density]}:
+            return Absent(text, has_density)
+    raise ValueError(f"it has a part {code!r}")
+
+
+def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return tuple(x for x in dataclasses.fields(value) if x.init)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is a dataclass without functions, which no file can hold."""
+    if not dataclasses.is_dataclass(value):
+        return False
+    parts = [getattr(value, x.name) for x in _fields(value)]
+    return not any(callable(x) or (_is_ours(x) and not _is_held(x)) for x in parts)
+
+
+def _is_held(value: Any) -> bool:
+    return hasattr(value, "_fields") or _is_plain(value)
+
+
+def _is_ours(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "inference"
+
+
+def tag_of(cls: type) -> str | None:
+    """The tag of a class, by which files name it, or None for one that they do not keep."""
+    return _TAG_OF.get(f"{cls.__module__}:{cls.__qualname__}")
+
+
+def _tag_of_result(cls: type) -> str:
+    return tag_of(cls) or cls.__name__
+
+
+def class_of(tag: str) -> Any:
+    """The class of a tag.
+
+    Raises:
+        NewerFileError: if this version of the library has no such tag.
+    """
+    if tag not in TAGS:
+        raise NewerFileError(
+            f"it holds a {tag!r}, which this version of the library does not know: a newer one has "
+            "written it; load it with that version, or update this one"
+        )
+    module, _, name = TAGS[tag].partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _class_of(name: str, version: int) -> Any:
+    """The class that a file of some format names."""
+    if version > 0:
+        return class_of(name)
+    module, _, qualname = name.partition(":")
+    package, _, module = module.partition(".")
+    if package != "inference" or qualname not in FORMAT_0.get(module, ()):
+        raise ValueError(f"it names {name!r}, which is not of this library")
+    return class_of(qualname)

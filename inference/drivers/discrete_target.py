@@ -1,0 +1,140 @@
+"""A model as a density of the values of its latent sites, which may be discrete."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.tree_util import Partial
+
+import ppl
+from inference.common.layout import Layout
+from ppl.common.arguments import Arguments
+from ppl.harvest.pytrees import register_dataclass
+
+Path = tuple[str, ...]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """A model's density of the values of its latent sites, in place of unconstrained positions.
+
+    Attributes:
+        model: The model.
+        data: Those of its arguments that are arrays and floats.
+        arguments: The others.
+        shapes: Shape and dtype of the value of each latent site, by path.
+        derived: The paths of deterministic sites.
+    """
+
+    model: Callable[..., Any]
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+    shapes: tuple[tuple[Path, jax.ShapeDtypeStruct], ...] = dataclasses.field(
+        metadata={"static": True}
+    )
+    derived: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "Values":
+        """A model with its arguments.
+
+        Raises:
+            ValueError: if it has no latent site, or a parameter.
+        """
+        arguments, data = Arguments.split(args, kwargs)
+        sites = sites_of(model, args, kwargs)
+        shapes = {p: x.value for p, x in sites.items() if x.kind == "latent"}
+        if not shapes:
+            raise ValueError("the model has no latent site: there is nothing to infer")
+        parameters = jax.eval_shape(ppl.reap(model, tag="param"), random.key(0), *args, **kwargs)
+        if parameters:
+            raise ValueError(
+                f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: that "
+                "is for guides, and a model has none. Draw it with ppl.sample, with "
+                "dist.Delta(ppl.param(...)) in the guide if it is to be a number, or make it an "
+                "argument."
+            )
+        derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
+        model = model if isinstance(model, Partial) else Partial(model)
+        return cls(model, data, arguments, tuple(shapes.items()), derived)
+
+    def to(self, args: tuple[Any, ...]) -> "Values":
+        """The same model with other positional arguments."""
+        return Values.of(self.model, args, self.arguments.join(self.data)[1])
+
+    def call(self, function: Callable[..., Any], first: Any) -> Any:
+        """What a function makes of its first argument and those of the model."""
+        args, kwargs = self.arguments.join(self.data)
+        return function(first, *args, **kwargs)
+
+    @property
+    def layout(self) -> Layout:
+        """How flat vectors are split into values."""
+        return Layout.of_numbers(nested(dict(self.shapes)))
+
+    def log_density(self, position: Mapping[str, Any]) -> jax.Array:
+        """The log density of values."""
+        return self.call(ppl.log_density(self.model), position)
+
+    def initial(self, key: jax.Array, values: Any = None) -> dict[str, Any]:
+        """Zeros, where no values are given: a guide that is a function starts by itself."""
+        return nested({p: jnp.zeros(x.shape, x.dtype) for p, x in self.shapes}) | (values or {})
+
+    def prior(self, key: jax.Array) -> dict[str, Any]:
+        """The same."""
+        return self.initial(key)
+
+    def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """The values and what follows from them."""
+        fixed = ppl.intervene(self.model, position)
+        return pick(self.call(ppl.simulate(fixed), random.key(0)), self._paths)
+
+    def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """For messages: by site, what has its `value`, `distribution` and `log_prob`."""
+
+        def traced(position: Any) -> dict[str, Any]:
+            return self.call(ppl.trace(ppl.condition(self.model, position)), random.key(0)).sites
+
+        return jax.jit(traced)(position)  # NaN would be refused where it is seen
+
+    @property
+    def _paths(self) -> tuple[Path, ...]:
+        return (*dict(self.shapes), *self.derived)
+
+
+def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
+    """The sites of a model by path, with shapes in place of arrays."""
+    trace = lambda key: ppl.trace(model)(key, *args, **kwargs).sites  # noqa: E731
+    return dict(_flat(jax.eval_shape(trace, random.key(0))))
+
+
+def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
+    """The values at some paths."""
+    return nested({path: _at(values, path) for path in paths})
+
+
+def nested(flat: Mapping[Path, Any]) -> dict[str, Any]:
+    """A dict by path as nested dicts."""
+    out: dict[str, Any] = {}
+    for (*scopes, name), value in flat.items():
+        inner = out
+        for scope in scopes:
+            inner = inner.setdefault(scope, {})
+        inner[name] = value
+    return out
+
+
+def _at(values: Any, path: Path) -> Any:
+    for name in path:
+        values = values[name]
+    return values
+
+
+def _flat(sites: Mapping[str, Any], scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+    for name, site in sites.items():
+        path = (*scope, name)
+        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else _flat(site, path)

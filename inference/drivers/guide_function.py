@@ -1,0 +1,174 @@
+"""Guides that are written as functions of a key, as models are, with parameters by `ppl.param`."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jax import lax, random
+from jax.tree_util import Partial
+
+import ppl
+from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
+from inference.drivers.discrete_target import Path, Values, nested, pick, sites_of
+from inference.runtime.devices import on_default_device
+from ppl.harvest.pytrees import register_dataclass
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GuideFunction:
+    """A guide that is a function of a key and of the arguments of a model.
+
+    Its parameters are dicts by name, in unconstrained space; a position is the flat vector of the
+    values of all latent sites.
+
+    Attributes:
+        guide: The function.
+        target: The model.
+        jumps: The sites whose draws are no differentiable functions of the parameters.
+    """
+
+    guide: Callable[..., Any]
+    target: Values
+    jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
+    has_density: ClassVar[bool] = True
+
+    @property
+    def layout(self) -> Layout:
+        """How flat positions are split into values."""
+        return self.target.layout
+
+    def to(self, target: Values) -> "GuideFunction":
+        """The same function as a guide to a model with other arguments."""
+        return dataclasses.replace(self, target=target)
+
+    def init(self, position: jax.Array, layout: Layout) -> Any:
+        """The parameters that the function itself begins with, wherever `position` is."""
+        return self.target.call(ppl.reap(self.guide, tag="param"), random.key(0))
+
+    def sample(self, parameters: dict[str, Any], key: jax.Array) -> jax.Array:
+        """The values of a draw, flat; what follows from `jumps` has no derivative along them."""
+        guide = self.at(parameters)
+        values = self.target.call(ppl.simulate(guide), key)
+        if self.jumps:
+            fixed = lax.stop_gradient(pick(values, self.jumps))
+            values = self.target.call(ppl.simulate(ppl.intervene(guide, fixed)), key)
+        return self.layout.ravel(pick(values, tuple(dict(self.target.shapes))))
+
+    def log_prob(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
+        """The log density of values, a scalar."""
+        values = self.layout.unravel(position)
+        return self.target.call(ppl.log_density(self.at(parameters)), values)
+
+    def log_prob_of_jumps(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
+        """The part of the log density that is of `jumps`, each given the draws before it."""
+        values = self.layout.unravel(position)
+        found = self.target.call(ppl.log_probs(self.at(parameters)), values)
+        parts = map(jnp.sum, jax.tree.leaves(pick(found, self.jumps)))
+        return sum(parts, start=jnp.zeros((), position.dtype))
+
+    def entropy(self, parameters: dict[str, Any]) -> None:
+        """Not known in closed form."""
+        return None
+
+    def values(self, parameters: dict[str, Any]) -> Any:
+        """The parameters in their supports, by name."""
+        reaped = ppl.reap(self.at(parameters), tag="param_value")
+        return self.target.call(reaped, random.key(0))
+
+    def __repr__(self) -> str:
+        return getattr(self.guide.func, "__name__", "a function")
+
+    def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
+        """The function with these parameters: a model of the latent sites."""
+        return Partial(_planted, self.guide, parameters)
+
+
+def target_of(
+    model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
+) -> Any:
+    """What a guide is fitted to: a function to the values of sites, others to positions."""
+    model, args, kwargs = on_default_device((model, args, kwargs))
+    if is_function:
+        return Values.of(model, args, kwargs)
+    return ppl.unconstrain(model, *args, **kwargs)
+
+
+def guide_to(target: Any, guide: Any) -> tuple[Any, Layout]:
+    """A guide as it is fitted to a target, and the layout of positions."""
+    if isinstance(target, Values):
+        return guide_function(guide, target), target.layout
+    return guide, Layout.of(target.position_shapes)
+
+
+def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
+    """A function of a key as a guide to a model.
+
+    Raises:
+        ValueError: if it does not draw the latent sites of the model, and no others, or has no
+            parameters.
+    """
+    function = guide if isinstance(guide, Partial) else Partial(guide)
+    made = GuideFunction(function, target)
+    args, kwargs = target.arguments.join(target.data)
+    drawn = _drawn(made, sites_of(function, args, kwargs))
+    parameters = jax.eval_shape(lambda: made.init(jnp.zeros(0), made.layout))
+    if not jax.tree.leaves(parameters):
+        raise ValueError(
+            f"guide {made!r} has no parameters to fit. Make them in it, "
+            "scale = ppl.param(1.0, name='scale', support=constraints.positive)."
+        )
+    jumps = tuple(path for path, site in drawn.items() if _jumps(site))
+    return dataclasses.replace(made, jumps=jumps)
+
+
+def _planted(
+    guide: Callable[..., Any], parameters: Any, key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return ppl.plant(guide, tag="param")(parameters, key, *args, **kwargs)
+
+
+def _drawn(made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]) -> dict[Path, ppl.SiteTrace]:
+    """The latent sites of a guide, which must be those of the model."""
+    for path, site in sites.items():
+        if site.kind in ("observed", "factor"):
+            raise ValueError(
+                f"site {'.'.join(path)!r} of guide {made!r} is {site.kind}: a guide is a "
+                "normalised density of its draws"
+            )
+    latent = {path: site for path, site in sites.items() if site.kind == "latent"}
+    drawn = _kinds({path: site.value for path, site in latent.items()})
+    expected = _kinds(dict(made.target.shapes))
+    if drawn != expected:
+        raise ValueError(
+            f"guide {made!r} must draw the latent sites of the model, {_listed(expected)}, and no "
+            f"others, but draws {_listed(drawn)}"
+        )
+    return latent
+
+
+def _jumps(site: ppl.SiteTrace) -> bool:
+    """Whether draws are no differentiable function of what they depend on."""
+    is_floating = all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(site.value))
+    return not is_floating or not _is_reparameterized(site.distribution)
+
+
+def _is_reparameterized(distribution: Any) -> bool:
+    """Also of what wraps another distribution, as `ppl.scale` does."""
+    base = getattr(distribution, "base", None)
+    return getattr(distribution, "is_reparameterized", base is None or _is_reparameterized(base))
+
+
+def _kinds(values: Mapping[Path, Any]) -> dict[str, str]:
+    """Shape, and for what is discrete the dtype, of the leaves of values by path."""
+    return {
+        name: f"{x.shape}{'' if jnp.issubdtype(x.dtype, jnp.floating) else f' {x.dtype}'}"
+        for name, x in named_leaves(nested(values))
+    }
+
+
+def _listed(kinds: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "none"

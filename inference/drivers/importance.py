@@ -1,0 +1,136 @@
+"""Importance sampling on models, from the prior or from a fitted guide."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.common.argument_checks import count
+from inference.common.serialization import Absent
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.guide_function import GuideFunction, guide_to, target_of
+from inference.results.guide_result import GuideResult
+from inference.results.importance_result import ImportanceResult
+from inference.results.psis import psis_of
+from inference.runtime.devices import on_default_device
+from inference.runtime.jax_settings import settings
+from inference.variational.elbo import ELBO
+from inference.variational.svi_loop import check_parameters, drawn, weighted
+from inference.variational.svi_step import Problem
+from ppl.harvest.function_equality import Alike
+from ppl.transforms.prior_weights import PriorWeights
+
+
+def importance(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    num_draws: int = 10_000,
+    guide: GuideResult | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> ImportanceResult:
+    r"""Draws from the posterior of `model` with weights, and its evidence, by importance sampling.
+
+    Draws :math:`z_s \sim q` have weights :math:`w_s = p(z_s, y) / q(z_s)`, of which the largest
+    are smoothed. Their mean estimates the evidence :math:`p(y)`. With the prior as :math:`q`, the
+    weights are likelihoods, and latent sites may be discrete.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        num_draws: Draws to make.
+        guide: A result of :func:`svi` or :func:`laplace` for the same model and shapes of data,
+            whose guide is :math:`q`; by default, :math:`q` is the prior.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The draws, their weights, the evidence, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range, or the guide is one of other sites or has no
+            density.
+        NotImplementedError: if draws are to come from the prior, and a site is observed in part.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> result = importance(jax.random.key(0), ppl.condition(model, {"y": 5.0}))
+        >>> float(np.round(result.log_evidence, 1))  # exactly log Normal(5 | 0, 5) = -3.03
+        -3.0
+
+    References:
+        Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling,
+        JMLR 25.
+    """
+    check_inputs(key, model, args, kwargs)
+    num_draws = count("num_draws", num_draws, least=1)
+    if guide is not None and not isinstance(guide, GuideResult):
+        raise TypeError(
+            f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
+        )
+    with settings(cache_dir):
+        if guide is None:
+            sampler = PriorWeights.of(*on_default_device((model, args, kwargs)))
+            draws, log_weights = weighted(key, sampler, num_draws)
+            log_density = log_weights
+        else:
+            is_function = isinstance(guide.guide, GuideFunction)
+            target = target_of(model, args, kwargs, is_function=is_function)
+            sampled = drawn(key, *_fitted(key, target, guide), num_draws)
+            draws, log_weights = sampled.draws, sampled.log_weights
+            log_density = sampled.log_density
+    smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
+    return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
+
+
+def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
+    """What a guide is to approximate, and its parameters."""
+    if not result.guide.has_density:
+        raise ValueError(
+            f"guide must have a density, which {result.guide} has not; fit MeanField() or "
+            "FullRank(), say"
+        )
+    guide: Any = result.guide
+    if isinstance(guide, Absent):
+        raise ValueError(
+            f"guide was loaded from a file, which keeps no functions: of {guide} there are the "
+            "parameters and the draws. Fit it again, with as many steps as you like"
+        )
+    guide = guide.guide if isinstance(guide, GuideFunction) else guide
+    guide, layout = guide_to(target, guide)
+    nothing = np.zeros(0, np.uint32)
+    problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
+    check_parameters(problem, result.parameters)
+    return jax.device_put((problem, result.parameters))
+
+
+def _result(
+    draws: dict[str, Any], log_weights: np.ndarray, smoothed: np.ndarray, pareto_k: Any
+) -> ImportanceResult:
+    num_draws, total = len(smoothed), np.logaddexp.reduce(smoothed)
+    is_known = np.isfinite(total)
+    weights = np.exp(smoothed - total) if is_known else np.full(num_draws, np.nan)
+    ess = 1 / np.sum(weights**2)
+    return ImportanceResult(
+        draws=jax.tree.map(lambda x: x[None], draws),
+        log_weights=log_weights[None],
+        weights=weights[None],
+        log_evidence=total - np.log(num_draws),
+        log_evidence_standard_error=_standard_error(ess, num_draws),
+        ess=ess,
+        pareto_k=np.asarray(pareto_k),
+    )
+
+
+def _standard_error(ess: Any, num_draws: int) -> Any:
+    """Of the mean of weights over the mean; NaN for one draw."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt(np.maximum(num_draws / ess - 1, 0) / np.float64(num_draws - 1))

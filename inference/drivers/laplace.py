@@ -1,0 +1,156 @@
+"""Laplace's approximation on models."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+import ppl
+from inference.common.argument_checks import count
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.optimize import mode_of
+from inference.optimization.hessian_normal import Normal, NotAPeakError, normal_at
+from inference.optimization.lanczos_normal import LowRankNormal, low_rank_normal_at
+from inference.optimization.mode_search import Climb, Density
+from inference.results.guide_result import standard_error
+from inference.results.laplace_result import LaplaceResult
+from inference.results.optimize_result import OptimizeResult, coordinate_names
+from inference.results.psis import psis_of
+from inference.runtime.devices import on_default_device
+from inference.runtime.jax_settings import settings
+from inference.variational.elbo import ELBO
+from inference.variational.svi_loop import drawn
+from inference.variational.svi_step import Problem
+from ppl.harvest.function_equality import Alike
+
+_MOST_DENSE, _RANK = 2000, 50
+
+
+def laplace(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    num_draws: int = 1000,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    num_starts: int = 4,
+    max_steps: int = 2000,
+    tolerance: float | None = None,
+    rank: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> LaplaceResult:
+    r"""Laplace's approximation of the posterior of `model`, and of its evidence.
+
+    A normal distribution on unconstrained space: its mean is the mode :math:`\hat z` of the density
+    there, its covariance the inverse of the negative Hessian :math:`\Lambda`. The evidence is
+
+    .. math:: \log p(y) \approx \log p(\hat z, y) + \tfrac d2 \log 2\pi - \tfrac12 \log|\Lambda|.
+
+    Both are exact where the posterior is normal, and good where data are many. As the guide of
+    :func:`importance` it gives an evidence without that error.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        num_draws: Draws of the normal distribution.
+        init: Where the climbs to the mode start; see :func:`optimize`.
+        num_starts: How many there are.
+        max_steps: Iterations, at most.
+        tolerance: When a climb ends, as in :func:`optimize`.
+        rank: Directions in which the covariance differs from a diagonal, 2 at least: those whose
+            curvature, scaled by the diagonal of the Hessian, is least and most. By default it is
+            any covariance for up to 2000 coordinates, and for more of rank 50.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The normal distribution as a guide, draws of it, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range; no start has a finite log density; or the Hessian is
+            not negative definite: the message names the sites along which the density is flat or
+            rises.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> result = laplace(jax.random.key(0), ppl.condition(model, {"y": 5.0}))
+        >>> result.parameters.loc.round(3)  # exactly 5 * 9 / (9 + 16)
+        array([1.8], dtype=float32)
+        >>> round(result.log_evidence, 3)  # exactly log Normal(5 | 0, 5)
+        -3.028
+
+    References:
+        Tierney and Kadane (1986), Accurate approximations for posterior moments and marginal
+        densities, JASA 81; MacKay (2003), Information Theory, Inference, and Learning Algorithms,
+        chapter 27.
+    """
+    check_inputs(key, model, args, kwargs)
+    num_draws = count("num_draws", num_draws, least=1)
+    climb = Climb.of(init, num_starts, max_steps, tolerance)
+    if rank is not None:
+        rank = count("rank", rank, least=2)
+    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    layout = Layout.of(target.position_shapes)
+    if rank is None and layout.size > _MOST_DENSE:
+        rank = _RANK
+    with settings(cache_dir):
+        mode = mode_of(key, target, Density(include_jacobian=True), climb)
+        normal = _normal(mode, target, layout, rank)
+        return _result(key, mode, normal, target, layout, num_draws)
+
+
+def _normal(
+    mode: OptimizeResult, target: Target, layout: Layout, rank: int | None
+) -> Normal | LowRankNormal:
+    position = np.asarray(layout.ravel(mode.position))
+    try:
+        if rank is not None and rank < layout.size:
+            return low_rank_normal_at(position, target, layout, rank)
+        return normal_at(position, target, layout)
+    except NotAPeakError as error:
+        names = coordinate_names(layout)
+        shown = ", ".join(names[i] for i in error.index[:4])
+        more = f" and {len(error.index) - 4} more" if len(error.index) > 4 else ""
+        doubts = "".join(f" Before that, {problem}" for problem in mode.problems)
+        raise ValueError(
+            f"laplace found no peak: where the climb ended, the log density on unconstrained space "
+            f"{error.how} along {shown}{more}. Give these sites narrower priors, drop parameters "
+            "that the data cannot tell apart, start elsewhere, or use svi or mcmc, which need no "
+            f"mode.{doubts}"
+        ) from None
+
+
+def _result(
+    key: jax.Array,
+    mode: OptimizeResult,
+    normal: Normal | LowRankNormal,
+    target: Target,
+    layout: Layout,
+    num_draws: int,
+) -> LaplaceResult:
+    guide, nothing = normal.guide, np.zeros(0, np.uint32)
+    parameters = normal.parameters(layout.dtype)
+    problem = jax.device_put(Problem(target, guide, ELBO(), Alike.of(None), nothing, layout))
+    sampled = drawn(key, problem, parameters, num_draws)
+    weights = np.asarray(sampled.log_weights)
+    return LaplaceResult(
+        draws=jax.tree.map(lambda x: x[None], sampled.draws),
+        log_density=sampled.log_density[None],
+        log_weights=weights[None],
+        elbo=np.mean(weights, dtype=np.float64),
+        elbo_standard_error=standard_error(weights),
+        pareto_k=np.asarray(psis_of(weights, np.asarray(sampled.log_density)).pareto_k),
+        guide=guide,
+        parameters=jax.device_get(parameters),
+        log_evidence=normal.log_integral,
+        mode=mode,
+    )

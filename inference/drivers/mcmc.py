@@ -1,0 +1,210 @@
+"""Markov chain Monte Carlo on models: where the language and the kernels meet."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import jax
+from jax.sharding import Mesh
+
+import ppl
+from inference.chains.sampling import sample
+from inference.chains.step_sampling import sample_by_steps
+from inference.common.argument_checks import count, fraction
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.init_from_result import covariance_of, starts_of
+from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
+from inference.hamiltonian.nuts import NUTS
+from inference.results.guide_result import GuideResult
+from inference.results.importance_result import ImportanceResult
+from inference.results.mcmc_result import MCMCResult
+from inference.results.optimize_result import OptimizeResult
+from inference.results.svgd_result import SVGDResult
+from inference.runtime.devices import on_default_device
+from inference.runtime.jax_settings import settings
+
+Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
+_KINDS = ("auto", "diagonal", "low_rank", "dense")
+
+
+def mcmc(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    kernel: Kernel = NUTS(),
+    num_warmup: int = 1000,
+    num_draws: int = 1000,
+    num_chains: int = 4,
+    mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
+    target_acceptance_rate: float = 0.8,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
+    mesh: Mesh | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool = False,
+    **kwargs: Any,
+) -> MCMCResult:
+    """Draws from the posterior of `model` by Markov chain Monte Carlo.
+
+    Chains start where the density and its gradient are finite. Warm-up adapts the step size by
+    dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own,
+    so that a chain's draws depend on the key and its number alone. But on the CPU, 32 chains and
+    more learn a matrix, if it is no diagonal, from the draws of all of them: those apart whose mean
+    log density is four standard deviations from the median chain's, which learn alone.
+
+    On the CPU, chains use all cores; on an accelerator they advance side by side. New data of the
+    same shapes, another key, and other numbers of iterations compile nothing; where a number has
+    changed that the model reads from elsewhere than its arguments, it is compiled anew. An
+    interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines every draw.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        kernel: How to move: :class:`NUTS` or :class:`HMC`, without a log density. Its step size and
+            inverse mass matrix are where warm-up begins. Or any :class:`Kernel`, for which warm-up
+            adapts nothing: its iterations are made and dropped.
+        num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
+        num_draws: Draws to keep per chain.
+        num_chains: Chains.
+        mass_matrix: ``"dense"`` learns all correlations, ``"low_rank"`` the ten directions that
+            are stretched most, ``"diagonal"`` none; ``"auto"`` is dense for up to 100 unconstrained
+            coordinates on the CPU, of low rank for up to 2000, and else diagonal.
+        target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
+        init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
+            ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,
+            for densities that are narrow or far away, which takes time to compile; or a dict of
+            values by site, for all chains or with an axis over chains in front, as draws have when
+            a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
+            are uniform. Or a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`,
+            :func:`importance`, :func:`svgd` or :func:`optimize` for the same model: chains start at
+            draws of it, taken by their weights, each at its own, and a guide that knows its
+            covariance gives the first mass matrix, unless the kernel has one. A short warm-up is
+            then enough.
+        mesh: Devices over which chains are spread evenly, also of several processes that have
+            called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
+            draws. By default all accelerators of this process, or all cores of the CPU; or the one
+            of ``jax.default_device``. Data that lie on other devices are copied there. A model that
+            has a ``shard_map`` of its own takes none: all devices of that move each chain.
+        cache_dir: A directory to keep compiled programs in, so that the next process need not
+            compile for the same model and shapes of data.
+        progress_bar: Whether to show one.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The draws, with statistics and a summary.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range; no starting point of finite density is found, the
+            message names the sites that are not finite there; or `init` is a result of another
+            model.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": 5.0})
+        >>> result = mcmc(jax.random.key(0), posterior)
+        >>> result.draws["mu"].shape
+        (4, 1000)
+        >>> bool(abs(result.summary()["mu"].mean - 1.8) < 0.2)  # exactly 5 * 9 / (9 + 16)
+        True
+
+    References:
+        Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Seyboldt, Carlson and Carpenter
+        (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
+        Development Team, Stan Reference Manual, MCMC sampling.
+    """
+    check_inputs(key, model, args, kwargs)
+    _check_kernel(kernel, mass_matrix, target_acceptance_rate)
+    num_warmup = count("num_warmup", num_warmup, least=0)
+    num_draws = count("num_draws", num_draws, least=1)
+    num_chains = count("num_chains", num_chains, least=1)
+    if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
+        raise ValueError(
+            f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
+        )
+    target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
+    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
+    run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
+    if isinstance(init, Started):
+        init = starts_of(key, init, target, num_chains)
+    kernel = on_default_device(kernel)
+    progress = _progress(progress_bar, num_warmup, num_draws)
+    with settings(cache_dir), progress as on_progress:
+        samples = run(
+            key,
+            target,
+            kernel,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            num_chains=num_chains,
+            init=init,
+            mesh=mesh,
+            on_progress=on_progress,
+        )
+    return MCMCResult(*samples)
+
+
+def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
+    """The function that runs chains of a kernel: one gradient at a time, or step by step."""
+    if not isinstance(kernel, HamiltonianKernel):
+        return sample_by_steps
+    covariance = covariance_of(init) if isinstance(init, Started) else None
+    return functools.partial(
+        sample, mass_matrix=mass_matrix, target_acceptance_rate=rate, covariance=covariance
+    )
+
+
+@contextmanager
+def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
+    """A function to be told the number of finished iterations."""
+    if not is_shown:
+        yield lambda _: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=num_warmup + num_draws, unit="iteration") as bar:
+
+        def on_progress(num_done: int) -> None:
+            bar.set_description("warm-up" if num_done < num_warmup else "draws", refresh=False)
+            bar.update(num_done - bar.n)
+
+        yield on_progress
+
+
+def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:
+    name = type(kernel).__name__
+    if not isinstance(kernel, Kernel) or isinstance(kernel, type):
+        made = f"; did you mean {kernel.__name__}()?" if isinstance(kernel, type) else ""
+        own = "" if made else "; one of your own has init(position) and step(key, state)"
+        raise TypeError(f"kernel must be a kernel such as NUTS(), got {kernel!r}{made}{own}")
+    if not dataclasses.is_dataclass(kernel) or jax.tree_util.all_leaves([kernel]):
+        raise TypeError(
+            f"kernel must be a frozen dataclass that JAX knows as a pytree; decorate {name} with "
+            "@jax.tree_util.register_dataclass above @dataclasses.dataclass(frozen=True)"
+        )
+    if getattr(kernel, "log_density", None) is not None:
+        raise ValueError(
+            f"kernel has a log density of its own, but mcmc takes it from the model; pass {name}() "
+            "without log_density, or drive kernel.step yourself"
+        )
+    if not isinstance(kernel, HamiltonianKernel):
+        for argument, is_given in (
+            ("mass_matrix", mass_matrix != "auto"),
+            ("target_acceptance_rate", target_acceptance_rate != 0.8),
+        ):
+            if is_given:
+                raise ValueError(
+                    f"{argument} is for kernels such as NUTS() and HMC(); nothing of {name} is "
+                    f"adapted: leave out {argument}"
+                )
+    elif kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
+        raise ValueError(
+            "kernel has an inverse_mass_factor and no inverse_mass_matrix; pass the matrix, which "
+            "mcmc factorizes"
+        )

@@ -1,0 +1,185 @@
+"""Pathfinder on models."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+import ppl
+from inference.common.argument_checks import count
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.drivers.check_inputs import check_inputs
+from inference.guides.low_rank_normal import Mixture, Shares, StretchedNormal
+from inference.optimization.mode_search import Density, from_finite_starts, is_finite, tolerance_of
+from inference.optimization.pathfinder_paths import Effort, Ends, paths
+from inference.results.guide_result import standard_error
+from inference.results.pathfinder_result import PathfinderResult, resampled, weights_of
+from inference.results.psis import psis_of
+from inference.runtime.compiled_program import program
+from inference.runtime.devices import on_default_device
+from inference.runtime.jax_settings import settings
+from inference.variational.elbo import ELBO
+from inference.variational.svi_loop import drawn
+from inference.variational.svi_step import Problem, Sampled
+from ppl.harvest.function_equality import Alike
+
+
+def pathfinder(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    num_paths: int = 4,
+    num_draws: int = 1000,
+    max_steps: int = 1000,
+    history: int = 20,
+    num_elbo_draws: int = 10,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    cache_dir: str | os.PathLike[str] | None = None,
+    **kwargs: Any,
+) -> PathfinderResult:
+    r"""Draws from about the posterior of `model`, by normal distributions on the ways to its modes.
+
+    Each path climbs the density on unconstrained space by L-BFGS. At every iterate, the inverse
+    Hessian that its last steps tell, a diagonal and a low rank, makes a normal distribution; the
+    one of the highest ELBO is the path's. All paths run in one compiled program, which takes a few
+    hundred gradients, so that this is good for a first look, and for starting :func:`mcmc`:
+    ``mcmc(..., init=result)``. Draws of several paths are resampled by importance, with the mixture
+    of the paths' distributions as their density: modes get the shares of their masses, however many
+    paths led to each.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        num_paths: Paths. The draws of a single one are those of its normal distribution.
+        num_draws: Draws for each path, and after resampling.
+        max_steps: Iterations of a path, at most.
+        history: Steps that an inverse Hessian is made of, which differs from its diagonal in twice
+            as many directions.
+        num_elbo_draws: Draws for the ELBO of an iterate.
+        init: Where paths start; see :func:`optimize`. A dict of values may have an axis over paths
+            in front.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The draws, the normal distributions as a guide, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range; no start has a finite log density and gradient, the
+            message names the sites that are not finite there; or no path has a normal distribution
+            with a finite ELBO.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> result = pathfinder(jax.random.key(0), ppl.condition(model, {"y": 5.0}))
+        >>> result.draws["mu"].shape
+        (1, 1000)
+        >>> bool(abs(result.summary()["mu"].mean - 1.8) < 0.2)  # exactly 5 * 9 / (9 + 16)
+        True
+
+    References:
+        Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder: parallel quasi-Newton variational
+        inference, JMLR 23, algorithms 1 to 5; Veach and Guibas (1995), Optimally combining sampling
+        techniques for Monte Carlo rendering, on the mixture as the draws' density.
+    """
+    check_inputs(key, model, args, kwargs)
+    num_paths = count("num_paths", num_paths, least=1)
+    num_draws = count("num_draws", num_draws, least=1)
+    max_steps = count("max_steps", max_steps, least=1)
+    history = count("history", history, least=1)
+    effort = Effort(history, count("num_elbo_draws", num_elbo_draws, least=1))
+    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    layout = Layout.of(target.position_shapes)
+    with settings(cache_dir):
+        ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
+        return _result(key, ends, target, layout, effort, num_draws, max_steps)
+
+
+def _ends(
+    key: jax.Array,
+    target: Target,
+    layout: Layout,
+    effort: Effort,
+    init: Any,
+    num_paths: int,
+    max_steps: int,
+) -> Ends:
+    limits = np.int32(max_steps), tolerance_of(None, layout)
+
+    def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[Ends, np.ndarray]:
+        arguments = positions, seeds, target, layout, effort, *limits
+        ends = jax.device_get(program(paths, *arguments)(*arguments))
+        return ends, np.asarray(is_finite(ends.ascent))
+
+    density = Density(include_jacobian=True)
+    ends = from_finite_starts(key, target, layout, density, init, num_paths, run)
+    if not np.any(np.isfinite(ends.best.elbo)):
+        raise ValueError(_failure(ends))
+    return ends
+
+
+def _failure(ends: Ends) -> str:
+    if np.all(ends.ascent.gradient == 0):
+        why = "the gradient is 0 where they start, so that they have nowhere to go"
+    else:
+        why = "the density has no finite mean under any of the normal distributions that they met"
+    return (
+        f"pathfinder found nothing on {ends.best.elbo.size} path(s) of at most "
+        f"{int(np.max(ends.ascent.step))} steps: {why}. Start elsewhere, by init, or use svi or "
+        "mcmc."
+    )
+
+
+def _result(
+    key: jax.Array,
+    ends: Ends,
+    target: Target,
+    layout: Layout,
+    effort: Effort,
+    num_draws: int,
+    max_steps: int,
+) -> PathfinderResult:
+    guide, parameters = _guide(ends, effort, layout)
+    num_paths, nothing = ends.best.elbo.size, np.zeros(0, np.uint32)
+    problem = jax.device_put(Problem(target, guide, ELBO(), Alike.of(None), nothing, layout))
+    pool = drawn(key, problem, jax.device_put(parameters), num_paths * num_draws)
+    log_weights = np.asarray(pool.log_weights)
+    weights = weights_of(log_weights[None])[0]
+    chosen: Any = slice(None) if num_paths == 1 else resampled(key, weights, num_draws)
+    kept: Sampled = jax.tree.map(lambda x: x[chosen][None], pool)
+    return PathfinderResult(
+        draws=kept.draws,
+        log_density=kept.log_density,
+        log_weights=kept.log_weights,
+        elbo=np.mean(log_weights, dtype=np.float64),
+        elbo_standard_error=standard_error(log_weights),
+        pareto_k=np.asarray(psis_of(log_weights, np.asarray(pool.log_density)).pareto_k),
+        guide=guide,
+        parameters=parameters,
+        ess=1 / np.sum(weights**2),
+        elbos=ends.best.elbo,
+        best_steps=ends.best.step,
+        num_steps=ends.ascent.step,
+        has_ended=ends.ascent.has_converged,
+        max_steps=np.int32(max_steps),
+    )
+
+
+def _guide(ends: Ends, effort: Effort, layout: Layout) -> tuple[Any, Any]:
+    """The guide that the paths make, and its parameters; those without one have no share."""
+    elbos, parameters = ends.best.elbo, ends.best.parameters
+    family = StretchedNormal(effort.rank(layout.size))
+    if elbos.size == 1:
+        return family, jax.tree.map(lambda x: x[0], parameters)
+    is_found = np.isfinite(elbos)
+    with np.errstate(divide="ignore"):
+        log_share = np.log(is_found / np.sum(is_found)).astype(elbos.dtype)
+    return Mixture(family, elbos.size), Shares(log_share, parameters)

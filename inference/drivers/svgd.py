@@ -1,0 +1,213 @@
+"""Stein variational gradient descent on models."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import ppl
+from inference.common.argument_checks import count
+from inference.common.layout import Layout
+from inference.drivers.check_inputs import check_inputs
+from inference.initialization.not_finite import not_finite
+from inference.optimization.mode_search import Density, from_finite_starts
+from inference.results.svgd_result import SVGDResult
+from inference.runtime.compiled_program import program
+from inference.runtime.devices import on_default_device
+from inference.runtime.jax_settings import settings
+from inference.runtime.progress import Pace
+from inference.runtime.progress import progress_bar as _progress
+from inference.variational.optax_step import optimizer_of
+from inference.variational.svgd_step import NUM_ROWS, SVGDState, Swarm, flow, gather, told
+from inference.variational.svi_loop import kinds
+
+if TYPE_CHECKING:
+    import optax
+
+
+def svgd(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    num_particles: int = 100,
+    optimizer: "optax.GradientTransformation | None" = None,
+    num_steps: int = 1000,
+    bandwidth: float | None = None,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
+    state: SVGDState | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool = False,
+    **kwargs: Any,
+) -> SVGDResult:
+    r"""Particles that stand for the posterior of `model`, by Stein variational gradient descent.
+
+    Particles on unconstrained space climb the density together, and a kernel keeps them apart. One
+    particle climbs to the mode; many come to the posterior, in few dimensions. In many
+    they spread too little: of 100 particles for a normal distribution, the variance comes out as
+    0.96 of the true one in 1 dimension, 0.70 in 5 and 0.18 in 20. A step takes a gradient for each
+    particle, and time in proportion to the square of their number. All steps run in one compiled
+    loop. Where a gradient is not finite, the run stops with a warning that names the sites, and
+    returns what it had before.
+
+    Args:
+        key: Typed or legacy key, of the starting points; with the other arguments it determines the
+            result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        num_particles: Particles.
+        optimizer: An optax optimiser; by default ``optax.adam(0.1)``.
+        num_steps: Steps to take.
+        bandwidth: :math:`h` of the kernel :math:`e^{-|x - y|^2 / h}` on unconstrained space; by
+            default, in each step the square of the particles' median distance over
+            :math:`\log(n + 1)`.
+        init: Where particles start; see :func:`svi`. A dict of values has an axis over particles in
+            front, or leaves some sites uniform: particles that start at one place stay together.
+        state: State of a former result to go on from, in place of `init`.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show one.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The particles, and whether they have come to rest.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range; some particle finds no starting point with a finite
+            log density and gradient; all start at the same; or `state` is that of other sites.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> result = svgd(jax.random.key(0), ppl.condition(model, {"y": 5.0}))
+        >>> result.draws["mu"].shape
+        (1, 100)
+        >>> bool(abs(result.draws["mu"].mean() - 1.8) < 0.01)  # exactly 5 * 9 / (9 + 16)
+        True
+
+    References:
+        Liu and Wang (2016), Stein variational gradient descent: a general purpose Bayesian
+        inference algorithm, algorithm 1; Ba et al. (2022), Understanding the variance collapse of
+        SVGD in high dimensions.
+    """
+    check_inputs(key, model, args, kwargs)
+    num_particles = count("num_particles", num_particles, least=1)
+    num_steps = count("num_steps", num_steps, least=1)
+    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
+    layout = Layout.of(target.position_shapes)
+    swarm = _swarm(target, optimizer, bandwidth, layout)
+    with settings(cache_dir):
+        if state is None:
+            particles = _starts(key, swarm, init, num_particles)
+            begun = program(gather, swarm, particles)(swarm, particles)
+        else:
+            begun = _checked(state, swarm, num_particles)
+        with _progress(progress_bar, num_steps, "discrepancy") as on_progress:
+            end, discrepancies, is_finite = _run(swarm, begun, num_steps, on_progress)
+        failure = "" if is_finite else _failure(swarm, end)
+        arguments = end.particles, swarm.target, layout
+        draws, log_density = jax.device_get(program(told, *arguments)(*arguments))
+    if failure:
+        warnings.warn(failure, RuntimeWarning, stacklevel=2)
+    return SVGDResult(
+        draws=jax.tree.map(lambda x: x[None], draws),
+        log_density=log_density[None],
+        discrepancies=discrepancies,
+        state=jax.device_get(end),
+        failure=failure,
+    )
+
+
+def _swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
+    if bandwidth is not None and (np.ndim(bandwidth) or not 0 < bandwidth < np.inf):
+        raise ValueError(f"bandwidth must be a positive number, or be None, got {bandwidth!r}")
+    number = np.asarray(-1.0 if bandwidth is None else bandwidth, layout.dtype)
+    return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
+
+
+def _starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
+    target, layout = swarm.target, swarm.layout
+
+    def run(_: np.ndarray, positions: np.ndarray) -> tuple[Any, np.ndarray]:
+        arguments = swarm, positions
+        value, gradient = jax.device_get(program(_evaluated, *arguments)(*arguments))
+        finite = np.isfinite(value) & np.isfinite(gradient).all(-1)
+        return (positions, finite), finite
+
+    density = Density(include_jacobian=True)
+    positions, finite = from_finite_starts(key, target, layout, density, init, num_particles, run)
+    if not finite.all():
+        raise ValueError(
+            f"{np.sum(~finite)} of {num_particles} particles start where the log density or its "
+            "gradient is not finite. Start them elsewhere, by init."
+        )
+    if num_particles > 1 and np.all(positions == positions[0]):
+        raise ValueError(
+            "init gives all particles the same start, where nothing drives them apart; give values "
+            f"an axis over the {num_particles} particles in front, or leave it to 'uniform'"
+        )
+    return positions
+
+
+def _evaluated(swarm: Swarm, particles: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return swarm.value_and_grad(particles)
+
+
+def _run(
+    swarm: Swarm,
+    state: SVGDState,
+    num_steps: int,
+    on_progress: Callable[[int, float], None],
+) -> tuple[SVGDState, np.ndarray, bool]:
+    """The state after so many steps, the discrepancies, and whether it was finite up to there."""
+    first, parts, pace = int(state.step), [], Pace(NUM_ROWS)
+    num_done, is_finite = 0, True
+    try:
+        while is_finite and num_done < num_steps:
+            stop = np.int32(first + min(num_steps, num_done + pace.num_steps))
+            with pace.call():
+                moved = jax.block_until_ready(program(flow, swarm, state, stop)(swarm, state, stop))
+            num_taken = int(moved.state.step) - int(state.step)
+            state, is_finite = moved.state, bool(moved.is_finite)
+            parts.append(np.asarray(moved.discrepancies)[:num_taken])
+            num_done += num_taken
+            on_progress(num_done, float(parts[-1][-1]) if num_taken else np.nan)
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+        message = f"interrupted: the result is that of {num_done} steps of {num_steps}"
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    return state, np.concatenate(parts), is_finite
+
+
+def _failure(swarm: Swarm, state: SVGDState) -> str:
+    value, gradient = jax.device_get(swarm.value_and_grad(jnp.asarray(state.particles)))
+    bad = ~(np.isfinite(value) & np.isfinite(gradient).all(-1))
+    which = int(np.argmax(bad))
+    at = jnp.asarray(state.particles)[which], value[which], gradient[which]
+    culprits = "; ".join(not_finite(swarm.target, swarm.layout, *at))
+    return (
+        f"svgd stopped at step {int(state.step)}, where the log density or its gradient is not "
+        f"finite for {int(bad.sum())} particles: {culprits}. The particles are those of that step. "
+        "Use a smaller learning rate, or another init."
+    )
+
+
+def _checked(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
+    """A state to go on from."""
+    if not isinstance(state, SVGDState):
+        raise TypeError(f"state must be that of a result, result.state, got {state!r}")
+    size, dtype = swarm.layout.size, swarm.layout.dtype
+    particles = jax.ShapeDtypeStruct((num_particles, size), dtype)
+    expected = kinds(jax.eval_shape(gather, swarm, particles))
+    if kinds(state) != expected:
+        raise ValueError(
+            "state must be that of a result with as many particles, the same sites and optimizer, "
+            f"got {kinds(state)}, where {expected} is expected"
+        )
+    return state

@@ -1,0 +1,243 @@
+"""Stochastic variational inference on models: where the language and guides meet."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+
+from inference.common.argument_checks import count, fraction
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.guide_function import GuideFunction, guide_to, target_of
+from inference.drivers.init_from_result import normal_start
+from inference.drivers.minibatch import batches
+from inference.guides.checks import check_guide
+from inference.guides.guide import Guide
+from inference.guides.normal import MeanField
+from inference.initialization.initial_positions import STRATEGIES
+from inference.results.boundary_warnings import at_edges, bounded
+from inference.results.guide_result import GuideResult, standard_error
+from inference.results.importance_result import ImportanceResult
+from inference.results.mcmc_result import MCMCResult
+from inference.results.optimize_result import OptimizeResult
+from inference.results.psis import psis_of
+from inference.results.svgd_result import SVGDResult
+from inference.results.svi_result import SVIResult
+from inference.runtime.jax_settings import settings
+from inference.runtime.progress import progress_bar as _progress
+from inference.variational.elbo import ELBO, Objective, check_objective
+from inference.variational.optax_step import optimizer_of
+from inference.variational.svi_loop import drawn, fit
+from inference.variational.svi_step import Problem, Sampled, SVIState
+
+if TYPE_CHECKING:
+    import optax
+
+
+Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
+
+
+def svi(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    guide: Guide | Callable[..., Any] = MeanField(),
+    optimizer: "optax.GradientTransformation | None" = None,
+    num_steps: int = 10_000,
+    num_particles: int = 1,
+    batch: Callable[..., Any] | None = None,
+    objective: Objective = ELBO(),
+    tolerance: float | None = None,
+    num_draws: int = 1000,
+    init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
+    state: SVIState | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool = False,
+    **kwargs: Any,
+) -> SVIResult:
+    r"""Fits a guide to the posterior of `model` by stochastic gradients of the ELBO.
+
+    The parameters returned are an average over the later steps, which has far less noise than the
+    last. All steps run in one compiled loop; new data of the same shapes, another key, more steps
+    and an optimiser made anew from the same numbers compile nothing. Where the ELBO or its gradient
+    is not finite at a step, the run stops with a warning that names the sites, and returns what it
+    had before. So does an interrupt (Ctrl-C).
+
+    Of many data, a step may see a fresh batch: `batch` draws it from the arguments, which are all
+    data, observed ones too; inside of the model, ``ppl.scale(likelihood, num_rows / len(x))`` makes
+    the density of a batch an unbiased estimate of that of all data, as the second example shows.
+    Rows with latent sites of their own need a guide that is a function: it has the same arguments,
+    and scales its draws of these sites alike. The ELBO of the result, the weights and Pareto k are
+    those of all data, from which the draws come in the end (where these are large, few will do).
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        guide: What to fit. A normal distribution: :class:`MeanField`, :class:`FullRank`,
+            :class:`LowRank` or, for hierarchical models, :class:`Structured`; a flow:
+            :class:`NeuralSpline`, :class:`InverseAutoregressive` or
+            :class:`MaskedAutoregressive`; a point: :class:`PointMass`; or a mix of these,
+            :class:`BySite`. Or a function of a key and of the arguments of the model, that draws
+            each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
+            begins with its own numbers, whatever `init` is; ``result.guide_function()`` is the
+            fitted one, for other arguments too.
+        optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
+        num_steps: Steps to take, at most.
+        num_particles: Draws of the guide in each step.
+        batch: A function of a key and of the arguments of the model, which draws the positional
+            arguments of one step, as rows of the data; see below. By default, all data.
+        objective: What is made large: :class:`ELBO`, of which ``ELBO(stick_the_landing=True)`` has
+            less variance for guides that come close to the posterior;
+            :class:`ImportanceWeighted`, :class:`Renyi` and :class:`ForwardKL`, for guides that
+            cover more of the posterior; :class:`ScoreFunction`, for guides with discrete draws.
+        tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
+            block by less than this share of itself, in the mean or the median of ten changes, as
+            ADVI does; 1e-3, say. By default, take all steps.
+        num_draws: Draws of the fitted guide.
+        init: Where the guide starts: ``"uniform"`` on (-2, 2) in unconstrained space, each
+            coordinate; ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short
+            climb by L-BFGS; or a dict of values by site, the others being uniform. Or a result of
+            :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`, :func:`svgd`,
+            :func:`importance` or :func:`optimize` for the same model: the mean is then that of its
+            normal distribution, or of its draws; and guides begin with the scales and correlations
+            that it knows and they can have, in place of `init_scale`. Where coordinates have very
+            different scales, ``init=laplace(...)`` saves most of the steps.
+        state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
+            are one of 2000. The noise of its steps follows from `state`, that of the draws from
+            `key`.
+        cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show one.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The fitted guide, draws of it, and how far to trust them.
+
+    Raises:
+        TypeError: if an argument has a type that it cannot have.
+        ValueError: if a value is out of range; no starting point has a finite ELBO and gradient,
+            the message names the sites that are not finite there; or `init` is a result of another
+            model.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": 5.0})
+        >>> result = svi(jax.random.key(0), posterior)
+        >>> result.draws["mu"].shape
+        (1, 1000)
+        >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
+        True
+
+        In batches of 100 rows of 10,000:
+
+        >>> import jax.numpy as jnp
+        >>> def regression(key, x, num_rows):
+        ...     w = ppl.sample(key, dist.Normal(0.0, 3.0), name="w")
+        ...     likelihood = lambda key: ppl.sample(key, dist.Normal(w * x, 1.0), name="y")
+        ...     return ppl.scale(likelihood, num_rows / len(x))(key)
+        >>> def posterior(key, x, y, num_rows):
+        ...     return ppl.condition(regression, {"y": y})(key, x, num_rows)
+        >>> def batch(key, x, y, num_rows):
+        ...     rows = jax.random.randint(key, (100,), 0, num_rows)
+        ...     return x[rows], y[rows], num_rows
+        >>> x = jnp.linspace(-1.0, 1.0, 10_000)
+        >>> result = svi(jax.random.key(0), posterior, x, 2 * x, 10_000, batch=batch)
+        >>> bool(abs(result.parameters.loc[0] - 2.0) < 0.02)
+        True
+
+    References:
+        Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
+        inference, JMLR 18; Hoffman, Blei, Wang and Paisley (2013), Stochastic variational
+        inference, JMLR 14, on batches; Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it
+        work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
+        descent for non-smooth optimization, on averages.
+    """
+    check_inputs(key, model, args, kwargs)
+    num_steps = count("num_steps", num_steps, least=1)
+    num_particles = count("num_particles", num_particles, least=1)
+    num_draws = count("num_draws", num_draws, least=1)
+    check_guide(guide)
+    if tolerance is not None:
+        tolerance = fraction("tolerance", tolerance, ", or be None")
+    is_function = not hasattr(guide, "sample")
+    target = target_of(model, args, kwargs, is_function=is_function)
+    if is_function and init in STRATEGIES:
+        init = "uniform"  # it starts by itself
+    if is_function and isinstance(init, Started):
+        raise ValueError(
+            "init is a result, but a guide that is a function begins with its own numbers, those "
+            "of ppl.param: give them there, or go on with state=result.state"
+        )
+    problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
+    start: Any = init
+    if isinstance(init, Started):
+        start = normal_start(init, target, problem.layout)
+    family: Any = problem.guide if is_function else guide
+    with (
+        settings(cache_dir),
+        _progress(progress_bar, num_steps, objective.name) as on_progress,
+    ):
+        fitted = fit(
+            key,
+            problem,
+            num_steps=num_steps,
+            tolerance=tolerance,
+            init=start,
+            state=state,
+            on_progress=on_progress,
+        )
+        parameters = fitted.state.average
+        sampled = drawn(key, problem, parameters, num_draws)
+        weights = np.asarray(sampled.log_weights)
+        log_density, has_density = np.asarray(sampled.log_density), family.has_density
+        shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
+    return SVIResult(
+        draws=jax.tree.map(lambda x: x[None], sampled.draws),
+        log_density=log_density[None],
+        log_weights=weights[None],
+        elbo=np.mean(weights, dtype=np.float64),
+        elbo_standard_error=standard_error(weights),
+        pareto_k=np.asarray(shape),
+        elbos=fitted.elbos,
+        guide=family,
+        parameters=jax.device_get(parameters),
+        state=jax.device_get(fitted.state),
+        failure=fitted.failure,
+        objective=objective,
+        doubts=tuple(_at_edges(problem, jax.device_get(parameters), sampled)),
+    )
+
+
+def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
+    """Words for sites, or parameters of a function, that have come to the edge of their support."""
+    guide: Any = problem.guide
+    if isinstance(guide, GuideFunction):
+        inside = lambda: bounded(guide.values(parameters), parameters)  # noqa: E731
+        yield from at_edges("parameter", parameters, inside)
+        return
+    unravel = problem.layout.unravel
+    first = jax.tree.map(lambda x: x[0], sampled.draws)
+    inside = lambda: bounded(first, unravel(sampled.position[0]))  # noqa: E731
+    yield from at_edges("site", unravel(np.mean(sampled.position, 0)), inside)
+
+
+def _problem(
+    key: jax.Array,
+    target: Any,
+    guide: Any,
+    objective: Objective,
+    optimizer: Any,
+    num_particles: int,
+    batch: Callable[..., Any] | None = None,
+) -> Problem:
+    rule = optimizer_of(optimizer, 0.01)
+    guide, layout = guide_to(target, guide)
+    check_objective(objective, guide, num_particles, batch is not None)
+    particles = np.arange(num_particles, dtype=np.uint32)
+    drawn = batches(key, batch, target, guide)
+    problem = Problem(target, guide, objective, rule, particles, layout, drawn)
+    return jax.device_put(problem)

@@ -1,0 +1,157 @@
+r"""Normal distributions as they follow from curvature, and mixtures of guides.
+
+They are computed rather than fitted: an optimiser that moved the parameters freely would leave the
+directions no longer orthonormal.
+"""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import random
+
+from inference.common.layout import Layout
+from inference.common.matrices import LowRankMatrix, push
+from inference.common.threefry import noise_of, seed_of, threefry, uniform
+from inference.guides.guide import Guide
+from inference.guides.normal import log_normal, normal_entropy
+from ppl.harvest.pytrees import register_dataclass
+
+
+class Stretched(NamedTuple):
+    r"""Parameters of :class:`StretchedNormal`.
+
+    Attributes:
+        loc: The mean, ``(size,)``.
+        factor: `L`, of the covariance :math:`L L^\top`.
+    """
+
+    loc: jax.Array
+    factor: LowRankMatrix
+
+    def place(self, noise: jax.Array) -> jax.Array:
+        """The position that standard normal numbers stand for, both ``(size,)``."""
+        return self.loc + push(self.factor, noise)
+
+    def noise(self, position: jax.Array) -> jax.Array:
+        """The numbers that a position stands for."""
+        inverse = self.factor._replace(values=1 / self.factor.values)
+        return inverse.stretch((position - self.loc) / self.factor.scale)
+
+    def half_log_det(self) -> jax.Array:
+        """Half of the logarithm of the covariance's determinant."""
+        return jnp.sum(jnp.log(self.factor.scale)) + jnp.sum(jnp.log(self.factor.values))
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class StretchedNormal:
+    r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
+
+    That form holds a diagonal and a low rank both of a covariance and of its inverse. A draw takes
+    time in proportion to ``size * rank``.
+
+    Args:
+        rank: Directions that are stretched, at most the number of coordinates.
+
+    References:
+        Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
+        minimizing Fisher divergence, section 4.
+    """
+
+    rank: int = dataclasses.field(metadata={"static": True})
+    has_density = True
+
+    def init(self, position: jax.Array, layout: Layout) -> Stretched:
+        """The standard normal distribution around `position`."""
+        ones = jnp.ones_like(position)
+        vectors = jnp.eye(self.rank, position.size, dtype=position.dtype)
+        return Stretched(position, LowRankMatrix(ones, vectors, ones[: self.rank]))
+
+    def sample(self, parameters: Stretched, key: jax.Array) -> jax.Array:
+        """A position, ``(size,)``."""
+        loc = parameters.loc
+        return parameters.place(noise_of(key, loc.size, loc.dtype))
+
+    def log_prob(self, parameters: Stretched, position: jax.Array) -> jax.Array:
+        """The log density of a position, a scalar."""
+        return log_prob_of_noise(parameters, parameters.noise(position))
+
+    def entropy(self, parameters: Stretched) -> jax.Array:
+        """The entropy, a scalar."""
+        return parameters.half_log_det() + normal_entropy(jnp.zeros_like(parameters.loc))
+
+    def covariance(self, parameters: Stretched) -> jax.Array:
+        """The covariance matrix, ``(size, size)``."""
+        factor = parameters.factor
+        return factor._replace(values=factor.values**2).dense()
+
+
+def log_prob_of_noise(parameters: Stretched, noise: jax.Array) -> jax.Array:
+    """The log density of where `noise` is placed."""
+    return log_normal(noise) - parameters.half_log_det()
+
+
+class Shares(NamedTuple):
+    """Parameters of :class:`Mixture`.
+
+    Attributes:
+        log_share: The logarithm of the probability of each component, ``(component,)``.
+        components: Their parameters, stacked.
+    """
+
+    log_share: jax.Array
+    components: Any
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Mixture:
+    """A mixture of members of one family.
+
+    Args:
+        guide: The family.
+        num_components: How many there are.
+    """
+
+    guide: Guide
+    num_components: int = dataclasses.field(metadata={"static": True})
+    has_density = True
+
+    def init(self, position: jax.Array, layout: Layout) -> Shares:
+        """As many copies of what the family begins with, with equal shares."""
+        one = self.guide.init(position, layout)
+        log_share = jnp.full(self.num_components, -math.log(self.num_components), position.dtype)
+        copies = jax.tree.map(lambda x: jnp.stack([x] * self.num_components), one)
+        return Shares(log_share, copies)
+
+    def sample(self, parameters: Shares, key: jax.Array) -> jax.Array:
+        """A position, ``(size,)``, without a derivative by the shares."""
+        seed = seed_of(key)
+        level = uniform(seed, jnp.uint32(0), parameters.log_share.dtype)
+        below = jnp.cumsum(jnp.exp(parameters.log_share))
+        number = jnp.searchsorted(below[:-1] / below[-1], level, side="right")
+        component = jax.tree.map(lambda x: x[number], parameters.components)
+        words = jnp.stack(threefry(seed, jnp.uint32(1)))
+        return self.guide.sample(component, random.wrap_key_data(words, impl="threefry2x32"))
+
+    def log_prob(self, parameters: Shares, position: jax.Array) -> jax.Array:
+        """The log density of a position, a scalar."""
+        each = jax.vmap(self.guide.log_prob, (0, None))(parameters.components, position)
+        return jax.nn.logsumexp(each + parameters.log_share)
+
+    def entropy(self, parameters: Shares) -> None:
+        """Not known in closed form."""
+        return None
+
+    def covariance(self, parameters: Shares) -> jax.Array:
+        """The covariance matrix, ``(size, size)``: within the components and between."""
+        share = jnp.exp(parameters.log_share)
+        family: Any = self.guide
+        within = jax.vmap(family.covariance)(parameters.components)
+        locs = parameters.components.loc
+        centred = locs - (share @ locs)[None]
+        between = (centred * share[:, None]).T @ centred
+        return jnp.tensordot(share, within, 1) + between

@@ -1,0 +1,83 @@
+"""Which coordinates of a flat position belong to which sites."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
+
+
+class Group(NamedTuple):
+    """Some sites of a layout.
+
+    Attributes:
+        index: Where their coordinates are in the flat position, ``(size,)``.
+        layout: How a vector of these is split, by names with dots.
+    """
+
+    index: np.ndarray
+    layout: Layout
+
+
+def taken(x: jax.Array, index: np.ndarray) -> jax.Array:
+    """``x[index]`` by slices, of which there are as many as sites: no scatter in its derivative."""
+    cuts = np.flatnonzero(np.diff(index) != 1) + 1
+    runs = [run for run in np.split(index, cuts) if run.size]
+    slices = [x[run[0] : run[-1] + 1] for run in runs] or [x[:0]]
+    return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
+
+
+def group(layout: Layout, names: Iterable[str]) -> Group:
+    """The sites of these full names."""
+    known, chosen = _by_name(layout), sorted(names)
+    parts = [np.zeros(0, int), *(known[name][0] for name in chosen)]
+    kinds = {name: known[name][1] for name in chosen}
+    leaves, treedef = jax.tree.flatten(kinds)
+    kind = Layout(treedef, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
+    return Group(np.concatenate(parts), kind)
+
+
+def full_names(layout: Layout) -> list[str]:
+    """The names of all sites, scopes joined by dots."""
+    return list(_by_name(layout))
+
+
+def select(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
+    """The full names of sites, where a name may be that of a scope, for all that is in it.
+
+    Raises:
+        ValueError: if a name is that of no site, or a site is named twice; the message lists the
+            sites.
+    """
+    known, selected = full_names(layout), []
+    for name in names:
+        found = [full for full in known if full == name or full.startswith(f"{name}.")]
+        if not found:
+            raise ValueError(f"{who} names a site {name!r}, and the sites are {_listed(known)}")
+        doubled = [full for full in found if full in selected]
+        if doubled:
+            raise ValueError(
+                f"{who} names site {doubled[0]!r} twice; give each of the sites {_listed(known)} "
+                "to one guide"
+            )
+        selected += found
+    return selected
+
+
+def _by_name(layout: Layout) -> dict[str, tuple[np.ndarray, jax.ShapeDtypeStruct]]:
+    """By site its coordinates, and its shape and dtype."""
+    kinds = [jax.ShapeDtypeStruct(*kind) for kind in zip(layout.shapes, layout.dtypes, strict=True)]
+    names = [name for name, _ in named_leaves(jax.tree.unflatten(layout.treedef, kinds))]
+    stops = np.cumsum([math.prod(kind.shape) for kind in kinds])
+    starts = [0, *stops[:-1]]
+    indices = [np.arange(start, stop) for start, stop in zip(starts, stops, strict=True)]
+    return dict(zip(names, zip(indices, kinds, strict=True), strict=True))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))

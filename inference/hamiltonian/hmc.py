@@ -1,0 +1,132 @@
+"""Hamiltonian Monte Carlo with trajectories of a fixed number of steps."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from inference.common.argument_checks import count, scalar
+from inference.common.layout import Layout
+from inference.common.lockstep import select
+from inference.common.matrices import Matrix
+from inference.common.threefry import uniform
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.leapfrog import (
+    DIVERGENCE_THRESHOLD,
+    Point,
+    drift,
+    energy,
+    energy_change,
+    kick,
+)
+from ppl.harvest.pytrees import register_dataclass
+
+
+class HMCInfo(NamedTuple):
+    """What happened in a transition of :class:`HMC`; all scalars.
+
+    Attributes:
+        acceptance_rate: Probability with which the end of the trajectory was accepted.
+        is_accepted: Whether it was.
+        is_divergent: Whether the energy error at the end passed 1000 or was not finite.
+        energy: The Hamiltonian at the new state.
+        num_steps: Leapfrog steps, that is gradients, taken.
+    """
+
+    acceptance_rate: jax.Array
+    is_accepted: jax.Array
+    is_divergent: jax.Array
+    energy: jax.Array
+    num_steps: jax.Array
+
+
+class HMCTrajectory(NamedTuple):
+    """A trajectory from `first` to `last`, so far; `accept` is the uniform number of its end."""
+
+    position: jax.Array
+    step_size: jax.Array
+    accept: jax.Array
+    first: Point
+    last: Point
+    num_steps: jax.Array
+    is_done: jax.Array
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class HMC(HamiltonianKernel):
+    """Hamiltonian Monte Carlo: a trajectory of `num_steps` leapfrog steps, then accept or reject.
+
+    Attributes:
+        num_steps: Leapfrog steps a transition.
+        step_size_jitter: Scalar in [0, 1). A transition's step is
+            ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1), which breaks
+            the periods that trajectories of one length can lock into.
+
+    Example:
+        >>> kernel = HMC(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5, num_steps=3)
+        >>> state = kernel.init(jnp.zeros(3))
+        >>> state, info = jax.jit(kernel.step)(jax.random.key(0), state)
+        >>> state.position.shape, int(info.num_steps)
+        ((3,), 3)
+
+    References:
+        Neal (2011), MCMC using Hamiltonian dynamics, section 5.3.
+    """
+
+    num_steps: int = dataclasses.field(default=10, kw_only=True, metadata={"static": True})
+    step_size_jitter: jax.typing.ArrayLike = dataclasses.field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "num_steps", count("num_steps", self.num_steps, least=1))
+
+    def check(self, layout: Layout) -> jax.Array:
+        """The step size, once the jitter is found to be a number in [0, 1), too."""
+        what, is_valid = "a number in [0, 1)", lambda x: 0 <= x < 1
+        scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
+        return super().check(layout)
+
+    def begin(
+        self,
+        factor: Matrix,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Any = None,
+        is_brief: jax.typing.ArrayLike = False,
+    ) -> HMCTrajectory:
+        """The trajectory that starts at `point`; its length is the user's, and never brief."""
+        accept, jitter = uniform(seed, jnp.arange(2), point.position.dtype)
+        scale = 1 + jnp.asarray(self.step_size_jitter, step_size.dtype) * (2 * jitter - 1)
+        step_size = scale * step_size
+        position = drift(factor, step_size, point)
+        no = jnp.zeros((), bool)
+        return HMCTrajectory(position, step_size, accept, point, point, jnp.int32(0), no)
+
+    def advance(
+        self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+    ) -> HMCTrajectory:
+        """One more leapfrog step, given the density at ``trajectory.position``."""
+        old, num_steps = trajectory, trajectory.num_steps + 1
+        last = kick(factor, old.step_size, old.last, old.position, log_density, gradient)
+        return old._replace(
+            position=drift(factor, old.step_size, last),
+            last=last,
+            num_steps=num_steps,
+            is_done=num_steps == self.num_steps,
+        )
+
+    def end(self, trajectory: Any) -> tuple[Point, HMCInfo]:
+        """The next state and what happened, once the trajectory is done."""
+        change = energy_change(trajectory.first, trajectory.last)
+        acceptance_rate = jnp.exp(-jnp.maximum(change, 0))
+        is_accepted = trajectory.accept < acceptance_rate
+        return select(is_accepted, trajectory.last, trajectory.first), HMCInfo(
+            acceptance_rate=acceptance_rate,
+            is_accepted=is_accepted,
+            is_divergent=change > DIVERGENCE_THRESHOLD,
+            energy=energy(trajectory.first) + jnp.where(is_accepted, change, 0),
+            num_steps=trajectory.num_steps,
+        )

@@ -1,0 +1,197 @@
+"""Kernels: the protocol of all, and the state machine that Hamiltonian ones share."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.tree_util import Partial
+
+from inference.common.argument_checks import scalar
+from inference.common.layout import Layout
+from inference.common.lockstep import any_chain, select
+from inference.common.matrices import Matrix, check_mass_matrix, factorize, pull
+from inference.common.threefry import normal, seed_of
+from inference.hamiltonian.leapfrog import Point, State, evaluate, flat_value_and_grad
+
+
+@runtime_checkable
+class Kernel(Protocol):
+    """A transition that leaves a density invariant.
+
+    A kernel is a frozen dataclass registered as a pytree: numbers are leaves, sizes are static. A
+    state is a NamedTuple with a `position`, the pytree that :meth:`init` has got; an info is a
+    NamedTuple of scalars. A field ``log_density: Any = None``, if there is one, is a function of a
+    position that :func:`inference.mcmc` supplies. Everything else is a kernel's own: a
+    `log_density` in the state, and `acceptance_rate`, `is_divergent`, `energy` or `step_size` in
+    the info, are looked at by the summary of draws where they are there.
+
+    A kernel that moves one gradient at a time is a :class:`HamiltonianKernel`.
+    """
+
+    def init(self, position: Any) -> Any:
+        """The state of a chain that stands at `position`."""
+        ...
+
+    def step(self, key: jax.Array, state: Any) -> tuple[Any, Any]:
+        """One transition: the next state, of the same shapes, and the info on the way."""
+        ...
+
+
+class Trajectory(Protocol):
+    """A transition on its way, a named tuple.
+
+    Attributes:
+        position: Where the density is to be evaluated next, a flat vector.
+        is_done: Whether the transition has come to its end.
+    """
+
+    position: jax.Array
+    is_done: jax.Array
+
+    def _replace(self, **fields: Any) -> "Trajectory": ...
+
+
+@dataclasses.dataclass(frozen=True)
+class HamiltonianKernel(Kernel, abc.ABC):
+    """A kernel that follows Hamiltonian dynamics, and moves one gradient at a time.
+
+    A transition is a state machine: it begins, advances by one gradient at a time until it is done,
+    and ends. So a driver may run many side by side, each at its own place, and adapts step size
+    and mass matrix on the way.
+
+    Attributes:
+        log_density: Function of a position, a pytree of floating-point arrays, that returns a
+            scalar. A ``jax.tree_util.Partial``, whose leaves are data; a plain function is wrapped
+            in one. `None` where a driver is to supply it.
+        step_size: Scalar, the step of the leapfrog integrator.
+        inverse_mass_matrix: Vector (a diagonal), matrix or :class:`LowRankMatrix`, in the order in
+            which ``jax.tree.leaves`` lists the position; an estimate of the covariance. `None` is
+            1.
+        inverse_mass_factor: The factor `L` of ``inverse_mass_matrix = L @ L.T``: lower triangular,
+            the vector of square roots, or of low rank with square roots of the values. Computed in
+            every step where it is `None`.
+        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of
+            each other keep in step, which is faster; their draws are the same up to rounding.
+    """
+
+    log_density: Callable[[Any], jax.Array] | None = None
+    step_size: jax.typing.ArrayLike = 0.1
+    inverse_mass_matrix: Matrix | None = None
+    inverse_mass_factor: Matrix | None = dataclasses.field(default=None, kw_only=True)
+    axis_name: Hashable = dataclasses.field(default=None, kw_only=True, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        if callable(self.log_density) and not isinstance(self.log_density, Partial):
+            object.__setattr__(self, "log_density", Partial(self.log_density))
+
+    def init(self, position: Any) -> State:
+        """The state of a chain that stands at `position`.
+
+        Raises:
+            TypeError: if `position` has leaves that are not floating-point arrays.
+            ValueError: if there is no log density, or it does not return a scalar.
+        """
+        Layout.of(position)
+        position = jax.tree.map(jnp.asarray, position)
+        return evaluate(self._require_log_density(), position)
+
+    def step(self, key: jax.Array, state: State) -> tuple[State, Any]:
+        """One transition: the next state, and what happened on the way."""
+        layout = Layout.of(state.position)
+        log_density = self._require_log_density()
+        step_size = self.check(layout)
+        factor, seed = _factor(self, layout), seed_of(key)
+        point = with_momentum(
+            factor,
+            seed,
+            layout.ravel(state.position),
+            jnp.asarray(state.log_density, layout.dtype),
+            layout.ravel(state.gradient),
+        )
+        value_and_grad = flat_value_and_grad(log_density, layout)
+
+        def advance(old: Any) -> Any:
+            new = self.advance(factor, old, *value_and_grad(old.position))
+            return new if self.axis_name is None else select(old.is_done, old, new)
+
+        trajectory = lax.while_loop(
+            lambda trajectory: any_chain(~trajectory.is_done, self.axis_name),
+            advance,
+            self.begin(factor, step_size, point, seed),
+        )
+        proposal, info = self.end(trajectory)
+        return State(
+            layout.unravel(proposal.position),
+            proposal.log_density.astype(state.log_density.dtype),
+            layout.unravel(proposal.gradient),
+        ), info
+
+    def check(self, layout: Layout) -> jax.Array:
+        """The step size, in the dtype of positions of `layout`.
+
+        Raises:
+            TypeError: if it is no real number.
+            ValueError: if it is not a scalar, or known not to be positive and finite.
+        """
+        what, is_valid = "a positive, finite number", lambda x: 0 < x < np.inf
+        return scalar("step_size", self.step_size, layout.dtype, what, is_valid)
+
+    @abc.abstractmethod
+    def begin(
+        self,
+        factor: Matrix,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Any = None,
+        is_brief: jax.typing.ArrayLike = False,
+    ) -> Trajectory:
+        """The trajectory that starts at `point`, in the memory of the `last` one if there is one.
+
+        Everything is flat. A brief one ends soon even if the kernel would have it go on, as in the
+        first iterations of warm-up.
+        """
+
+    @abc.abstractmethod
+    def advance(
+        self, factor: Matrix, trajectory: Any, log_density: jax.Array, gradient: jax.Array
+    ) -> Trajectory:
+        """One more leapfrog step, given the density at ``trajectory.position``."""
+
+    @abc.abstractmethod
+    def end(self, trajectory: Any) -> tuple[Any, Any]:
+        """The next state, flat, and what happened, once the trajectory is done."""
+
+    def _require_log_density(self) -> Callable[[Any], jax.Array]:
+        if self.log_density is None:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
+                "kernel to inference.mcmc together with a model."
+            )
+        return self.log_density
+
+
+def with_momentum(
+    factor: Matrix,
+    seed: jax.Array,
+    position: jax.Array,
+    log_density: jax.Array,
+    gradient: jax.Array,
+) -> Point:
+    """The point of phase space at `position` with a fresh momentum."""
+    momentum = normal(seed, position.size, position.dtype)
+    return Point(position, momentum, pull(factor, gradient), log_density, gradient)
+
+
+def _factor(kernel: HamiltonianKernel, layout: Layout) -> Matrix:
+    if kernel.inverse_mass_factor is not None:
+        return jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), kernel.inverse_mass_factor)
+    if kernel.inverse_mass_matrix is None:
+        return jnp.ones(layout.size, layout.dtype)
+    return factorize(check_mass_matrix(kernel.inverse_mass_matrix, layout))

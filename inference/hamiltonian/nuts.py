@@ -1,0 +1,110 @@
+"""The no-U-turn sampler."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from inference.common.argument_checks import count
+from inference.common.matrices import Matrix
+from inference.hamiltonian import nuts_trajectory
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.leapfrog import Point, energy
+from inference.hamiltonian.nuts_trajectory import Proposal, Trajectory
+from ppl.harvest.pytrees import register_dataclass
+
+_BRIEF_DEPTH, _MOST_DEPTH = 5, 24
+
+
+class NUTSInfo(NamedTuple):
+    """What happened in a transition of :class:`NUTS`; all scalars.
+
+    Attributes:
+        acceptance_rate: Mean over the leaves of ``min(1, exp(-energy error))``.
+        is_divergent: Whether the energy error passed 1000 or was not finite.
+        energy: The Hamiltonian at the new state.
+        num_steps: Leapfrog steps, that is gradients, taken.
+        depth: Doublings that joined the trajectory.
+        is_truncated: Whether `max_depth` ended the trajectory before it turned.
+    """
+
+    acceptance_rate: jax.Array
+    is_divergent: jax.Array
+    energy: jax.Array
+    num_steps: jax.Array
+    depth: jax.Array
+    is_truncated: jax.Array
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NUTS(HamiltonianKernel):
+    """The no-U-turn sampler: Hamiltonian Monte Carlo whose trajectories end when they turn back.
+
+    Doubles the trajectory forwards or backwards in time until it, or a balanced subtree of it,
+    turns (generalised criterion, in the metric of the mass matrix), diverges, or has been doubled
+    `max_depth` times. The next state is drawn from the leaves by their weights ``exp(-energy)``,
+    with a bias towards the last doubling.
+
+    Attributes:
+        max_depth: Most doublings; a trajectory has at most ``2**max_depth - 1`` steps.
+
+    Example:
+        >>> kernel = NUTS(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5)
+        >>> state = kernel.init(jnp.zeros(3))
+        >>> state, info = jax.jit(kernel.step)(jax.random.key(0), state)
+        >>> state.position.shape, bool(info.is_divergent)
+        ((3,), False)
+
+    References:
+        Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15, 1593-1623; Betancourt (2017),
+        A conceptual introduction to Hamiltonian Monte Carlo, appendix A (multinomial sampling,
+        biased progressive sampling and the generalised criterion).
+    """
+
+    max_depth: int = dataclasses.field(default=10, kw_only=True, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        max_depth = count("max_depth", self.max_depth, least=1, most=_MOST_DEPTH)
+        object.__setattr__(self, "max_depth", max_depth)
+
+    def begin(
+        self,
+        factor: Matrix,
+        step_size: jax.Array,
+        point: Point,
+        seed: jax.Array,
+        last: Trajectory | None = None,
+        is_brief: jax.typing.ArrayLike = False,
+    ) -> Trajectory:
+        """The trajectory that is nothing but `point`; a brief one is doubled five times at most."""
+        shape = (self.max_depth, 3, *point.momentum.shape)
+        checkpoints = jnp.zeros(shape, point.momentum.dtype)
+        if last is not None:
+            checkpoints = last.subtree.checkpoints
+        max_depth = jnp.where(is_brief, min(_BRIEF_DEPTH, self.max_depth), self.max_depth)
+        return nuts_trajectory.begin(factor, step_size, point, seed, checkpoints, max_depth)
+
+    def advance(
+        self,
+        factor: Matrix,
+        trajectory: Trajectory,
+        log_density: jax.Array,
+        gradient: jax.Array,
+    ) -> Trajectory:
+        """One more leaf, given the density at ``trajectory.position``."""
+        return nuts_trajectory.advance(factor, trajectory, log_density, gradient, self.axis_name)
+
+    def end(self, trajectory: Trajectory) -> tuple[Proposal, NUTSInfo]:
+        """The next state and what happened, once the trajectory is done."""
+        origin, proposal, tally = trajectory.origin, trajectory.proposal, trajectory.tally
+        return proposal, NUTSInfo(
+            acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(proposal.position.dtype),
+            is_divergent=tally.is_divergent,
+            energy=energy(origin) + proposal.energy_change,
+            num_steps=tally.num_steps,
+            depth=trajectory.depth,
+            is_truncated=~tally.has_ended,
+        )

@@ -1,0 +1,104 @@
+"""Names of the sites and gradients that are not finite, for messages."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
+from inference.common.target import Target
+
+ADVICE = (
+    "Check that observed values lie in the support of their distribution and hold no NaN, and that "
+    "parameters stay in their domain for every value of the latent sites; or start at values that "
+    "you know, by init={'site': value}."
+)
+
+
+def attempts(number: int) -> str:
+    """Number of attempts, in words."""
+    return "one attempt" if number == 1 else f"{number} attempts"
+
+
+def start_failure(
+    target: Target,
+    layout: Layout,
+    chain: int,
+    num_attempts: int,
+    position: Any,
+    log_density: Any,
+    gradient: Any,
+) -> str:
+    """Words for a user whose model is finite nowhere; they name the sites to look at."""
+    culprits = not_finite(target, layout, position, log_density, gradient)
+    return (
+        f"chain {chain} found no starting point where the log density and its gradient are finite, "
+        f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
+    )
+
+
+def not_finite(
+    target: Target, layout: Layout, position: Any, log_density: Any, gradient: Any
+) -> list[str]:
+    """Culprits at a flat position where the log density or its gradient is not finite."""
+    return (
+        _not_finite_sites(target.sites(layout.unravel(position)))
+        or not_finite_gradients("log density", layout.unravel(gradient))
+        or [f"the log density is {log_density}, for the map from unconstrained space"]
+    )
+
+
+def _not_finite_sites(sites: Mapping[str, Any], scope: str = "") -> list[str]:
+    """Words for each site whose log probability is not finite somewhere."""
+    found = []
+    for name, site in sites.items():
+        path = f"{scope}{name}"
+        if isinstance(site, Mapping):
+            found += _not_finite_sites(site, f"{path}.")
+            continue
+        log_prob = np.asarray(0.0 if site.log_prob is None else site.log_prob)
+        if np.all(np.isfinite(log_prob)):
+            continue
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(log_prob))[0])
+        element = functools.partial(_element, index, log_prob.shape)
+        where = f" at {list(index)}" if index else ""
+        what = f"site '{path}' has log probability {log_prob[index]}{_share(log_prob)}"
+        value, law = jax.tree.map(element, (site.value, site.distribution))
+        shown = (
+            value
+            if isinstance(value, (int, float))
+            else np.array2string(np.asarray(value), threshold=8)
+        )
+        found.append(
+            f"{what}:{where} its value is {shown}{'' if law is None else f', under {law}'}"
+        )
+    return found
+
+
+def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
+    """The element of a value or parameter, if it is plain which belongs to that of `shape`."""
+    shape_here, rank = np.shape(x), min(np.ndim(x), len(shape))
+    is_leading, is_trailing = shape_here[:rank] == shape[:rank], shape_here == shape[-rank:]
+    if rank == len(shape) and is_leading:
+        x = np.asarray(x)[index]
+    elif is_leading != is_trailing:
+        x = np.asarray(x)[index[:rank] if is_leading else index[-rank:]]
+    if np.ndim(x) or not hasattr(x, "item"):
+        return x
+    return float(f"{x:.6g}") if np.issubdtype(x.dtype, np.floating) else x.item()
+
+
+def not_finite_gradients(what: str, gradient: Any) -> list[str]:
+    """Name and first such value of each leaf of a gradient of `what` that is not finite."""
+    message = f"the gradient of the {what} with respect to '{{}}' is {{}}{{}}"
+    leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(gradient)]
+    bad = [(name, leaf) for name, leaf in leaves if not np.all(np.isfinite(leaf))]
+    return [message.format(name, x[~np.isfinite(x)][0], _share(x)) for name, x in bad]
+
+
+def _share(x: np.ndarray) -> str:
+    """Number of the elements of an array that are not finite, in words."""
+    return f" at {np.sum(~np.isfinite(x))} of {x.size} elements" if np.ndim(x) else ""

@@ -1,0 +1,157 @@
+"""The normal distribution that fits a log density of many coordinates at a mode."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.common.layout import Layout
+from inference.common.matrices import LowRankMatrix
+from inference.common.target import Target
+from inference.guides.low_rank_normal import Stretched, StretchedNormal
+from inference.optimization.hessian_normal import NotAPeakError
+from inference.runtime.blas_threads import one_blas_thread
+from inference.runtime.compiled_program import program
+
+_AT_ONCE = 32  # elements of the diagonal
+_ROUNDING = 10
+_TOLERANCE = 1e-3  # of eigenvalues, relative
+_MOST_SCALINGS, _LEAST_CHANGE, _LEAST_SHARE = 10, 1e-3, 1e-3
+
+
+class LowRankNormal(NamedTuple):
+    r"""A normal distribution, whose precision is a diagonal and a low rank.
+
+    .. math:: D^{-1} (\rho I + V^\top (\Lambda - \rho I) V) D^{-1}
+
+    All in float64.
+
+    Attributes:
+        loc: The mean, ``(size,)``.
+        scale: The diagonal of `D`, ``(size,)``.
+        vectors: `V`, orthonormal rows, ``(rank, size)``.
+        values: The diagonal of :math:`\Lambda`, ``(rank,)``.
+        rest: :math:`\rho`.
+        log_integral: The logarithm of what the exponential of the log density's expansion to second
+            order integrates to.
+    """
+
+    loc: np.ndarray
+    scale: np.ndarray
+    vectors: np.ndarray
+    values: np.ndarray
+    rest: float
+    log_integral: float
+
+    @property
+    def guide(self) -> StretchedNormal:
+        """The family."""
+        return StretchedNormal(len(self.values))
+
+    def parameters(self, dtype: np.dtype) -> Stretched:
+        """The member of the family."""
+        rest = np.sqrt(self.rest)
+        parts = self.scale / rest, self.vectors, rest / np.sqrt(self.values)
+        factor = LowRankMatrix(*(jnp.asarray(x, dtype) for x in parts))
+        return Stretched(jnp.asarray(self.loc, dtype), factor)
+
+
+def low_rank_normal_at(
+    position: np.ndarray, target: Target, layout: Layout, rank: int
+) -> LowRankNormal:
+    r"""The normal distribution at a mode, by a diagonal and a low rank of the Hessian.
+
+    Of the negative Hessian, scaled to a diagonal of ones, the Lanczos method finds half of `rank`
+    eigenvalues at each end; the others are taken for one number, their mean, that the trace tells.
+    Then again, scaled by the diagonal that is left without the directions that were found, until
+    that changes no more. It is exact where the others are alike. Takes as many products of the
+    Hessian with a vector as there are coordinates, for the diagonal, and some hundred for each
+    scaling; no matrix is stored.
+
+    Raises:
+        NotAPeakError: if the Hessian is not negative definite.
+
+    References:
+        Golub and Van Loan (2013), Matrix Computations, section 10.1, on the Lanczos method.
+    """
+    at = position.astype(layout.dtype)
+    arguments = at, target, layout
+    found = jax.device_get(program(_value_and_diagonal, *arguments)(*arguments))
+    value, diagonal = (-np.asarray(x, np.float64) for x in found)
+    flat = np.flatnonzero(~np.isfinite(diagonal))
+    if flat.size:
+        raise NotAPeakError(flat, "has no finite curvature")
+    if np.min(diagonal) <= 0:
+        how = "is flat" if np.min(diagonal) == 0 else "rises"
+        raise NotAPeakError(np.flatnonzero(diagonal == np.min(diagonal)), how)
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        arguments = at, vector.astype(layout.dtype), target, layout
+        return -np.asarray(program(_hessian_product, *arguments)(*arguments), np.float64)
+
+    within = diagonal  # that of the precision without the directions that are kept
+    for _ in range(_MOST_SCALINGS):
+        scale = within**-0.5
+        values, vectors = _ends(product, scale, rank)
+        _check_peak(values, vectors, float(jnp.finfo(layout.dtype).eps))
+        trace = np.sum(diagonal * scale**2)
+        rest = (trace - np.sum(values)) / (layout.size - rank)
+        kept = vectors**2 @ (values - rest) / scale**2
+        before, within = within, np.maximum(diagonal - kept, _LEAST_SHARE * diagonal)
+        if np.ptp(np.log(within / before)) < _LEAST_CHANGE:
+            break
+    log_det = np.sum(np.log(values)) - 2 * np.sum(np.log(scale))
+    log_det += (layout.size - rank) * np.log(rest)
+    log_integral = -value + 0.5 * (layout.size * np.log(2 * np.pi) - log_det)
+    loc = at.astype(np.float64)
+    return LowRankNormal(loc, scale, vectors.T, values, float(rest), float(log_integral))
+
+
+def _check_peak(values: np.ndarray, vectors: np.ndarray, eps: float) -> None:
+    least = _ROUNDING * eps * values[-1]
+    if values[0] <= least:
+        share = np.abs(vectors[:, 0])
+        index = np.flatnonzero(share > 0.5 * share.max())
+        raise NotAPeakError(index, "rises" if values[0] < -least else "is flat")
+
+
+def _ends(
+    product: Callable[[np.ndarray], np.ndarray], scale: np.ndarray, rank: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The least and largest eigenvalues of a scaled matrix, ascending, and vectors as columns."""
+    import scipy.sparse.linalg
+
+    linalg: Any = scipy.sparse.linalg
+    size = len(scale)
+    scaled = lambda vector: scale * product(scale * np.ravel(vector))  # noqa: E731
+    operator = linalg.LinearOperator((size, size), matvec=scaled, dtype=np.float64)
+    start = np.random.default_rng(0).normal(size=size)
+    with one_blas_thread():
+        return linalg.eigsh(operator, k=rank, which="BE", v0=start, tol=_TOLERANCE)
+
+
+def _value_and_diagonal(
+    position: jax.Array, target: Target, layout: Layout
+) -> tuple[jax.Array, jax.Array]:
+    """The log density, and the diagonal of its Hessian."""
+    log_density = _flat(target, layout)
+
+    def element(i: jax.Array) -> jax.Array:
+        direction = (jnp.arange(layout.size) == i).astype(layout.dtype)
+        return jax.jvp(jax.grad(log_density), (position,), (direction,))[1][i]
+
+    diagonal = lax.map(element, jnp.arange(layout.size), batch_size=_AT_ONCE)
+    return log_density(position), diagonal
+
+
+def _hessian_product(
+    position: jax.Array, vector: jax.Array, target: Target, layout: Layout
+) -> jax.Array:
+    return jax.jvp(jax.grad(_flat(target, layout)), (position,), (vector,))[1]
+
+
+def _flat(target: Target, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+    return lambda flat: target.log_density(layout.unravel(flat)).astype(layout.dtype)

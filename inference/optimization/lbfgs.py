@@ -1,0 +1,177 @@
+"""The way up to a mode of a log density, until it is reached."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.common.lockstep import select
+
+_MEMORY = 20
+_MOST_TRIES = 30
+_MOST_IDLE = 4  # iterations in a row without a gain that is more than rounding
+_ROUNDING = 4  # units in the last place
+_SLACK = 30
+_MOST_STEEP, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
+
+
+class Ascent(NamedTuple):
+    """A point on the way to a mode.
+
+    Attributes:
+        position: Where it is, ``(size,)``.
+        log_density: The log density there.
+        gradient: Its gradient, ``(size,)``.
+        decrement: Half of `gradient` @ `inverse Hessian` @ `gradient`, the Newton decrement: by how
+            much a mode is higher, as far as the curvature seen so far tells.
+        step: Iterations so far.
+        has_converged: Whether the decrement is within the tolerance.
+    """
+
+    position: jax.Array
+    log_density: jax.Array
+    gradient: jax.Array
+    decrement: jax.Array
+    step: jax.Array
+    has_converged: jax.Array
+
+
+class Climber(NamedTuple):
+    """An ascent on its way.
+
+    Attributes:
+        at: Where it is.
+        memory: The curvature seen so far.
+        num_idle: Iterations in a row that have gained no more than rounding.
+    """
+
+    at: Ascent
+    memory: Any
+    num_idle: jax.Array
+
+
+def ascend(
+    log_density: Callable[[jax.Array], jax.Array],
+    position: jax.Array,
+    max_steps: jax.Array,
+    tolerance: jax.Array,
+) -> Ascent:
+    """The mode that L-BFGS with a line search by the Wolfe conditions climbs to from `position`.
+
+    Ends when the Newton decrement is less than `tolerance` times the log density (or 1, if that is
+    less), after `max_steps`, or where several iterations gain no more than rounding. A point where
+    the log density or its gradient is not finite is never moved to.
+
+    References:
+        Nocedal and Wright (2006), Numerical Optimization, algorithms 3.5, 3.6 and 7.5; Boyd and
+        Vandenberghe (2004), Convex Optimization, section 9.5.1, on the decrement; Hager and Zhang
+        (2006), Algorithm 851: CG_DESCENT, on line searches close to rounding.
+    """
+    may_go_on = lambda now: may_climb(now, max_steps)  # noqa: E731
+    step = lambda now: climb_step(log_density, now, tolerance)  # noqa: E731
+    return climb_end(lax.while_loop(may_go_on, step, climb_init(log_density, position)), tolerance)
+
+
+def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> Climber:
+    """An ascent before its first step."""
+    rule, _ = _optimizer()
+    value, gradient = jax.value_and_grad(log_density)(position)
+    infinite = jnp.full_like(value, jnp.inf)
+    start = Ascent(position, value, gradient, infinite, jnp.int32(0), jnp.bool_(False))
+    return Climber(start, rule.init(position), jnp.int32(0))
+
+
+def may_climb(now: Climber, max_steps: jax.Array) -> jax.Array:
+    """Whether an ascent has not come to its end."""
+    is_left = (now.at.step < max_steps) & ~now.at.has_converged
+    return is_left & (now.num_idle < _MOST_IDLE) & jnp.isfinite(now.at.log_density)
+
+
+def climb_end(now: Climber, tolerance: jax.Array) -> Ascent:
+    """What an ascent that may not go on has come to."""
+    # No step gains what can be told from rounding: all there is to reach, if it was close.
+    is_close = _is_within(now.at.decrement, -now.at.log_density, _SLACK * tolerance)
+    has_converged = now.at.has_converged | ((now.num_idle >= _MOST_IDLE) & is_close)
+    return now.at._replace(has_converged=has_converged)
+
+
+def strides_of(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Coordinates, and how far to move each, along the gradient and relative to where they are."""
+    sizes = jnp.maximum(jnp.abs(position), 1)
+    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MOST_STEEP, position.size))
+    far = (jnp.sign(gradient) * sizes)[steep]
+    strides = jnp.outer(jnp.asarray(_STRIDES, position.dtype), far)
+    return jnp.tile(steep, len(_STRIDES)), strides.ravel()
+
+
+def least_rise(log_density: Any) -> Any:
+    """By how much a log density must be higher elsewhere for a point not to be its mode."""
+    return _RISE * jnp.maximum(1, _RISE * jnp.abs(log_density))
+
+
+def climb_step(
+    log_density: Callable[[jax.Array], jax.Array], now: Climber, tolerance: jax.Array
+) -> Climber:
+    """An iteration, at the end of which the ascent may be where it was."""
+    loss = lambda position: -log_density(position)  # noqa: E731
+    rule, search = _optimizer()
+    at, value = now.at, -now.at.log_density
+    downhill, memory = _updated(rule, -at.gradient, now.memory, at.position)
+    has_seen = memory.count > 1  # two gradients at least: there is a curvature
+    decrement = -0.5 * jnp.sum(downhill * at.gradient)
+    decrement = jnp.where(has_seen | jnp.isinf(at.decrement), decrement, at.decrement)
+    is_within = has_seen & _is_within(decrement, value, tolerance)
+    is_reached = is_within | jnp.all(at.gradient == 0)
+    position, new_value, gradient = _searched(search, loss, at, downhill)
+    slack = _ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value))
+    is_finite = jnp.isfinite(new_value) & jnp.all(jnp.isfinite(gradient))
+    is_better = is_finite & (new_value <= value + slack) & ~is_reached
+    there = at._replace(position=position, log_density=-new_value, gradient=-gradient)
+    after = select(is_better, there, at)._replace(
+        decrement=decrement,
+        step=at.step + (~is_reached).astype(jnp.int32),
+        has_converged=is_reached,
+    )
+    has_gained = is_better & (value - new_value > slack)
+    # Curvature that leads nowhere is forgotten.
+    memory = select(is_better, memory, rule.init(at.position))
+    return Climber(after, memory, jnp.where(has_gained, 0, now.num_idle + 1))
+
+
+def _is_within(decrement: jax.Array, value: jax.Array, tolerance: jax.Array) -> jax.Array:
+    return (decrement >= 0) & (decrement <= tolerance * jnp.maximum(1, jnp.abs(value)))
+
+
+def _optimizer() -> tuple[Any, Any]:
+    """The approximation of the inverse Hessian, and the line search."""
+    import optax
+
+    search = optax.scale_by_zoom_linesearch(_MOST_TRIES, initial_guess_strategy="one")
+    return optax.scale_by_lbfgs(_MEMORY), search
+
+
+def _updated(rule: Any, gradient: jax.Array, memory: Any, position: jax.Array) -> Any:
+    """The direction and the memory after a gradient."""
+    # Optax multiplies counts of steps by floats, which users may have forbidden.
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        direction, memory_after = rule.update(gradient, memory, position)
+    return direction, jax.tree.map(lambda old, x: x.astype(old.dtype), memory, memory_after)
+
+
+def _searched(
+    search: Any, loss: Callable[[jax.Array], jax.Array], at: Ascent, downhill: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Where a line search against `downhill` ends, with value and gradient of the loss."""
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        move, found = search.update(
+            -downhill,
+            search.init(at.position),
+            at.position,
+            value=-at.log_density,
+            grad=-at.gradient,
+            value_fn=loss,
+        )
+    return at.position + move, found.value, found.grad

@@ -1,0 +1,199 @@
+"""Modes of the density of a model: which density, the ways up to it, and what lies beyond."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.common.argument_checks import count, fraction
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.initialization.initial_positions import MOST_ATTEMPTS, init_of, starting_points
+from inference.initialization.not_finite import ADVICE, attempts, not_finite
+from inference.optimization.lbfgs import Ascent, ascend, least_rise, strides_of
+from inference.runtime.compiled_program import program
+
+_MOST_OUTWARD = 16
+_MOST_CLIMBS = 20
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Density:
+    """Which density is climbed.
+
+    Attributes:
+        objective: `"posterior"`, or `"likelihood"`: of data and factors alone.
+        include_jacobian: Whether with the determinant of the map from unconstrained space.
+    """
+
+    objective: str = "posterior"
+    include_jacobian: bool = False
+
+    def log_density(self, target: Target, position: Any) -> jax.Array:
+        """The log density at a position."""
+        if self.include_jacobian:
+            return target.log_density(position)
+        prior, likelihood = target.prior_and_likelihood(position)
+        return likelihood if self.objective == "likelihood" else prior + likelihood
+
+
+class Summit(NamedTuple):
+    """Where the climbs from several starts end.
+
+    Attributes:
+        ascents: The end of each climb, ``(start, ...)``.
+        best: The number of the highest.
+        values: The values of sites there.
+        outward: The coordinates furthest from 0 there, ``(coordinate,)``.
+        gains: By how much the log density rises when one of these moves twice as far out.
+        higher: The highest point that a steep coordinate alone leads to, in long and short strides.
+        rise: By how much the log density is higher there.
+    """
+
+    ascents: Ascent
+    best: jax.Array
+    values: dict[str, Any]
+    outward: jax.Array
+    gains: jax.Array
+    higher: jax.Array
+    rise: jax.Array
+
+
+def climbed(
+    positions: jax.Array,
+    target: Target,
+    layout: Layout,
+    density: Density,
+    max_steps: jax.Array,
+    tolerance: jax.Array,
+) -> Summit:
+    """The climbs from `positions`, ``(start, size)``."""
+
+    def log_density(flat: jax.Array) -> jax.Array:
+        return density.log_density(target, layout.unravel(flat)).astype(layout.dtype)
+
+    def one(position: jax.Array) -> Ascent:
+        return ascend(log_density, position, max_steps, tolerance)
+
+    if len(positions) == 1:
+        ascents = jax.tree.map(lambda x: x[None], one(positions[0]))
+    else:
+        ascents = jax.vmap(one)(positions)
+    best = jnp.argmax(jnp.where(is_finite(ascents), ascents.log_density, -jnp.inf))
+    top = ascents.position[best]
+    _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
+    steep, strides = strides_of(top, ascents.gradient[best])
+    places, moves = jnp.append(outward, steep), jnp.append(top[outward], strides)
+    beyond = lax.map(lambda move: log_density(top.at[move[0]].add(move[1])), (places, moves))
+    gains, rises = jnp.split(beyond - ascents.log_density[best], [len(outward)])
+    first = jnp.argmax(jnp.where(jnp.isfinite(rises), rises, -jnp.inf))
+    higher, values = top.at[steep[first]].add(strides[first]), target.constrain(layout.unravel(top))
+    return Summit(ascents, best, values, outward, gains, higher, rises[first])
+
+
+def is_finite(ascents: Ascent) -> Any:
+    """Whether the ends of climbs have finite log densities and gradients."""
+    finite = jnp.isfinite(ascents.gradient).all(-1)
+    return finite & jnp.isfinite(ascents.log_density)
+
+
+class Climb(NamedTuple):
+    """How to climb; see :func:`inference.optimize`."""
+
+    init: Any
+    num_starts: int
+    max_steps: int
+    tolerance: float | None
+
+    @classmethod
+    def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "Climb":
+        """What a user asks for, checked."""
+        num_starts = count("num_starts", num_starts, least=1)
+        max_steps = count("max_steps", max_steps, least=1)
+        if tolerance is not None:
+            tolerance = fraction("tolerance", tolerance, ", or be None")
+        return cls(init, num_starts, max_steps, tolerance)
+
+
+def climb_from(
+    key: jax.Array, target: Target, layout: Layout, density: Density, climb: Climb
+) -> Summit:
+    """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
+
+    L-BFGS may take for the mode what is one along the steepest coordinates alone, as where data lie
+    far from 0 and a scale has grown with it. So it goes on from where a stride leads higher.
+
+    Raises:
+        ValueError: if no start has a finite log density and gradient.
+    """
+    limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
+
+    def run(_: np.ndarray, positions: np.ndarray) -> tuple[Summit, np.ndarray]:
+        for _climb in range(_MOST_CLIMBS):
+            arguments = positions, target, layout, density, *limits
+            summit = jax.device_get(program(climbed, *arguments)(*arguments))
+            if not may_rise(summit):
+                break
+            positions = summit.ascents.position.copy()
+            positions[summit.best] = summit.higher
+        return summit, np.asarray(is_finite(summit.ascents))
+
+    return from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
+
+
+def may_rise(summit: Summit) -> bool:
+    """Whether what seems to be the mode is none."""
+    best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
+    return bool(best.has_converged and least_rise(best.log_density) < summit.rise < np.inf)
+
+
+def from_finite_starts(
+    key: jax.Array,
+    target: Target,
+    layout: Layout,
+    density: Density,
+    init: Any,
+    num_starts: int,
+    run: Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]],
+) -> Any:
+    """What `run` makes of seeds and positions, where it says that these were finite.
+
+    Starts that are not finite are drawn anew, as long as that changes them.
+
+    Raises:
+        ValueError: if no start has a finite log density and gradient.
+    """
+    starts = init_of(init, target, num_starts, "start")
+    number, before = np.zeros(num_starts, np.int32), np.zeros(0)
+    for _ in range(MOST_ATTEMPTS):
+        chains = np.arange(num_starts)
+        seeds, positions = starting_points(key, chains, number, starts, target, layout)
+        found, finite = run(seeds, positions)
+        if finite.all() or np.array_equal(before, positions):
+            break
+        before, number = positions, number + ~finite
+    if not finite.any():
+        raise ValueError(
+            "there is no starting point where the log density and its gradient are finite, in "
+            f"{attempts(int(number[0]) + 1)}. At the last one, "
+            f"{'; '.join(_culprits(target, layout, density, positions[0]))}. {ADVICE}"
+        )
+    return found
+
+
+def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) -> list[str]:
+    position = jnp.asarray(at)
+    log_density = lambda flat: density.log_density(target, layout.unravel(flat))  # noqa: E731
+    value, gradient = jax.value_and_grad(log_density)(position)
+    return not_finite(target, layout, position, value, gradient)
+
+
+def tolerance_of(tolerance: float | None, layout: Layout) -> np.ndarray:
+    """When a climb ends, by default where rounding begins to tell."""
+    eps = float(jnp.finfo(layout.dtype).eps)
+    return np.asarray(eps**0.9 if tolerance is None else tolerance, layout.dtype)

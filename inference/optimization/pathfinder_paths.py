@@ -1,0 +1,151 @@
+"""Paths of L-BFGS to modes, and on each the normal distribution that is closest to a density."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from inference.common.layout import Layout
+from inference.common.lockstep import select
+from inference.common.target import Target
+from inference.common.threefry import normal, threefry
+from inference.guides.low_rank_normal import Stretched, log_prob_of_noise
+from inference.optimization.inverse_hessian import Pairs, no_pairs, normal_from, with_pair
+from inference.optimization.lbfgs import (
+    Ascent,
+    Climber,
+    climb_end,
+    climb_init,
+    climb_step,
+    least_rise,
+    may_climb,
+    strides_of,
+)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What is spent on an iterate.
+
+    Attributes:
+        history: Steps that a normal distribution is made of.
+        num_elbo_draws: Draws of it for an estimate of its ELBO.
+    """
+
+    history: int
+    num_elbo_draws: int
+
+    def rank(self, size: int) -> int:
+        """Directions in which a covariance of so many coordinates differs from its diagonal."""
+        return min(size, 2 * self.history)
+
+
+class Best(NamedTuple):
+    """The normal distribution that is closest to the density, of those on a path.
+
+    Attributes:
+        elbo: Its ELBO; minus infinity where there is none.
+        parameters: Its mean and covariance.
+        step: The iteration that has led to it.
+    """
+
+    elbo: jax.Array
+    parameters: Stretched
+    step: jax.Array
+
+
+class Path(NamedTuple):
+    """A path on its way: where it is, what it has seen, and the best it has come by."""
+
+    climber: Climber
+    pairs: Pairs
+    best: Best
+
+
+class Ends(NamedTuple):
+    """What paths come to, ``(path, ...)``."""
+
+    best: Best
+    ascent: Ascent
+
+
+def paths(
+    positions: jax.Array,
+    seeds: jax.Array,
+    target: Target,
+    layout: Layout,
+    effort: Effort,
+    max_steps: jax.Array,
+    tolerance: jax.Array,
+) -> Ends:
+    """The paths from `positions`, ``(path, size)``, each with the noise of its seed."""
+
+    def log_density(flat: jax.Array) -> jax.Array:
+        return target.log_density(layout.unravel(flat)).astype(layout.dtype)
+
+    def one(position: jax.Array, seed: jax.Array) -> Ends:
+        path = follow(log_density, position, seed, effort, max_steps, tolerance)
+        return Ends(path.best, _checked(log_density, climb_end(path.climber, tolerance)))
+
+    if len(positions) == 1:
+        return jax.tree.map(lambda x: x[None], one(positions[0], seeds[0]))
+    return jax.vmap(one)(positions, seeds)
+
+
+def _checked(log_density: Callable[[jax.Array], jax.Array], end: Ascent) -> Ascent:
+    """An end that is no mode if a stride of one steep coordinate leads higher."""
+    strides = strides_of(end.position, end.gradient)
+    beyond = lax.map(lambda move: log_density(end.position.at[move[0]].add(move[1])), strides)
+    rises = jnp.where(jnp.isfinite(beyond), beyond - end.log_density, -jnp.inf)
+    is_mode = jnp.max(rises) <= least_rise(end.log_density)
+    return end._replace(has_converged=end.has_converged & is_mode)
+
+
+def follow(
+    log_density: Callable[[jax.Array], jax.Array],
+    position: jax.Array,
+    seed: jax.Array,
+    effort: Effort,
+    max_steps: jax.Array,
+    tolerance: jax.Array,
+) -> Path:
+    """The path from a position to its end.
+
+    All estimates of the ELBO have the same noise, which differences have less of than either.
+
+    References:
+        Zhang et al. (2022), Pathfinder, algorithm 1.
+    """
+    size, num_draws = position.size, effort.num_elbo_draws
+    words = jnp.stack(threefry(seed, jnp.uint32(0)))
+    noise = normal(words, num_draws * size, position.dtype).reshape(num_draws, size)
+
+    def step(now: Path) -> Path:
+        old = now.climber.at
+        climber = climb_step(log_density, now.climber, tolerance)
+        at, number = climber.at, climber.at.step
+        pairs = with_pair(now.pairs, at.position - old.position, old.gradient - at.gradient)
+        found = normal_from(pairs, at.position, at.gradient)
+        estimate = elbo(log_density, found, noise)
+        has_moved = jnp.any(at.position != old.position)
+        is_better = has_moved & (estimate > now.best.elbo)  # never so where it is NaN
+        return Path(climber, pairs, select(is_better, Best(estimate, found, number), now.best))
+
+    climber, pairs = climb_init(log_density, position), no_pairs(position, effort.history)
+    start = normal_from(pairs, position, jnp.zeros_like(position))
+    nothing = Best(jnp.full((), -jnp.inf, position.dtype), start, jnp.int32(0))
+    may_go_on = lambda now: may_climb(now.climber, max_steps)  # noqa: E731
+    return lax.while_loop(may_go_on, step, Path(climber, pairs, nothing))
+
+
+def elbo(log_density: Any, parameters: Stretched, noise: jax.Array) -> jax.Array:
+    """The mean over `noise`, ``(draw, size)``, of log density less that of the distribution."""
+
+    def one(noise: jax.Array) -> jax.Array:
+        return log_density(parameters.place(noise)) - log_prob_of_noise(parameters, noise)
+
+    return jnp.mean(jax.vmap(one)(noise))

@@ -1,0 +1,130 @@
+"""What is common to all that fits a guide."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from inference.guides.guide import Guide
+from inference.results.psis import largest_pareto_k
+from inference.results.result import Result
+from inference.results.summary import Summary, describe
+
+
+@dataclasses.dataclass(frozen=True)
+class GuideResult(Result, abc.ABC):
+    """A guide fitted to a posterior, and draws of it.
+
+    Attributes:
+        draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
+        log_density: Log density of the model at the draws, on unconstrained space, ``(1, draw)``.
+        log_weights: The same less the guide's log density, ``(1, draw)``: their mean is the ELBO.
+        elbo: The ELBO of `parameters`, from the draws.
+        elbo_standard_error: Its standard error.
+        pareto_k: Shape of the tail of the importance weights: up to 0.7 the guide covers the
+            posterior; see :func:`inference.psis`. NaN for a guide without a density.
+        guide: The family.
+        parameters: The member of it that was found.
+    """
+
+    draws: dict[str, Any]
+    log_density: Any
+    log_weights: Any
+    elbo: Any
+    elbo_standard_error: Any
+    pareto_k: Any
+    guide: Guide
+    parameters: Any
+    _verdict: ClassVar[str]
+
+    def summary(self) -> Summary:
+        """Means and quantiles of every scalar, and whether to trust them."""
+        summary = describe(self.draws)
+        problems = tuple(self._problems(summary))
+        return dataclasses.replace(
+            summary, problems=problems, about=self._about(), verdict=self._verdict
+        )
+
+    @abc.abstractmethod
+    def _about(self) -> str:
+        """How the draws were made."""
+
+    @abc.abstractmethod
+    def _problems(self, summary: Summary) -> Iterator[str]:
+        """What is doubtful."""
+
+    def guide_function(self) -> Callable[..., Any]:
+        """The guide that is a function, with the parameters found: a model of the latent sites.
+
+        Raises:
+            TypeError: if the guide is none, or was left behind in a file.
+
+        Example:
+            >>> import jax, ppl, distributions as dist
+            >>> from inference import svi
+            >>> def model(key):
+            ...     return ppl.sample(key, dist.Normal(3.0, 1.0), name="x")
+            >>> def guide(key):
+            ...     return ppl.sample(key, dist.Normal(ppl.param(0.0, name="loc"), 1.0), name="x")
+            >>> result = svi(jax.random.key(0), model, guide=guide, num_steps=2000)
+            >>> fitted, key = result.guide_function(), jax.random.key(1)
+            >>> bool(abs(fitted(key) - guide(key) - 3.0) < 0.1)
+            True
+        """
+        at: Any = getattr(self.guide, "at", None)
+        if at is None:
+            raise TypeError(f"the guide is no function, but {self.guide}: draw by its `sample`")
+        return at(self.parameters)
+
+    def __repr__(self) -> str:
+        num_draws = np.shape(self.log_density)[1]
+        return f"{type(self).__name__}({self.guide}, {num_draws} draws: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"lp": self.log_density, "log_weights": self.log_weights}
+
+
+def standard_error(log_weights: np.ndarray) -> np.ndarray:
+    """Of the ELBO, their mean; NaN for one draw, or where the posterior has not all draws."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.std(log_weights, dtype=np.float64) / np.sqrt(log_weights.size - 1)
+
+
+def tail(
+    pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
+) -> Iterator[str]:
+    """What the tail of the weights of so many draws says, and what to do first."""
+    largest = largest_pareto_k(num_draws)
+    if np.isnan(pareto_k):
+        yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
+    elif pareto_k > largest:
+        yield (
+            f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "
+            "posterior, so that means and spreads may be far off, and importance weights cannot "
+            f"mend it. {remedy}, reparameterise the model, as by ppl.reparam(model, "
+            "ppl.auto_reparam), or use mcmc."
+        )
+
+
+def outside(log_density: np.ndarray) -> Iterator[str]:
+    """Which draws of a guide the posterior cannot have."""
+    num_outside = int(np.sum(np.isneginf(log_density)))
+    if num_outside:
+        yield (
+            f"{num_outside} of {np.size(log_density)} draws are where the posterior has no "
+            "density, and the ELBO is minus infinity: give sites the supports that they have, as "
+            "by dist.TruncatedNormal, or use mcmc."
+        )
+
+
+def unknown_means(summary: Summary) -> Iterator[str]:
+    """Which scalars have draws that are not finite."""
+    unknown = np.flatnonzero(~np.isfinite(summary.mean))
+    if unknown.size:
+        yield (
+            f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, "
+            "have draws that are not finite: look for overflow in the transformation of these "
+            "sites."
+        )

@@ -1,0 +1,96 @@
+"""Importance sampling's result: draws with weights, and the evidence."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.results.psis import largest_pareto_k
+from inference.results.result import Result
+from inference.results.summary import Summary, describe
+from ppl.harvest.pytrees import register_dataclass
+
+_LOW_ESS = 100
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ImportanceResult(Result):
+    r"""Draws with importance weights. A pytree.
+
+    Attributes:
+        draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
+        log_weights: As they are, ``(1, draw)``.
+        weights: Smoothed, and normalised to sum to 1, ``(1, draw)``.
+        log_evidence: The logarithm of the mean of the smoothed weights.
+        log_evidence_standard_error: Its standard error, that of the mean over the mean.
+        ess: Effective sample size of the weights, :math:`1 / \sum w_s^2`.
+        pareto_k: Shape of the tail of the weights; see :func:`inference.psis`.
+    """
+
+    draws: dict[str, Any]
+    log_weights: Any
+    weights: Any
+    log_evidence: Any
+    log_evidence_standard_error: Any
+    ess: Any
+    pareto_k: Any
+
+    def resample(self, key: jax.Array, num_draws: int) -> dict[str, Any]:
+        """Draws without weights, ``(draw, *shape)``, drawn with replacement by their weights.
+
+        As the starts of four chains: ``mcmc(..., init=result.resample(key, 4))``.
+
+        Raises:
+            ValueError: if the weights have no finite sum.
+        """
+        if not np.isfinite(self.log_evidence):
+            raise ValueError(f"there is nothing to draw from: {next(self._problems())}")
+        weights = jnp.asarray(self.weights[0])
+        chosen = jax.random.choice(key, weights.size, (num_draws,), p=weights)
+        return jax.tree.map(lambda x: x[0][np.asarray(chosen)], self.draws)
+
+    def summary(self) -> Summary:
+        """Posterior means and quantiles of every scalar by weight, and whether to trust them."""
+        num_draws = self.weights.size
+        about = (
+            f"{num_draws} draws with weights, worth {self.ess:.0f} without; log evidence "
+            f"{self.log_evidence:.2f} (standard error {self.log_evidence_standard_error:.2g}), "
+            f"Pareto k {self.pareto_k:.2f}"
+        )
+        verdict = f"No problem found: Pareto k is low, and ESS at least {_LOW_ESS}."
+        summary = describe(self.draws, self.weights[0])
+        problems = tuple(self._problems())
+        return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
+
+    def _problems(self) -> Iterator[str]:
+        num_draws, pareto_k = self.weights.size, float(self.pareto_k)
+        if not np.isfinite(self.log_evidence):
+            yield (
+                f"the log weights have no finite sum, but {self.log_evidence}: look for values "
+                "outside of their support, and for NaN in the log density."
+            )
+            return
+        largest = largest_pareto_k(num_draws)
+        if np.isnan(pareto_k):
+            yield f"{num_draws} draws are too few for Pareto k: ask for 1000 at least."
+        elif pareto_k > largest:
+            yield (
+                f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: a few draws carry most of the "
+                "weight, and neither means nor the evidence nor its standard error can be trusted. "
+                "Draw from a guide that is closer to the posterior, guide=svi(...), or use mcmc."
+            )
+        if self.ess < _LOW_ESS:
+            yield (
+                f"the weights are worth {self.ess:.0f} draws only: raise num_draws, or draw from "
+                "a guide, guide=svi(...)."
+            )
+
+    def __repr__(self) -> str:
+        return f"ImportanceResult({np.shape(self.weights)[1]} draws: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {"log_weights": self.log_weights, "weights": self.weights}

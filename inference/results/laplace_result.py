@@ -1,0 +1,44 @@
+"""What Laplace's approximation returns."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from inference.results.guide_result import GuideResult, outside, tail, unknown_means
+from inference.results.optimize_result import OptimizeResult
+from inference.results.summary import Summary
+from ppl.harvest.pytrees import register_dataclass
+
+_REMEDY = "Fit a guide to all of the posterior by svi, as FullRank()"
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True, repr=False)
+class LaplaceResult(GuideResult):
+    """A normal distribution at the mode on unconstrained space, and draws of it. A pytree.
+
+    Attributes:
+        draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
+            :class:`inference.GuideResult`.
+        log_evidence: Laplace's approximation of the log marginal likelihood of the data.
+        mode: How the mode was found.
+    """
+
+    log_evidence: Any
+    mode: OptimizeResult
+    _verdict: ClassVar[str] = (
+        "No problem found: Pareto k is low, and the climb to the mode has converged."
+    )
+
+    def _about(self) -> str:
+        return (
+            f"{self.log_density.size} draws of a normal distribution at the mode; log evidence "
+            f"{self.log_evidence:.2f}, ELBO {self.elbo:.2f} (standard error "
+            f"{self.elbo_standard_error:.2g}), Pareto k {self.pareto_k:.2f}"
+        )
+
+    def _problems(self, summary: Summary) -> Iterator[str]:
+        yield from self.mode.problems
+        yield from tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
+        yield from outside(self.log_density)
+        yield from unknown_means(summary)

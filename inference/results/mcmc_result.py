@@ -1,0 +1,50 @@
+"""What a sampler returns."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.results.result import Result
+from inference.results.summary import Summary, summarize
+from ppl.harvest.pytrees import register_dataclass
+
+_ARVIZ_NAMES = {
+    "is_divergent": "diverging",
+    "num_steps": "n_steps",
+    "depth": "tree_depth",
+    "is_truncated": "reached_max_treedepth",
+    "log_density": "lp",
+}
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MCMCResult(Result):
+    """Draws of several chains and the statistics of the sampler that made them. A pytree.
+
+    Attributes:
+        draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
+        stats: Statistics of each transition, ``(chain, draw)``, by name: the kernel's info, and
+            `log_density` (on unconstrained space) if its state has one. NUTS and HMC have
+            `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size` among them.
+        inverse_mass_matrix: What warm-up has settled on, ``(chain, size)``,
+            ``(chain, size, size)``, or a :class:`LowRankMatrix` with the chains in front, in the
+            order of the leaves of unconstrained space. `None` for a kernel that has none.
+    """
+
+    draws: dict[str, Any]
+    stats: dict[str, Any]
+    inverse_mass_matrix: Any
+
+    def summary(self) -> Summary:
+        """Posterior means, quantiles and diagnostics of every scalar, as a table."""
+        return summarize(self.draws, self.stats)
+
+    def __repr__(self) -> str:
+        num_chains, num_draws = np.shape(jax.tree.leaves((self.stats, self.draws))[0])[:2]
+        return f"MCMCResult({num_chains} chains x {num_draws} draws: {self._sites()})"
+
+    def _statistics(self) -> dict[str, Any]:
+        return {_ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}

@@ -1,0 +1,206 @@
+"""What an optimisation returns."""
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.common.layout import Layout
+from inference.common.leaf_names import element_names, named_leaves
+from inference.optimization.mode_search import Density, Summit, may_rise
+from inference.results.boundary_warnings import bounded
+from ppl.harvest.pytrees import register_dataclass
+
+_WIDTH, _MOST_ROWS = 88, 60
+_AGREEMENT = 0.01  # nats
+_FAR, _FLAT = 5.0, 1e-3
+_EDGE = 8.0  # exp(-8): where a climb has not ended, a scale as small is on its way to 0
+
+
+@dataclasses.dataclass(frozen=True)
+class ModeSummary:
+    """The value of every scalar at a mode, and whether to trust it. Prints as a table.
+
+    Attributes:
+        names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
+        value: Its value.
+        problems: What is doubtful, each with what to do about it; empty if nothing is.
+        about: What made it, in words.
+    """
+
+    names: tuple[str, ...]
+    value: np.ndarray
+    problems: tuple[str, ...]
+    about: str
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.names:
+            raise KeyError(f"no scalar is named {name!r}; there are {', '.join(self.names[:8])}")
+        return float(self.value[self.names.index(name)])
+
+    def __str__(self) -> str:
+        width = max(map(len, self.names))
+        rows = list(zip(self.names, self.value, strict=True))[:_MOST_ROWS]
+        lines = [f"{name.ljust(width)}  {value: .6g}" for name, value in rows]
+        if len(rows) < len(self.names):
+            lines.append(f"... and {len(self.names) - len(rows)} more")
+        found = [f"! {problem}" for problem in self.problems] or ["No problem found."]
+        notes = [textwrap.fill(x, _WIDTH, subsequent_indent="  ") for x in (self.about, *found)]
+        return "\n".join([*lines, "", *notes])
+
+    __repr__ = __str__
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OptimizeResult:
+    """A mode. A pytree.
+
+    Attributes:
+        values: Values of the latent and deterministic sites; a scope is a dict in the dict. To
+            start chains there: ``mcmc(..., init=result.values)``.
+        position: The unconstrained position that they stand for.
+        log_density: The log density that was climbed, there.
+        gradient_norm: Euclidean norm of its gradient on unconstrained space.
+        decrement: By how much a mode is higher, as far as the curvature tells (half of the squared
+            Newton decrement).
+        num_steps: Iterations.
+        has_converged: Whether the decrement is within the tolerance.
+        log_densities: Where the climb from each start ended, ``(start,)``.
+        density: Which density was climbed.
+        problems: What is doubtful, in words.
+    """
+
+    values: dict[str, Any]
+    position: Any
+    log_density: Any
+    gradient_norm: Any
+    decrement: Any
+    num_steps: Any
+    has_converged: Any
+    log_densities: Any
+    density: Density = dataclasses.field(metadata={"static": True})
+    problems: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls, summit: Summit, layout: Layout, density: Density, max_steps: int
+    ) -> "OptimizeResult":
+        """The highest of the ends of some climbs of so many steps at most."""
+        best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
+        return cls(
+            values=summit.values,
+            position=jax.device_get(layout.unravel(best.position)),
+            log_density=best.log_density,
+            gradient_norm=np.linalg.norm(best.gradient),
+            decrement=best.decrement,
+            num_steps=best.step,
+            has_converged=best.has_converged,
+            log_densities=summit.ascents.log_density,
+            density=density,
+            problems=tuple(_problems(summit, layout, density, max_steps)),
+        )
+
+    @property
+    def num_agree(self) -> int:
+        """How many of the starts led as high as the best."""
+        return _num_agree(self.log_densities, self.log_density)
+
+    def summary(self) -> ModeSummary:
+        """The value of every scalar, and whether to trust it."""
+        names, values = [], []
+        for name, leaf in named_leaves(self.values):
+            names += element_names(name, np.shape(leaf))
+            values.append(np.ravel(leaf).astype(np.float64))
+        about = (
+            f"{self._what} after {int(self.num_steps)} steps: log density {self.log_density:.6g}, "
+            f"gradient {self.gradient_norm:.2g}; {self.num_agree} of {self.log_densities.size} "
+            "starts led here"
+        )
+        return ModeSummary(tuple(names), np.concatenate(values), self.problems, about)
+
+    @property
+    def _what(self) -> str:
+        if self.density.objective == "likelihood":
+            return "Maximum of the likelihood"
+        space = "unconstrained space" if self.density.include_jacobian else "the values of sites"
+        return f"Mode of the posterior on {space}"
+
+    def __repr__(self) -> str:
+        sites = ", ".join(f"{name} {np.shape(x)}" for name, x in named_leaves(self.values))
+        end = "converged" if self.has_converged else "not converged"
+        doubt = f", {len(self.problems)} problems in summary()" if self.problems else ""
+        return f"OptimizeResult({end}, log density {self.log_density:.6g}: {sites}{doubt})"
+
+
+def _num_agree(log_densities: Any, best: Any) -> int:
+    with np.errstate(invalid="ignore"):
+        slack = _AGREEMENT + 1e-5 * abs(float(best))
+        return int(np.sum(np.asarray(log_densities) >= float(best) - slack))
+
+
+def _problems(summit: Summit, layout: Layout, density: Density, max_steps: int) -> Iterator[str]:
+    best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
+    names = coordinate_names(layout)
+    edges = list(_edges(summit, best, names, layout))
+    if not best.has_converged:
+        steepest = names[int(np.argmax(np.abs(best.gradient)))]
+        is_cut = best.step >= max_steps
+        yield (
+            f"it has not converged: after {int(best.step)} steps the gradient is still "
+            f"{np.linalg.norm(best.gradient):.2g}, steepest along {steepest}"
+            f"{'' if is_cut else ', and no step gains more than rounding'}. "
+            f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
+            f"similar scales{' (but see below)' if edges else ''}."
+        )
+    if may_rise(summit):
+        name = names[int(np.argmax(summit.higher != best.position))]
+        yield (
+            f"it is no mode: a stride along {name} alone leads higher by "
+            f"{summit.rise:.3g}. Bring data and coordinates to similar scales, or use float64."
+        )
+    if edges:
+        remedy = (
+            "give it a prior that falls off there, or reparameterise, as by ppl.reparam(model, "
+            "ppl.auto_reparam)"
+            if density.objective == "posterior"
+            else "there is no maximum of the likelihood inside; use objective='posterior'"
+        )
+        yield (
+            f"there may be no mode: {'; '.join(edges)}. The values are no more than the place "
+            f"where the climb ended; {remedy}, or sample by mcmc."
+        )
+    log_densities = summit.ascents.log_density
+    num_starts, num_agree = log_densities.size, _num_agree(log_densities, best.log_density)
+    if num_starts > 1 and num_agree == 1:
+        yield (
+            f"only 1 of {num_starts} starts led to this log density, and others to lower ones: "
+            "there are several modes, or climbs that did not end. Raise num_starts."
+        )
+
+
+def _edges(summit: Summit, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
+    """Coordinates that run away: the density stays as high far out, or the climb ended there."""
+    inside = bounded(summit.values, layout.unravel(best.position))
+    for index, gain in zip(summit.outward, summit.gains, strict=True):
+        where = float(best.position[index])
+        if abs(where) > _FAR and gain > -_FLAT * max(1.0, 1e-3 * abs(float(best.log_density))):
+            how = "rises further" if gain > _FLAT else "stays as it is"
+            yield (
+                f"{names[index]} goes to the edge of its support or to infinity ({where:.3g} on "
+                f"unconstrained space), and the density {how} beyond"
+            )
+        elif not best.has_converged and abs(where) > _EDGE and names[index] in inside:
+            yield (
+                f"{names[index]} is close to the edge of its support ({where:.3g} on unconstrained "
+                "space), as where a scale goes to 0 and the density is unbounded"
+            )
+
+
+def coordinate_names(layout: Layout) -> list[str]:
+    """A name for each unconstrained coordinate."""
+    tree = jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
+    return [x for name, leaf in named_leaves(tree) for x in element_names(name, leaf.shape)]

@@ -1,0 +1,164 @@
+"""Compiled programs: functions compiled ahead of time, once for all arguments of like shapes."""
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+from jax.extend import core as jex
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from inference.runtime.devices import DEVICE, Share
+from inference.runtime.signature import signature
+from inference.runtime.xla_options import small_loops_in_one_kernel
+
+SMALL_LOOP_BYTES = 1 << 16  # more gains nothing where matrices are multiplied
+_LARGE_PRODUCT = 1 << 12
+
+
+def program(
+    function: Callable[..., Any],
+    *arguments: Any,
+    share: Share | None = None,
+    donate: tuple[str, ...] = (),
+    sharded: tuple[str, ...] = (),
+    loop_bytes: int = SMALL_LOOP_BYTES,
+) -> Any:
+    """A program of `function` for such arguments, compiled once for all of the same shapes.
+
+    Ahead of time, so that threads may call it whatever JAX's settings are there.
+
+    Args:
+        function: A function of arrays and trees of them.
+        *arguments: Examples of its arguments.
+        share: The devices. With a `mesh`, each has its part of the arguments in `sharded` and of
+            the results; of a mesh that is the density's `own`, each has all of them.
+        donate: Names of arguments whose memory the results may have.
+        sharded: Names of arguments that the devices of a mesh share by their first axis.
+        loop_bytes: Memory that a loop may touch and still become one kernel. `SMALL_LOOP_BYTES`
+            where the program multiplies matrices: more would lose the library that does it best.
+    """
+    mesh, own = (None, None) if share is None else (share.mesh, share.own)
+    said = donate, sharded if mesh is not None else (), loop_bytes
+    return compiled(function, mesh, own, *said, *signature(arguments))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled function of arguments of one structure."""
+
+    executable: Any
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The results, for arguments of that structure, or lists of the leaves of some."""
+        return self.executable(*jax.tree.leaves(arguments))
+
+    def as_text(self) -> str:
+        """Text of the program that XLA has made."""
+        return self.executable.as_text()
+
+    @property
+    def out_info(self) -> Any:
+        """Shapes and dtypes of the results."""
+        return self.executable.out_info
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(
+    function: Callable[..., Any],
+    mesh: Mesh | None,
+    own: Mesh | None,
+    donate: tuple[str, ...],
+    sharded: tuple[str, ...],
+    loop_bytes: int,
+    structure: Any,
+    kinds: Iterable[jax.ShapeDtypeStruct],
+    _: Any,
+) -> Any:
+    """A program of `function` for arguments of one structure and of some kinds."""
+    donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
+    if mesh is not None:
+        specs = tuple(PartitionSpec(*[DEVICE] * x) for x in _are_named(sharded, function))
+        # Loops mix what differs between devices with what does not.
+        function = jax.shard_map(
+            function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
+        )
+    # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
+    # what it has traced for another. And of leaves: JAX keeps thousands of the structures that it
+    # has seen, with the model in them and all that it holds.
+    shardings: dict[str, Any] = {}
+    if own is not None:
+        shardings = dict.fromkeys(
+            ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
+        )
+    of_leaves = _of_leaves(function, structure)
+    traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
+    most_summed, has_products = work_of(traced.jaxpr)
+    lowered = traced.lower()
+    with small_loops_in_one_kernel(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
+        return Program(lowered.compile())
+
+
+def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[bool]:
+    """Whether each parameter of `function` is one of `names`.
+
+    Raises:
+        ValueError: if it has no parameter of such a name.
+    """
+    parameters = list(inspect.signature(function).parameters)
+    if unknown := set(names) - set(parameters):
+        raise ValueError(f"no parameter of {function} is called {sorted(unknown)}: {parameters}")
+    return [parameter in names for parameter in parameters]
+
+
+def _leaves_of(
+    names: tuple[str, ...], function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> list[int]:
+    """The numbers of the leaves of those arguments that are called by `names`."""
+    if not names:
+        return []
+    sizes = [len(jax.tree.leaves(argument)) for argument in arguments]
+    are_named = zip(_are_named(names, function), sizes, strict=True)
+    of_leaves = [is_named for is_named, size in are_named for _ in range(size)]
+    return [i for i, is_named in enumerate(of_leaves) if is_named]
+
+
+def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
+    of_leaves.__name__ = getattr(function, "__name__", "program")  # by which it is kept on disk
+    return of_leaves
+
+
+def work_of(jaxpr: Any) -> tuple[int, bool]:
+    """Length of the longest sum in a program, and whether the program multiplies matrices.
+
+    Sums by row count with all numbers: XLA makes one sum of those and of the sum of rows.
+    """
+    longest, has_products = 0, False
+    for eqn in jaxpr.eqns:
+        for inner in jex.jaxprs_in_params(eqn.params):
+            of_inner = work_of(getattr(inner, "jaxpr", inner))
+            longest, has_products = max(longest, of_inner[0]), has_products or of_inner[1]
+        if eqn.primitive.name in ("reduce_sum", "reduce_window_sum"):
+            longest = max(longest, eqn.invars[0].aval.size)
+        elif eqn.primitive.name == "dot_general":
+            kept, contracted = _sizes_of_product(eqn)
+            if max(kept) == 1:  # a sum of products
+                longest = max(longest, eqn.invars[0].aval.size)
+            is_large = min(kept) * max(kept) * contracted >= _LARGE_PRODUCT
+            has_products = has_products or (min(kept) > 1 and contracted > 1 and is_large)
+    return longest, has_products
+
+
+def _sizes_of_product(eqn: Any) -> tuple[list[int], int]:
+    """Numbers that each operand keeps, batches apart, and how many are added up for each."""
+    contracted, batched = eqn.params["dimension_numbers"]
+    shapes = [x.aval.shape for x in eqn.invars]
+    kept = [
+        math.prod(n for axis, n in enumerate(shape) if axis not in (*c, *b))
+        for shape, c, b in zip(shapes, contracted, batched, strict=True)
+    ]
+    return kept, math.prod(shapes[0][axis] for axis in contracted[0])

@@ -1,0 +1,145 @@
+"""Objectives: what the parameters of a guide are fitted by."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from inference.guides.guide import Guide, draw_of
+
+LogDensity = Callable[[jax.Array], jax.Array]
+
+
+class Objective(Protocol):
+    """What the parameters of a guide are to make large. A frozen dataclass, hashable and static.
+
+    Attributes:
+        name: What the value at each step is called.
+        least_particles: How many draws of a step it needs at least.
+        is_linear: Whether it is linear in the log density, so that an unbiased estimate of that, as
+            from a batch, gives unbiased gradients.
+        needs_density: Whether the guide must have a density.
+    """
+
+    name: ClassVar[str]
+    least_particles: ClassVar[int]
+    is_linear: ClassVar[bool]
+    needs_density: ClassVar[bool]
+
+    @property
+    def needs_paths(self) -> bool:
+        """Whether draws must be differentiable functions of the parameters."""
+        ...
+
+    def mean(
+        self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
+    ) -> jax.Array:
+        """An estimate of the objective, whose derivative is an estimate of its gradient.
+
+        Args:
+            log_density: Function of a flat position.
+            guide: The family.
+            parameters: Which member of it.
+            keys: Keys of the draws, ``(particle,)``.
+
+        Returns:
+            A scalar.
+        """
+        ...
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class ELBO:
+    r"""The evidence lower bound, :math:`E_q[\log p(z, y) - \log q(z)] \le \log p(y)`.
+
+    Its gradient follows the path from noise to position, :math:`z = g(\lambda, \epsilon)`, so the
+    log density must be differentiable. Where the guide has an entropy in closed form, that takes
+    the place of :math:`-\log q`; the log density is always that of draws.
+
+    Args:
+        stick_the_landing: Whether to take :math:`\log q` along the path alone, with the parameters
+            in it held fixed. What is left out has mean zero; the rest has no variance at all where
+            the guide is the posterior, and often more where it cannot be.
+
+    References:
+        Kingma and Welling (2014), Auto-encoding variational Bayes; Roeder, Wu and Duvenaud (2017),
+        Sticking the landing: simple, lower-variance gradient estimators for variational inference.
+    """
+
+    stick_the_landing: bool = False
+    name: ClassVar[str] = "ELBO"
+    least_particles: ClassVar[int] = 1
+    is_linear: ClassVar[bool] = True
+    needs_density: ClassVar[bool] = False
+    needs_paths = True
+
+    def estimate(
+        self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array
+    ) -> jax.Array:
+        """An unbiased estimate from one draw, whose derivative by `parameters` is one too."""
+        entropy = guide.entropy(parameters)
+        if self.stick_the_landing:
+            position = guide.sample(parameters, key)
+            entropy = -guide.log_prob(lax.stop_gradient(parameters), position)
+        elif entropy is None:
+            position, log_prob = draw_of(guide, parameters, key)
+            entropy = -log_prob
+        else:
+            position = guide.sample(parameters, key)
+        return log_density(position) + entropy
+
+    def mean(
+        self, log_density: LogDensity, guide: Guide, parameters: Any, keys: jax.Array
+    ) -> jax.Array:
+        """The mean of the estimates from draws with each of `keys`."""
+
+        def one(key: jax.Array) -> jax.Array:
+            return self.estimate(log_density, guide, parameters, key)
+
+        return one(keys[0]) if keys.shape[0] == 1 else jnp.mean(jax.vmap(one)(keys))
+
+
+def with_gradient_of(value: jax.Array, surrogate: jax.Array) -> jax.Array:
+    """`value`, with the derivative of `surrogate`."""
+    return lax.stop_gradient(value - surrogate) + surrogate
+
+
+def check_objective(objective: Any, guide: Any, num_particles: int, has_batches: bool) -> None:
+    """Refuses an objective that a guide, so many draws, or batches of the data do not suit.
+
+    Raises:
+        TypeError: if it is no objective.
+        ValueError: if it does not suit.
+    """
+    if isinstance(objective, type) or not hasattr(objective, "mean"):
+        made = f"; did you mean {objective.__name__}()?" if isinstance(objective, type) else ""
+        raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}{made}")
+    jumps = [".".join(path) for path in getattr(guide, "jumps", ())]
+    if jumps and objective.needs_paths:
+        raise ValueError(
+            f"site {jumps[0]!r} of guide {guide!r} has draws that are no differentiable function "
+            f"of its parameters, so {objective!r} has no gradient along them. Give objective="
+            "ScoreFunction() and num_particles=10, say; or draw from another distribution, or "
+            "transform a normal one by dist.TransformedDistribution."
+        )
+    if num_particles < objective.least_particles:
+        raise ValueError(
+            f"{objective!r} needs several draws in each step: give num_particles="
+            f"{max(10, objective.least_particles)}, say, got {num_particles}"
+        )
+    if objective.needs_density and not guide.has_density:
+        raise ValueError(
+            f"{objective!r} needs a guide with a density, which {guide!r} has not; fit "
+            "MeanField(), say, or use objective=ELBO()"
+        )
+    if has_batches and (jumps or not objective.is_linear):
+        what = f"draws of {jumps[0]!r} that are no differentiable function" if jumps else objective
+        raise ValueError(
+            f"batch goes with objectives that are linear in the log density, as ELBO(), and with "
+            f"differentiable draws, but not with {what}: its gradients would be biased. Use all "
+            "data in each step, batch=None."
+        )

@@ -1,0 +1,153 @@
+"""Particles that descend together to a density, by Stein variational gradients."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.common.layout import Layout
+from inference.common.lockstep import select
+from inference.common.target import Target
+from inference.variational.optax_step import updated
+from ppl.harvest.function_equality import Alike
+
+NUM_ROWS = 4096  # steps of one call at most
+
+
+class Swarm(NamedTuple):
+    """What particles are to come to and how; a pytree.
+
+    Attributes:
+        target: The density.
+        optimizer: An optax optimiser, by its likeness.
+        bandwidth: That of the kernel; where it is not positive, by the median heuristic.
+        layout: How flat positions are split.
+    """
+
+    target: Target
+    optimizer: Alike
+    bandwidth: Any
+    layout: Layout
+
+    def value_and_grad(self, particles: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Log densities ``(particle,)`` and their gradients ``(particle, size)``."""
+
+        def log_density(flat: jax.Array) -> jax.Array:
+            value = self.target.log_density(self.layout.unravel(flat))
+            return value.astype(self.layout.dtype)
+
+        return jax.vmap(jax.value_and_grad(log_density))(particles)
+
+
+class SVGDState(NamedTuple):
+    """Where particles stand, and all that their next steps depend on.
+
+    Attributes:
+        step: Steps that are complete.
+        particles: Flat positions, ``(particle, size)``.
+        optimizer_state: State of the optimiser.
+    """
+
+    step: Any
+    particles: Any
+    optimizer_state: Any
+
+
+class Flow(NamedTuple):
+    """Some steps.
+
+    Attributes:
+        state: The state after them.
+        discrepancies: The kernelised Stein discrepancy before each.
+        is_finite: Whether log densities and gradients were; else the last step was not taken.
+    """
+
+    state: SVGDState
+    discrepancies: Any
+    is_finite: Any
+
+
+def gather(swarm: Swarm, particles: jax.Array) -> SVGDState:
+    """The state before the first step."""
+    state = SVGDState(jnp.int32(0), particles, swarm.optimizer.value.init(particles))
+    return jax.tree.map(lambda x: lax.convert_element_type(x, jnp.result_type(x)), state)
+
+
+def flow(swarm: Swarm, state: SVGDState, stop: jax.Array) -> Flow:
+    """Takes steps until there are `stop` of them, or `NUM_ROWS` more."""
+    last = jnp.minimum(stop, state.step + NUM_ROWS)
+
+    def step(now: Flow) -> Flow:
+        values, gradients = swarm.value_and_grad(now.state.particles)
+        ascent, discrepancy = stein(now.state.particles, gradients, swarm.bandwidth)
+        is_finite = jnp.all(jnp.isfinite(ascent)) & jnp.all(jnp.isfinite(values))
+        after = select(is_finite, _moved(swarm, now.state, ascent), now.state)
+        discrepancies = now.discrepancies.at[now.state.step - state.step].set(discrepancy)
+        return Flow(after, discrepancies, is_finite)
+
+    start = Flow(state, jnp.zeros(NUM_ROWS, state.particles.dtype), jnp.bool_(True))
+    return lax.while_loop(lambda now: now.is_finite & (now.state.step < last), step, start)
+
+
+def stein(
+    particles: jax.Array, gradients: jax.Array, bandwidth: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    r"""The direction that brings particles to a density fastest, and how far they are from it.
+
+    .. math:: \phi(x_i) = \frac1n \sum_j k(x_j, x_i) \nabla\log p(x_j) + \nabla_{x_j} k(x_j, x_i),
+        \quad k(x, y) = e^{-|x - y|^2 / h}
+
+    Args:
+        particles: ``(particle, size)``.
+        gradients: Of the log density there.
+        bandwidth: :math:`h`, or a number that is not positive for the median heuristic,
+            :math:`\mathrm{med}^2 / \log(n + 1)` of the distances between particles.
+
+    Returns:
+        :math:`\phi`, ``(particle, size)``, and the kernelised Stein discrepancy, its norm.
+
+    References:
+        Liu and Wang (2016), Stein variational gradient descent, equation 8 and section 3.2; Liu,
+        Lee and Jordan (2016), A kernelized Stein discrepancy for goodness-of-fit tests, equation 4.
+    """
+    num, size = particles.shape
+    apart = particles[:, None] - particles[None]
+    squared = jnp.sum(apart**2, -1)
+    h = jnp.where(bandwidth > 0, bandwidth, _median(squared) / np.log(num + 1.0))
+    h = jnp.maximum(h, jnp.finfo(h.dtype).tiny).astype(particles.dtype)
+    kernel = jnp.exp(-squared / h)
+    away = (2 / h) * (jnp.sum(kernel, 1)[:, None] * particles - kernel @ particles)
+    both = gradients @ particles.T
+    across = jnp.diag(both)[:, None] - both  # gradient_i @ (x_i - x_j)
+    terms = gradients @ gradients.T + (2 / h) * (across + across.T)
+    terms = terms + (2 / h) * size - (4 / h**2) * squared
+    discrepancy = jnp.sqrt(jnp.maximum(jnp.mean(kernel * terms), 0))
+    return (kernel @ gradients + away) / num, discrepancy
+
+
+def _median(squared: jax.Array) -> jax.Array:
+    """That of the pairs; where it is 0, the mean over those that are apart, or 1."""
+    above = squared[np.triu_indices(len(squared), 1)]
+    median = jnp.median(above) if above.size else jnp.zeros((), squared.dtype)
+    num_apart = jnp.sum(above > 0).astype(squared.dtype)
+    others = jnp.sum(above) / jnp.maximum(num_apart, 1)
+    return jnp.where(median > 0, median, jnp.where(others > 0, others, 1))
+
+
+def _moved(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:
+    particles, optimizer_state = updated(
+        swarm.optimizer, -ascent, state.optimizer_state, state.particles
+    )
+    return SVGDState(state.step + 1, particles, optimizer_state)
+
+
+def told(particles: jax.Array, target: Target, layout: Layout) -> tuple[dict[str, Any], jax.Array]:
+    """The values of sites that particles stand for, and their log densities."""
+
+    def one(flat: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        position = layout.unravel(flat)
+        return target.constrain(position), target.log_density(position)
+
+    return jax.vmap(one)(particles)

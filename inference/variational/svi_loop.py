@@ -1,0 +1,233 @@
+"""An optimisation from its start to its end: a few thousand steps a call, until all are done."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.common.layout import Layout
+from inference.common.serialization import Leaves
+from inference.common.target import PriorSampler
+from inference.initialization.initial_positions import (
+    MOST_ATTEMPTS,
+    NormalStart,
+    init_of,
+    starting_points,
+)
+from inference.initialization.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
+from inference.runtime.compiled_program import program
+from inference.runtime.progress import Pace
+from inference.variational.svi_step import (
+    NUM_ROWS,
+    Advance,
+    Problem,
+    Sampled,
+    SVIState,
+    advance,
+    begin,
+    draw,
+    draw_prior,
+    keys_of,
+)
+
+_NEVER = -1.0  # no change is smaller
+_MOST_PER_BATCH = 64
+_REMEDIES = (
+    "The parameters are those before that step. Use a smaller learning rate, more particles, "
+    "optax.clip_by_global_norm before the optimiser, or another init."
+)
+
+
+class Fit(NamedTuple):
+    """What an optimisation comes to.
+
+    Attributes:
+        state: Where it stands.
+        elbos: Estimate of the ELBO at each step, ``(step,)``.
+        failure: What made it stop early, if anything did.
+    """
+
+    state: SVIState
+    elbos: np.ndarray
+    failure: str = ""
+
+
+def fit(
+    key: jax.Array,
+    problem: Problem,
+    *,
+    num_steps: int,
+    tolerance: float | None,
+    init: str | Mapping[str, Any] | NormalStart,
+    state: SVIState | None,
+    on_progress: Callable[[int, float], None],
+) -> Fit:
+    """Takes `num_steps` steps, unless it ends before; see :func:`inference.svi`.
+
+    `on_progress` is told the number of finished steps and the last ELBO every now and then.
+
+    Raises:
+        ValueError: if the ELBO or its gradient is not finite from the start, or `state` is that of
+            another problem.
+    """
+    run, pace = _Run(problem, tolerance), Pace(NUM_ROWS)
+    now = run.started(key, init) if state is None else run.taken_up(state)
+    first, parts = int(now.step), []
+    try:
+        while True:
+            with pace.call():
+                moved = run.advance(now, min(first + num_steps, int(now.step) + pace.num_steps))
+            now = moved.state
+            parts.append(moved.elbos)
+            num_done = sum(map(len, parts))
+            on_progress(num_done, moved.elbos[-1] if len(moved.elbos) else np.nan)
+            if not moved.is_finite or moved.is_settled or num_done == num_steps:
+                break
+    except KeyboardInterrupt:
+        if not parts:
+            raise
+        _warn(f"interrupted: the result is that of {sum(map(len, parts))} steps of {num_steps}")
+    failure = "" if moved.is_finite else _failure(problem, now)
+    if failure:
+        _warn(failure)
+    return Fit(now, np.concatenate(parts), failure)
+
+
+class _Run:
+    """The compiled steps of a problem."""
+
+    def __init__(self, problem: Problem, tolerance: float | None) -> None:
+        self.problem = problem
+        dtype = problem.layout.dtype
+        self.tolerance = np.asarray(_NEVER if tolerance is None else tolerance, dtype)
+
+    def started(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
+        """The state before the first step, from where that is finite."""
+        target, layout = self.problem.target, self.problem.layout
+        known = init if isinstance(init, NormalStart) else NormalStart(init_of(init, target, 1))
+        (starts, scale), chains, before = known, np.arange(1), None
+        for attempt in range(MOST_ATTEMPTS):
+            number = np.full(1, attempt, np.int32)
+            seeds, positions = starting_points(key, chains, number, starts, target, layout)
+            arguments = self.problem, positions[0], seeds[0], scale
+            state = program(begin, *arguments)(*arguments)
+            if self.advance(state, 1).is_finite:
+                return state
+            if before is not None and np.array_equal(before, positions):
+                break
+            before = positions
+        culprits = "; ".join(_culprits(self.problem, state))
+        raise ValueError(
+            f"svi found no starting point where the ELBO and its gradient are finite, in "
+            f"{attempts(attempt + 1)}. At the last one, {culprits}. {ADVICE}"
+        )
+
+    def taken_up(self, state: SVIState) -> SVIState:
+        """A state to go on from; one that has settled is to settle again."""
+        problem, layout = self.problem, self.problem.layout
+        seed = jax.ShapeDtypeStruct((2,), np.uint32)
+        expected = jax.eval_shape(begin, problem, _any_position(layout), seed)
+        state = _restored(state, expected)
+        _check_state(state, expected)
+        settling = jax.device_get(state.settling)
+        if settling.is_settled(self.tolerance):
+            settling = settling._replace(changes=np.full_like(settling.changes, np.inf))
+        return state._replace(settling=settling)
+
+    def advance(self, state: SVIState, stop: int) -> Advance:
+        """Some steps, with the ELBOs of those that are complete."""
+        arguments = self.problem, state, np.int32(stop), self.tolerance
+        now = program(advance, *arguments)(*arguments)
+        elbos, is_finite, is_settled = jax.device_get((now.elbos, now.is_finite, now.is_settled))
+        num_steps = int(now.state.step) - int(state.step)
+        return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
+
+
+def drawn(key: jax.Array, problem: Problem, parameters: Any, num_draws: int) -> Sampled:
+    """Draws of a fitted guide, on the host."""
+    arguments = problem, parameters, key, _batches(num_draws)
+    return jax.device_get(program(draw, *arguments)(*arguments))
+
+
+def weighted(
+    key: jax.Array, sampler: PriorSampler, num_draws: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Draws of the prior and their log weights, on the host."""
+    arguments = jax.device_put(sampler), key, _batches(num_draws)
+    return jax.device_get(program(draw_prior, *arguments)(*arguments))
+
+
+def _batches(num_draws: int) -> np.ndarray:
+    """The numbers of so many draws, ``(batch, draw)``."""
+    size = next(n for n in range(min(_MOST_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
+    return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
+
+
+def _restored(state: Any, expected: SVIState) -> Any:
+    """A state from a file, with the structure of an optimiser's state that the file has not."""
+    is_part = lambda x: isinstance(x, Leaves)  # noqa: E731
+    parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)
+    structure = jax.tree.structure(expected)
+    if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:
+        return jax.tree.unflatten(structure, leaves)
+    return state
+
+
+def _check_state(state: Any, expected: SVIState) -> None:
+    if not isinstance(state, SVIState):
+        raise TypeError(f"state must be that of a result, result.state, got {state!r}")
+    for name, found, wanted in zip(SVIState._fields, state, expected, strict=True):
+        if kinds(found) != kinds(wanted):
+            raise ValueError(
+                "state must be that of a result with the same sites, guide and optimizer, got "
+                f"one whose {name} has {kinds(found)}, where {kinds(wanted)} is expected"
+            )
+
+
+def check_parameters(problem: Problem, parameters: Any) -> None:
+    """Refuses parameters of a guide that are those of other sites."""
+    guide, layout = problem.guide, problem.layout
+    expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
+    if kinds(parameters) != kinds(expected):
+        raise ValueError(
+            "guide must be fitted to the same sites, got one with the parameters "
+            f"{kinds(parameters)}, where {kinds(expected)} are expected"
+        )
+
+
+def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
+
+
+def kinds(tree: Any) -> str:
+    """Structure, dtypes and shapes."""
+    return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))
+
+
+def _failure(problem: Problem, state: SVIState) -> str:
+    culprits = "; ".join(_culprits(problem, state))
+    return (
+        f"svi stopped at step {int(state.step)}, where the ELBO or its gradient is not finite: "
+        f"{culprits}. {_REMEDIES}"
+    )
+
+
+def _culprits(problem: Problem, state: SVIState) -> list[str]:
+    """What is not finite in the next step."""
+    seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
+    keys = keys_of(seed, step, jnp.asarray(problem.particles))
+    problem = problem.at(seed, step)
+    for key in keys:
+        position = problem.guide.sample(state.parameters, key)
+        value, gradient = jax.value_and_grad(problem.log_density)(position)
+        if not np.all(np.isfinite(value)) or not np.all(np.isfinite(gradient)):
+            return not_finite(problem.target, problem.layout, position, value, gradient)
+    gradient = jax.grad(problem.elbo)(state.parameters, keys)
+    return not_finite_gradients("ELBO", gradient) or ["the ELBO is"]
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=4)

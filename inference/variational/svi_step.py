@@ -1,0 +1,265 @@
+"""Steps of stochastic gradients on an objective, as one compiled loop."""
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+
+from inference.common.layout import Layout
+from inference.common.lockstep import select
+from inference.common.target import PriorSampler, Target
+from inference.common.threefry import seed_of, threefry
+from inference.guides.guide import Guide, draw_of, init_of_guide
+from inference.variational.elbo import Objective
+from inference.variational.optax_step import updated
+from ppl.harvest.function_equality import Alike
+
+NUM_ROWS = 4096  # steps of one call at most
+BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled
+_NUM_CHANGES = 10
+_DECAY = 7
+_DRAWS = np.uint32(1 << 31)  # beyond the counters of the seeds of starting points
+_BATCHES = np.uint32(0x9E3779B9)  # another seed than that of the draws of a step
+
+
+class Settling(NamedTuple):
+    """Whether the ELBO has settled, by the mean or the median of its last ten relative changes.
+
+    Attributes:
+        total: Sum of the ELBOs of the steps in the block so far.
+        mean: The mean of the block before; NaN where there is none.
+        changes: The last relative changes from block to block, the newest last; at first infinite.
+
+    References:
+        Kucukelbir et al. (2017), Automatic differentiation variational inference, JMLR 18; its
+        implementation in Stan, which averages over 100 draws every 100 steps.
+    """
+
+    total: jax.Array
+    mean: jax.Array
+    changes: jax.Array
+
+    def is_settled(self, tolerance: Any) -> jax.Array:
+        """Whether the ELBO changes by less than `tolerance` of itself."""
+        num_small = jnp.sum(self.changes < tolerance)
+        return (jnp.mean(self.changes) < tolerance) | (num_small > _NUM_CHANGES // 2)
+
+    def at_block_end(self) -> "Settling":
+        """What is known when a block has ended."""
+        mean = self.total / BLOCK
+        change = jnp.abs((mean - self.mean) / mean)
+        newest = jnp.where(jnp.isnan(change), jnp.inf, change)
+        return Settling(jnp.zeros_like(mean), mean, jnp.append(self.changes[1:], newest))
+
+
+class SVIState(NamedTuple):
+    """Where an optimisation stands, and all that its next steps depend on.
+
+    Attributes:
+        step: Steps that are complete.
+        seed: Two words, from which the noise of each step follows by its number.
+        parameters: Parameters of the guide.
+        average: Their average over steps, in which step `t` has a weight like ``t**7``.
+        optimizer_state: State of the optimiser.
+        settling: Whether the ELBO has settled.
+
+    References:
+        Shamir and Zhang (2013), Stochastic gradient descent for non-smooth optimization:
+        convergence results and optimal averaging schemes, section 4.
+    """
+
+    step: Any
+    seed: Any
+    parameters: Any
+    average: Any
+    optimizer_state: Any
+    settling: Any
+
+
+class Problem(NamedTuple):
+    """What is optimised and how; a pytree.
+
+    Attributes:
+        target: The density.
+        guide: The family.
+        objective: What its parameters are fitted by.
+        optimizer: An optax optimiser, by its likeness.
+        particles: The numbers of the draws of a step.
+        layout: How flat positions are split.
+        batches: What draws the target of a step, the guide to it and the layout, from a key and
+            from those of all data; `None` if a step sees all data.
+    """
+
+    target: Target
+    guide: Guide
+    objective: Objective
+    optimizer: Alike
+    particles: np.ndarray
+    layout: Layout
+    batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
+
+    def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
+        """The problem of a step, for its batch of the data."""
+        if self.batches is None:
+            return self
+        key = random.wrap_key_data(jnp.stack(threefry(seed ^ _BATCHES, step)), impl="threefry2x32")
+        target, guide, layout = self.batches(key, self.target, self.guide)
+        return self._replace(target=target, guide=guide, layout=layout)
+
+    def log_density(self, position: jax.Array) -> jax.Array:
+        """The log density of a flat position."""
+        return self.target.log_density(self.layout.unravel(position))
+
+    def elbo(self, parameters: Any, keys: jax.Array) -> jax.Array:
+        """The mean of estimates of the objective."""
+        elbo = self.objective.mean(self.log_density, self.guide, parameters, keys)
+        return elbo.astype(self.layout.dtype)
+
+
+def begin(problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None) -> SVIState:
+    """The state before the first step; `scale` is that of a normal distribution, if it is known."""
+    parameters = init_of_guide(problem.guide, position, problem.layout, scale)
+    zero = jnp.zeros((), problem.layout.dtype)
+    changes = jnp.full(_NUM_CHANGES, jnp.inf, zero.dtype)
+    state = SVIState(
+        step=jnp.int32(0),
+        seed=seed,
+        parameters=parameters,
+        average=parameters,
+        optimizer_state=problem.optimizer.value.init(parameters),
+        settling=Settling(zero, jnp.full_like(zero, jnp.nan), changes),
+    )
+    # Not weakly typed, as what comes out of a loop is not.
+    return jax.tree.map(lambda x: lax.convert_element_type(x, jnp.result_type(x)), state)
+
+
+def keys_of(seed: jax.Array, step: jax.Array, particles: jax.Array) -> jax.Array:
+    """The keys of the draws of a step."""
+    counters = step.astype(jnp.uint32) * particles.size + particles
+    words = jnp.stack(threefry(seed, counters), axis=-1)
+    return random.wrap_key_data(words, impl="threefry2x32")
+
+
+class Advance(NamedTuple):
+    """Some steps.
+
+    Attributes:
+        state: The state after them.
+        elbos: Estimate of the ELBO at each, and then at one that is not finite, if there is one.
+        is_finite: Whether there is none.
+        is_settled: Whether the ELBO has settled.
+    """
+
+    state: SVIState
+    elbos: Any
+    is_finite: Any
+    is_settled: Any
+
+
+def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array) -> Advance:
+    """Takes steps until there are `stop` of them, or `NUM_ROWS` more.
+
+    They end before a step whose ELBO or gradient is not finite, and when the ELBO has settled.
+    """
+    last = jnp.minimum(stop, state.step + NUM_ROWS)
+    elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
+    start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
+
+    def step(now: Advance) -> Advance:
+        elbo, gradient = _descent(problem, now.state)
+        is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
+        after = select(is_finite, _moved(problem, now.state, elbo, gradient), now.state)
+        elbos = now.elbos.at[now.state.step - state.step].set(elbo)
+        return now._replace(state=after, elbos=elbos, is_finite=is_finite)
+
+    def block(now: Advance) -> Advance:
+        end = (now.state.step // BLOCK + 1) * BLOCK
+        within = lambda now: now.is_finite & (now.state.step < jnp.minimum(last, end))  # noqa: E731
+        now = lax.while_loop(within, step, now)
+        settling = select(
+            now.state.step == end, now.state.settling.at_block_end(), now.state.settling
+        )
+        is_settled = settling.is_settled(tolerance)
+        return now._replace(state=now.state._replace(settling=settling), is_settled=is_settled)
+
+    may_go_on = lambda now: now.is_finite & (now.state.step < last) & ~now.is_settled  # noqa: E731
+    return lax.while_loop(may_go_on, block, start)
+
+
+def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
+    """The ELBO of the next step, and the gradient of its negative."""
+    keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
+    problem = problem.at(state.seed, state.step)
+    loss = lambda parameters: -problem.elbo(parameters, keys)  # noqa: E731
+    value, gradient = jax.value_and_grad(loss)(state.parameters)
+    return -value, gradient
+
+
+def _moved(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
+    parameters, optimizer_state = updated(
+        problem.optimizer, gradient, state.optimizer_state, state.parameters, value=-elbo
+    )
+    step = state.step + 1
+    weight = (1 + _DECAY) / (step + _DECAY)
+    average = jax.tree.map(
+        lambda old, new: old + (new - old) * weight.astype(new.dtype), state.average, parameters
+    )
+    settling = state.settling._replace(total=state.settling.total + elbo)
+    return SVIState(step, state.seed, parameters, average, optimizer_state, settling)
+
+
+def _all_finite(tree: Any) -> jax.Array:
+    checks = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]
+    return functools.reduce(operator.and_, checks, jnp.bool_(True))
+
+
+class Sampled(NamedTuple):
+    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``.
+
+    Attributes:
+        draws: Values by site.
+        log_density: Log density of the model at the draws, as positions.
+        log_weights: The same less the guide's log density.
+        position: Where they are, flat, ``(draw, size)``.
+    """
+
+    draws: dict[str, Any]
+    log_density: jax.Array
+    log_weights: jax.Array
+    position: jax.Array
+
+
+def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) -> Sampled:
+    """The draws of these numbers, ``(batch, draw)``, made batch by batch."""
+    guide = problem.guide
+
+    def one(words: jax.Array) -> Sampled:
+        key = random.wrap_key_data(words, impl="threefry2x32")
+        position, log_prob = draw_of(guide, parameters, key)
+        log_density = problem.log_density(position)
+        weight = log_density - log_prob
+        values = problem.target.constrain(problem.layout.unravel(position))
+        return Sampled(values, log_density, weight, position)
+
+    return _each(one, key, numbers)
+
+
+def draw_prior(sampler: PriorSampler, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
+    """The draws of the prior of these numbers, ``(batch, draw)``, and their log weights."""
+    return _each(
+        lambda words: sampler.weighted(random.wrap_key_data(words, impl="threefry2x32")),
+        key,
+        numbers,
+    )
+
+
+def _each(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
+    """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
+    words = jnp.stack(threefry(seed_of(key), _DRAWS + numbers), axis=-1)
+    batches = lax.map(jax.vmap(one), words)
+    return jax.tree.map(lambda x: x.reshape(numbers.size, *x.shape[2:]), batches)

@@ -1,0 +1,130 @@
+"""What the elements of an array are along its first axis, for each primitive that handles keys.
+
+Each rule gives the term of the `i`-th element of a result, or None if it is no other value.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ppl.analysis.terms import Element, Made, Term, Terms, row
+from ppl.harvest import _jax
+
+
+def _stack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    return made.operands[i] if made.params["axis"] == 0 else None
+
+
+def _concatenate(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    if made.params["dimension"] != 0:
+        return None
+    for operand, (size, *_) in zip(made.operands, made.shapes, strict=True):
+        if i < size:
+            return terms.element(operand, i)
+        i -= size
+    return None
+
+
+def _tile(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    if not set(made.params["reps"][1:]) <= {1}:
+        return None
+    return terms.element(made.operands[0], i % made.shapes[0][0])
+
+
+def _rev(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    if made.params["dimensions"] != (0,):
+        return None
+    return terms.element(made.operands[0], made.shapes[0][0] - 1 - i)
+
+
+def _slice(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    starts, limits = made.params["start_indices"], made.params["limit_indices"]
+    strides = made.params["strides"] or (1,) * len(starts)
+    element = terms.element(made.operands[0], starts[0] + i * strides[0])
+    if limits[1:] == made.shapes[0][1:] and not any(starts[1:]) and set(strides[1:]) <= {1}:
+        return element
+    rest = row(
+        made,
+        [element],
+        start_indices=starts[1:],
+        limit_indices=limits[1:],
+        strides=strides[1:] if max(strides[1:]) > 1 else None,
+    )
+    return _only(terms, rest)
+
+
+def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    (x, *dynamic), (shape, *_), params = made.operands, made.shapes, made.params
+    if dynamic:
+        return None
+    dims, rest = params["broadcast_dimensions"], params["shape"][1:]
+    if 0 in dims:
+        x, shape, dims = terms.element(x, i if shape[0] > 1 else 0), shape[1:], dims[1:]
+    if shape == rest:
+        return x
+    dims = tuple(d - 1 for d in dims)
+    one = made._replace(params={**params, "shape": rest, "broadcast_dimensions": dims})
+    return _only(terms, one._replace(shapes=[shape], operands=[x]))
+
+
+def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    (x, *dynamic), (old, *_), new = made.operands, made.shapes, made.params["new_sizes"]
+    if dynamic or made.params["dimensions"] is not None:
+        return None
+    if new == (1, *old):
+        return x
+    if len(old) > 1 and new == (old[0] * old[1], *old[2:]):
+        return terms.element(terms.element(x, i // old[1]), i % old[1])
+    return None
+
+
+def _split(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    if made.shapes[0]:
+        return _by_element(terms, made, out, i)
+    return terms.of("split", made.operands[0], i) if _jax.splits_alike(made.eqn) else None
+
+
+def _by_element(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    """Of what does the same to all elements, its operands of one rank or scalars."""
+    if len({len(shape) for shape in made.shapes if shape}) != 1:
+        return None
+    operands: list[Any] = [
+        terms.element(x, i if shape[0] > 1 else 0) if shape else x
+        for x, shape in zip(made.operands, made.shapes, strict=True)
+    ]
+    return _only(terms, row(made, operands))
+
+
+def _wrap(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    return _by_element(terms, made, out, i) if len(made.shapes[0]) > 1 else None
+
+
+def _squeeze(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    dims = tuple(d - 1 for d in made.params["dimensions"])
+    return _only(terms, row(made, [terms.element(made.operands[0], i)], dimensions=dims))
+
+
+def _unstack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+    element = terms.element(made.operands[0], i)
+    return terms.make(row(made, [element], axis=made.params["axis"] - 1))[out]
+
+
+def _only(terms: Terms, made: Made) -> Term:
+    (result,) = terms.make(made)
+    return result
+
+
+ELEMENTS: Mapping[str, Element] = {
+    "broadcast_in_dim": _broadcast,
+    "concatenate": _concatenate,
+    "random_fold_in": _by_element,
+    "random_split": _split,
+    "random_unwrap": _by_element,
+    "random_wrap": _wrap,
+    "reshape": _reshape,
+    "rev": _rev,
+    "slice": _slice,
+    "squeeze": _squeeze,
+    "stack": _stack,
+    "tile": _tile,
+    "unstack": _unstack,
+}

@@ -1,0 +1,76 @@
+"""A graph in the language of Graphviz."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ppl.analysis.plates import Plate
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED
+
+_STYLES = {
+    LATENT: {},
+    OBSERVED: {"style": "filled", "fillcolor": "lightgrey"},
+    DETERMINISTIC: {"peripheries": "2"},
+    FACTOR: {"shape": "square", "style": "filled", "fillcolor": "black", "width": "0.15"},
+}
+_LATER = {"style": "dashed", "constraint": "false"}
+
+
+def dot(
+    nodes: Mapping[str, Any],
+    direct: Sequence[tuple[str, str]],
+    carried: Sequence[tuple[str, str]],
+) -> str:
+    """The source of a picture of nodes, which have a kind, a family and plates, and edges."""
+    lines = ["digraph {", "  node [shape=circle];"]
+    lines += _level(nodes, (), list(nodes))
+    for edges, style in ((direct, {}), (carried, _LATER)):
+        for a, b in edges:
+            undirected = {"dir": "none"} if nodes[b].kind == FACTOR else {}
+            lines.append(f"  {_quoted(a)} -> {_quoted(b)}{_attributes(style | undirected)};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _level(
+    nodes: Mapping[str, Any], around: tuple[Plate, ...], names: Sequence[str]
+) -> Iterator[str]:
+    """The nodes in a plate, and the plates in it."""
+    indent, depth = "  " * (len(around) + 1), len(around)
+    inside: dict[Plate, list[str]] = {}
+    for name in names:
+        plates = nodes[name].plates
+        if len(plates) > depth:
+            inside.setdefault(plates[depth], []).append(name)
+        else:
+            yield f"{indent}{_quoted(name)}{_attributes(_look(name, nodes[name]))};"
+    for plate, names_in_it in inside.items():
+        yield f"{indent}subgraph cluster_{plate.number} {{"
+        yield f"{indent}  label={_quoted(_label(plate))}; labelloc=b; labeljust=r;"
+        yield from _level(nodes, (*around, plate), names_in_it)
+        yield f"{indent}}}"
+
+
+def _look(name: str, node: Any) -> dict[str, str]:
+    if node.kind == FACTOR:
+        return {"label": '""', "xlabel": _quoted(name)} | _STYLES[FACTOR]
+    label = f"{name}\n~ {node.family}" if node.family else name
+    return {"label": _quoted(label)} | _STYLES[node.kind]
+
+
+def _label(plate: Plate) -> str:
+    steps = "step" if plate.size == 1 else "steps"
+    return {"scan": f"scan, {plate.size} {steps}", "shards": f"{plate.size} shards"}.get(
+        plate.kind, str(plate.size)
+    )
+
+
+def _attributes(attributes: Mapping[str, str]) -> str:
+    if not attributes:
+        return ""
+    return f" [{', '.join(f'{key}={value}' for key, value in attributes.items())}]"
+
+
+def _quoted(text: str) -> str:
+    """A string; in labels a backslash is an escape too."""
+    for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\r", ""), ("\n", "\\n")):
+        text = text.replace(char, escaped)
+    return f'"{text}"'

@@ -1,0 +1,104 @@
+"""The audit of keys: sites that would share all their randomness have no density as they stand."""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from ppl.analysis.symbolic_evaluation import Place, Symbolic
+from ppl.analysis.terms import Term
+from ppl.harvest._program import Program
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Path, Survey
+
+_LOOPS = {
+    "scan": (
+        "several iterations of a scan, as its key does not change from one to the next",
+        "Split the key, and scan over the keys: lax.scan(body, init, jax.random.split(key, n)). In "
+        "a fori_loop, use jax.random.fold_in(key, i).",
+    ),
+    "vmap": (
+        "several elements of a vmap, as its key is the same for them",
+        "Split the key, and map over the keys too: jax.vmap(f)(jax.random.split(key, n), x).",
+    ),
+    "shard_map": (
+        "several shards of a shard_map, as its key is the same in them",
+        "Split the key, and pass jax.random.split(key, n) with the in_spec P(axis), or use "
+        "jax.random.fold_in(key, lax.axis_index(axis)).",
+    ),
+}
+
+
+class Conflict(NamedTuple):
+    """Two sites, or one in several iterations of a `loop`, that are drawn alike."""
+
+    first: Path
+    second: Path
+    loop: str = ""
+
+    def complaint(self) -> str:
+        """What is wrong, and what to do."""
+        if self.loop:
+            where, remedy = _LOOPS[self.loop]
+            return (
+                f"site {describe(self.first)} would have the same draw in {where}, so its density "
+                f"would be wrong. {remedy}"
+            )
+        return (
+            f"sites {describe(self.first)} and {describe(self.second)} would have the same draw, "
+            "as they have one name and one key, so its density would be wrong. Split the key, and "
+            "call each submodel with its own: a, b = jax.random.split(key); "
+            'ppl.nest(f, scope="a")(a); ppl.nest(f, scope="b")(b).'
+        )
+
+
+def check_keys(model: str, program: Program, survey: Survey) -> None:
+    """Check that each site has randomness of its own, in every iteration, element and shard.
+
+    Args:
+        model: How errors name it.
+        program: The traced model.
+        survey: That of its sites.
+
+    Raises:
+        ValueError: If two draws have one name and one key.
+    """
+    for conflict in Keys(program, survey).conflicts():
+        raise ValueError(f"{model}: {conflict.complaint()}")
+
+
+class Keys:
+    """The random sites of a program by what they are drawn with: the name and the key."""
+
+    def __init__(self, program: Program, survey: Survey):
+        self._draws: dict[tuple[Hashable, Term], list[tuple[Path, Place]]] = {}
+        self._found: dict[Conflict, None] = {}
+        self._program = Symbolic(program, survey, self._visit)
+
+    def conflicts(self) -> list[Conflict]:
+        """The sites that share their randomness, in program order."""
+        self._program.run()
+        return list(self._found)
+
+    def _visit(self, site: Site, key: Term, place: Place) -> None:
+        elements = [(place, key)]
+        for axis in reversed(site.axes):
+            elements = [
+                (at, self._program.terms.element(key, i) if axis.maps_key else key)
+                for place, key in elements
+                for i, at in enumerate(place.steps_of("vmap", axis.size))
+            ]
+        for place, key in elements:
+            self._add(site.path, place, (site.name, key))
+
+    def _add(self, path: Path, place: Place, drawn_with: tuple[Hashable, Term]) -> None:
+        draws = self._draws.setdefault(drawn_with, [])
+        for other, there in draws:
+            if not place.excludes(there):
+                loop = _loop(there, place) if other == path else ""
+                self._found[Conflict(other, path, loop)] = None
+        draws.append((path, place))
+
+
+def _loop(there: Place, here: Place) -> str:
+    """The loop, in two iterations of which two places are."""
+    pairs = zip(there.steps, here.steps, strict=False)
+    return next(a[0] for a, b in pairs if a != b)

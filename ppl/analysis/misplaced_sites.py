@@ -1,0 +1,68 @@
+"""Errors of sites out of place: where it is open which variables a model has, or none can look."""
+
+from collections.abc import Collection
+from typing import Any
+
+from jax.extend import core as jex
+
+from ppl.harvest import _jax
+from ppl.harvest._sow import describe, sites_in
+from ppl.harvest._survey import MisplacedError
+from ppl.primitives.site_kinds import RANDOM
+
+_WHY = {
+    "cond": "is in some branches of a cond and not in others",
+    "while": "is in a while loop, whose number of iterations is not known",
+    "vmap of cond": (
+        "is in a branch of a cond whose predicate a vmap maps: JAX runs all branches and selects"
+    ),
+}
+_VARIABLES = {
+    "cond": (
+        "how many variables there are would depend on a value, and densities over different "
+        "variables cannot be compared. Sample it in every branch, or before the cond, and use it "
+        "where it is wanted: what nothing uses integrates to one."
+    ),
+    "while": (
+        "how many variables there are would depend on values. Use lax.scan, or lax.fori_loop with "
+        "static bounds, over the most steps that there can be."
+    ),
+    "vmap of cond": (
+        "its distribution is not one. Choose its parameters by jnp.where and sample it once, or "
+        "use lax.map in place of vmap."
+    ),
+}
+_RECORDS = {
+    "cond": (
+        "Have it behind the cond, of what the cond returns (for a factor, 0.0 in the other "
+        "branches), or in every branch."
+    ),
+    "while": "Have it behind the loop, or use lax.scan or lax.fori_loop with static bounds.",
+    "vmap of cond": "Have it behind the cond, or use lax.map in place of vmap.",
+}
+
+
+def explain(error: MisplacedError) -> str:
+    """Why a site cannot stand where it does, and what to do."""
+    site, construct = error.site, error.construct
+    if construct not in _WHY:
+        return f"site {describe(site.path)}: {error.message}"
+    why = f"site {describe(site.path)} {_WHY[construct]}"
+    if site.tag == RANDOM:
+        return f"{why}, so that {_VARIABLES[construct]}"
+    return f"{why}. {_RECORDS[construct]}"
+
+
+def check_no_site(eqn: jex.JaxprEqn, tags: Collection[Any]) -> None:
+    """An error if a site stands in an equation that an analysis does not open."""
+    for site in sites_in(eqn):
+        if site.tag in tags:
+            raise NotImplementedError(
+                f"site {describe(site.path)} stands inside of {eqn.primitive.name!r}, into which "
+                "ppl cannot look. Move it out."
+            )
+    if _jax.has_sow(eqn) and not _jax.subjaxprs(eqn):
+        raise NotImplementedError(
+            f"a site may stand inside of {eqn.primitive.name!r}, into which ppl cannot look. Move "
+            "it out."
+        )

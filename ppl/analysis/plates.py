@@ -1,0 +1,77 @@
+"""Plates: the `vmap` axes, loops and shards that sites stand under, and which they share."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from ppl.analysis.dependence import Loop, Sown
+from ppl.harvest._survey import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Plate:
+    """Copies of a part of a model, drawn as a frame around it.
+
+    Attributes:
+        kind: "vmap", "scan" or "shards".
+        size: How many copies.
+        number: Tells it from others; the same in all nodes that share it.
+    """
+
+    kind: str
+    size: int
+    number: int
+
+    def __str__(self) -> str:
+        """The kind and the size."""
+        return f"{self.kind} {self.size}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Frame:
+    """One level around a site, and the sites that cannot stand under the same."""
+
+    loop: Loop
+    apart: frozenset[Path] = frozenset()
+
+
+def plates_of(sites: Mapping[Path, Sown]) -> dict[Path, tuple[Plate, ...]]:
+    """The plates of each site, outermost first.
+
+    A program shows its loops, but of a `vmap` nothing is left than the size of its axis. Axes of
+    one size at the same place count as one plate, but for those of a site and of another that it
+    depends on as a whole, the same for all of its elements.
+    """
+    found: dict[Path, tuple[Plate, ...]] = {}
+    inside: dict[tuple[Plate, ...], dict[Plate, Loop]] = {}
+    members: dict[Plate, set[Path]] = {}
+    for path, sown in sites.items():
+        around: tuple[Plate, ...] = ()
+        for frame in _frames(sown):
+            beside = inside.setdefault(around, {})
+            fits = (p for p, loop in beside.items() if loop == frame.loop)
+            plate = next((p for p in fits if members[p].isdisjoint(frame.apart)), None)
+            if plate is None:
+                plate = Plate(frame.loop.kind, frame.loop.size, len(members))
+                beside[plate], members[plate] = frame.loop, set()
+            members[plate].add(path)
+            around = (*around, plate)
+        found[path] = around
+    return found
+
+
+def _frames(sown: Sown) -> Iterator[_Frame]:
+    """The levels around a site, outermost first."""
+    site, axes = sown.site, list(enumerate(sown.site.axes))
+    for depth in range(len(sown.loops), -1, -1):
+        while len(site.axes) - len(axes) < site.num_axes_outside(depth):
+            index, axis = axes.pop()
+            yield _Frame(Loop("vmap", axis.size, 0), _apart(sown, index))
+        if depth:
+            yield _Frame(sown.loops[depth - 1])
+
+
+def _apart(sown: Sown, axis: int) -> frozenset[Path]:
+    """What a site depends on only in parts that an axis does not map."""
+    whole = {s for part in sown.parts if not part.mapped[axis] for s in part.sources}
+    by_element = {s for part in sown.parts if part.mapped[axis] for s in part.sources}
+    return frozenset(s for s in whole - by_element if isinstance(s, tuple))

@@ -1,0 +1,301 @@
+"""impute and ignore: what it means that data are missing."""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.common import distribution_protocol
+from ppl.harvest import _jax, _values
+from ppl.harvest._sow import Site
+from ppl.harvest.pytrees import register_dataclass
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """Which entries of an array are missing, as something hashable."""
+
+    shape: tuple[int, ...]
+    bits: bytes
+
+    @classmethod
+    def of(cls, missing: np.ndarray) -> "Mask":
+        """The mask that a boolean array is."""
+        return cls(missing.shape, np.packbits(missing).tobytes())
+
+    @functools.cached_property
+    def missing(self) -> np.ndarray:
+        """As a boolean array."""
+        bits = np.frombuffer(self.bits, np.uint8)
+        return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
+
+    def over(self, shape: tuple[int, ...]) -> "Mask":
+        """Of an array of that shape, whose axes in front have the same entries missing all along.
+
+        They are those of `vmap` and loops around a conditioned model.
+        """
+        return self if shape == self.shape else Mask.of(np.broadcast_to(self.missing, shape))
+
+    def pick(self, array: Any) -> Any:
+        """The missing entries, on one axis."""
+        return array[self.missing]
+
+    def spread(self, entries: Any) -> Any:
+        """The array with these entries where they are missing, and zeros elsewhere."""
+        return jnp.zeros(self.shape, entries.dtype).at[self.missing].set(entries)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Missing:
+    """Data with missing entries, for `condition`; made by `impute` or `ignore`.
+
+    Attributes:
+        data: The data; what stands at a missing entry does not matter.
+        missing: Where they are missing, for data that are ignored there.
+        mask: The same, for data that are imputed there.
+    """
+
+    data: Any
+    missing: Any
+    mask: Mask | None = dataclasses.field(metadata={"static": True})
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Ignored(distribution_protocol.Wrapper):
+    """A distribution that does not score missing entries."""
+
+    base: Any
+    missing: Any
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of what is there, 0 for what is missing."""
+        safe = jnp.where(self.missing, distribution_protocol.feasible(self.base, value), value)
+        return _of_known(self.base, safe, self.missing)
+
+
+def _of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
+    """The log probability of what is there; NaN where a part of what is joint is missing."""
+    num_events = distribution_protocol.num_event_axes(d)
+    if distribution_protocol.name_of(d) not in distribution_protocol.OF_PARTS:
+        axes = tuple(range(missing.ndim - num_events, missing.ndim))
+        known = distribution_protocol.log_prob(d, value)
+        if axes:
+            known = jnp.where(missing.any(axes), jnp.nan, known)
+        return jnp.where(missing.all(axes), 0, known)
+    num_inner = distribution_protocol.num_event_axes(d.distribution)
+    axes = tuple(range(num_inner - num_events, 0))
+    if (
+        distribution_protocol.name_of(d) == "IID"
+    ):  # whose copies have axes behind those of the batch
+        own = tuple(range(value.ndim - num_events, value.ndim - num_inner))
+        axes = tuple(range(len(own)))
+        value, missing = (jnp.moveaxis(x, own, axes) for x in (value, missing))
+    return jnp.sum(_of_known(d.distribution, value, missing), axes)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Imputed(distribution_protocol.Wrapper):
+    """A distribution of which some entries are known: positions of the others alone count."""
+
+    base: Any
+    data: Any
+    missing: Any
+    mask: Mask = dataclasses.field(metadata={"static": True})
+
+    def merged(self, value: Any) -> Any:
+        """The value with the data where they are known."""
+        return jnp.where(self.missing, value, jnp.asarray(self.data, value.dtype))
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of known and missing entries together."""
+        return distribution_protocol.log_prob(self.base, self.merged(value))
+
+    def forward(self, position: Any) -> Any:
+        """The value at a position."""
+        return self.merged(distribution_protocol.forward(self.base, position))
+
+    def inverse(self, value: Any) -> Any:
+        """The position of a value, entry by entry."""
+        position = distribution_protocol.inverse(self.base, value)
+        num_events = distribution_protocol.num_event_axes(self.base)
+        is_elementwise = not num_events or distribution_protocol.is_real(self.base)
+        if position.shape != value.shape or not is_elementwise:
+            raise NotImplementedError("impute is for numbers, and for vectors of real numbers.")
+        return position
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at a position, and its log density with the determinant of what is missing."""
+        value = self.forward(position)
+        log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
+        if distribution_protocol.num_event_axes(self.base):  # then the map is the identity
+            log_det = jnp.zeros(())
+        return value, distribution_protocol.summed(
+            self.log_prob(value)
+        ) + distribution_protocol.summed(jnp.where(self.missing, log_det, 0))
+
+
+def impute(data: Any, missing: Any = None) -> Missing:
+    """Data whose missing entries are unknown values, to be inferred, for `condition`.
+
+    The site stays latent, with as many coordinates as there are missing entries. Its values, in
+    draws too, are complete: the data where they are known. Later sites may depend on them.
+
+    Args:
+        data: An array of floats, or one of NumPy's masked arrays.
+        missing: Which entries are missing, a boolean array of the same shape whose values are known
+            (they decide shapes); by default those that are NaN, or masked.
+
+    Raises:
+        TypeError: If data or mask are no arrays of floats and booleans.
+        ValueError: If the shapes differ, nothing is missing, or the mask is not known.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")
+        >>> y = jnp.array([0.5, jnp.nan, -1.0])
+        >>> target = ppl.unconstrain(ppl.condition(model, {"y": ppl.impute(y)}))
+        >>> target.constrain({"y": jnp.array([7.0])})["y"].tolist()
+        [0.5, 7.0, -1.0]
+
+    References:
+        Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
+    """
+    data, missing = _checked("impute", data, missing)
+    if _jax.is_traced(missing):
+        raise ValueError(
+            "impute: which entries are missing decides the shape of what is to be inferred, so it "
+            "must be known when the program is traced. Give `missing` as a NumPy array."
+        )
+    if not np.any(missing):
+        raise ValueError("impute: nothing is missing. Give the data as they are.")
+    return Missing(data, jnp.asarray(missing), Mask.of(np.asarray(missing)))
+
+
+def ignore(data: Any, missing: Any = None) -> Missing:
+    """Data whose missing entries are integrated out, for `condition`.
+
+    They are left out of the density, which is right where nothing else depends on them: where a
+    random site or a factor does, on whatever entry, no density can be derived. Parts of
+    `dist.iid` and `dist.Independent` may be missing. Any other vector must be missing as a whole:
+    a part is an error, or a density of NaN where the mask is traced.
+
+    Args:
+        data: An array, or one of NumPy's masked arrays.
+        missing: Which entries are missing, a boolean array of the same shape; by default those that
+            are NaN, or masked. It may be traced, so that new data with other gaps do not recompile.
+
+    Raises:
+        TypeError: If data or mask are no arrays of numbers and booleans.
+        ValueError: If the shapes differ.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")
+        >>> y = jnp.array([jnp.nan, 0.0])
+        >>> round(ppl.log_density(ppl.condition(model, {"y": ppl.ignore(y)}))({}).item(), 4)
+        -0.9189
+
+    References:
+        Rubin, "Inference and missing data", Biometrika 63 (1976).
+    """
+    return Missing(*_checked("ignore", data, missing), None)
+
+
+def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
+    if isinstance(data, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(data) if missing is None else missing
+        data = data.data
+    given = data
+    try:
+        data = _values.as_array(given)
+        if missing is None and _jax.is_traced(given):
+            missing = jnp.isnan(data)
+        elif missing is None:  # What is known stays known where a program is traced around it.
+            missing = np.asarray(np.isnan(np.asarray(given)))
+        missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
+    except TypeError as error:
+        raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+    if missing.dtype != bool:
+        raise TypeError(f"{where}: expected a boolean mask, got the dtype {missing.dtype}.")
+    if missing.shape != data.shape:
+        raise ValueError(
+            f"{where}: `missing` must have the shape of the data, {data.shape}, got "
+            f"{missing.shape}. Give a boolean for each entry, by jnp.broadcast_to(missing, "
+            "data.shape) if one stands for several, or leave it out where the data are NaN."
+        )
+    return data, missing
+
+
+def mask_of(site: Site) -> Mask | None:
+    """Which entries of a site are missing, if it is observed in part, and the rest latent."""
+    masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
+    return next((mask for (mask,) in masks), None)
+
+
+def is_imputed(site: Site) -> bool:
+    """Whether a site is observed in part, and the rest latent."""
+    return mask_of(site) is not None
+
+
+def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:
+    """Values that are known to be NaN are an error: what that means must be said."""
+    is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
+    for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
+        num_missing = 0 if is_missing(leaf) else _num_nan(leaf)
+        if num_missing:
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            raise ValueError(
+                f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
+                f"NaN{' or masked' * isinstance(leaf, np.ma.MaskedArray)}. {remedy}"
+            )
+
+
+def check_whole(where: str, d: Any, missing: Any) -> None:
+    """A vector with a joint distribution of which a part is known to be missing is an error."""
+    d = distribution_protocol.part(d)
+    if _jax.is_traced(missing) or not (num_events := distribution_protocol.num_event_axes(d)):
+        return
+    flags = np.asarray(missing)
+    axes = tuple(range(flags.ndim - num_events, flags.ndim))
+    num_torn = int(np.sum(flags.any(axes) & ~flags.all(axes)))
+    if num_torn:
+        raise ValueError(
+            f"{where}: {num_torn} of {flags.any(axes).size} draws of {distribution_protocol.name_of(d)} are "
+            "missing in part, but their entries have a joint distribution. Infer them with "
+            "ppl.impute(data), sample the entries that are there from their own distribution, or "
+            "mark all entries of such a draw as missing."
+        )
+
+
+def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
+    """Floats with gaps for a site of integers are an error: a cast would fill the gaps."""
+    is_float = jnp.issubdtype(given.data.dtype, jnp.floating)
+    for aval in avals:
+        if is_float and jnp.issubdtype(aval.dtype, jnp.integer):
+            raise TypeError(
+                f"{where}: expected {aval.dtype}, got {given.data.dtype}, and no integer is NaN. "
+                "Say which are missing, and integrate them out, where nothing else depends on them:"
+                f" ppl.ignore(jnp.where(missing, 0, data).astype({str(aval.dtype)!r}), missing)."
+            )
+
+
+def _num_nan(leaf: Any) -> int:
+    """How many are known to be NaN, or masked."""
+    if isinstance(leaf, np.ma.MaskedArray):
+        return np.ma.count_masked(leaf) + _num_nan(leaf.compressed())
+    if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
+        return 0
+    if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):
+        return 0
+    return int(np.sum(np.isnan(leaf)))

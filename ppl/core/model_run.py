@@ -1,0 +1,318 @@
+"""Models: functions of a random key, traced and run under an action at their random sites."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from ppl.analysis.ignored_dependence import check_ignored
+from ppl.analysis.key_reuse import check_keys
+from ppl.analysis.misplaced_sites import explain
+from ppl.common import distribution_protocol
+from ppl.core.model_pytree import Model, bare, check_callable, name_of
+from ppl.core.site_cache import kept, of_leaves
+from ppl.harvest._interpreter import Action, Operands
+from ppl.harvest._names import fit_plant, known, paths_in
+from ppl.harvest._program import Harvester, Program, trace
+from ppl.harvest._sow import Axis, Site, describe
+from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
+from ppl.harvest.rules import CONSTRUCTS
+from ppl.primitives.site_kinds import (
+    DETERMINISTIC,
+    FACTOR,
+    LATENT,
+    OBSERVED,
+    PARAM,
+    RANDOM,
+    TAGS,
+    Hidden,
+    kind_of,
+)
+
+_NOT_CONCRETE = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+def trace_model(
+    model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Program:
+    """Trace a model; without a `key` where only what does not depend on it is wanted."""
+    check_callable(model)
+    try:
+        inspect.signature(bare(model)).bind(key, *args, **kwargs)
+    except TypeError as error:
+        raise TypeError(
+            f"{name_of(model)} cannot be called with a random key and then the given arguments: "
+            f"{error}. A model is a function of a key, f(key, *args, **kwargs); arguments that "
+            "the function called does not have, as mcmc has num_draws, are passed on to it."
+        ) from error
+    except ValueError:  # A callable without a signature.
+        pass
+    if key is None:
+        key = jax.eval_shape(lambda: jax.random.key(0))
+    try:
+        return trace(model, (key, *args), kwargs)
+    except (*_NOT_CONCRETE, TypeError) as error:
+        if not isinstance(error, _NOT_CONCRETE) and "of concrete values" not in str(error):
+            raise
+        error.add_note(
+            f"{name_of(model)} is traced, so that its sites have no numbers yet: neither Python's "
+            "if, while, range, float and int nor NumPy can use a value that depends on a site. Use "
+            "jnp.where or lax.cond for a choice, lax.scan or lax.fori_loop for a loop, jax.numpy "
+            "for numpy, and pass sizes as integers of Python."
+        )
+        raise
+
+
+class SiteAction(Action):
+    """An action at the sites of a model that have some tags; those with the others go."""
+
+    tags: ClassVar[tuple[str, ...]] = TAGS
+
+    def matches(self, site: Site) -> bool:
+        return site.tag in self.tags
+
+    def strips(self, site: Site) -> bool:
+        return site.tag in (*TAGS, Hidden.SITE) and not self.matches(site)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return not planted, False, True
+
+
+def at_site(
+    site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
+) -> Any:
+    """`fn(value, distribution)` under the axes of the site."""
+    return of_leaves(fn, site)(tuple(values), *operands.extras)
+
+
+def score(
+    site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
+) -> tuple[Sequence[Any], jax.Array]:
+    """A value, within the support for what follows, and its log probability."""
+    if site.tag == FACTOR:
+        return values, distribution_protocol.summed(values[0]) if summed else values[0]
+    fn = _value_and_log_prob if operands.is_used else _only_log_prob
+    value, log_prob = kept(fn, site, values, operands.extras, summed=summed)
+    return values if value is None else jax.tree.leaves(value), log_prob
+
+
+def _value_and_log_prob(value: Any, d: Any) -> tuple[Any, jax.Array]:
+    """None for a value that stays as it is: it is then seen not to depend on the distribution."""
+    log_prob = distribution_protocol.log_prob(d, value)
+    safe = distribution_protocol.within_support(d, value, log_prob)
+    return None if safe is value else safe, log_prob
+
+
+def _only_log_prob(value: Any, d: Any) -> tuple[None, jax.Array]:
+    return None, distribution_protocol.log_prob(d, value)
+
+
+def log_prob(
+    site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
+) -> jax.Array:
+    """The log probability of a value at a site, with the `vmap` axes in front, or summed."""
+    if site.tag == FACTOR:
+        return distribution_protocol.summed(values[0]) if summed else values[0]
+    return kept(_only_log_prob, site, values, operands.extras, summed=summed)[1]
+
+
+def with_distribution(
+    site: Site, operands: Operands, make: Callable[[Any], Any], by_element: Sequence[Any] = ()
+) -> tuple[Site, Operands]:
+    """A random site whose distribution gives way to `make(distribution)`, a wrapper around it.
+
+    What the wrapper adds is the same for all elements of the axes of the site, but for the arrays
+    `by_element`, which have these axes in front.
+    """
+    extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
+    mapped = {id(leaf) for leaf in by_element}
+
+    def maps(axis: Axis) -> Iterator[bool]:
+        old = list(zip(operands.extras, axis.mapped, strict=True))  # in the order that they keep
+        for leaf in extras:
+            is_old = bool(old) and leaf is old[0][0]
+            yield old.pop(0)[1] if is_old else id(leaf) in mapped
+
+    axes = tuple(dataclasses.replace(axis, mapped=tuple(maps(axis))) for axis in site.axes)
+    site = dataclasses.replace(site, extra_tree=tree, axes=axes)
+    return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
+
+
+_FOUND = {LATENT: "sampled", OBSERVED: "sampled", DETERMINISTIC: "recorded", FACTOR: "added"}
+_FOR_TAG = {
+    RANDOM: "but no distribution. Draw it with ppl.sample",
+    DETERMINISTIC: "of ppl.deterministic. Record it with that",
+    FACTOR: "of ppl.factor. Add it with that",
+}
+_REFUSED = {
+    LATENT: "latent",
+    OBSERVED: "observed already; give values only for latent sites",
+    DETERMINISTIC: "deterministic: it follows from other sites, or is fixed by intervene",
+    FACTOR: "a factor, which is no value",
+}
+
+
+class Run(Harvester):
+    """A traced model under an action at its sites, whose names are checked."""
+
+    def __init__(self, model: Model, program: Program, action: Action):
+        super().__init__(program, action)
+        self.name = name_of(model)
+        for path, found in self._placed().items():
+            kind = kind_of(found.site)
+            if not kind:
+                tag = found.site.tag
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} has the tag {tag!r} "
+                    f"{_FOR_TAG[str(tag)]}, or sow it with another tag."
+                )
+            if found.shared and kind != DETERMINISTIC:
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} is one value for several shards of a "
+                    "shard_map, which would count once for each. Sample it outside, and pass it in."
+                )
+            if found.count > 1:
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} is {_FOUND[kind]} {found.count} times. "
+                    "Give each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
+                )
+
+    def _placed(self) -> Sites:
+        """The sites, whose number must not depend on values."""
+        with self._explained():
+            return self.sites
+
+    def run(
+        self, plants: Mapping[Path, Any], *, live_outs: bool = True
+    ) -> tuple[list[Any], dict[Path, Any]]:
+        """As a harvester's, with errors that name the model."""
+        with self._explained():
+            return super().run(plants, live_outs=live_outs)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except MisplacedError as error:
+            raise ValueError(f"{self.name}: {explain(error)}") from error
+        except SowError as error:
+            where = f"{self.name}: site {describe(error.path)}"
+            raise ValueError(f"{where}: {error.message}") from error
+
+    def check_kinds(self) -> None:
+        """An error if a site is observed in some branches of a cond and latent in others."""
+        for path, found in self.sites.items():
+            first, *others = dict.fromkeys(map(kind_of, found.sites))
+            if others:
+                raise ValueError(
+                    f"{self.name}: site {describe(path)} is {first} in one branch of a cond and "
+                    f"{others[0]} in another, so that which variables there are would depend on a "
+                    "value. Make it the same in all of them; data that are there or not are given "
+                    "with a mask, by ppl.ignore."
+                )
+
+    def latent(self) -> dict[Path, Found]:
+        self.check_kinds()
+        return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}
+
+    def output(self, plants: Mapping[Path, Any]) -> Any:
+        """What the model returns."""
+        return self._program.unflatten(self.run(plants)[0])
+
+    def fit(
+        self,
+        values: Mapping[str, Any],
+        where: str,
+        *,
+        complete: bool = False,
+        kinds: Sequence[str] = (LATENT,),
+    ) -> dict[Path, tuple[jax.Array, ...]]:
+        """The leaves of values for sites of some kinds, each as its site demands."""
+        return self.fitted(self.entries(values, where, complete=complete, kinds=kinds), where)
+
+    def fitted(self, entries: Mapping[Path, Any], where: str) -> dict[Path, tuple[jax.Array, ...]]:
+        """The leaves of values by path, each as its site demands."""
+        sites = self.sites
+        return {
+            path: fit_plant(f"{where}: site {describe(path)}", value, sites[path], same_kind=True)
+            for path, value in entries.items()
+        }
+
+    def entries(
+        self,
+        values: Mapping[str, Any],
+        where: str,
+        *,
+        complete: bool = False,
+        kinds: Sequence[str] = (LATENT,),
+    ) -> dict[Path, Any]:
+        """Values for sites of some kinds by path; unknown, other and missing ones are errors.
+
+        Values of deterministic sites that the action strips are passed over: they follow from the
+        others, and draws and simulations have them.
+        """
+        self.check_kinds()
+        entries = dict(paths_in(values, self.sites))
+        if not entries.keys() <= self.sites.keys():
+            stripped = self._stripped()
+            pairs = paths_in(values, {**stripped, **self.sites})
+            entries = {path: value for path, value in pairs if path not in stripped}
+        allowed = [p for p, found in self.sites.items() if kind_of(found.site) in kinds]
+        for path in entries:
+            if path not in self.sites:
+                raise ValueError(
+                    f"{where}: {self.name} has no site {describe(path)}. {known(allowed, path)}"
+                )
+            if path not in allowed:
+                raise ValueError(
+                    f"{where}: site {describe(path)} of {self.name} is "
+                    f"{_REFUSED[kind_of(self.sites[path].site)]}. {known(allowed)}"
+                )
+        missing = [path for path in self.latent() if path not in entries]
+        if missing and complete:
+            raise ValueError(
+                f"{where}: {self.name} needs a value for every latent site; missing: "
+                f"{', '.join(map(describe, missing))}."
+            )
+        return entries
+
+    def _stripped(self) -> Sites:
+        """The deterministic sites that the action strips."""
+        strips = self._action.strips
+        is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731
+        return Survey(is_stripped, lambda _: False, CONSTRUCTS)(self._program.jaxpr)
+
+    def parameters(self) -> list[Path]:
+        """The parameters that are made by `param`."""
+        is_param = lambda site: site.tag == PARAM  # noqa: E731
+        return list(Survey(is_param, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
+
+    def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
+        """The records: those of a density, so every draw must have randomness of its own.
+
+        They must not depend on the model's key beyond its draws.
+        """
+        self.check_kinds()
+        if self.reads(0, plants):
+            raise ValueError(
+                f"{self.name}: its density depends on its random key elsewhere than in "
+                "ppl.sample (or a latent site is blocked), so it is no function of the values of "
+                "its sites. Draw all randomness with ppl.sample, or pass it as an argument."
+            )
+        self.check()
+        return self.run(plants, live_outs=False)[1]
+
+    def check(self) -> None:
+        """An error if it has no density: for what kinds sites are, or how they are drawn."""
+        self.check_kinds()
+        check_keys(self.name, self._program, self._survey)
+        check_ignored(self.name, self._program, self.sites)

@@ -1,0 +1,95 @@
+"""What is done at a site, traced once for all programs that have such a site."""
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from ppl.common import distribution_protocol
+from ppl.common.lift import lift
+from ppl.harvest import _jax, _values
+from ppl.harvest._sow import Axis, Site
+
+_CONTAINERS = (type(None), tuple, list, dict)
+_MOST_NUMBERS = 256  # of the host, that stay in memory with what is kept
+
+OfSite = Callable[[Any, Any], Any]
+
+
+def of_leaves(fn: OfSite, site: Site) -> Callable[..., Any]:
+    """`fn(value, distribution)` as a function of leaves, under the axes of the site."""
+    return _of_leaves(fn, site.tree, site.extra_tree, site.axes)
+
+
+def _of_leaves(fn: OfSite, tree: Any, extra_tree: Any, axes: Sequence[Axis]) -> Callable[..., Any]:
+    def of_leaves(values: Any, *extras: Any) -> Any:
+        return fn(jax.tree.unflatten(tree, values), jax.tree.unflatten(extra_tree, extras))
+
+    return lift(of_leaves, axes, 1)
+
+
+def kept(
+    fn: OfSite, site: Site, values: Sequence[Any], extras: Sequence[Any], *, summed: bool
+) -> tuple[Any, jax.Array]:
+    """`fn(value, distribution)`, a pair whose second part may be summed, under the site's axes.
+
+    What is traced is kept, to be called again, where the distribution says that it depends on
+    nothing but its leaves and their structure; `fn` is a function of a module. To trace a density
+    takes many times as long as to call what was traced before.
+    """
+    values = tuple(values)
+    traced = any(_jax.is_traced(x) for x in (*values, *extras))
+    numbers = [x for x in extras if not isinstance(x, jax.Array)]
+    is_small = sum(np.size(x) for x in numbers) <= _MOST_NUMBERS
+    if not (traced and is_small and _is_closed(site.extra_tree)):
+        return _finish(of_leaves(fn, site)(values, *extras), summed)
+    known = tuple(None if isinstance(x, jax.Array) else _Known(x) for x in extras)
+    program = _program(fn, summed, site.tree, site.extra_tree, site.axes, known)
+    return program(values, *(x for x in extras if isinstance(x, jax.Array)))
+
+
+def _finish(pair: tuple[Any, jax.Array], summed: bool) -> tuple[Any, jax.Array]:
+    return (pair[0], distribution_protocol.summed(pair[1])) if summed else pair
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_closed(tree: Any) -> bool:
+    """Whether all distributions of a tree are functions of their leaves and of their structure."""
+    kinds = (kind for kind, _ in _values.nodes(tree))
+    return all(kind in _CONTAINERS or getattr(kind, "is_closed", False) for kind in kinds)
+
+
+class _Known:
+    """An operand of the host, equal to another of the same type and bits."""
+
+    def __init__(self, value: Any):
+        self.value = value
+        array = np.asarray(value)
+        self._key = type(value), array.dtype, array.shape, array.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@functools.lru_cache(maxsize=1024)
+def _program(
+    fn: OfSite,
+    summed: bool,
+    tree: Hashable,
+    extra_tree: Hashable,
+    axes: tuple[Axis, ...],
+    known: tuple[_Known | None, ...],
+) -> Callable[..., Any]:
+    lifted = _of_leaves(fn, tree, extra_tree, axes)
+
+    def at_site(values: Any, *arrays: Any) -> Any:
+        rest = iter(arrays)
+        operands = (next(rest) if x is None else x.value for x in known)
+        return _finish(lifted(values, *operands), summed)
+
+    return jax.jit(at_site)

@@ -1,0 +1,44 @@
+"""deterministic: a quantity that follows from the sites of a model, recorded."""
+
+from typing import Any
+
+from ppl.harvest._sow import bind_site
+from ppl.primitives.sample import check_name
+from ppl.primitives.site_kinds import DETERMINISTIC
+
+
+def deterministic(value: Any, *, name: str) -> Any:
+    """Record a derived quantity of a model under a name.
+
+    It has no density. `simulate`, `trace` and `predict` give it, and `intervene` can fix it;
+    `inference` keeps its draws beside those of the latent sites. Where a density is derived, it is
+    no more than its value. What no `vmap` around maps has no axis of it: it is one value.
+
+    Args:
+        value: Any pytree of arrays.
+        name: The name of the site, unique within the model and its scope.
+
+    Returns:
+        `value`, its leaves as arrays.
+
+    Raises:
+        TypeError: If `name` is no string or a leaf of `value` is no array.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ...     return ppl.deterministic(x**2, name="square")
+        >>> values = ppl.simulate(model)(jax.random.key(0))
+        >>> bool(values["square"] == values["x"] ** 2)
+        True
+    """
+    check_name("deterministic", name)
+    return bind_site(
+        value,
+        tag=DETERMINISTIC,
+        name=name,
+        mode="append",
+        note=DETERMINISTIC,
+        where="deterministic",
+    )

@@ -1,0 +1,102 @@
+"""The draw as a primitive: its sampler is traced only where something needs the draw."""
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from ppl.common import distribution_protocol
+from ppl.common.lift import lift
+from ppl.harvest import _jax, _values
+from ppl.harvest._sow import Axis, batch_operands
+from ppl.harvest.leaked_tracers import explained
+
+
+@dataclasses.dataclass(frozen=True)
+class Draw:
+    """The static part of a draw; its operands are the key and the leaves of the distribution."""
+
+    name: str
+    distribution: Any
+    tree: Any
+    avals: tuple[jax.ShapeDtypeStruct, ...]
+    axes: tuple[Axis, ...] = ()
+
+    def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
+        d = jax.tree.unflatten(self.distribution, leaves)
+        try:
+            with explained(f"site {self.name!r}: "):
+                value = distribution_protocol.draw(d, jax.random.fold_in(key, _salt(self.name)))
+        except NotImplementedError as error:
+            raise NotImplementedError(f"site {self.name!r}: {error}") from error
+        values = jax.tree.leaves(value)
+        return tuple(x.astype(aval.dtype) for x, aval in zip(values, self.avals, strict=True))
+
+
+def draw(key: jax.Array, d: Any, *, name: str) -> Any:
+    """A draw from `d`, which depends on `key` and `name` alone: one key serves many names."""
+    leaves, distribution_tree = jax.tree.flatten(d)
+    arrays = [_as_array(leaf, d, name) for leaf in leaves]
+    avals, tree = jax.tree.flatten(distribution_protocol.abstract_draw(d, key))
+    static = Draw(name, distribution_tree, tree, tuple(avals))
+    operands = _values.vary_alike([key, *arrays])
+    return jax.tree.unflatten(tree, draw_p.bind(*operands, draw=static))
+
+
+def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
+    """A leaf of a distribution: it may be made of arrays and structure alone."""
+    try:
+        return _values.as_array(leaf)
+    except TypeError as error:
+        remedy = "It must be an array."
+        if leaf is d:
+            remedy = (
+                "A distribution must be a pytree of arrays: register its class with "
+                "jax.tree_util.register_dataclass or jax.tree_util.register_pytree_node."
+            )
+        raise TypeError(
+            f"sample {name!r}: the distribution {distribution_protocol.name_of(d)} has a leaf of type "
+            f"{type(leaf).__name__}: {leaf!r}. {remedy}"
+        ) from error
+
+
+def _salt(name: str) -> int:
+    """A hash of a name that is the same in every process."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest())
+
+
+def _impl(*operands: Any, draw: Draw) -> list[Any]:
+    return list(lift(draw.sample, draw.axes)(*operands))
+
+
+def _abstract_eval(*avals: Any, draw: Draw) -> list[Any]:
+    sizes = tuple(axis.size for axis in reversed(draw.axes))
+    return [_jax.abstract_array(sizes + a.shape, a.dtype, operands=avals) for a in draw.avals]
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, draw: Draw) -> Any:
+    moving = [not _jax.is_zero_tangent(t) for t in tangents]
+
+    def sample(*some: Any) -> tuple[Any, ...]:
+        rest = iter(some)
+        operands = [next(rest) if m else p for p, m in zip(primals, moving, strict=True)]
+        return tuple(_impl(*operands, draw=draw))
+
+    at, along = (
+        tuple(x for x, m in zip(xs, moving, strict=True) if m) for xs in (primals, tangents)
+    )
+    return jax.jvp(sample, at, along)
+
+
+def _batch(args: Sequence[Any], dims: Sequence[Any], *, draw: Draw) -> Any:
+    size, args, mapped = batch_operands(args, dims, 0)
+    draw = dataclasses.replace(draw, axes=(*draw.axes, Axis(size, mapped)))
+    outs = draw_p.bind(*args, draw=draw)
+    return outs, [0] * len(outs)
+
+
+draw_p = _jax.make_primitive(
+    "draw", impl=_impl, abstract_eval=_abstract_eval, jvp=_jvp, batch=_batch
+)

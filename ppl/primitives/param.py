@@ -1,0 +1,85 @@
+"""param: a number that an optimiser is to find."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.harvest import _jax, _values
+from ppl.harvest._sow import bind_site
+from ppl.harvest._survey import show
+from ppl.primitives.sample import check_name
+from ppl.primitives.site_kinds import PARAM
+
+PARAM_VALUE = "param_value"
+
+
+def param(value: Any, *, name: str, support: Any = None) -> Any:
+    """A parameter of a guide, which `inference.svi` fits.
+
+    A guide is a function of a random key, as a model is. A parameter is sown in unconstrained
+    space with the tag "param", so that ``reap(guide, tag="param")`` gives the numbers to begin
+    with, and ``plant(guide, tag="param")`` is the guide as a function of them. Its value in the
+    support has the tag "param_value". It has no density.
+
+    Args:
+        value: Where to begin: a pytree of arrays of floats, or with a `support` one array.
+        name: The name of the parameter, unique within the guide and its scope.
+        support: A set from `distributions.constraints`, such as `positive`; by default all numbers.
+
+    Returns:
+        The value of the parameter, in the support.
+
+    Raises:
+        TypeError: If `name` is no string, `value` no array of floats, or `support` no set.
+        ValueError: If `value` is known to be outside of the support.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> from distributions import constraints
+        >>> def guide(key):
+        ...     scale = ppl.param(1.0, name="scale", support=constraints.positive)
+        ...     return ppl.sample(key, dist.Normal(0.0, scale), name="x")
+        >>> ppl.reap(guide, tag="param")(jax.random.key(0))["scale"].item()  # the logarithm of 1
+        0.0
+    """
+    check_name("param", name)
+    if support is None:
+        inside = bind_site(value, tag=PARAM, name=name, mode="strict", note=PARAM, where="param")
+        _check_floats(name, jax.tree.leaves(inside))
+    else:
+        position = _position(name, value, support)
+        site = bind_site(position, tag=PARAM, name=name, mode="strict", note=PARAM, where="param")
+        inside = support.bijector.forward(site)
+    return bind_site(
+        inside, tag=PARAM_VALUE, name=name, mode="strict", note=PARAM_VALUE, where="param"
+    )
+
+
+def _position(name: str, value: Any, support: Any) -> jax.Array:
+    """The unconstrained position of a value."""
+    if not hasattr(support, "bijector"):
+        raise TypeError(
+            f"param {name!r}: expected a support such as constraints.positive, got {support!r}."
+        )
+    try:
+        array = _values.as_array(value)
+    except TypeError as error:
+        raise TypeError(f"param {name!r}: expected an array, got {value!r}.") from error
+    _check_floats(name, [array])
+    if not _jax.is_traced(value):
+        with jax.ensure_compile_time_eval():
+            is_inside = np.all(support.check(np.asarray(value, array.dtype)))
+        if not is_inside:
+            raise ValueError(
+                f"param {name!r}: expected {support.description} to begin with, got {value}."
+            )
+    return support.bijector.inverse(array)
+
+
+def _check_floats(name: str, leaves: Sequence[jax.Array]) -> None:
+    for leaf in leaves:
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            raise TypeError(f"param {name!r}: expected an array of floats, got {show([leaf])}.")

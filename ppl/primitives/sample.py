@@ -1,0 +1,86 @@
+"""sample: a random variable of a model."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.common.tfp_precision import in_default_precision
+from ppl.harvest._sow import bind_site
+from ppl.primitives.draw_primitive import draw
+from ppl.primitives.site_kinds import LATENT, RANDOM
+
+
+def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
+    """Draw a random variable of a model.
+
+    Run as it is, this is a draw from `dist`. The transformations of a model (`condition`,
+    `simulate`, `log_density`, ...) find it by its name. The draw depends on `key` and `name`, so
+    one key serves a whole function body; loops and `vmap` need a key for each iteration or
+    element, as all of JAX does.
+
+    Args:
+        key: A random key, typed (`jax.random.key`) or legacy (`jax.random.PRNGKey`).
+        dist: A distribution of this library or of TensorFlow Probability.
+        name: The name of the site, unique within the model and its scope.
+
+    Returns:
+        A draw with shape `dist.batch_shape + dist.event_shape`.
+
+    Raises:
+        TypeError: If `key` is no random key, `dist` no distribution or `name` no string.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 0.1), name="y")
+        >>> model(jax.random.key(0)).shape
+        ()
+    """
+    check_name("sample", name)
+    if distribution_protocol.is_distribution(key):  # Perhaps alone: so `dist` can be left out.
+        raise TypeError(
+            f"sample {name!r}: expected a random key first, got {distribution_protocol.name_of(key)}. Write "
+            "ppl.sample(key, distribution, name=...)."
+        )
+    if not distribution_protocol.is_distribution(dist):
+        raise TypeError(
+            f"sample {name!r}: expected a distribution with log_prob and sample as the second "
+            f"argument, got {type(dist).__name__}: {dist!r}."
+        )
+    check_key(f"sample {name!r}", key)
+    key, dist = jnp.asarray(key), in_default_precision(dist)
+    value = draw(key, dist, name=name)
+    return bind_site(value, tag=RANDOM, name=name, mode="append", extra=dist, note=LATENT, key=key)
+
+
+def check_name(where: str, name: Any) -> None:
+    """A name of a site.
+
+    Raises:
+        TypeError: If it is no string.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: name must be a string, got {name!r}.")
+
+
+def check_key(where: str, key: Any) -> None:
+    """One random key, not a batch of them.
+
+    Raises:
+        TypeError: If `key` is none.
+    """
+    dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
+    if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        ok = shape == ()
+    else:
+        ok = dtype == jnp.uint32 and shape in ((2,), (4,))
+    if not ok:
+        got = f"{dtype}{list(shape)}" if shape is not None else repr(key)
+        raise TypeError(
+            f"{where}: expected one random key (from jax.random.key or split off another), got "
+            f"{got}. A model is a function of a key: f(key, *args). Split a key for each element "
+            "of a vmap."
+        )

@@ -1,0 +1,81 @@
+"""block: hide sites of a model."""
+
+import dataclasses
+import functools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from jax.tree_util import Partial
+
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import known
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.primitives.site_kinds import Hidden
+from ppl.transforms.intervene import as_deterministic
+
+
+@dataclasses.dataclass(frozen=True)
+class Hide(SiteAction):
+    """Sites under some names get a tag that no transformation of a model looks at."""
+
+    names: frozenset[str] = frozenset()
+    records = False
+
+    def hides(self, path: Path) -> bool:
+        """Whether a site goes by one of the names, or stands in a scope that does."""
+        return any("/".join(map(str, path[:i])) in self.names for i in range(1, len(path) + 1))
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return True, True, not self.hides(site.path)
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if self.hides(site.path):
+            # It stays, so that its value has the axes that its key is mapped over.
+            site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=None)
+            operands = dataclasses.replace(operands, extras=())
+        return sow_again(site, operands), None
+
+
+def block(model: Model, names: Collection[str]) -> Model:
+    """Hide sites of a model from every later transformation.
+
+    A hidden site is drawn as ever, and is no part of results and densities any more. So a density
+    can be derived where what is hidden is observed, deterministic or a factor; a hidden latent site
+    would leave randomness in it, which is an error.
+
+    Args:
+        model: A function of a random key.
+        names: Names of sites or of scopes, with all that is in them; what stands in a scope goes by
+            "scope/name".
+
+    Returns:
+        The model without these sites, again a model.
+
+    Raises:
+        TypeError: If `names` is no collection of strings.
+        ValueError: When the result is called or transformed, if a name is unknown.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+        ...     return ppl.sample(key, dist.Normal(x, 1.0), name="y")
+        >>> list(ppl.simulate(ppl.block(model, ["x"]))(jax.random.key(0)))
+        ['y']
+    """
+    is_collection = isinstance(names, Collection) and not isinstance(names, str)
+    if not is_collection or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"block: expected a collection of names of sites, got {names!r}.")
+    return Partial(functools.partial(_run_blocked, frozenset(names)), as_pytree(model))
+
+
+def _run_blocked(names: frozenset[str], model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+    run = Run(model, trace_model(model, key, args, kwargs), Hide(names))
+    for name in sorted(names):
+        if not any(Hide(frozenset([name])).hides(path) for path in run.sites):
+            raise ValueError(f"block: {run.name} has no site {name!r}. {known(list(run.sites))}")
+    return run.output({})

@@ -1,0 +1,179 @@
+"""condition: fix sites of a model to data."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from ppl.common import distribution_protocol
+from ppl.common.missing_data import (
+    Ignored,
+    Imputed,
+    Mask,
+    Missing,
+    check_integers,
+    check_no_nan,
+    check_whole,
+    is_imputed,
+)
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, at_site, trace_model, with_distribution
+from ppl.harvest import _values
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Path
+from ppl.primitives.site_kinds import OBSERVED
+
+
+@dataclasses.dataclass(frozen=True)
+class Observe(SiteAction):
+    """The value gives way to the planted one, and the site is marked as observed."""
+
+    missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
+    completes: bool = False  # whether sites may be observed in part, and the rest be planted
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return not planted or self.missing.get(site.path) is not None, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            return sow_again(site, operands), None
+        if site.path not in self.missing:
+            if is_imputed(site):
+                plant = self._completed(site, operands, plant)
+            site = dataclasses.replace(site, note=OBSERVED)
+            return sow_again(site, dataclasses.replace(operands, values=plant)), None
+        data, missing = plant
+        site, operands = _with_missing(site, operands, data, missing, self.missing[site.path])
+        return sow_again(site, operands), None
+
+    def _completed(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
+        """The values of a site that is observed in part: what is known stays."""
+        if not self.completes:
+            raise ValueError(
+                f"condition: site {describe(site.path)} is observed in part already. Give all of "
+                "its data at once."
+            )
+        return [at_site(site, operands, plant, lambda x, d: distribution_protocol.merged(d, x))]
+
+
+def _with_missing(
+    site: Site, operands: Operands, data: jax.Array, missing: jax.Array, mask: Mask | None
+) -> tuple[Site, Operands]:
+    """A site that is observed in part: the rest stays latent, or is not there."""
+    (drawn,) = operands.values
+    if mask is None:
+        make = lambda d: _ignored(site, d, missing)  # noqa: E731
+        site = dataclasses.replace(site, note=OBSERVED)
+        nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
+        value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
+    else:
+        make = lambda d: _imputed(site, d, data, missing, mask)  # noqa: E731
+        value = jnp.where(missing, drawn, data)
+    site, operands = with_distribution(site, operands, make, (data, missing))
+    return site, dataclasses.replace(operands, values=(value,))
+
+
+def _ignored(site: Site, d: Any, missing: jax.Array) -> Any:
+    """Within what transformations of the model have put around a distribution."""
+    if isinstance(d, distribution_protocol.Wrapper):
+        return dataclasses.replace(d, base=_ignored(site, d.base, missing))  # pyright: ignore
+    check_whole(f"condition: site {describe(site.path)}", d, missing)
+    return Ignored(d, missing)
+
+
+def _imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:
+    if getattr(d, "moves", False):
+        raise ValueError(
+            f"condition: site {describe(site.path)} is reparameterised, and what is observed in "
+            "part has no other coordinates than its own. Leave it out of reparam, or give a rule "
+            "to reparam after condition: it passes over such sites."
+        )
+    return Imputed(d, data, missing, mask)
+
+
+def condition(model: Model, data: Mapping[str, Any]) -> Model:
+    """Fix sites of a model to data, which are scored in its density.
+
+    Args:
+        model: A function of a random key.
+        data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
+            scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
+            `ppl.impute(data)` or `ppl.ignore(data)`. Within a function that is mapped, they are
+            observed for each of its keys.
+
+    Returns:
+        The model with these sites observed, a function of the same arguments: again a model. It is
+        a pytree whose leaves are the data, so that new data of the same shapes do not recompile.
+
+    Raises:
+        ValueError: If data are known to be NaN. When the result is called or transformed, if a
+            name is unknown, a site is observed already, or a value has another shape than its site.
+        TypeError: Then, if a value has another kind of dtype.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 0.1), name="y")
+        >>> posterior = ppl.condition(model, {"y": 2.0})
+        >>> posterior(jax.random.key(0)).item()
+        2.0
+    """
+    if not isinstance(data, Mapping):
+        raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
+    data = _values.of_numpy(dict(data))
+    check_no_nan(
+        "condition",
+        "data",
+        data,
+        "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
+        "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
+    )
+    return Partial(_run_conditioned, as_pytree(model), data)
+
+
+def completed(model: Model, values: Mapping[str, Any]) -> Model:
+    """As `condition`, but the values may be those of sites that are observed in part."""
+    return Partial(_run_completed, as_pytree(model), values)
+
+
+def _run_conditioned(
+    model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return _run_observed(model, data, key, args, kwargs, completes=False)
+
+
+def _run_completed(
+    model: Model, data: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return _run_observed(model, data, key, args, kwargs, completes=True)
+
+
+def _run_observed(
+    model: Model,
+    data: Mapping[str, Any],
+    key: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    completes: bool,
+) -> Any:
+    program = trace_model(model, key, args, kwargs)
+    run = Run(model, program, Observe())
+    entries = run.entries(data, "condition")
+    partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
+    for path, x in partial.items():
+        check_integers(f"condition: site {describe(path)}", x, run.sites[path].avals)
+    whole = {path: x.data if path in partial else x for path, x in entries.items()}
+    plants: dict[Path, Any] = run.fitted(whole, "condition")
+    for path, x in partial.items():
+        (data_here,) = plants[path]
+        plants[path] = data_here, x.missing
+    masks = {path: x.mask for path, x in partial.items()}
+    return Run(model, program, Observe(masks, completes)).output(plants)

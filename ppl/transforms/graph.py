@@ -1,0 +1,249 @@
+"""graph: which site of a model depends on which."""
+
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import jax
+
+from ppl.analysis.dependence import Dependence, Sown
+from ppl.analysis.graphviz import dot
+from ppl.analysis.plates import Plate, plates_of
+from ppl.common.text_table import table
+from ppl.core.model_pytree import Model
+from ppl.core.model_run import Run, trace_model
+from ppl.harvest._names import known
+from ppl.harvest._sow import describe
+from ppl.harvest._survey import Found, Path, show
+from ppl.primitives.site_kinds import kind_of
+from ppl.transforms.trace import Inspect
+
+Edge = tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    """A site of a model.
+
+    Attributes:
+        kind: "latent", "observed", "deterministic" or "factor".
+        family: The name of its distribution, or of those in the branches of a `cond`; '' for what
+            is not random.
+        value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of them, with
+            the axes of its plates in front.
+        plates: The plates that it stands in, outermost first.
+    """
+
+    kind: str
+    family: str
+    value: Any
+    plates: tuple[Plate, ...]
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the value, or of each of its leaves."""
+        return jax.tree.map(lambda leaf: leaf.shape, self.value)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the value, or of each of its leaves."""
+        return jax.tree.map(lambda leaf: leaf.dtype, self.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Graph:
+    """The dependence between the sites of a model; it prints as a table, a site in each line.
+
+    Attributes:
+        nodes: By name, "scope/name" for what stands in a scope, in the order of the program.
+        direct: The edges (parent, child) of a straight program, and within one step of a scan.
+        carried: The edges of a scan from a site in one step to one in a later step, which may be
+            itself.
+    """
+
+    nodes: Mapping[str, Node]
+    direct: tuple[Edge, ...]
+    carried: tuple[Edge, ...] = ()
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """All edges (parent, child), by the order of the children and then of the parents."""
+        order = {name: i for i, name in enumerate(self.nodes)}
+        found = {*self.direct, *self.carried}
+        return tuple(sorted(found, key=lambda edge: (order[edge[1]], order[edge[0]])))
+
+    def parents(self, name: str) -> tuple[str, ...]:
+        """The sites that a site depends on, not only through others."""
+        self._check(name)
+        return tuple(a for a, b in self.edges if b == name)
+
+    def children(self, name: str) -> tuple[str, ...]:
+        """The sites that depend on a site, not only through others."""
+        self._check(name)
+        return tuple(b for a, b in self.edges if a == name)
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """The sites that a site depends on in any way; itself too, if it does from step to step."""
+        found, new, edges = set(), set(self.parents(name)), self.edges
+        while new:
+            found |= new
+            new = {a for a, b in edges if b in new} - found
+        return tuple(site for site in self.nodes if site in found)
+
+    def _check(self, name: str) -> None:
+        if name not in self.nodes:
+            raise ValueError(
+                f"graph: there is no site {name!r}. {known([(name,) for name in self.nodes])}"
+            )
+
+    def __str__(self) -> str:
+        """A line for each site: name, kind, family, value, plates, and what it depends on."""
+        parents: dict[str, list[str]] = {name: [] for name in self.nodes}
+        for a, b in self.direct:
+            parents[b].append(a)
+        for a, b in self.carried:
+            parents[b].append(f"previous {a}")
+        return table([_row(name, node, parents[name]) for name, node in self.nodes.items()])
+
+    def to_dot(self) -> str:
+        """The graph in the language of Graphviz.
+
+        Latent sites are circles, observed ones are shaded, deterministic ones have a double line;
+        factors are black squares. A plate is a frame with its size. Edges from one step of a scan
+        to a later one are dashed.
+        """
+        return dot(self.nodes, self.direct, self.carried)
+
+    def to_svg(self, path: str | pathlib.Path | None = None) -> str:
+        """The picture as SVG, which is also written to a file if a path is given.
+
+        Raises:
+            RuntimeError: If the program `dot` of Graphviz is not installed, or fails.
+        """
+        program = shutil.which("dot")
+        if program is None:
+            raise RuntimeError(
+                "to_svg: the program 'dot' was not found. Install Graphviz, or use to_dot() and "
+                "render the text elsewhere."
+            )
+        done = subprocess.run(
+            [program, "-Tsvg"], input=self.to_dot(), capture_output=True, encoding="utf-8"
+        )
+        if done.returncode:
+            raise RuntimeError(f"to_svg: {program} failed: {done.stderr.strip()}")
+        if path is not None:
+            pathlib.Path(path).write_text(done.stdout, encoding="utf-8")
+        return done.stdout
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """For notebooks: the picture, where it can be drawn, and the text."""
+        bundle = {"text/plain": str(self)}
+        with contextlib.suppress(RuntimeError):
+            bundle["image/svg+xml"] = self.to_svg()
+        return bundle
+
+
+def graph(model: Model) -> Callable[..., Graph]:
+    """The dependence graph of a model: `(*args, **kwargs) -> Graph`.
+
+    There is an edge from a site a to a site b if the distribution of b, or the value of a
+    deterministic site or factor b, depends on the value of a, and not only through other sites. So
+    the density is the product of the factors and of p(b | parents of b) over the random sites.
+
+    It is read off the program of the model; nothing is evaluated. Dependence is followed through
+    jit, `vmap`, loops, branches (what stands in them, and what they give, depends on the predicate)
+    and all else that JAX has. No edge is missing, but one may be too many: `0 * a` counts as
+    depending on a, and an array is one whole, so that an element of it depends on all that it was
+    put together from.
+
+    An observed site keeps its parents, and has those as children that use its data. A site that is
+    fixed by `intervene` is deterministic and has no parents, but for the predicate of a `cond` that
+    it stands in. A site that is blocked is no node: its children depend on its parents.
+
+    Of a `vmap` a program keeps no more than the size of its axis. Two sites share a plate if they
+    have an axis of the same size at the same place, unless one depends on the other as a whole,
+    alike for all elements. So axes that have the same size by chance make one plate; and of plates
+    that cross, one is drawn inside of the other, and once more beside it.
+
+    Args:
+        model: A function of a random key.
+
+    Returns:
+        A function of the arguments of the model without its key, which may be
+        `jax.ShapeDtypeStruct`.
+
+    Raises:
+        ValueError: When called, if two sites have one name.
+        NotImplementedError: When called, if the model uses a mutable array.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key, n):
+        ...     level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
+        ...     def step(x, key):
+        ...         x = ppl.sample(key, dist.Normal(x, 1.0), name="x")
+        ...         return x, ppl.sample(key, dist.Normal(x + level, 0.1), name="y")
+        ...     return jax.lax.scan(step, 0.0, jax.random.split(key, n))
+        >>> print(ppl.graph(model)(5))
+        level  latent  Normal  float32[]
+        x      latent  Normal  float32[5]  scan 5  <- previous x
+        y      latent  Normal  float32[5]  scan 5  <- level, x
+
+    References:
+        Koller and Friedman, *Probabilistic Graphical Models* (2009): deterministic variables
+        (section 5.2), networks over time (section 6.2.2), plates (section 6.4.1).
+    """
+
+    def drawn(*args: Any, **kwargs: Any) -> Graph:
+        program = trace_model(model, None, args, kwargs)
+        run = Run(model, program, Inspect())
+        sown = Dependence()(program.jaxpr).sites
+        names = _names(run.name, sown)
+        plates = plates_of(sown)
+        nodes = {names[p]: _node(run.sites[p], sown[p], plates[p]) for p in sown}
+        direct = _edges(names, {path: site.parents for path, site in sown.items()})
+        return Graph(nodes, direct, _edges(names, {p: site.earlier for p, site in sown.items()}))
+
+    return drawn
+
+
+def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) -> tuple[Edge, ...]:
+    order = {path: i for i, path in enumerate(names)}
+    return tuple(
+        (names[parent], names[path])
+        for path in names
+        for parent in sorted(parents[path], key=order.__getitem__)
+    )
+
+
+def _names(model: str, sites: Collection[Path]) -> dict[Path, str]:
+    names = {path: "/".join(map(str, path)) for path in sites}
+    counts = collections.Counter(names.values())
+    for path, name in names.items():
+        if counts[name] > 1:
+            raise ValueError(
+                f"{model}: two sites are called {describe(path)}, one of them in a scope. Leave "
+                "'/' out of names."
+            )
+    return names
+
+
+def _node(found: Found, sown: Sown, plates: tuple[Plate, ...]) -> Node:
+    value = jax.tree.unflatten(found.site.tree, found.collapsed().avals)
+    return Node(kind_of(found.site), " | ".join(sown.families), value, plates)
+
+
+def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:
+    return (
+        name,
+        node.kind,
+        node.family,
+        show(jax.tree.leaves(node.value)),
+        ", ".join(map(str, node.plates)),
+        f"<- {', '.join(parents)}" if parents else "",
+    )

@@ -1,0 +1,102 @@
+"""intervene: fix sites of a model without scoring them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.tree_util import Partial
+
+from ppl.common.missing_data import Missing, check_no_nan, is_imputed
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.harvest import _values
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._sow import Site, describe
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
+
+
+@dataclasses.dataclass(frozen=True)
+class Fix(SiteAction):
+    """The value gives way to the planted one, and the site is random no more."""
+
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return not planted, True, not planted
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is not None:
+            if is_imputed(site):
+                raise ValueError(
+                    f"intervene: site {describe(site.path)} is observed in part. Intervene first, "
+                    "or leave its data out."
+                )
+            site = as_deterministic(site)
+            operands = dataclasses.replace(operands, values=plant, extras=())
+        return sow_again(site, operands), None
+
+
+def as_deterministic(site: Site) -> Site:
+    """A site that has a value and no distribution."""
+    return dataclasses.replace(
+        site,
+        tag=DETERMINISTIC,
+        note=DETERMINISTIC,
+        extra_tree=jax.tree.structure(None),
+        axes=tuple(dataclasses.replace(axis, mapped=()) for axis in site.axes),
+    )
+
+
+def intervene(model: Model, values: Mapping[str, Any]) -> Model:
+    """Fix sites of a model from outside, whatever they depend on: Pearl's do.
+
+    Unlike the data of `condition`, the values have no density: the sites become deterministic, what
+    depends on them follows, and what they depend on does not learn of them.
+
+    Args:
+        model: A function of a random key.
+        values: The values of latent or deterministic sites by name, nested as the scopes are, with
+            the axes of `vmap` and of loops in front.
+
+    Returns:
+        The model with these sites fixed, again a model and a pytree whose leaves are the values.
+
+    Raises:
+        ValueError: If values are known to be NaN. When the result is called or transformed, if a
+            name is unknown, a site is observed, or a value has another shape than its site.
+        TypeError: Then, if a value has another kind of dtype.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     dose = ppl.sample(key, dist.Normal(0.0, 1.0), name="dose")
+        ...     return ppl.sample(key, dist.Normal(2.0 * dose, 1.0), name="effect")
+        >>> treated = ppl.intervene(model, {"dose": 3.0})
+        >>> round(ppl.log_density(treated)({"effect": 6.0}).item(), 4)
+        -0.9189
+
+    References:
+        Pearl, *Causality*, 2nd ed. (2009), section 3.2.
+    """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"intervene: expected a dict of values by site, got {values!r}.")
+    remedy = "Give numbers, or leave the site out to have it drawn."
+    values = _values.of_numpy(dict(values))
+    check_no_nan("intervene", "values", values, remedy)
+    return Partial(_run_intervened, as_pytree(model), values)
+
+
+def _run_intervened(
+    model: Model, values: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    run = Run(model, trace_model(model, key, args, kwargs), Fix())
+    entries = run.entries(values, "intervene", kinds=(LATENT, DETERMINISTIC))
+    for path, value in entries.items():
+        if isinstance(value, Missing):
+            raise TypeError(
+                f"intervene: site {describe(path)} is given data with missing entries, which "
+                "condition takes. An intervention sets all entries: give an array."
+            )
+    return run.output(run.fitted(entries, "intervene"))

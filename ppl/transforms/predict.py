@@ -1,0 +1,262 @@
+"""predict: what a model says of all else, draw by draw."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl.common.arguments import Arguments
+from ppl.core.captured_constants import seen
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.harvest import _values
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nested
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Found, Path
+from ppl.primitives.sample import check_key
+from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
+
+_CHUNK_ELEMENTS = 2**24  # What one chunk predicts by default: 64 MiB of float32.
+
+Leaves = Mapping[Path, tuple[Any, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Complete(SiteAction):
+    """Values are planted, and those of the other sites are recorded, but for data."""
+
+    tags: ClassVar = (RANDOM, DETERMINISTIC)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return not planted, False, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is not None:
+            return plant, None
+        is_data = kind_of(site) == OBSERVED
+        value = None if is_data else jax.tree.unflatten(site.tree, operands.values)
+        return operands.values, value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Predict:
+    """A predictive distribution, made by `predict`: draws by `(key, *args)`, or in a `stream`."""
+
+    model: Model
+    draws: Any
+    chunk_size: int | None
+
+    def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Every site that is not among the draws, with the axes of the draws in front."""
+        plan, data, draws = self._plan(key, args, kwargs)
+        return _predict_all(plan, self.model, data, key, draws)
+
+    def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
+        """The same in chunks on the host: dicts of NumPy arrays, the axes of the draws as one.
+
+        No more than one chunk is in memory; the draws may be a file that is mapped into it.
+        """
+        plan, data, draws = self._plan(key, args, kwargs)
+        for start in range(0, plan.num_draws, plan.chunk_size):
+            # The last chunk is filled up with its last draw, so that nothing is compiled again.
+            index = np.arange(start, start + plan.chunk_size)
+            num = min(plan.chunk_size, plan.num_draws - start)
+            rows = np.minimum(index, plan.num_draws - 1)
+            some = jax.tree.map(lambda x, rows=rows: plan.flat(x)[rows], draws)
+            values = _predict_some(plan, self.model, data, key, rows, some)
+            yield jax.tree.map(lambda x, num=num: np.asarray(x)[:num], values)
+
+    def _plan(
+        self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple["Plan", list[Any], Leaves]:
+        check_key("predict", key)
+        arguments, data = Arguments.split(args, kwargs)
+        run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        run.check_kinds()
+        if isinstance(self.draws, int):
+            batch, draws = (self.draws,), {}
+        else:
+            batch, draws = _check(run, self.draws)
+        given = frozenset(draws)
+        to_come = [f for p, f in run.sites.items() if p not in given]
+        to_come = [f for f in to_come if kind_of(f.site) != OBSERVED]
+        if not to_come:
+            remedy = "Leave those that are to be predicted out of the draws."
+            if any(kind_of(found.site) == OBSERVED for found in run.sites.values()):
+                remedy = "Give the model as it was before condition."
+            raise ValueError(
+                f"predict: {run.name} has no site but those that are given or observed. {remedy}"
+            )
+        size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
+        chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
+        _, numbers = seen(lambda _: None, self.model, arguments, data)
+        num_at_once = max(1, min(int(chunk), math.prod(batch)))
+        shapes = [a.shape for f in run.sites.values() for a in f.collapsed().avals]
+        plan = Plan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
+        return plan, data, draws
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is static of a prediction."""
+
+    arguments: Arguments
+    batch: tuple[int, ...]
+    chunk_size: int
+    has_empty: bool
+    baked: tuple[Hashable, ...]
+
+    @property
+    def num_draws(self) -> int:
+        return math.prod(self.batch)
+
+    def flat(self, x: Any) -> Any:
+        """Draws with their axes as one."""
+        return x.reshape(self.num_draws, *x.shape[len(self.batch) :])
+
+    def one(self, model: Model, data: list[Any], key: Any, index: Any, draw: Leaves) -> Any:
+        """The prediction of one draw, which depends on the key and on where the draw stands."""
+        args, kwargs = self.arguments.join(data)
+        key = jax.random.fold_in(key, index)
+        run = Run(model, trace_model(model, key, args, kwargs), Complete())
+        return nested(run.run(draw, live_outs=False)[1])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict_all(plan: Plan, model: Model, data: Any, key: Any, draws: Any) -> Any:
+    one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
+    flat = jax.tree.map(plan.flat, draws)
+    # JAX cannot make batches of arrays without elements.
+    batch_size = None if plan.has_empty else plan.chunk_size
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=batch_size)
+    return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _predict_some(plan: Plan, model: Model, data: Any, key: Any, index: Any, draws: Any) -> Any:
+    one = functools.partial(plan.one, model, data, key)
+    return jax.vmap(one)(index, draws)
+
+
+def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
+    """The axes of the draws, which must be the same for all sites, and their leaves."""
+    kinds = (LATENT, DETERMINISTIC)
+    entries = run.entries(draws, "predict", kinds=kinds)
+    sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
+    batches = {p: _batch(p, entries[p], found) for p, found in sites.items()}
+    if not batches:
+        raise ValueError(
+            f"predict: {run.name} has none of the draws as a latent site. Give the number of draws "
+            "for a prior prediction: predict(model, 1000)."
+        )
+    first = next(iter(batches))
+    for path, batch in batches.items():
+        if batch != batches[first]:
+            raise ValueError(
+                f"predict: the draws of site {describe(path)} have the axes {batch} in front, "
+                f"those of {describe(first)} {batches[first]}. All must have the same, as (chain, "
+                "draw)."
+            )
+    if not math.prod(batches[first]):
+        raise ValueError(
+            f"predict: the draws of site {describe(first)} have the axes {batches[first]} in "
+            "front, so there are none. Give at least one."
+        )
+    return batches[first], {p: tuple(jax.tree.leaves(entries[p])) for p in sites}
+
+
+def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
+    """The axes of the draws of one site."""
+    leaves, tree = jax.tree.flatten(draws)
+    shapes = [a.shape for a in found.collapsed().avals]
+    if tree == found.site.tree:
+        ends = [
+            np.shape(x)[max(0, np.ndim(x) - len(s)) :] for x, s in zip(leaves, shapes, strict=True)
+        ]
+        fronts = {np.shape(x)[: np.ndim(x) - len(s)] for x, s in zip(leaves, shapes, strict=True)}
+        if ends == shapes and len(fronts) == 1:
+            _check_not_cut(path, leaves, found)
+            return fronts.pop()
+    got, remedy = [np.shape(x) for x in leaves], ""
+    if isinstance(draws, list):
+        got, remedy = "a list", " Use jnp.asarray."
+    raise ValueError(
+        f"predict: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
+        f"front of that, as (chain, draw, ...); got {got}.{remedy}"
+    )
+
+
+def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
+    """Floats for counts would be cut off to integers."""
+    for x, aval in zip(leaves, found.collapsed().avals, strict=True):
+        have, is_float = jnp.result_type(x), lambda dtype: jnp.issubdtype(dtype, np.inexact)
+        if is_float(have) and not is_float(aval.dtype):
+            raise TypeError(
+                f"predict: site {describe(path)} has the dtype {aval.dtype}, its draws have "
+                f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
+            )
+        if jnp.issubdtype(aval.dtype, np.integer):
+            try:
+                _values.check_range(x, aval.dtype)
+            except ValueError as error:
+                raise ValueError(f"predict: site {describe(path)}: {error}") from error
+
+
+def predict(
+    model: Model, draws: Mapping[str, Any] | int, *, chunk_size: int | None = None
+) -> Predict:
+    """The predictive distribution of a model: what it says of all other sites, draw by draw.
+
+    With draws of a posterior, and the model as it was before `condition`, this is the posterior
+    predictive distribution; with a number of draws, the prior predictive one. A draw of the
+    prediction depends on the key and on the position of its draw, and so not on the chunks, but for
+    the rounding of matrix products and factorisations, which XLA computes otherwise for a batch,
+    and for keys of "rbg", with which JAX draws other numbers for a batch of keys.
+
+    Args:
+        model: A function of a random key.
+        draws: Values of latent sites by name, nested as the scopes are, with the same axes in
+            front, as in the result of a sampler: (chain, draw, ...). Sites that are not among them
+            are drawn anew; deterministic ones are computed anew. Or a number: how many draws of all
+            sites.
+        chunk_size: How many draws are made at once; by default as many as make 2^24 numbers.
+
+    Returns:
+        A function `(key, *args, **kwargs) -> dict` of the values of all sites that are neither
+        given nor observed. Its method `stream(key, *args, **kwargs)` gives the same in chunks.
+
+    Raises:
+        ValueError: When called, if a name is unknown, the axes of the draws do not agree, or there
+            are no draws.
+        TypeError: If `draws` is no dict and no number. When called, if draws of integers are
+            floats.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key, x):
+        ...     slope = ppl.sample(key, dist.Normal(0.0, 1.0), name="slope")
+        ...     return ppl.sample(key, dist.Normal(slope * x, 0.1), name="y")
+        >>> draws = {"slope": jnp.ones((4, 100))}
+        >>> ppl.predict(model, draws)(jax.random.key(0), jnp.arange(3.0))["y"].shape
+        (4, 100, 3)
+    """
+    if isinstance(draws, bool) or not isinstance(draws, Mapping | int | np.integer):
+        instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
+        raise TypeError(
+            f"predict: expected a dict of draws or their number, got {draws!r}.{instead}"
+        )
+    draws = _values.of_numpy(dict(draws)) if isinstance(draws, Mapping) else int(draws)
+    if isinstance(draws, int) and draws < 1:
+        raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
+    if chunk_size is not None and (not isinstance(chunk_size, int | np.integer) or chunk_size < 1):
+        raise ValueError(
+            f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
+        )
+    return Predict(as_pytree(model), draws, chunk_size)

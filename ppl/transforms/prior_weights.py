@@ -1,0 +1,97 @@
+"""Importance sampling from the prior: a model's draws, weighted by the likelihood."""
+
+import dataclasses
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common.arguments import Arguments
+from ppl.common.missing_data import mask_of
+from ppl.core.captured_constants import seen
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, trace_model
+from ppl.harvest._names import nested, paths_in
+from ppl.harvest._program import Program
+from ppl.harvest._sow import describe
+from ppl.harvest._survey import Found, Path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.site_kinds import OBSERVED, kind_of
+from ppl.transforms.density import Scores, total
+from ppl.transforms.simulate import simulate
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PriorWeights:
+    """Draws of a model's latent sites from the prior; their weights are likelihoods.
+
+    No gradient and no map from unconstrained space is needed, so that latent sites may be
+    discrete. A pytree whose leaves are the data, as `ppl.Unconstrained`.
+    """
+
+    model: Model
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+    latent: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+
+    @classmethod
+    def of(cls, model: Model, args: tuple[Any, ...], kwargs: Any) -> "PriorWeights":
+        """A model with its arguments.
+
+        Raises:
+            ValueError: If the model has no latent site, or a `param`.
+            NotImplementedError: If a site is observed in part.
+        """
+        arguments, data = Arguments.split(args, kwargs)
+        model = as_pytree(model)
+
+        def look(program: Program) -> tuple[Path, ...]:
+            return _latent_paths(Run(model, program, Scores()))
+
+        latent, numbers = seen(look, model, arguments, data)
+        return cls(model, data, arguments, latent, numbers)
+
+    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        """Values drawn from the prior, and their log weight: data given them, and factors."""
+        args, kwargs = self.arguments.join(self.data)
+        values = simulate(self.model)(key, *args, **kwargs)
+        run = Run(self.model, trace_model(self.model, None, args, kwargs), Scores())
+        paths = dict.fromkeys(self.latent)
+        latent = {path: x for path, x in paths_in(values, paths) if path in paths}
+        scores = run.records(run.fitted(latent, "weighted"))
+        weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
+        observed = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
+        drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in observed}
+        return nested(drawn), total(weights)
+
+
+def latent_sites(run: Run) -> dict[Path, Found]:
+    """The latent sites of a model, of which it must have one, and no parameter."""
+    if parameters := run.parameters():
+        raise ValueError(
+            f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
+            "for guides, and a model has none. Draw it with ppl.sample, from dist.Flat if nothing "
+            "is known of it, or make it an argument."
+        )
+    latent = run.latent()
+    if not latent:
+        raise ValueError(f"{run.name} has no latent site: there is nothing to infer.")
+    return latent
+
+
+def check_not_partial(paths: Iterable[Path]) -> None:
+    """An error for the paths of sites that are observed in part."""
+    for path in paths:
+        raise NotImplementedError(
+            f"site {describe(path)} is observed in part, so draws from the prior have no "
+            "weights. Draw from a guide that is fitted to the posterior."
+        )
+
+
+def _latent_paths(run: Run) -> tuple[Path, ...]:
+    latent = latent_sites(run)
+    check_not_partial(p for p, found in latent.items() if any(map(mask_of, found.sites)))
+    return tuple(latent)

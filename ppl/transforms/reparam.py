@@ -1,0 +1,215 @@
+"""reparam: other coordinates for latent sites, in which a sampler moves more easily."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from ppl.common import distribution_protocol
+from ppl.common.missing_data import Imputed
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, trace_model, with_distribution
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._sow import Site, describe
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.site_kinds import LATENT, kind_of
+from ppl.transforms.reparam_strategies import Pushforward
+from ppl.transforms.scale import Scaled
+
+Strategy = Callable[[Any], Any]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Reparameterised(distribution_protocol.Wrapper):
+    """A distribution in the coordinates that a strategy gives it."""
+
+    base: Any
+    strategy: Strategy
+    site: str = dataclasses.field(metadata={"static": True})
+
+    @property
+    def moves(self) -> bool:
+        """It does."""
+        return True
+
+    def forward(self, position: Any) -> Any:
+        """The value at a position."""
+        by = self._pushforward()
+        return by.forward(distribution_protocol.forward(by.base, position))
+
+    def inverse(self, value: Any) -> Any:
+        """The position of a value."""
+        by = self._pushforward()
+        position = distribution_protocol.inverse(by.base, by.inverse(value))
+        self._check_shape(value, jax.eval_shape(self.forward, position))
+        return position
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at a position, and the log density of the position, which is the base's."""
+        by = self._pushforward()
+        z, log_density = distribution_protocol.constrain(by.base, position)
+        return by.forward(z), log_density
+
+    def _check_shape(self, value: Any, image: Any) -> None:
+        """A weight with more elements than the site, say, would make several values of one."""
+        expected, got = (jax.tree.map(jnp.shape, tree) for tree in (value, image))
+        if got != expected:
+            raise ValueError(
+                f"reparam: site {self.site}: a draw has the shape {expected}, but what the "
+                f"strategy makes of it, {got}. Let the strategy keep the shape: a weight must "
+                "broadcast to one draw, which has none of the axes of vmap and of loops."
+            )
+
+    def _pushforward(self) -> Pushforward:
+        try:
+            found = self.strategy(self.base)
+        except NotImplementedError as error:
+            raise ValueError(f"reparam: site {self.site}: {error}") from error
+        except Exception as error:
+            error.add_note(f"This is from the strategy that reparam has for site {self.site}.")
+            raise
+        if not isinstance(found, Pushforward):
+            raise TypeError(
+                f"reparam: site {self.site}: expected of the strategy ppl.Pushforward(base, "
+                f"forward, inverse), got {found!r}."
+            )
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Reparameterise(SiteAction):
+    """Latent sites get coordinates, by path or by a rule."""
+
+    strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
+    rule: Callable[[str, Any], Strategy | None] | None = None
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return True, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if kind_of(site) == LATENT:
+            d = jax.tree.unflatten(site.extra_tree, operands.extras)
+            strategy = self.strategies.get(site.path)
+            if self.rule is not None and _is_free(d):
+                found = self.rule("/".join(map(str, site.path)), innermost(d))
+                where = f"reparam: the rule, of site {describe(site.path)}"
+                strategy = None if found is None else _strategy(where, found)
+            if strategy is not None:
+                make = lambda d: _wrapped(d, strategy, describe(site.path))  # noqa: E731
+                site, operands = with_distribution(site, operands, make)
+        return sow_again(site, operands), None
+
+
+def innermost(d: Any) -> Any:
+    """A distribution without what transformations of the model have put around it."""
+    return innermost(d.base) if isinstance(d, distribution_protocol.Wrapper) else d
+
+
+def _is_free(d: Any) -> bool:
+    """Whether a site may get coordinates: it has none, and is not observed in part."""
+    if isinstance(d, Imputed | Reparameterised):
+        return False
+    return not isinstance(d, distribution_protocol.Wrapper) or _is_free(d.base)
+
+
+def _wrapped(d: Any, strategy: Strategy, site: str) -> Any:
+    if isinstance(d, Scaled):
+        return Scaled(_wrapped(d.base, strategy, site), d.factor)
+    if isinstance(d, Imputed):
+        raise ValueError(
+            f"reparam: site {site} is observed in part, and has no other coordinates than its own."
+        )
+    if isinstance(d, Reparameterised):
+        raise ValueError(f"reparam: site {site} is reparameterised already. Choose one strategy.")
+    return Reparameterised(d, strategy, site)
+
+
+def reparam(
+    model: Model, strategies: Mapping[str, Any] | Callable[[str, Any], Strategy | None]
+) -> Model:
+    """Give latent sites other coordinates, in which samplers and optimisers see them.
+
+    Names, values, draws and densities of the sites stay as they are; only the positions of
+    `unconstrain` change, and with them the geometry that an algorithm works in.
+
+    Args:
+        model: A function of a random key.
+        strategies: By latent site, nested as the scopes are: `NonCentred()`,
+            `PartiallyCentred(weight)`, `Transformed()`, `Circular()`, or a function from the
+            distribution of the site to a `Pushforward`. A function that needs a value of a `vmap`
+            or loop around the site takes it along, as `jax.tree_util.Partial(f, value)`, to be
+            called as `f(value, distribution)`. Or a rule over all latent sites,
+            `(name, distribution) -> strategy or None`, such as `auto_reparam`; it is not asked
+            about sites that are observed in part, or have been reparameterised already.
+
+    Returns:
+        The model with these coordinates, again a model and a pytree.
+
+    Raises:
+        ValueError: When the result is called or transformed, if a name is unknown or no latent
+            site, or a site has been reparameterised already; when it is unconstrained, if a
+            strategy does not suit a distribution.
+        TypeError: If the strategies are no dict and no function.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def funnel(key):
+        ...     scale = ppl.sample(key, dist.LogNormal(0.0, 3.0), name="scale")
+        ...     return ppl.sample(key, dist.Normal(0.0, scale), name="x")
+        >>> target = ppl.unconstrain(ppl.reparam(funnel, {"x": ppl.NonCentred()}))
+        >>> target.constrain({"scale": 0.0, "x": 2.0})["x"].item()
+        2.0
+
+    References:
+        Papaspiliopoulos, Roberts and Sköld, "A general framework for the parametrization of
+        hierarchical models", Statistical Science 22 (2007).
+    """
+    if not isinstance(strategies, Mapping):
+        if not _takes_two(strategies):
+            raise TypeError(
+                "reparam: expected a dict of strategies by site or a rule (name, distribution) -> "
+                f"strategy, got {strategies!r}."
+            )
+        return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
+    as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy("reparam", s)  # noqa: E731
+    checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
+    return Partial(_run_reparameterised, as_pytree(model), checked)
+
+
+def _takes_two(rule: Any) -> bool:
+    try:
+        inspect.signature(rule).bind("name", None)
+    except TypeError:  # it is not callable, too
+        return False
+    except ValueError:  # a callable without a signature
+        pass
+    return True
+
+
+def _strategy(where: str, strategy: Any) -> Strategy:
+    if not callable(strategy) or isinstance(strategy, type):
+        raise TypeError(
+            f"{where}: expected a strategy, as ppl.NonCentred() or a function of the distribution, "
+            f"got {strategy!r}."
+        )
+    return as_pytree(strategy)
+
+
+def _run_reparameterised(
+    model: Model, strategies: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    program = trace_model(model, key, args, kwargs)
+    entries = Run(model, program, Reparameterise()).entries(strategies, "reparam")
+    return Run(model, program, Reparameterise(entries)).output({})
+
+
+def _run_by_rule(model: Model, rule: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+    program = trace_model(model, key, args, kwargs)
+    return Run(model, program, Reparameterise(rule=rule)).output({})

@@ -1,0 +1,355 @@
+"""Strategies of reparam: non-centring, partial centring, transforms, the circle, one's own."""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl.common import distribution_protocol
+from ppl.harvest import _jax
+from ppl.harvest.pytrees import register_dataclass
+from ppl.transforms.reparam_bases import Normal, Plane, angle
+
+# Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
+# makes of a member another one.
+_LOCATION_SCALE = (
+    *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"),
+    *("HalfCauchy", "HalfStudentT"),
+)
+_SCALE = ("HalfNormal", "InverseGamma", "Weibull")
+_RATE = ("Exponential", "Gamma")
+_VECTOR = "MultivariateNormal"
+_NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pushforward:
+    """A distribution as that of `forward(z)` with z from a base: what a strategy gives.
+
+    Args:
+        base: The distribution of z.
+        forward: From z to a value; its image of the base must be the distribution of the site.
+        inverse: From a value to z.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist
+        >>> def by_quantile(d):  # an exponential variable by the quantile of a uniform one
+        ...     return ppl.Pushforward(dist.Uniform(0.0, 1.0),
+        ...         lambda z: -jnp.log(z) / d.rate, lambda x: jnp.exp(-d.rate * x))
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Exponential(2.0), name="x")
+        >>> target = ppl.unconstrain(ppl.reparam(model, {"x": by_quantile}))
+        >>> round(target.constrain({"x": 0.0})["x"].item(), 4)  # log(2) / 2
+        0.3466
+    """
+
+    base: Any
+    forward: Callable[[Any], Any]
+    inverse: Callable[[Any], Any]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class NonCentred:
+    """A member of a location-scale family as `loc + scale * z`, z from the standard member.
+
+    Also of a scale family as `scale * z`, of a log-normal as its exponential, and of a multivariate
+    normal as `loc + L z` with independent z; of `dist.iid` and `dist.Independent`, each part. It
+    suits sites of which the data say little.
+
+    Example:
+        >>> import ppl
+        >>> ppl.NonCentred()
+        NonCentred()
+
+    References:
+        Papaspiliopoulos, Roberts and Sköld, Statistical Science 22 (2007), section 2.
+    """
+
+    def __call__(self, d: Any) -> Pushforward:
+        """The coordinates of a distribution.
+
+        Raises:
+            NotImplementedError: If its family has no location or scale.
+        """
+        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
+            return _by_part(d, self)
+        if distribution_protocol.name_of(d).startswith(_VECTOR):
+            return _whitened(d)
+        return _standardised(d, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartiallyCentred:
+    """Between `NonCentred` (0) and the original coordinates (1), by a weight that may be learned.
+
+    z comes from the member with location `c * loc` and scale `scale^c`, and the value is
+    `loc + scale^(1 - c) (z - c * loc)`.
+
+    Args:
+        centredness: c, in [0, 1]; broadcasts with the batch of the distribution.
+
+    Raises:
+        ValueError: If c is known to lie elsewhere.
+
+    Example:
+        >>> import ppl
+        >>> ppl.PartiallyCentred(0.5)
+        PartiallyCentred(centredness=0.5)
+
+    References:
+        Papaspiliopoulos, Roberts and Sköld, Statistical Science 22 (2007), section 5; Gorinova,
+        Moore and Hoffman, "Automatic reparameterisation of probabilistic programs" (2020), eq. 2.
+    """
+
+    centredness: Any
+
+    def __post_init__(self) -> None:
+        """Checks the weight, if it is known."""
+        weight = self.centredness
+        if not isinstance(weight, _NUMBERS) or isinstance(weight, bool):
+            raise TypeError(
+                f"PartiallyCentred: expected a number or an array as centredness, got {weight!r}."
+            )
+        if _jax.is_traced(weight):
+            return
+        if not np.all((np.asarray(weight) >= 0) & (np.asarray(weight) <= 1)):
+            raise ValueError(
+                f"PartiallyCentred: centredness must lie in [0, 1], got {weight}. 0 is "
+                "NonCentred(), and 1 leaves the coordinates as they are."
+            )
+
+    def __call__(self, d: Any) -> Pushforward:
+        """The coordinates of a distribution.
+
+        Raises:
+            NotImplementedError: If its family has no location or scale.
+        """
+        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
+            return _by_part(d, self)
+        return _standardised(d, self.centredness)
+
+
+def _of_leaf(_: None, leaves: Iterable[Any]) -> PartiallyCentred:
+    """Without the check: a gradient may stand for the weight, or any object."""
+    self = object.__new__(PartiallyCentred)
+    (self.__dict__["centredness"],) = leaves
+    return self
+
+
+jax.tree_util.register_pytree_with_keys(
+    PartiallyCentred,
+    lambda self: (((jax.tree_util.GetAttrKey("centredness"), self.centredness),), None),
+    _of_leaf,
+)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Transformed:
+    """A transformed distribution as the transform of its base, a log-normal as exp of a normal.
+
+    Of `dist.iid` and `dist.Independent`, each part.
+
+    Args:
+        then: A strategy for the base, if it is not to stay as it is.
+
+    Example:
+        >>> import ppl
+        >>> ppl.Transformed(then=ppl.NonCentred())
+        Transformed(then=NonCentred())
+    """
+
+    then: Any = None
+
+    def __call__(self, d: Any) -> Pushforward:
+        """The coordinates of a distribution.
+
+        Raises:
+            NotImplementedError: If it is no transformed one.
+        """
+        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
+            return _by_part(d, self)
+        by = distribution_protocol.transform(d)
+        if distribution_protocol.name_of(d) == "LogNormal":
+            base, forward, inverse = Normal(d.loc, d.scale), jnp.exp, jnp.log
+        elif by is not None:
+            base, forward, inverse = d.distribution, by.forward, by.inverse
+        else:
+            raise NotImplementedError(
+                "Transformed() is for a LogNormal or a TransformedDistribution, got "
+                f"{distribution_protocol.name_of(d)}. Give a function of it that returns a ppl.Pushforward."
+            )
+        if self.then is None:
+            return Pushforward(base, forward, inverse)
+        inner = self.then(base)
+        return Pushforward(
+            inner.base, lambda z: forward(inner.forward(z)), lambda x: inner.inverse(inverse(x))
+        )
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Circular:
+    """An angle, in (-pi, pi], as the direction of a point in the plane.
+
+    Its position has a last axis of 2, and the squared distance from the origin, on which the value
+    does not depend, has the distribution Gamma(4, 4), which keeps from the origin, where precise
+    directions narrow. A sampler can then go around the circle, where an interval has two ends.
+
+    Example:
+        >>> import ppl
+        >>> ppl.Circular()
+        Circular()
+    """
+
+    def __call__(self, d: Any) -> Pushforward:
+        """The coordinates of a distribution on the circle.
+
+        Raises:
+            NotImplementedError: If its support is not known to be that interval.
+        """
+        if not _is_circular(d):
+            raise NotImplementedError(
+                "Circular() is for angles whose support is known to be (-pi, pi], such as VonMises "
+                f"or Uniform(-math.pi, math.pi), got {distribution_protocol.name_of(d)} with the support "
+                f"{getattr(d, 'support', None)}. Shift the distribution, or give a function of it "
+                "that returns a ppl.Pushforward."
+            )
+        inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
+        return Pushforward(Plane(d), angle, inverse)
+
+
+def _is_circular(d: Any) -> bool:
+    """Whether values are angles in (-pi, pi]; of TFP's families, which tell no support, by name."""
+    d = distribution_protocol.part(d)
+    support = getattr(d, "support", None)
+    if support is None:
+        return distribution_protocol.name_of(d) == "VonMises"
+    low, high = getattr(support, "low", None), getattr(support, "high", None)
+    if low is None or high is None or any(map(_jax.is_traced, (low, high))):
+        return False
+    return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)
+
+
+def auto_reparam(name: str, d: Any) -> NonCentred | None:
+    """A rule for `reparam`: non-centre every site whose scale or location is no plain number.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def funnel(key):
+        ...     scale = ppl.sample(key, dist.LogNormal(0.0, 3.0), name="scale")
+        ...     return ppl.sample(key, dist.Normal(0.0, scale), name="x")
+        >>> target = ppl.unconstrain(ppl.reparam(funnel, ppl.auto_reparam))
+        >>> target.constrain({"scale": 1.0, "x": 0.0})["x"].item()
+        0.0
+    """
+    moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
+    family = distribution_protocol.name_of(distribution_protocol.part(d))
+    known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")
+    return NonCentred() if moves and (family in known or family.startswith(_VECTOR)) else None
+
+
+def _standardised(d: Any, centredness: Any) -> Pushforward:
+    """A scalar family by location and scale; a centredness of None is exactly 0."""
+    family = distribution_protocol.name_of(d)
+    if family == "LogNormal":
+        return Transformed(lambda base: _standardised(base, centredness))(d)
+    if family in _LOCATION_SCALE:
+        loc, scale = d.loc, d.scale
+    elif family in _SCALE:
+        loc, scale = None, d.scale
+    elif family in _RATE and d.rate is not None:
+        loc, scale = None, 1 / d.rate
+    else:
+        raise NotImplementedError(
+            f"{family} has no location and scale to centre by; NonCentred and PartiallyCentred are "
+            f"for {', '.join((*_LOCATION_SCALE, *_SCALE, *_RATE, 'LogNormal'))} and, without "
+            "partial centring, MultivariateNormal. Give a function of the distribution that "
+            "returns a ppl.Pushforward."
+        )
+    if centredness is None:
+        shift, stretch, base_scale = None, scale, _ones(scale)
+    else:
+        shift = None if loc is None else centredness * loc
+        stretch, base_scale = scale ** (1 - centredness), scale**centredness
+    parameters = {"rate": 1 / base_scale} if family in _RATE else {"scale": base_scale}
+    if loc is not None:
+        parameters["loc"] = 0 * _ones(loc) if shift is None else shift
+    return Pushforward(_replace(d, parameters), *_affine(loc, stretch, shift))
+
+
+def _affine(loc: Any, stretch: Any, shift: Any) -> tuple[Any, Any]:
+    """The maps from z to loc + stretch (z - shift) and back."""
+
+    def forward(z: Any) -> Any:
+        z = z if shift is None else z - shift
+        return stretch * z if loc is None else loc + stretch * z
+
+    def inverse(x: Any) -> Any:
+        z = (x if loc is None else x - loc) / stretch
+        return z if shift is None else z + shift
+
+    return forward, inverse
+
+
+def _by_part(d: Any, strategy: Any) -> Pushforward:
+    """Independent parts of one event, each by a strategy; those of `iid` are copies."""
+    part = strategy(d.distribution)
+    num = 0 if distribution_protocol.name_of(d) == "Independent" else len(d.sample_shape)
+    ndim = len(d.distribution.event_shape)
+    if isinstance(part.base, distribution_protocol.Wrapper):  # of as many numbers as there are
+        widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
+        base = _replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
+    else:
+        base = _replace(d, {"distribution": part.base})
+
+    def mapped(map_one: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def map_all(x: Any) -> Any:  # the copies' axes, after those of the batch, in front of them
+            axes = tuple(range(x.ndim - ndim - num, x.ndim - ndim))
+            front = tuple(range(num))
+            return jnp.moveaxis(map_one(jnp.moveaxis(x, axes, front)), front, axes)
+
+        return map_all
+
+    return Pushforward(base, mapped(part.forward), mapped(part.inverse))
+
+
+def _whitened(d: Any) -> Pushforward:
+    """A multivariate normal by independent standard normals."""
+    loc = 0.0 if d.loc is None else d.loc
+    multiply, solve = _matrix(d)
+    return Pushforward(Normal(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
+
+
+def _matrix(d: Any) -> tuple[Any, Any]:
+    """The product with the root of a covariance matrix, and with the inverse of the root."""
+    if hasattr(d, "scale"):  # TFP's linear operator
+        return d.scale.matvec, d.scale.solvevec
+    if d.precision is not None:
+        root = jnp.linalg.cholesky(d.precision)
+        product = lambda x: jnp.einsum("...ji,...j->...i", root, x)  # noqa: E731
+        return lambda z: _solved(root, z, transpose=True), product
+    root = jnp.linalg.cholesky(d.covariance) if d.scale_tril is None else d.scale_tril
+    product = lambda z: jnp.einsum("...ij,...j->...i", root, z)  # noqa: E731
+    return product, lambda x: _solved(root, x, transpose=False)
+
+
+def _solved(root: Any, x: Any, *, transpose: bool) -> Any:
+    root = jnp.broadcast_to(root, (*x.shape[:-1], *jnp.shape(root)[-2:]))
+    return lax.linalg.triangular_solve(
+        root, x[..., None], left_side=True, lower=True, transpose_a=transpose
+    )[..., 0]
+
+
+def _ones(x: Any) -> Any:
+    return jnp.ones_like(x) if isinstance(x, jax.Array) else 0 * x + 1
+
+
+def _replace(d: Any, parameters: dict[str, Any]) -> Any:
+    """A distribution of the same family with some other parameters."""
+    return d.copy(**parameters) if hasattr(d, "copy") else dataclasses.replace(d, **parameters)

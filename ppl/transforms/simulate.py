@@ -1,0 +1,59 @@
+"""simulate: the draws of a model."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import jax
+
+from ppl.core.model_pytree import Model
+from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nested
+from ppl.harvest._sow import Site
+from ppl.primitives.sample import check_key
+from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM
+
+
+@dataclasses.dataclass(frozen=True)
+class Record(SiteAction):
+    """Values are recorded."""
+
+    tags: ClassVar = (RANDOM, DETERMINISTIC)
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        return True, False, False
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        return operands.values, jax.tree.unflatten(site.tree, operands.values)
+
+
+def simulate(model: Model) -> Callable[..., dict[str, Any]]:
+    """Every site's draw: `(key, *args, **kwargs) -> values`.
+
+    Args:
+        model: A function of a random key.
+
+    Returns:
+        A function that gives a dict of values by site, observed and deterministic ones included,
+        nested as the scopes are; a site under `vmap` or in a scan has these axes in front.
+
+    Raises:
+        TypeError: When called, if the first argument is no random key.
+        ValueError: When called, if two sites have one name.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     return jax.vmap(lambda k: ppl.sample(k, dist.Normal(0.0, 1.0), name="x"))(
+        ...         jax.random.split(key, 3))
+        >>> ppl.simulate(model)(jax.random.key(0))["x"].shape
+        (3,)
+    """
+
+    def simulated(key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        check_key("simulate", key)
+        run = Run(model, trace_model(model, key, args, kwargs), Record())
+        return nested(run.run({}, live_outs=False)[1])
+
+    return simulated

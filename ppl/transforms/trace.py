@@ -1,0 +1,164 @@
+"""trace: a model's run, site by site."""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.common.text_table import table
+from ppl.core.model_pytree import Model
+from ppl.core.model_run import Run, SiteAction, at_site, log_prob, trace_model
+from ppl.harvest import _jax
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nested
+from ppl.harvest._program import Program
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path, show
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.sample import check_key
+from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
+
+_WIDTH = 40  # of a support, in characters
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SiteTrace:
+    """A site of a model's run.
+
+    Attributes:
+        value: What was drawn, observed or recorded, or the log weight of a factor.
+        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front;
+            None for a site in a `cond`, whose branches may have different ones, and for what is
+            not random.
+        log_prob: The log probability of `value`, one for each element of the axes and of the batch;
+            None for a deterministic site.
+        kind: "latent", "observed", "deterministic" or "factor".
+    """
+
+    value: Any
+    distribution: Any
+    log_prob: jax.Array | None
+    kind: str = dataclasses.field(metadata={"static": True})
+
+    @property
+    def support(self) -> Any:
+        """The set of values with positive density, if the distribution tells."""
+        return getattr(self.distribution, "support", None)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """A model's run, which prints as a table.
+
+    Attributes:
+        output: What the model returns.
+        sites: A `SiteTrace` by name, nested as the scopes are, in the order of the program.
+    """
+
+    output: Any
+    sites: dict[str, Any]
+
+    @property
+    def log_density(self) -> jax.Array:
+        """The log density of all sites together."""
+        found = [site.log_prob for _, site in _flat(self.sites) if site.log_prob is not None]
+        return functools.reduce(operator.add, map(jnp.sum, found), jnp.zeros(()))
+
+    def __str__(self) -> str:
+        """The sites as a table: kind, shape, distribution, support, log probability."""
+        rows = [_row(path, site) for path, site in _flat(self.sites)]
+        rows.append(("in all", "", "", "", "", _number(self.log_density)))
+        rows.insert(0, ("site", "kind", "value", "distribution", "support", "log prob"))
+        return table(rows, right=(5,))
+
+
+def _flat(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
+    for name, site in sites.items():
+        path = (*scope, name)
+        yield from ((path, site),) if isinstance(site, SiteTrace) else _flat(site, path)
+
+
+def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
+    d, log_prob = site.distribution, site.log_prob
+    return (
+        "/".join(map(str, path)),
+        site.kind,
+        show(map(jax.typeof, jax.tree.leaves(site.value))),
+        "" if d is None else distribution_protocol.name_of(d),
+        _support(site.support),
+        "" if log_prob is None else _number(jnp.sum(log_prob)),
+    )
+
+
+def _support(support: Any) -> str:
+    text = "" if support is None else getattr(support, "description", "")
+    return text if len(text) <= _WIDTH else type(support).__name__
+
+
+def _number(x: Any) -> str:
+    return "traced" if _jax.is_traced(x) else f"{float(x):z.3f}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspect(SiteAction):
+    """Value, distribution and log probability are recorded."""
+
+    conditional: frozenset[Path] = frozenset()
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        values, kind = operands.values if plant is None else plant, kind_of(site)
+        d = None
+        if site.tag == RANDOM and site.path not in self.conditional:
+            d = at_site(site, operands, values, lambda _, d: d)
+        value = jax.tree.unflatten(site.tree, values)
+        scored = None if kind == DETERMINISTIC else log_prob(site, operands, values)
+        return values, SiteTrace(value, d, scored, kind)
+
+
+def inspection(model: Model, program: Program) -> Run:
+    """A model's run that records all that there is to know of its sites."""
+    sites = Run(model, program, Inspect()).sites
+    conditional = frozenset(path for path, found in sites.items() if found.branches)
+    return Run(model, program, Inspect(conditional))
+
+
+def trace(model: Model) -> Callable[..., Trace]:
+    """A model's run with all that there is to know of its sites: `(key, *args, **kwargs) -> Trace`.
+
+    Args:
+        model: A function of a random key.
+
+    Returns:
+        A function that gives a `Trace`: the `output`, and in `sites` a `SiteTrace` by name. It
+        prints as a table.
+
+    Raises:
+        TypeError: When called, if the first argument is no random key.
+        ValueError: When called, if two sites have one name, or would share all their randomness, so
+            that the log probabilities would be wrong.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.Normal(0.0, 1.0), name="x") ** 2
+        >>> t = ppl.trace(ppl.condition(model, {"x": 3.0}))(jax.random.key(0))
+        >>> t.output.item(), t.sites["x"].kind, round(t.sites["x"].log_prob.item(), 3)
+        (9.0, 'observed', -5.419)
+    """
+
+    def traced(key: jax.Array, *args: Any, **kwargs: Any) -> Trace:
+        check_key("trace", key)
+        program = trace_model(model, key, args, kwargs)
+        run = inspection(model, program)
+        run.check()
+        outs, records = run.run({})
+        return Trace(program.unflatten(outs), nested(records))
+
+    return traced

@@ -1,0 +1,313 @@
+"""unconstrain: a model's density over unconstrained space."""
+
+import dataclasses
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.common import distribution_protocol
+from ppl.common.arguments import Arguments
+from ppl.common.missing_data import Mask, mask_of
+from ppl.core.captured_constants import mesh_in, seen
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import Run, SiteAction, at_site, log_prob, trace_model
+from ppl.core.site_cache import kept
+from ppl.harvest import _values
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import known, nested, paths_in
+from ppl.harvest._program import Program
+from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Found, Path, show
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.sample import check_key
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
+from ppl.transforms.condition import completed
+from ppl.transforms.density import Scores, total
+from ppl.transforms.prior_weights import PriorWeights, check_not_partial, latent_sites
+from ppl.transforms.simulate import simulate
+from ppl.transforms.trace import inspection
+
+
+def _position(site: Site, value: Any, d: Any) -> Any:
+    """The unconstrained position of a value of a latent site."""
+    try:
+        return distribution_protocol.inside(d, value, distribution_protocol.inverse(d, value))
+    except NotImplementedError as error:
+        raise ValueError(
+            f"site {describe(site.path)}: {distribution_protocol.name_of(d)} has no map from "
+            "unconstrained space "
+            f"({error}) Sum it out, or condition on it."
+        ) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class Constrain(SiteAction):
+    """Positions become values, which are recorded, with their log determinants and densities."""
+
+    tags: ClassVar = (RANDOM, FACTOR)
+    batched: ClassVar[bool] = False
+    adds: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            log_density = log_prob(site, operands, operands.values, summed=True)
+            return operands.values, log_density
+        value, log_density = kept(_constrain, site, plant, operands.extras, summed=True)
+        return plant if value is None else jax.tree.leaves(value), log_density
+
+
+def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
+    """None for a value that is the position: it is then seen not to depend on the distribution."""
+    value, log_density = distribution_protocol.constrain(d, position)
+    return None if value is position else value, log_density
+
+
+@dataclasses.dataclass(frozen=True)
+class Values(SiteAction):
+    """Positions become values, which are recorded, as deterministic values are."""
+
+    tags: ClassVar = (RANDOM, DETERMINISTIC)
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            is_recorded = site.tag == DETERMINISTIC
+            value = jax.tree.unflatten(site.tree, operands.values) if is_recorded else None
+            return operands.values, value
+        value = at_site(site, operands, plant, lambda x, d: distribution_protocol.forward(d, x))
+        return jax.tree.leaves(value), value
+
+
+@dataclasses.dataclass(frozen=True)
+class Positions(SiteAction):
+    """Values become positions, which are recorded."""
+
+    tags: ClassVar = (RANDOM,)
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        if plant is None:
+            return operands.values, None
+        return plant, at_site(site, operands, plant, lambda x, d: _position(site, x, d))
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Unconstrained:
+    """A model over unconstrained space, made by `unconstrain`.
+
+    A pytree whose leaves are the data, so it can be an argument of a jitted function, and new data
+    of the same shapes never recompile. A position is a dict by latent site, nested as the scopes
+    are, of unconstrained arrays.
+    """
+
+    model: Model
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+    shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
+    masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
+    # What the model has of numbers beside the data; where it changes, nothing compiled serves.
+    baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    # The mesh of a shard_map in the model; an abstract one stands for that of the context.
+    mesh: Any = dataclasses.field(default=None, metadata={"static": True})
+
+    @property
+    def position_shapes(self) -> dict[str, Any]:
+        """The shapes and dtypes of a position, as `jax.ShapeDtypeStruct`."""
+        return nested(dict(self.shapes))
+
+    def log_density(self, position: Mapping[str, Any]) -> jax.Array:
+        """The log density of a position: that of its values plus the log determinant of the map.
+
+        Raises:
+            ValueError: If a name is missing or unknown, or a shape does not fit.
+        """
+        return total(self._run(Constrain()).records(self._plants(position)))
+
+    def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all latent and deterministic sites at a position."""
+        return nested(self._run(Values()).records(self._plants(position)))
+
+    def prior_and_likelihood(self, position: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
+        """The log density of the values of a position, in two parts, without log determinants.
+
+        The first is that of the latent sites given the sites before them, the second that of data
+        and factors given them. A site that is observed in part is in the first as a whole.
+        """
+        run, latent = self._run(Scores()), _entries(self.constrain(position), self.shapes)
+        records = run.records(run.fitted(latent, "prior_and_likelihood"))
+        scores = {path: jnp.sum(x) for path, x in records.items()}
+        prior = {path: x for path, x in scores.items() if path in latent}
+        return total(prior), total({path: x for path, x in scores.items() if path not in latent})
+
+    def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The position of values; not finite where a value is outside of its support."""
+        run = self._run(Positions())
+        records = run.records(run.fit(values, "unconstrain", complete=True))
+        return nested(records | {path: mask.pick(records[path]) for path, mask in self.masks})
+
+    def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """A position to start from: uniform on (-2, 2), as Stan's, but where `values` are given.
+
+        Raises:
+            ValueError: If values are given for a site that is not latent, or in another shape.
+        """
+        check_key("initial", key)
+        if values:
+            return self._completed(key, values)
+        leaves, tree = jax.tree.flatten(self.position_shapes)
+        ends = list(itertools.accumulate(x.size for x in leaves))
+        # One call for all sites: every call of a sampler costs its compilation.
+        flat = jax.random.uniform(key, ends[-1:], leaves[0].dtype, -2.0, 2.0)
+        parts = [flat[end - x.size : end] for x, end in zip(leaves, ends, strict=True)]
+        draws = [p.reshape(x.shape).astype(x.dtype) for p, x in zip(parts, leaves, strict=True)]
+        return jax.tree.unflatten(tree, draws)
+
+    def prior(self, key: jax.Array) -> dict[str, Any]:
+        """A position drawn from the prior."""
+        args, kwargs = self.arguments.join(self.data)
+        values = simulate(self.model)(key, *args, **kwargs)
+        return self.unconstrain(nested(_entries(values, self.shapes)))
+
+    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
+        """Values drawn from the prior, and their log weight: data given them, and factors.
+
+        Raises:
+            NotImplementedError: If a site is observed in part.
+        """
+        check_not_partial(path for path, _ in self.masks)
+        latent = tuple(path for path, _ in self.shapes)
+        return PriorWeights(self.model, self.data, self.arguments, latent).weighted(key)
+
+    def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
+        """Value, distribution and log probability of every site at a position, by name."""
+        args, kwargs = self.arguments.join(self.data)
+        run = inspection(self.model, trace_model(self.model, None, args, kwargs))
+        values = _entries(self.constrain(position), self.shapes)
+        return nested(run.records(run.fitted(values, "sites")))
+
+    def _completed(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A position where some sites have values, and those that are left are uniform."""
+        given = self._run(Positions()).entries(values, "initial")
+        if given.keys() < dict(self.shapes).keys():
+            args, kwargs = self.arguments.join(self.data)
+            rest = unconstrain(completed(self.model, nested(given)), *args, **kwargs)
+            given |= _entries(rest.constrain(rest.initial(key)), rest.shapes)
+        return self.unconstrain(nested(given))
+
+    def _run(self, action: SiteAction) -> Run:
+        args, kwargs = self.arguments.join(self.data)
+        return Run(self.model, trace_model(self.model, None, args, kwargs), action)
+
+    def _plants(self, position: Mapping[str, Any]) -> Mapping[Path, Sequence[Any]]:
+        shapes = dict(self.shapes)
+        entries = dict(paths_in(position, shapes))
+        for path in [*entries, *shapes]:
+            if path not in shapes or path not in entries:
+                what = "is missing" if path in shapes else "is no latent site"
+                raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
+        plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
+        return {**plants, **{path: [mask.spread(*plants[path])] for path, mask in self.masks}}
+
+
+def _entries(values: Mapping[str, Any], shapes: Iterable[tuple[Path, Any]]) -> dict[Path, Any]:
+    """The values of the latent sites, which `shapes` tells, by path."""
+    latent = dict(shapes)
+    return {path: x for path, x in paths_in(values, latent) if path in latent}
+
+
+def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
+    where, expected = f"position: site {describe(path)}", jax.tree.leaves(shape)
+    if jax.tree.structure(position) != jax.tree.structure(shape):
+        raise ValueError(f"{where}: expected {show(expected)}, got {position!r}.")
+    try:
+        leaves = [_values.as_array(x) for x in jax.tree.leaves(position)]
+    except TypeError as error:
+        raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
+    if [x.shape for x in leaves] != [x.shape for x in expected]:
+        raise ValueError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
+    return leaves
+
+
+def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
+    """A model's density over unconstrained space, for samplers and optimisers.
+
+    log_density(position) = log_density(model)(values, *args) + log |d values / d position|,
+    where values = constrain(position), site by site through the bijector of its distribution.
+
+    Args:
+        model: A function of a random key.
+        *args: The arguments of the model without its key. Arrays and floats are data; integers and
+            other objects are static.
+        **kwargs: Keyword arguments of the model.
+
+    Returns:
+        An object with `log_density(position)`, `prior_and_likelihood(position)`,
+        `constrain(position)`, `unconstrain(values)`, `initial(key)`, `prior(key)`, `weighted(key)`
+        and `sites(position)`.
+
+    Raises:
+        ValueError: If a latent site is discrete, a name is used twice, there is no latent site, the
+            model has a `param`, or uses its key elsewhere than in `sample`.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     return ppl.sample(key, dist.HalfNormal(1.0), name="scale")
+        >>> target = ppl.unconstrain(model)
+        >>> target.constrain({"scale": 0.0})["scale"].item()
+        1.0
+        >>> round(target.log_density({"scale": 0.0}).item(), 4)
+        -0.7258
+    """
+    arguments, data = Arguments.split(args, kwargs)
+    target = Unconstrained(as_pytree(model), data, arguments, (), ())
+
+    def look(program: Program) -> dict[str, Any]:
+        run = Run(target.model, program, Positions())
+        shapes = _shapes(run)
+        own = {path: mask for path, found in run.latent().items() if (mask := _mask(path, found))}
+        masks = {path: mask.over(shapes[path].shape) for path, mask in own.items()}
+        for path, mask in masks.items():
+            num_missing = int(mask.missing.sum())
+            shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
+        found = {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
+        return found | {"mesh": mesh_in(program.jaxpr)}
+
+    found, numbers = seen(look, target.model, arguments, data)
+    return dataclasses.replace(target, **found, baked=numbers)
+
+
+def _shapes(run: Run) -> dict[Path, Any]:
+    """The shapes of the positions of all latent sites."""
+    latent = {
+        path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
+        for path, found in latent_sites(run).items()
+    }
+    for path, value in latent.items():
+        if not all(jnp.issubdtype(x.dtype, np.floating) for x in jax.tree.leaves(value)):
+            raise ValueError(
+                f"site {describe(path)}: its values are discrete "
+                f"({show(jax.tree.leaves(value))}), so there "
+                "is no map from unconstrained space. Sum it out, or condition on it."
+            )
+    values = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
+    return jax.eval_shape(run.records, values)
+
+
+def _mask(path: Path, found: Found) -> Mask | None:
+    """Which entries of a latent site are missing, if the others are data.
+
+    Raises:
+        ValueError: If they are not the same in all branches of a cond.
+    """
+    masks = {mask_of(site) for site in found.sites}
+    if len(masks) > 1:
+        raise ValueError(
+            f"site {describe(path)}: which of its entries are missing differs between the branches "
+            "of a cond. Give the same mask to ppl.impute in all of them, and choose among the data."
+        )
+    return masks.pop()

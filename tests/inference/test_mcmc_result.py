@@ -1,0 +1,215 @@
+"""Results: the table, its advice, files and ArviZ."""
+
+import dataclasses
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.results.summary import _cells
+
+RNG = np.random.default_rng(0)
+DRAWS = {
+    "mu": RNG.normal(2.0, 3.0, size=(4, 1000)),
+    "part": {"theta": RNG.normal(size=(4, 1000, 2, 1))},
+}
+STATS = {
+    "is_divergent": np.zeros((4, 1000), bool),
+    "is_truncated": np.zeros((4, 1000), bool),
+    "energy": RNG.normal(size=(4, 1000)),
+    "acceptance_rate": np.full((4, 1000), 0.8),
+    "step_size": np.full((4, 1000), 0.3),
+    "num_steps": np.full((4, 1000), 7),
+    "depth": np.full((4, 1000), 3),
+    "log_density": RNG.normal(size=(4, 1000)),
+}
+RESULT = MCMCResult(DRAWS, STATS, np.ones((4, 3)))
+
+TABLE = """\
+             mean      sd      5%     50%     95%     MCSE  ESS bulk  ESS tail  R-hat
+mu           4.96    3.02    0.14    4.93   10.04    0.068      2009      1953  1.005
+n           12345       0   12345   12345   12345        0      2000      2000    nan
+scope.tau  0.0159  0.0121  0.0012  0.0134  0.0387  0.00027      1968      1795  1.000
+
+4 chains x 500 draws
+No problem found: no divergence, E-BFMI at least 0.3, R-hat at most 1.01, ESS at least
+  100 per chain."""
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12"), (100.0, "100")]
+)
+def test_standard_errors_have_two_digits(error, shown):
+    assert _cells(RESULT.summary()["mu"]._replace(mcse_mean=error))[5] == shown
+
+
+def test_summary_columns_are_the_statistics_of_the_draws():
+    summary = RESULT.summary()
+    assert summary.names == ("mu", "part.theta[0,0]", "part.theta[1,0]")
+    assert list(summary) == list(summary.names)
+    assert len(summary) == 3
+    values = np.concatenate([DRAWS["mu"][..., None], DRAWS["part"]["theta"][..., 0]], 2)
+    np.testing.assert_allclose(summary.mean, values.mean((0, 1)), rtol=1e-12)
+    np.testing.assert_allclose(summary.sd, values.std((0, 1), ddof=1), rtol=1e-12)
+    for field, prob in (("q5", 0.05), ("q50", 0.5), ("q95", 0.95)):
+        expected = np.quantile(values, prob, axis=(0, 1))
+        np.testing.assert_allclose(getattr(summary, field), expected, rtol=1e-12)
+    for statistic in (mcse_mean, ess_bulk, ess_tail, rhat):
+        np.testing.assert_array_equal(getattr(summary, statistic.__name__), statistic(values))
+    assert summary["part.theta[1,0]"].mean == summary.mean[2]
+    with pytest.raises(
+        KeyError, match=r"no scalar is named 'theta'; there are mu, part.theta\[0,0\]"
+    ):
+        summary["theta"]
+
+
+def test_numbers_of_any_dtype_have_a_row():
+    x, n = DRAWS["mu"], np.arange(4000).reshape(4, 1000)
+    draws = {"z": x - 2j * x, "n": n, "half": n.astype(jnp.bfloat16), "is_even": n % 2 == 0}
+    summary = dataclasses.replace(RESULT, draws=draws).summary()
+    assert summary.names == ("half", "is_even", "n", "z.real", "z.imag")
+    half = np.mean(draws["half"].astype(np.float64))
+    expected = [half, 0.5, 1999.5, np.mean(x), -2 * np.mean(x)]
+    np.testing.assert_allclose(summary.mean, expected, rtol=1e-12)
+
+
+def test_table_text():
+    rng = np.random.default_rng(1)
+    draws = {
+        "mu": 5 + 3 * rng.normal(size=(4, 500)),
+        "scope": {"tau": np.abs(0.02 * rng.normal(size=(4, 500)))},
+        "n": np.full((4, 500), 12345),
+    }
+    stats = {name: x[:, :500] for name, x in STATS.items()} | {"energy": rng.normal(size=(4, 500))}
+    assert str(MCMCResult(draws, stats, None).summary()) == TABLE
+
+
+def test_a_name_with_a_dot_is_not_taken_for_a_scope():
+    draws = {"a.b": np.ones((4, 1000)), "a": {"b": 2 * np.ones((4, 1000))}}
+    table = str(MCMCResult(draws, STATS, None).summary())
+    assert re.findall(r"a\.b +(\S+)", table) == ["2.00", "1.00"]
+
+
+def test_a_long_table_is_cut_short():
+    draws = {"x": RNG.normal(size=(4, 100, 70))}
+    stats = {name: x[:, :100] for name, x in STATS.items()}
+    summary = MCMCResult(draws, stats, None).summary()
+    assert "x[59]" in str(summary)
+    assert "x[60]" not in str(summary)
+    assert "... and 10 more; summary.table() shows all 70" in str(summary)
+    assert "x[69]" in summary.table()
+
+
+def problems(draws=DRAWS, **stats):
+    return MCMCResult(draws, STATS | stats, None).summary().problems
+
+
+def walk(scale):
+    return np.cumsum(RNG.normal(size=(4, 1000)), axis=1) * scale
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (
+            problems(is_divergent=np.arange(4000).reshape(4, 1000) < 3),
+            r"3 of 4000 transitions diverged: .*auto_reparam.*target_acceptance_rate to 0.95",
+        ),
+        (
+            problems(is_truncated=np.arange(4000).reshape(4, 1000) < 5),
+            r"5 of 4000 trajectories were cut short by max_depth, .*mass_matrix='dense'",
+        ),
+        (
+            problems(energy=np.where(np.arange(4)[:, None] == 2, walk(1.0), STATS["energy"])),
+            r"E-BFMI is below 0.3 in chain 2: .*Reparameterise",
+        ),
+        (
+            problems(acceptance_rate=np.where(np.arange(4)[:, None] % 2, 0.8, 0.03)),
+            r"chains 0, 2 hardly moved: fewer than 10% of proposals.*init='prior'",
+        ),
+        (
+            problems(step_size=np.where(np.arange(4)[:, None] == 1, 0.02, STATS["step_size"])),
+            r"chain 1 took steps 15 times smaller than the others.*init='prior', 'optimum'",
+        ),
+        (
+            problems({"mu": DRAWS["mu"] + 3 * np.arange(4)[:, None]}),
+            r"R-hat exceeds 1.01 for 1 of 1 scalars, most for mu \(.*Raise num_warmup",
+        ),
+        (problems({"mu": walk(1.0)}), r"ESS is below 400 .*least for mu .*Raise num_draws"),
+        (problems({"mu": DRAWS["mu"][:1]}), r"R-hat needs two chains"),
+        (
+            problems({"mu": np.where(DRAWS["mu"] > 9, np.inf, DRAWS["mu"])}),
+            r"1 of 1 scalars, mu first, have draws that are not finite",
+        ),
+    ],
+)
+def test_each_problem_comes_with_what_to_do(found, message):
+    assert any(re.search(message, problem) for problem in found), found
+
+
+def test_no_problem_is_said_to_be_none():
+    assert problems() == ()
+    assert "No problem found" in str(RESULT.summary())
+
+
+def test_a_result_is_a_pytree():
+    doubled = jax.tree.map(lambda x: 2 * x, RESULT)
+    np.testing.assert_array_equal(doubled.draws["mu"], 2 * DRAWS["mu"])
+    assert repr(RESULT) == "MCMCResult(4 chains x 1000 draws: mu (), part.theta (2, 1))"
+
+
+def test_save_and_load_are_inverse(tmp_path):
+    path = tmp_path / "result"
+    RESULT.save(path)
+    loaded = MCMCResult.load(path)
+    assert jax.tree.structure(loaded) == jax.tree.structure(RESULT)
+    jax.tree.map(np.testing.assert_array_equal, loaded, RESULT)
+    assert loaded.stats["is_divergent"].dtype == bool
+
+
+def test_a_dtype_that_numpy_does_not_know_is_kept(tmp_path):
+    half = dataclasses.replace(RESULT, draws={"x": DRAWS["mu"].astype(jnp.bfloat16)})
+    half.save(tmp_path / "result")
+    loaded = MCMCResult.load(tmp_path / "result")
+    assert loaded.draws["x"].dtype == jnp.bfloat16
+    np.testing.assert_array_equal(loaded.draws["x"], half.draws["x"])
+
+
+def test_a_matrix_of_low_rank_is_saved_too(tmp_path):
+    matrix = LowRankMatrix(np.ones((4, 3)), np.ones((4, 2, 3)), np.ones((4, 2)))
+    result = dataclasses.replace(RESULT, inverse_mass_matrix=matrix)
+    result.save(tmp_path / "result")
+    loaded = MCMCResult.load(tmp_path / "result")
+    assert jax.tree.structure(loaded) == jax.tree.structure(result)
+    jax.tree.map(np.testing.assert_array_equal, loaded, result)
+
+
+def test_load_refuses_other_files(tmp_path):
+    for content in ({"x": np.zeros(3)}, {'["draws", "x"]': np.zeros(3)}):
+        np.savez(tmp_path / "other.npz", **content)
+        with pytest.raises(ValueError, match="is not a saved MCMCResult"):
+            MCMCResult.load(tmp_path / "other.npz")
+
+
+def test_to_arviz():
+    data = RESULT.to_arviz()
+    assert set(data["posterior"].data_vars) == {"mu", "part.theta"}
+    np.testing.assert_array_equal(data["posterior"]["part.theta"], DRAWS["part"]["theta"])
+    np.testing.assert_array_equal(data["sample_stats"]["diverging"], STATS["is_divergent"])
+    assert {"lp", "n_steps", "tree_depth", "energy"} < set(data["sample_stats"].data_vars)
+
+
+def test_two_sites_of_one_name_are_none_to_arviz():
+    draws = {"a.b": np.ones((4, 1000)), "a": {"b": np.ones((4, 1000))}}
+    with pytest.raises(ValueError, match=r"two sites are 'a\.b'"):
+        MCMCResult(draws, STATS, None).to_arviz()
+
+
+def test_without_arviz_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match="pip install arviz"):
+        RESULT.to_arviz()
