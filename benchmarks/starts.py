@@ -39,7 +39,7 @@ def run(problem: Any, seed: int, num_warmup: int, init: Any) -> tuple[float, flo
 
 
 def main(names: list[str]) -> None:
-    sampling._Run = CountingRun
+    sampling._SamplingRun = CountingRun
     print(f"{'':18}warm-up  starts      gradients of warm-up, k  ESS per k of draws  divergences")
     for name in names or MODELS:
         problem = PROBLEMS[name]()

@@ -52,9 +52,9 @@ def without(*names: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(mock.patch.object(*TRICKS[name]))
-        compiled_program.compiled.cache_clear()
+        compiled_program.compile_program.cache_clear()
         yield
-    compiled_program.compiled.cache_clear()
+    compiled_program.compile_program.cache_clear()
 
 
 def run(size: int, kind: str, num_draws: int, seed: int) -> tuple[float, int]:

@@ -65,7 +65,7 @@ def predator_prey(key, num_years):
 
 def main() -> None:
     posterior = ppl.condition(predator_prey, {"pelts": pelts})
-    non_centred = dict.fromkeys(["rates", "start", "sigma"], ppl.NonCentred())
+    non_centred = dict.fromkeys(["rates", "start", "sigma"], ppl.NonCentered())
     posterior = ppl.reparam(posterior, non_centred)  # positions on the scale of the prior
     result = inference.mcmc(
         jax.random.key(0),

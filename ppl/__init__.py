@@ -24,8 +24,8 @@ from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict
 from ppl.transforms.reparam import reparam as reparam
 from ppl.transforms.reparam_strategies import Circular as Circular
-from ppl.transforms.reparam_strategies import NonCentred as NonCentred
-from ppl.transforms.reparam_strategies import PartiallyCentred as PartiallyCentred
+from ppl.transforms.reparam_strategies import NonCentered as NonCentered
+from ppl.transforms.reparam_strategies import PartiallyCentered as PartiallyCentered
 from ppl.transforms.reparam_strategies import Pushforward as Pushforward
 from ppl.transforms.reparam_strategies import Transformed as Transformed
 from ppl.transforms.reparam_strategies import auto_reparam as auto_reparam
@@ -40,8 +40,8 @@ from ppl.transforms.unconstrain import unconstrain as unconstrain
 __all__ = [
     "Circular",
     "Graph",
-    "NonCentred",
-    "PartiallyCentred",
+    "NonCentered",
+    "PartiallyCentered",
     "Predict",
     "Pushforward",
     "SiteTrace",

@@ -8,7 +8,7 @@ import numpy as np
 from inference.chains import sampling
 
 
-class CountingRun(sampling._Run):
+class CountingRun(sampling._SamplingRun):
     """A run that knows what it has executed.
 
     Attributes:

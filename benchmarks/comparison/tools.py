@@ -84,7 +84,7 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
     }
 
     def counted(sample: Callable[[], Any]) -> Output:
-        with mock.patch.object(sampling, "_Run", CountingRun):
+        with mock.patch.object(sampling, "_SamplingRun", CountingRun):
             result = sample()
         steps = np.asarray(result.stats["num_steps"])
         run = CountingRun.last
@@ -99,9 +99,9 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
         return counted(lambda: sampling.sample(key, target, inference.NUTS(), **how))
 
     def mapped(function: Callable[[int], Output], seed: int) -> Output:
-        on = devices._on
+        on = devices._share_on_devices
         as_on_an_accelerator = lambda *args: dataclasses.replace(on(*args), is_mapped=True)  # noqa: E731
-        with mock.patch.object(devices, "_on", as_on_an_accelerator):
+        with mock.patch.object(devices, "_share_on_devices", as_on_an_accelerator):
             return function(seed)
 
     if settings.is_mapped:

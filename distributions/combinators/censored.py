@@ -10,7 +10,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.combinators.truncated import Truncated
-from distributions.combinators.wrapper import Bounded, as_batch
+from distributions.combinators.wrapper import DistributionWithBounds, as_batch
 from distributions.common.arrays import convert, promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, with_atoms
@@ -19,7 +19,7 @@ from distributions.core.distribution_functions import ENDS
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Censored(Bounded):
+class Censored(DistributionWithBounds):
     r"""A distribution of numbers whose draws beyond a bound are recorded as the bound.
 
     A draw is `min(max(x, low), high)` with `x` from `distribution`: the bounds have the

@@ -11,14 +11,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.common.arrays import as_array, float_dtype, known, promote, stack
+from distributions.common.arrays import as_array, as_host_array, float_dtype, promote, stack
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.discrete.bernoulli import Bernoulli
 from distributions.numerics.bernoulli_functions import bernoulli_log_probs
 
 
-class _Gated(Distribution):
+class Gated(Distribution):
     """Either 0, by a gate, or a draw of a distribution of numbers, called a count."""
 
     is_closed: ClassVar[bool] = True
@@ -63,7 +63,7 @@ class _Gated(Distribution):
         low = getattr(support, "low", None)
         if low is None or (isinstance(low, int) and low <= 0):
             return support
-        least = jnp.minimum(low, 0) if known(low) is None else np.minimum(low, 0)
+        least = jnp.minimum(low, 0) if as_host_array(low) is None else np.minimum(low, 0)
         return dataclasses.replace(support, low=least)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
     @property
@@ -81,7 +81,7 @@ class _Gated(Distribution):
         """That of the counts."""
         return self.distribution.dtype
 
-    def _aligned(self, *arrays: ArrayLike) -> tuple[Array, ...]:
+    def _align_with_gate(self, *arrays: ArrayLike) -> tuple[Array, ...]:
         """The log probabilities of 0 by the gate and of a count, and arrays of the same rank."""
         dtype = float_dtype(*jax.tree.leaves(self))
         log_count, log_gate = bernoulli_log_probs(*self._odds(dtype))
@@ -95,7 +95,7 @@ class _Gated(Distribution):
     def _moments(self) -> tuple[Array, ...]:
         """The log probability of a count, and the mean and the variance of counts."""
         d = self.distribution
-        return self._aligned(d.mean(), d.variance())[1:]
+        return self._align_with_gate(d.mean(), d.variance())[1:]
 
-    def _spread(self, x: Array) -> Array:
+    def _broadcast_to_batch(self, x: Array) -> Array:
         return jnp.broadcast_to(x, self.batch_shape)

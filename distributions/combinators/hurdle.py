@@ -8,19 +8,19 @@ import numpy as np
 from jax import Array, random
 from jax.typing import ArrayLike
 
-from distributions.combinators.gated import _Gated
-from distributions.common.arrays import float_dtype, known, promote, select
+from distributions.combinators.gated import Gated
+from distributions.common.arrays import as_host_array, float_dtype, promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, with_atoms
 from distributions.core.distribution import Distribution, Shape
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import log1mexp, open_uniform
 
-_MOST_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
+_MAX_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Hurdle(_Gated):
+class Hurdle(Gated):
     r"""Zeros by a gate alone, and otherwise positive counts or positive numbers.
 
     `p(0) = probs` and `p(k) = (1 - probs) f(k) / (1 - f(0))` for `k = 1, 2, ...`, where `f` is the
@@ -57,7 +57,7 @@ class Hurdle(_Gated):
 
     @staticmethod
     def _takes(support: Constraint) -> bool:
-        low = known(getattr(support, "low", -1))
+        low = as_host_array(getattr(support, "low", -1))
         return low is None or not np.any(low < 0)
 
     @property
@@ -87,14 +87,14 @@ class Hurdle(_Gated):
             x, point = promote(value, self.distribution.support.feasible())
             given = select(x == 0, point, x)
         parts = self.distribution.log_prob(given), self._log_positive(), value
-        log_gate, log_count, log_prob, log_positive, x = self._aligned(*parts)
+        log_gate, log_count, log_prob, log_positive, x = self._align_with_gate(*parts)
         positive = log_count + log_prob - log_positive
         positive = select(log_prob == -jnp.inf, -jnp.inf, positive)
         return select(x == 0, log_gate, positive)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         parts = self.distribution.log_survival(value), self._log_positive(), value
-        _, log_count, log_survival, log_positive, x = self._aligned(*parts)
+        _, log_count, log_survival, log_positive, x = self._align_with_gate(*parts)
         above = select(x < 0, 0, jnp.minimum(log_count + log_survival - log_positive, 0))
         return {
             "survival": jnp.exp,
@@ -107,7 +107,7 @@ class Hurdle(_Gated):
         if self._is_count:
             return super()._quantile(q)
         q = jnp.broadcast_to(q, np.broadcast_shapes(q.shape, self.batch_shape))
-        log_gate, log_count, q = self._aligned(q)
+        log_gate, log_count, q = self._align_with_gate(q)
         excess, rest = q - jnp.exp(log_gate), jnp.exp(log_count)
         above = excess > 0
         inner = select(above, excess / select(above, rest, 1), 0.5)
@@ -133,12 +133,14 @@ class Hurdle(_Gated):
             found = self.distribution._sample(key, shape)
             return found, zero | (found > 0)
 
-        return select(zero, 0, first_accepted(propose, key, shape, self.dtype, -1, _MOST_ROUNDS))
+        return select(
+            zero, 0, draw_first_accepted(propose, key, shape, self.dtype, -1, _MAX_ROUNDS)
+        )
 
-    def _scaled(self) -> tuple[Array, ...]:
+    def _scale_moments(self) -> tuple[Array, ...]:
         """The factor of the counts' moments, and those."""
         d = self.distribution
-        parts = self._aligned(self._log_positive(), d.mean(), d.variance())
+        parts = self._align_with_gate(self._log_positive(), d.mean(), d.variance())
         _, log_count, log_positive, mean, variance = parts
         return jnp.exp(log_count - log_positive), mean, variance
 
@@ -146,20 +148,20 @@ class Hurdle(_Gated):
         if name == "mode" or (name == "entropy" and self._is_count):
             self._lacks(name)
         moments = {"mean": self._mean, "variance": self._variance, "entropy": self._entropy}
-        return self._spread(moments[name]())
+        return self._broadcast_to_batch(moments[name]())
 
     def _mean(self) -> Array:
         """Mean of the positive counts, times the probability of one."""
-        factor, mean, _ = self._scaled()
+        factor, mean, _ = self._scale_moments()
         return factor * mean
 
     def _variance(self) -> Array:
         """Variance, from the second moment of the counts."""
-        factor, mean, variance = self._scaled()
+        factor, mean, variance = self._scale_moments()
         return factor * (variance + (1 - factor) * jnp.square(mean))
 
     def _entropy(self) -> Array:
         """Entropy of the gate and of the positive numbers."""
-        parts = self._aligned(self._gate.entropy(), self.distribution.entropy())
+        parts = self._align_with_gate(self._gate.entropy(), self.distribution.entropy())
         _, log_count, gate, entropy = parts
         return gate + jnp.exp(log_count) * entropy

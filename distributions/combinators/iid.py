@@ -11,14 +11,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.combinators.wrapper import Wrapper
+from distributions.combinators.wrapper import DerivedDistribution
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent
 from distributions.core.distribution import Distribution, Shape, as_shape
 
 
 @pytree_dataclass(eq=False, repr=False)
-class IID(Wrapper):
+class IID(DerivedDistribution):
     """What `iid` makes."""
 
     is_closed: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class IID(Wrapper):
         """The set of values with positive density."""
         num, support = len(self.sample_shape), self.distribution.support
         return independent(
-            jax.tree.map(lambda b: _widened(b, num, support.event_ndims), support), num
+            jax.tree.map(lambda b: _widen_bound(b, num, support.event_ndims), support), num
         )
 
     @property
@@ -83,7 +83,7 @@ class IID(Wrapper):
         return self._copies_last(moment, inner)
 
 
-def _widened(bound: Any, num: int, event_ndims: int) -> Any:
+def _widen_bound(bound: Any, num: int, event_ndims: int) -> Any:
     """A bound with axes for the copies between those of the batch and those of the event."""
     ndim = np.ndim(bound)
     if ndim <= event_ndims:

@@ -9,14 +9,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.combinators.wrapper import Wrapper
+from distributions.combinators.wrapper import DerivedDistribution
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent
 from distributions.core.distribution import Distribution, Shape
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Independent(Wrapper):
+class Independent(DerivedDistribution):
     r"""The last axes of the batch as axes of the event.
 
     `p(x) = prod_i p_i(x_i)`, where `i` runs over the last `reinterpreted_batch_ndims` axes of the

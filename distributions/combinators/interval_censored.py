@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.combinators.interval_mass import _spread, log_mass
+from distributions.combinators.interval_mass import broadcast_both, log_mass
 from distributions.combinators.wrapper import (
-    Wrapper,
+    DerivedDistribution,
     check_numbers,
 )
 from distributions.common.arrays import convert, float_dtype, select
@@ -45,7 +45,7 @@ class _Bounds(Constraint):
 
 
 @pytree_dataclass(eq=False, repr=False)
-class IntervalCensored(Wrapper):
+class IntervalCensored(DerivedDistribution):
     r"""A distribution of numbers of which only an interval is seen, in which the draw lies.
 
     A value is a pair `(lower, upper)`, and `p(value) = P0(lower <= X <= upper)`, with `X` from
@@ -99,9 +99,9 @@ class IntervalCensored(Wrapper):
             wide = inside & ~is_seen
             ends = select(wide, lower, -jnp.inf), select(wide, upper, jnp.inf)
             point = convert(d.support.feasible(), value.dtype)
-            is_seen, density = _spread(is_seen, d.log_prob(select(is_seen, lower, point)))
+            is_seen, density = broadcast_both(is_seen, d.log_prob(select(is_seen, lower, point)))
             log_prob = select(is_seen, density, log_mass(d, *ends))
-        return select(_spread(inside, log_prob)[0], log_prob, -jnp.inf)
+        return select(broadcast_both(inside, log_prob)[0], log_prob, -jnp.inf)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         draw = self.distribution._sample(key, shape[:-1]).astype(self.dtype)

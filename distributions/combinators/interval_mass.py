@@ -11,7 +11,7 @@ from distributions.core.distribution import Distribution
 from distributions.numerics.special import log1mexp
 
 
-def _spread(condition: Array, x: Array) -> tuple[Array, Array]:
+def broadcast_both(condition: Array, x: Array) -> tuple[Array, Array]:
     shape = np.broadcast_shapes(condition.shape, x.shape)
     return jnp.broadcast_to(condition, shape), jnp.broadcast_to(x, shape)
 

@@ -9,14 +9,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.combinators.wrapper import Wrapper, as_batch
-from distributions.common.arrays import select, stack, summarise
+from distributions.combinators.wrapper import DerivedDistribution, as_batch
+from distributions.common.arrays import select, stack, summarize
 from distributions.common.pytree import pytree_dataclass
 from distributions.core.distribution import Distribution, Shape
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Masked(Wrapper):
+class Masked(DerivedDistribution):
     r"""A distribution whose density counts only where a mask holds.
 
     `log p(x) = log p0(x)` where `mask` holds, and 0 elsewhere, whatever `x` is there, even NaN.
@@ -46,7 +46,7 @@ class Masked(Wrapper):
     def _check(self) -> None:
         object.__setattr__(self, "mask", stack(self.mask))
         if not jnp.issubdtype(jnp.result_type(self.mask), jnp.bool_):
-            self._fail(f"mask must hold booleans; got {summarise(self.mask)}")
+            self._fail(f"mask must hold booleans; got {summarize(self.mask)}")
         try:
             _ = self.batch_shape
         except ValueError:

@@ -23,12 +23,12 @@ from distributions.core.quantile import reparameterize
 from distributions.discrete.categorical import Categorical
 from distributions.numerics.special import safe_log
 
-_DIFFER = (
+DIFFERENT_EVENTS = (
     "the supports of the components differ, and are not intervals (nor have they the same atoms)"
 )
 
 
-class _Mixture(Distribution):
+class MixtureBase(Distribution):
     """A mixture over components whose values stand along one more axis, the last of the batch."""
 
     is_closed: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class _Mixture(Distribution):
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Mixture(_Mixture):
+class Mixture(MixtureBase):
     r"""Mixture of distributions of any families.
 
     `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution`. The
@@ -166,7 +166,7 @@ class Mixture(_Mixture):
         """The set of values with positive density."""
         found = union([c.support for c in self.components])
         if found is None:
-            self._fail(_DIFFER)
+            self._fail(DIFFERENT_EVENTS)
         return found
 
     @property

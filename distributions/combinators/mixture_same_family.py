@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from distributions.combinators.mixture import _DIFFER, _Mixture
+from distributions.combinators.mixture import DIFFERENT_EVENTS, MixtureBase
 from distributions.combinators.support_union import hull
 from distributions.combinators.tfp import as_distribution
 from distributions.common.arrays import align
@@ -19,7 +19,7 @@ from distributions.discrete.categorical import Categorical
 
 
 @pytree_dataclass(eq=False, repr=False)
-class MixtureSameFamily(_Mixture):
+class MixtureSameFamily(MixtureBase):
     r"""Mixture of the distributions along the last batch axis of `components_distribution`.
 
     `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution` and `k`
@@ -71,7 +71,7 @@ class MixtureSameFamily(_Mixture):
         d = self.components_distribution
         found = hull(d.support, d.batch_shape + d.event_shape)
         if found is None:
-            self._fail(_DIFFER)
+            self._fail(DIFFERENT_EVENTS)
         return found
 
     @property

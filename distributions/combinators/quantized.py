@@ -10,14 +10,14 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from distributions.combinators.interval_mass import _spread, log_mass
+from distributions.combinators.interval_mass import broadcast_both, log_mass
 from distributions.combinators.wrapper import (
-    Bounded,
+    DistributionWithBounds,
     as_batch,
     bounds,
     extreme,
 )
-from distributions.common.arrays import convert, float_dtype, known, promote, select
+from distributions.common.arrays import as_host_array, convert, float_dtype, promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, integer_interval
 from distributions.core.distribution import Distribution, Shape
@@ -26,12 +26,12 @@ from distributions.core.distribution_functions import ENDS
 
 def _whole(function: str, bound: Any) -> Any:
     """`floor` or `ceil` of a bound, on the host where it is known."""
-    value = known(bound)
+    value = as_host_array(bound)
     return getattr(jnp, function)(bound) if value is None else getattr(np, function)(value)
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Quantized(Bounded):
+class Quantized(DistributionWithBounds):
     r"""A distribution of numbers whose draws are rounded up to an integer.
 
     A draw is `min(max(ceil(x), low), high)` with `x` from `distribution`, so that
@@ -89,7 +89,7 @@ class Quantized(Bounded):
         x, low, high = promote(value, self.low, self.high, dtype=dtype)
         x = select(inside, x, convert(self.support.feasible(), dtype))
         below, at_most = select(x <= low, -jnp.inf, x - 1), select(x >= high, jnp.inf, x)
-        inside, log_prob = _spread(inside, log_mass(self.distribution, below, at_most))
+        inside, log_prob = broadcast_both(inside, log_mass(self.distribution, below, at_most))
         return select(inside, log_prob, -jnp.inf)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from distributions.combinators.wrapper import bounds, extreme
-from distributions.common.arrays import known
+from distributions.common.arrays import as_host_array
 from distributions.constraints import (
     Constraint,
     independent,
@@ -58,7 +58,7 @@ def _hull_with_atoms(support: WithAtoms, shape: Shape, ndims: int) -> Constraint
 
 def _same(x: Any, y: Any) -> bool:
     """Whether two arrays are equal, or may be."""
-    x, y = known(x), known(y)
+    x, y = as_host_array(x), as_host_array(y)
     return x is None or y is None or bool(np.all(x == y))
 
 

@@ -28,7 +28,7 @@ from distributions.bijectors import (
 )
 from distributions.combinators.independent import Independent
 from distributions.combinators.tfp import as_bijector
-from distributions.combinators.wrapper import Wrapper, as_batch, bounds
+from distributions.combinators.wrapper import DerivedDistribution, as_batch, bounds
 from distributions.common.arrays import promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
@@ -119,7 +119,7 @@ def _all(x: Array, ndim: int) -> Array:
 
 
 @pytree_dataclass(eq=False, repr=False)
-class TransformedDistribution(Wrapper):
+class TransformedDistribution(DerivedDistribution):
     r"""The distribution of `bijector.forward(x)`, with `x` from `distribution`.
 
     `p(y) = p0(x) / |det dy/dx|` with `x = bijector.inverse(y)`.

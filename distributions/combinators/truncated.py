@@ -11,8 +11,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.combinators.interval_mass import log_mass
-from distributions.combinators.wrapper import Bounded, as_batch, bounds, extreme
-from distributions.common.arrays import convert, float_dtype, known, promote, select
+from distributions.combinators.wrapper import DistributionWithBounds, as_batch, bounds, extreme
+from distributions.common.arrays import as_host_array, convert, float_dtype, promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, integer_interval, interval
 from distributions.core.distribution import Distribution, Shape
@@ -23,12 +23,12 @@ def _ceil(bound: Any) -> Any:
     """The least integer that is not below a bound; an integer as it is."""
     if jnp.issubdtype(jnp.result_type(bound), jnp.integer):
         return bound
-    value = known(bound)
+    value = as_host_array(bound)
     return jnp.ceil(bound) if value is None else np.ceil(value)
 
 
 @pytree_dataclass(eq=False, repr=False)
-class Truncated(Bounded):
+class Truncated(DistributionWithBounds):
     r"""A distribution of numbers, given that they lie between two bounds.
 
     `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` is `distribution`. The

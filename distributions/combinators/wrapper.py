@@ -11,13 +11,13 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.combinators.tfp import as_distribution
-from distributions.common.arrays import known, promote, stack
+from distributions.common.arrays import as_host_array, promote, stack
 from distributions.constraints import Constraint
 from distributions.constraints.base import bounds as bounds
 from distributions.core.distribution import Distribution, Shape
 
 
-class Wrapper(Distribution):
+class DerivedDistribution(Distribution):
     """A distribution made of `distribution`; what it does not define is as there."""
 
     distribution: Distribution
@@ -60,7 +60,7 @@ class Wrapper(Distribution):
         return self.distribution.dtype
 
 
-def check_numbers(wrapper: Wrapper) -> None:
+def check_numbers(wrapper: DerivedDistribution) -> None:
     """Raises ValueError unless the wrapped distribution is one of numbers without atoms."""
     d = wrapper.distribution
     if d.event_shape:
@@ -69,7 +69,7 @@ def check_numbers(wrapper: Wrapper) -> None:
         wrapper._fail(f"distribution must not have atoms; got {d!r}")
 
 
-class Bounded(Wrapper):
+class DistributionWithBounds(DerivedDistribution):
     """A distribution of numbers, and two bounds at which something happens to it."""
 
     low: ArrayLike
@@ -89,7 +89,7 @@ class Bounded(Wrapper):
     def _check_whole(self) -> None:
         """Raises ValueError unless the bounds are integers or infinite."""
         for name in ("low", "high"):
-            bound = known(getattr(self, name))
+            bound = as_host_array(getattr(self, name))
             if bound is not None and not np.all(np.isinf(bound) | (bound == np.round(bound))):
                 self._fail(f"{name} must be an integer, as the draws are; got {bound}")
 
@@ -100,7 +100,7 @@ class Bounded(Wrapper):
         return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
 
 
-def check_bounds(wrapper: Wrapper, low: Any, high: Any, *, equal: bool) -> None:
+def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bool) -> None:
     """Raises ValueError for bounds in a wrong order, or that do not broadcast with the batch."""
     try:
         np.broadcast_shapes(wrapper.distribution.batch_shape, np.shape(low), np.shape(high))
@@ -108,7 +108,7 @@ def check_bounds(wrapper: Wrapper, low: Any, high: Any, *, equal: bool) -> None:
         shapes = f"low {np.shape(low)}, high {np.shape(high)}"
         batch = wrapper.distribution.batch_shape
         wrapper._fail(f"the bounds do not broadcast with batch_shape {batch}: {shapes}")
-    a, b = known(low), known(high)
+    a, b = as_host_array(low), as_host_array(high)
     if a is None or b is None:
         return
     if not np.all(a <= b if equal else a < b):
@@ -117,7 +117,7 @@ def check_bounds(wrapper: Wrapper, low: Any, high: Any, *, equal: bool) -> None:
 
 def extreme(function: str, x: Any, y: Any) -> Any:
     """`minimum` or `maximum` of two bounds, on the host where both are known."""
-    a, b = known(x), known(y)
+    a, b = as_host_array(x), as_host_array(y)
     if a is not None and b is not None:
         result = getattr(np, function)(a, b)
         return result.item() if result.ndim == 0 else result

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, random
 from jax.typing import ArrayLike
 
-from distributions.combinators.gated import _Gated
+from distributions.combinators.gated import Gated
 from distributions.common.arrays import align, promote, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.core.distribution import Distribution, Shape
@@ -40,7 +40,7 @@ def _log_open_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 @pytree_dataclass(eq=False, repr=False)
-class ZeroInflated(_Gated):
+class ZeroInflated(Gated):
     r"""Mixture of 0 and a distribution of counts.
 
     `p(0) = probs + (1 - probs) f(0)` and `p(k) = (1 - probs) f(k)` for other `k`, where `f` is the
@@ -64,13 +64,13 @@ class ZeroInflated(_Gated):
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 
-    def _mixed(self, log_rest: Array, log_part: Array, is_zero: Array) -> Array:
+    def _mix(self, log_rest: Array, log_part: Array, is_zero: Array) -> Array:
         """The log probability of an event to which 0 belongs or not.
 
         Given are those by the counts: of an event without 0, and of one with it.
         """
         probability = bernoulli_probability(*self._odds(log_part.dtype))
-        parts = self._aligned(log_rest, log_part, probability)
+        parts = self._align_with_gate(log_rest, log_part, probability)
         log_gate, log_count, log_rest, log_part, gate = parts
         rest = select(log_rest == -jnp.inf, -jnp.inf, log_count + log_rest)
         shape = np.broadcast_shapes(gate.shape, log_part.shape)
@@ -82,15 +82,15 @@ class ZeroInflated(_Gated):
     def _log_prob(self, value: ArrayLike) -> Array:
         log_prob, x = promote(self.distribution.log_prob(value), value)
         is_zero = align(x, 0, len(self.batch_shape)) == 0
-        return self._mixed(log_prob, log_prob, is_zero)
+        return self._mix(log_prob, log_prob, is_zero)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
-        log_gate, log_count, x = self._aligned(value)
+        log_gate, log_count, x = self._align_with_gate(value)
         part = getattr(self.distribution, name)(value)
         holds_zero = x >= 0 if name.endswith("cdf") else x < 0
         if name.startswith("log_"):
-            return self._mixed(part, part, holds_zero)
-        log_gate, log_count, part = self._aligned(part)
+            return self._mix(part, part, holds_zero)
+        log_gate, log_count, part = self._align_with_gate(part)
         return jnp.exp(log_count) * part + select(holds_zero, jnp.exp(log_gate), 0)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
@@ -106,13 +106,13 @@ class ZeroInflated(_Gated):
     def _mean(self) -> Array:
         """Mean of the counts, times the probability of one."""
         log_count, mean, _ = self._moments()
-        return self._spread(jnp.exp(log_count) * mean)
+        return self._broadcast_to_batch(jnp.exp(log_count) * mean)
 
     def _variance(self) -> Array:
         """Mean of the variances, and variance of the means, by whether it is a count."""
         log_count, mean, variance = self._moments()
         between = -jnp.expm1(log_count) * jnp.square(mean)
-        return self._spread(jnp.exp(log_count) * (variance + between))
+        return self._broadcast_to_batch(jnp.exp(log_count) * (variance + between))
 
     def _mode(self) -> Array:
         """Zero or the mode of the counts."""

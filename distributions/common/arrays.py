@@ -86,11 +86,13 @@ def satisfies(value: Any, **bounds: Any) -> Any:
     shape = np.broadcast_shapes(value.shape, *map(np.shape, bounds.values()))
     fitting = ((name, convert(bound, value.dtype)) for name, bound in bounds.items())
     x = _broadcast(value, shape)
-    held = (getattr(lax, name)(x, _unless_scalar(bound, shape)) for name, bound in fitting)
+    held = (
+        getattr(lax, name)(x, _broadcast_unless_scalar(bound, shape)) for name, bound in fitting
+    )
     return functools.reduce(lax.bitwise_and, held)
 
 
-def _unless_scalar(x: Any, shape: tuple[int, ...]) -> Any:
+def _broadcast_unless_scalar(x: Any, shape: tuple[int, ...]) -> Any:
     return _broadcast(x, shape) if np.ndim(x) else x
 
 
@@ -112,17 +114,17 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def known(x: Any) -> np.ndarray | None:
+def as_host_array(x: Any) -> np.ndarray | None:
     """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
     if not isinstance(x, Array):
         return np.asarray(x)
     return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)
 
 
-def summarise(x: Any) -> str:
+def summarize(x: Any) -> str:
     """A few characters for `x`: the value of a host scalar, dtype and shape of an array."""
     if not hasattr(x, "dtype") or not hasattr(x, "shape"):
         return repr(x)
-    if x.shape == () and known(x) is not None:
+    if x.shape == () and as_host_array(x) is not None:
         return str(x)
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"

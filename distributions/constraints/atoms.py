@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
-from distributions.constraints.scalar import _match
+from distributions.constraints.scalar import match_bounds
 
 
 def _either(a: Any, b: Any) -> Any:
@@ -49,7 +49,7 @@ class WithAtoms(Constraint):
     def check(self, value: Any) -> Any:
         """Whether the value is one of the numbers, or an atom."""
         inside = self.base.check(value)
-        value, *atoms = _match(value, *self.atoms)
+        value, *atoms = match_bounds(value, *self.atoms)
         for atom in atoms:
             inside = _either(inside, (value == atom) & (abs(value) < np.inf))
         return inside

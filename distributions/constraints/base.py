@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from distributions import bijectors
-from distributions.common.arrays import known
+from distributions.common.arrays import as_host_array
 from distributions.common.pytree import pytree_dataclass, static
 
 Shape = tuple[int, ...]
@@ -98,8 +98,8 @@ def bounds(constraint: Constraint) -> tuple[Any, Any]:
 
 def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:
     """`constraint.check(value)` on the host, or None when a number that it needs is traced."""
-    array = known(value)
-    bounds = [known(leaf) for leaf in jax.tree.leaves(constraint)]
+    array = as_host_array(value)
+    bounds = [as_host_array(leaf) for leaf in jax.tree.leaves(constraint)]
     if array is None or any(bound is None for bound in bounds):
         return None
     with np.errstate(all="ignore"):

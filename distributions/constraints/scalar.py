@@ -12,12 +12,19 @@ from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions import bijectors
-from distributions.common.arrays import as_float, common_dtype, known, promote, satisfies, select
+from distributions.common.arrays import (
+    as_float,
+    as_host_array,
+    common_dtype,
+    promote,
+    satisfies,
+    select,
+)
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
 
-def _match(value: Any, *bounds: Any, dtype: Any = None) -> tuple[Any, ...]:
+def match_bounds(value: Any, *bounds: Any, dtype: Any = None) -> tuple[Any, ...]:
     """Value and bounds in one dtype and of one rank, unless the value is on the host."""
     return promote(value, *bounds, dtype=dtype) if isinstance(value, Array) else (value, *bounds)
 
@@ -80,12 +87,12 @@ class GreaterThan(Constraint):
 
     def check(self, value: Any) -> Any:
         """Whether the value is finite and above the bound."""
-        value, low = _match(value, self.low)
+        value, low = match_bounds(value, self.low)
         return satisfies(value, **{"ge" if self.closed else "gt": low}, lt=np.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """A point above the bound."""
-        return _above(self.low)
+        return _point_above(self.low)
 
 
 @pytree_dataclass
@@ -106,44 +113,46 @@ class LessThan(Constraint):
 
     def check(self, value: Any) -> Any:
         """Whether the value is finite and below the bound."""
-        value, high = _match(value, self.high)
+        value, high = match_bounds(value, self.high)
         return satisfies(value, lt=high, gt=-np.inf)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """A point below the bound."""
-        return _below(self.high)
+        return _point_below(self.high)
 
 
 def _is_infinite(bound: Any) -> bool:
     """Whether a bound is one number that is known to be infinite."""
-    value = known(bound)
+    value = as_host_array(bound)
     return value is not None and np.ndim(value) == 0 and bool(np.isinf(value))
 
 
-def _above(bound: Any) -> Any:
+def _point_above(bound: Any) -> Any:
     return bound + abs(bound) + 1
 
 
-def _below(bound: Any) -> Any:
+def _point_below(bound: Any) -> Any:
     return bound - abs(bound) - 1
 
 
-def _between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -> Any:
+def _point_between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -> Any:
     """The middle; some point beside the bound that is finite, if only one is; or 0."""
     if is_low is True:
-        return where(is_high, low / 2 + high / 2, _above(low))
+        return where(is_high, low / 2 + high / 2, _point_above(low))
     if is_high is True:
-        return where(is_low, low / 2 + high / 2, _below(high))
+        return where(is_low, low / 2 + high / 2, _point_below(high))
     low, high = where(is_low, low, 0), where(is_high, high, 0)
-    a = where(is_low, low, _below(high))
-    b = where(is_high, high, _above(a))
+    a = where(is_low, low, _point_below(high))
+    b = where(is_high, high, _point_above(a))
     return a / 2 + b / 2
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3), inline=True)
-def _traced_between(low: Array, high: Array, is_low: bool, is_high: bool) -> Array:
-    """`_between` for bounds of which one or the other may be known to be finite."""
-    return _between(low, high, is_low or lax.is_finite(low), is_high or lax.is_finite(high), select)
+def _traced_point_between(low: Array, high: Array, is_low: bool, is_high: bool) -> Array:
+    """`_point_between` for bounds of which one or the other may be known to be finite."""
+    return _point_between(
+        low, high, is_low or lax.is_finite(low), is_high or lax.is_finite(high), select
+    )
 
 
 @pytree_dataclass
@@ -164,7 +173,7 @@ class Interval(Constraint):
     @property
     def bijector(self) -> bijectors.Bijector:
         """A scaled logistic function, or its limit where a bound is infinite."""
-        low, high = known(self.low), known(self.high)
+        low, high = as_host_array(self.low), as_host_array(self.high)
         finite = (
             low is not None
             and high is not None
@@ -179,18 +188,18 @@ class Interval(Constraint):
 
     def check(self, value: Any) -> Any:
         """Whether the value is finite and between the bounds."""
-        value, low, high = _match(value, self.low, self.high)
+        value, low, high = match_bounds(value, self.low, self.high)
         if self.closed:
             return satisfies(value, ge=low, le=high) & Real().check(value)
         return satisfies(value, gt=low, lt=high)
 
     def feasible(self, shape: Shape = ()) -> Any:
         """The middle; some point beside the finite bound where the other one is infinite."""
-        low, high = known(self.low), known(self.high)
+        low, high = as_host_array(self.low), as_host_array(self.high)
         are_finite = (x is not None and bool(np.isfinite(x).all()) for x in (low, high))
         if low is None or high is None:
-            return _traced_between(*promote(self.low, self.high), *are_finite)
-        return _between(low, high, np.isfinite(low), np.isfinite(high), np.where)
+            return _traced_point_between(*promote(self.low, self.high), *are_finite)
+        return _point_between(low, high, np.isfinite(low), np.isfinite(high), np.where)
 
 
 @pytree_dataclass
@@ -220,7 +229,7 @@ class IntegerInterval(Constraint):
         """Whether the value is an integer between the bounds."""
         bounds = {"ge": self.low} | ({} if self.high is np.inf else {"le": self.high})
         dtype = common_dtype(value, *bounds.values())
-        value, *matched = _match(value, *bounds.values(), dtype=dtype)
+        value, *matched = match_bounds(value, *bounds.values(), dtype=dtype)
         inside = satisfies(value, **dict(zip(bounds, matched, strict=True)))
         if jnp.issubdtype(dtype, jnp.integer):
             return inside

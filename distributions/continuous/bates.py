@@ -74,7 +74,7 @@ def _entropy(n, low, high):
     return 2 * jnp.sum(integral(integrand, *pieces)) + jnp.log(width / n)
 
 
-def _at_least_one(n, low, high):
+def _check_total_count(n, low, high):
     if isinstance(n, int) and n > 0:
         return None
     return f"total_count must be a positive integer; got {n!r}"
@@ -83,7 +83,7 @@ def _at_least_one(n, low, high):
 @family(
     support=lambda n, low, high: interval(low, high),
     increasing=("low", "high"),
-    requires=_at_least_one,
+    requires=_check_total_count,
     has_finite_slopes=True,
     log_prob=_log_prob,
     sample=_sample,

@@ -5,14 +5,14 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.continuous.beta import Beta
 from distributions.continuous.unit_support import unit
-from distributions.core.derived_formulas import reparameterised
+from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 
 
 @family(
     support=unit,
-    **reparameterised(
+    **reparameterize_formulas(
         Beta, lambda loc, concentration: (loc * concentration, (1 - loc) * concentration)
     ),
 )

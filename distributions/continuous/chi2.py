@@ -5,14 +5,14 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive
 from distributions.continuous.gamma import Gamma
-from distributions.core.derived_formulas import reparameterised
+from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 
 
 @family(
     support=positive,
-    **reparameterised(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
+    **reparameterize_formulas(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
 )
 class Chi2(Family):
     r"""Chi-square distribution: of the sum of the squares of `df` standard normal variables.

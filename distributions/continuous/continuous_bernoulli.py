@@ -7,11 +7,11 @@ from distributions.constraints import open_interval, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.exponential_tilt import (
-    _log_total,
-    _tilted_log_cdf,
-    _tilted_log_prob,
-    _tilted_mean,
-    _tilted_quantile,
+    log_total,
+    tilted_log_cdf,
+    tilted_log_prob,
+    tilted_mean,
+    tilted_quantile,
 )
 from distributions.numerics.special import open_uniform
 
@@ -31,23 +31,23 @@ def _logits(logits, probs):
 
 def _continuous_bernoulli_log_prob(x, *p):
     c = _logits(*p)
-    return _tilted_log_prob(x, c, jnp.abs(c) * jnp.where(c > 0, 1 - x, x))
+    return tilted_log_prob(x, c, jnp.abs(c) * jnp.where(c > 0, 1 - x, x))
 
 
 @family(
     support=unit_interval,
     one_of=("logits", "probs"),
     log_prob=_continuous_bernoulli_log_prob,
-    sample=lambda key, shape, dtype, *p: _tilted_quantile(
+    sample=lambda key, shape, dtype, *p: tilted_quantile(
         open_uniform(key, shape, dtype), _logits(*p)
     ),
-    mean=lambda *p: _tilted_mean(_logits(*p)),
+    mean=lambda *p: tilted_mean(_logits(*p)),
     variance=lambda *p: _tilted_variance(_logits(*p)),
     mode=lambda *p: jnp.where(_logits(*p) > 0, 1, 0),
-    entropy=lambda *p: _log_total(_logits(*p)) - _logits(*p) * _tilted_mean(_logits(*p)),
-    log_cdf=lambda x, *p: _tilted_log_cdf(x, _logits(*p)),
-    log_survival=lambda x, *p: _tilted_log_cdf(1 - x, -_logits(*p)),
-    quantile=lambda q, *p: _tilted_quantile(q, _logits(*p)),
+    entropy=lambda *p: log_total(_logits(*p)) - _logits(*p) * tilted_mean(_logits(*p)),
+    log_cdf=lambda x, *p: tilted_log_cdf(x, _logits(*p)),
+    log_survival=lambda x, *p: tilted_log_cdf(1 - x, -_logits(*p)),
+    quantile=lambda q, *p: tilted_quantile(q, _logits(*p)),
 )
 class ContinuousBernoulli(Family):
     r"""Continuous Bernoulli distribution: a Bernoulli's mass function as a density.

@@ -9,12 +9,12 @@ from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import log_beta
-from distributions.numerics.power_law_functions import _where_finite
+from distributions.numerics.power_law_functions import where_finite
 from distributions.numerics.special import EULER_GAMMA
 
 
 def _dagum_moment(p, a, order):
-    return _where_finite(a, order, lambda a: p * jnp.exp(log_beta(p + order / a, 1 - order / a)))
+    return where_finite(a, order, lambda a: p * jnp.exp(log_beta(p + order / a, 1 - order / a)))
 
 
 def _dagum_entropy(p, a, scale):
@@ -45,7 +45,7 @@ def _dagum_mode(p, a, scale):
     mean=lambda p, a, scale: scale * _dagum_moment(p, a, 1),
     variance=lambda p, a, scale: (
         jnp.square(scale)
-        * _where_finite(a, 2, lambda a: _dagum_moment(p, a, 2) - jnp.square(_dagum_moment(p, a, 1)))
+        * where_finite(a, 2, lambda a: _dagum_moment(p, a, 2) - jnp.square(_dagum_moment(p, a, 1)))
     ),
     mode=_dagum_mode,
     entropy=_dagum_entropy,

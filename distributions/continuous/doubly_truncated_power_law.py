@@ -7,12 +7,12 @@ from distributions.constraints import interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.exponential_tilt import (
-    _log_place,
-    _log_total,
-    _tilted_log_cdf,
-    _tilted_log_prob,
-    _tilted_mean,
-    _tilted_quantile,
+    log_place,
+    log_total,
+    tilted_log_cdf,
+    tilted_log_prob,
+    tilted_mean,
+    tilted_quantile,
 )
 from distributions.numerics.special import log_quotient, open_uniform
 
@@ -22,31 +22,31 @@ def _power_slope(alpha, low, high):
 
 
 def _power_log_prob(x, alpha, low, high):
-    t, width = _log_place(x, low, high)
+    t, width = log_place(x, low, high)
     c = (alpha + 1) * width
     distance = jnp.where(c > 0, log_quotient(high, x), log_quotient(x, low))
-    density = _tilted_log_prob(t, c, jnp.abs(alpha + 1) * distance)
+    density = tilted_log_prob(t, c, jnp.abs(alpha + 1) * distance)
     return density - jnp.log(width) - jnp.log(x)
 
 
 def _power_mean(alpha, low, high):
     c, width = _power_slope(alpha, low, high), log_quotient(high, low)
-    return low * jnp.exp(_log_total(c + width) - _log_total(c))
+    return low * jnp.exp(log_total(c + width) - log_total(c))
 
 
 def _power_variance(alpha, low, high):
     c, width = _power_slope(alpha, low, high), log_quotient(high, low)
-    excess = _log_total(c + 2 * width) + _log_total(c) - 2 * _log_total(c + width)
+    excess = log_total(c + 2 * width) + log_total(c) - 2 * log_total(c + width)
     return jnp.square(_power_mean(alpha, low, high)) * jnp.expm1(excess)
 
 
 def _power_entropy(alpha, low, high):
     c, width = _power_slope(alpha, low, high), log_quotient(high, low)
-    return _log_total(c) + jnp.log(low * width) - alpha * width * _tilted_mean(c)
+    return log_total(c) + jnp.log(low * width) - alpha * width * tilted_mean(c)
 
 
 def _power_quantile(q, alpha, low, high):
-    t = _tilted_quantile(q, _power_slope(alpha, low, high))
+    t = tilted_quantile(q, _power_slope(alpha, low, high))
     return jnp.clip(low * jnp.exp(t * log_quotient(high, low)), low, high)
 
 
@@ -60,10 +60,10 @@ def _power_quantile(q, alpha, low, high):
     variance=_power_variance,
     mode=lambda alpha, low, high: jnp.where(alpha > 0, high, low),
     entropy=_power_entropy,
-    log_cdf=lambda x, alpha, low, high: _tilted_log_cdf(
-        _log_place(x, low, high)[0], _power_slope(alpha, low, high)
+    log_cdf=lambda x, alpha, low, high: tilted_log_cdf(
+        log_place(x, low, high)[0], _power_slope(alpha, low, high)
     ),
-    log_survival=lambda x, alpha, low, high: _tilted_log_cdf(
+    log_survival=lambda x, alpha, low, high: tilted_log_cdf(
         log_quotient(high, x) / log_quotient(high, low), -_power_slope(alpha, low, high)
     ),
     quantile=_power_quantile,

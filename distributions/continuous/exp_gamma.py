@@ -7,7 +7,11 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.exp_gamma_functions import _exp_gamma_entropy, _exp_gamma_log_prob, _log
+from distributions.numerics.exp_gamma_functions import (
+    exp_gamma_entropy,
+    exp_gamma_log_prob,
+    log_or_given,
+)
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 
@@ -16,14 +20,16 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     support=real,
     has_finite_slopes=True,
     one_of=("rate", "log_rate"),
-    log_prob=lambda x, a, *rate: _exp_gamma_log_prob(x + _log(*rate), a),
-    sample=lambda key, shape, dtype, a, *rate: log_gamma(key, a, shape, dtype) - _log(*rate),
-    mean=lambda a, *rate: digamma(a) - _log(*rate),
-    variance=lambda a, *rate: polygamma(1, a) + 0 * _log(*rate),
-    mode=lambda a, *rate: jnp.log(a) - _log(*rate),
-    entropy=lambda a, *rate: _exp_gamma_entropy(a) + 0 * _log(*rate),
-    log_cdf=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + _log(*rate)))[0],
-    log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + _log(*rate)))[1],
+    log_prob=lambda x, a, *rate: exp_gamma_log_prob(x + log_or_given(*rate), a),
+    sample=lambda key, shape, dtype, a, *rate: (
+        log_gamma(key, a, shape, dtype) - log_or_given(*rate)
+    ),
+    mean=lambda a, *rate: digamma(a) - log_or_given(*rate),
+    variance=lambda a, *rate: polygamma(1, a) + 0 * log_or_given(*rate),
+    mode=lambda a, *rate: jnp.log(a) - log_or_given(*rate),
+    entropy=lambda a, *rate: exp_gamma_entropy(a) + 0 * log_or_given(*rate),
+    log_cdf=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[0],
+    log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[1],
 )
 class ExpGamma(Family):
     r"""Distribution of the logarithm of a gamma variable.

@@ -7,7 +7,11 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.exp_gamma_functions import _exp_gamma_entropy, _exp_gamma_log_prob, _log
+from distributions.numerics.exp_gamma_functions import (
+    exp_gamma_entropy,
+    exp_gamma_log_prob,
+    log_or_given,
+)
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 
@@ -16,14 +20,16 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     support=real,
     has_finite_slopes=True,
     one_of=("scale", "log_scale"),
-    log_prob=lambda x, a, *scale: _exp_gamma_log_prob(_log(*scale) - x, a),
-    sample=lambda key, shape, dtype, a, *scale: _log(*scale) - log_gamma(key, a, shape, dtype),
-    mean=lambda a, *scale: _log(*scale) - digamma(a),
-    variance=lambda a, *scale: polygamma(1, a) + 0 * _log(*scale),
-    mode=lambda a, *scale: _log(*scale) - jnp.log(a),
-    entropy=lambda a, *scale: _exp_gamma_entropy(a) + 0 * _log(*scale),
-    log_cdf=lambda x, a, *scale: log_gammainc(a, jnp.exp(_log(*scale) - x))[1],
-    log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(_log(*scale) - x))[0],
+    log_prob=lambda x, a, *scale: exp_gamma_log_prob(log_or_given(*scale) - x, a),
+    sample=lambda key, shape, dtype, a, *scale: (
+        log_or_given(*scale) - log_gamma(key, a, shape, dtype)
+    ),
+    mean=lambda a, *scale: log_or_given(*scale) - digamma(a),
+    variance=lambda a, *scale: polygamma(1, a) + 0 * log_or_given(*scale),
+    mode=lambda a, *scale: log_or_given(*scale) - jnp.log(a),
+    entropy=lambda a, *scale: exp_gamma_entropy(a) + 0 * log_or_given(*scale),
+    log_cdf=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[1],
+    log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[0],
 )
 class ExpInverseGamma(Family):
     r"""Distribution of the logarithm of an inverse gamma variable.

@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.extreme_value_functions import _log_ratio
+from distributions.numerics.extreme_value_functions import log_ratio
 from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
 
 
@@ -26,7 +26,7 @@ def _frechet_variance(k, scale):
     support=positive,
     has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
-        jnp.log(k) - k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(-k * _log_ratio(x, scale))
+        jnp.log(k) - k * log_ratio(x, scale) - jnp.log(x) - jnp.exp(-k * log_ratio(x, scale))
     ),
     sample=lambda key, shape, dtype, k, scale: clip_positive(
         scale * jnp.power(random.exponential(key, shape, dtype), -1 / k)
@@ -35,9 +35,9 @@ def _frechet_variance(k, scale):
     variance=_frechet_variance,
     mode=lambda k, scale: scale * jnp.power(k / (k + 1), 1 / k),
     entropy=lambda k, scale: EULER_GAMMA * (1 + 1 / k) + jnp.log(scale / k) + 1,
-    log_cdf=lambda x, k, scale: -jnp.exp(-k * _log_ratio(x, scale)),
-    survival=lambda x, k, scale: -jnp.expm1(-jnp.exp(-k * _log_ratio(x, scale))),
-    log_survival=lambda x, k, scale: log1mexp_exp(k * _log_ratio(x, scale)),
+    log_cdf=lambda x, k, scale: -jnp.exp(-k * log_ratio(x, scale)),
+    survival=lambda x, k, scale: -jnp.expm1(-jnp.exp(-k * log_ratio(x, scale))),
+    log_survival=lambda x, k, scale: log1mexp_exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log(q), -1 / k),
 )
 class Frechet(Family):

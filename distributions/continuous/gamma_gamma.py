@@ -12,7 +12,7 @@ from distributions.numerics.beta_functions import beta_entropy
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_betainc
 from distributions.numerics.loader_kernels import log_beta_kernel
-from distributions.numerics.power_law_functions import _where_finite
+from distributions.numerics.power_law_functions import where_finite
 from distributions.numerics.special import clip_positive
 
 
@@ -42,11 +42,11 @@ def _gamma_gamma_entropy(a, b, scale):
     support=positive,
     log_prob=_gamma_gamma_log_prob,
     sample=_gamma_gamma_sample,
-    mean=lambda a, b, scale: scale * a * _where_finite(b, 1, lambda b: 1 / (b - 1)),
+    mean=lambda a, b, scale: scale * a * where_finite(b, 1, lambda b: 1 / (b - 1)),
     variance=lambda a, b, scale: (
         jnp.square(scale)
         * a
-        * _where_finite(b, 2, lambda b: (a + b - 1) / jnp.square(b - 1) / (b - 2))
+        * where_finite(b, 2, lambda b: (a + b - 1) / jnp.square(b - 1) / (b - 2))
     ),
     mode=lambda a, b, scale: scale * jnp.maximum(a - 1, 0) / (b + 1),
     entropy=_gamma_gamma_entropy,

@@ -8,7 +8,11 @@ from distributions.common.arrays import promote
 from distributions.constraints import open_interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.extreme_value_functions import _end, _expanded, _reduced
+from distributions.numerics.extreme_value_functions import (
+    from_reduced_variate,
+    reduced_variate,
+    support_end,
+)
 from distributions.numerics.special import (
     EULER_GAMMA,
     ZETA,
@@ -19,7 +23,7 @@ from distributions.numerics.special import (
 
 def _gev_support(*parameters):
     loc, scale, c = promote(*parameters)
-    end = _end(loc, scale, c)
+    end = support_end(loc, scale, c)
     return open_interval(jnp.where(c > 0, end, -jnp.inf), jnp.where(c < 0, end, jnp.inf))
 
 
@@ -51,13 +55,13 @@ def _gev_variance(loc, scale, c):
 def _gev_mode(loc, scale, c):
     return jnp.where(
         c > -1,
-        _expanded(-jnp.log1p(jnp.where(c > -1, c, 0)), loc, scale, c),
-        _end(loc, scale, c),
+        from_reduced_variate(-jnp.log1p(jnp.where(c > -1, c, 0)), loc, scale, c),
+        support_end(loc, scale, c),
     )
 
 
 def _gev_log_prob(x, loc, scale, c):
-    w = _reduced(x, loc, scale, c)
+    w = reduced_variate(x, loc, scale, c)
     # Beyond, the exponential is 0, but an infinite derivative of `w` would go into its own.
     return -(1 + c) * w - jnp.exp(-jnp.where(w > 800, 800, w)) - jnp.log(scale)
 
@@ -66,17 +70,17 @@ def _gev_log_prob(x, loc, scale, c):
     support=_gev_support,
     has_finite_slopes=True,
     log_prob=_gev_log_prob,
-    sample=lambda key, shape, dtype, *parameters: _expanded(
+    sample=lambda key, shape, dtype, *parameters: from_reduced_variate(
         random.gumbel(key, shape, dtype), *parameters
     ),
     mean=_gev_mean,
     variance=_gev_variance,
     mode=_gev_mode,
     entropy=lambda loc, scale, c: jnp.log(scale) + EULER_GAMMA * (1 + c) + 1,
-    log_cdf=lambda x, *parameters: -jnp.exp(-_reduced(x, *parameters)),
-    survival=lambda x, *parameters: -jnp.expm1(-jnp.exp(-_reduced(x, *parameters))),
-    log_survival=lambda x, *parameters: log1mexp_exp(_reduced(x, *parameters)),
-    quantile=lambda q, *parameters: _expanded(-jnp.log(-jnp.log(q)), *parameters),
+    log_cdf=lambda x, *parameters: -jnp.exp(-reduced_variate(x, *parameters)),
+    survival=lambda x, *parameters: -jnp.expm1(-jnp.exp(-reduced_variate(x, *parameters))),
+    log_survival=lambda x, *parameters: log1mexp_exp(reduced_variate(x, *parameters)),
+    quantile=lambda q, *parameters: from_reduced_variate(-jnp.log(-jnp.log(q)), *parameters),
 )
 class GeneralizedExtremeValue(Family):
     r"""Generalized extreme value distribution: Frechet, Gumbel and reversed Weibull in one.

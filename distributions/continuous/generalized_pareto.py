@@ -8,12 +8,16 @@ from distributions.common.arrays import promote
 from distributions.constraints import interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.extreme_value_functions import _end, _expanded, _reduced
+from distributions.numerics.extreme_value_functions import (
+    from_reduced_variate,
+    reduced_variate,
+    support_end,
+)
 
 
 def _generalized_pareto_support(*parameters):
     loc, scale, c = promote(*parameters)
-    return interval(loc, jnp.where(c < 0, _end(loc, scale, c), jnp.inf))
+    return interval(loc, jnp.where(c < 0, support_end(loc, scale, c), jnp.inf))
 
 
 def _generalized_pareto_variance(loc, scale, c):
@@ -25,19 +29,19 @@ def _generalized_pareto_variance(loc, scale, c):
 @family(
     support=_generalized_pareto_support,
     has_finite_slopes=True,
-    log_prob=lambda x, loc, scale, c: -(1 + c) * _reduced(x, loc, scale, c) - jnp.log(scale),
-    sample=lambda key, shape, dtype, *parameters: _expanded(
+    log_prob=lambda x, loc, scale, c: -(1 + c) * reduced_variate(x, loc, scale, c) - jnp.log(scale),
+    sample=lambda key, shape, dtype, *parameters: from_reduced_variate(
         random.exponential(key, shape, dtype), *parameters
     ),
     mean=lambda loc, scale, c: jnp.where(
         c < 1, loc + scale / (1 - jnp.where(c < 1, c, 0)), jnp.inf
     ),
     variance=_generalized_pareto_variance,
-    mode=lambda loc, scale, c: jnp.where(c < -1, _end(loc, scale, c), loc),
+    mode=lambda loc, scale, c: jnp.where(c < -1, support_end(loc, scale, c), loc),
     entropy=lambda loc, scale, c: jnp.log(scale) + c + 1,
-    cdf=lambda x, *parameters: -jnp.expm1(-_reduced(x, *parameters)),
-    log_survival=lambda x, *parameters: -_reduced(x, *parameters),
-    quantile=lambda q, *parameters: _expanded(-jnp.log1p(-q), *parameters),
+    cdf=lambda x, *parameters: -jnp.expm1(-reduced_variate(x, *parameters)),
+    log_survival=lambda x, *parameters: -reduced_variate(x, *parameters),
+    quantile=lambda q, *parameters: from_reduced_variate(-jnp.log1p(-q), *parameters),
 )
 class GeneralizedPareto(Family):
     r"""Generalized Pareto distribution: the limit law of excesses over a high threshold.

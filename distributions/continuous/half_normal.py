@@ -16,7 +16,7 @@ from distributions.numerics.special import (
     LOG_TWO,
     log,
     ratio,
-    scaled,
+    scale_by_reciprocal,
 )
 
 
@@ -29,7 +29,8 @@ def _erf_inv(q):
 @family(
     support=nonnegative,
     log_prob=lambda x, scale: (
-        -0.5 * jnp.square(scaled(x, scale)) - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
+        -0.5 * jnp.square(scale_by_reciprocal(x, scale))
+        - (log(scale) + (LOG_SQRT_TWO_PI - LOG_TWO))
     ),
     sample=lambda key, shape, dtype, scale: scale * jnp.abs(random.normal(key, shape, dtype)),
     mean=lambda scale: scale * math.sqrt(2 / math.pi),

@@ -5,7 +5,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive
 from distributions.continuous.inverse_gamma import InverseGamma
-from distributions.core.derived_formulas import reparameterised
+from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.loader_kernels import log_gamma_kernel
@@ -19,7 +19,9 @@ def _inverse_chi_square_log_prob(x, df, scale):
 
 @family(
     support=positive,
-    **reparameterised(InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale)))
+    **reparameterize_formulas(
+        InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale))
+    )
     | {"log_prob": _inverse_chi_square_log_prob},
 )
 class InverseChi2(Family):

@@ -5,7 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
-from distributions.core.derived_formulas import implicit
+from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.normal_functions import log_mills, log_ndtr
@@ -38,7 +38,7 @@ def _inverse_gaussian_sample(key, shape, dtype, loc, c):
     return clip_positive(loc * jnp.where(is_low, 1 / ratio, ratio))
 
 
-inverse_gaussian_sample = implicit(
+inverse_gaussian_sample = differentiate_implicitly(
     _inverse_gaussian_sample,
     lambda x, *p: jnp.exp(_inverse_gaussian_log_tails(x, *p)[0]),
     _inverse_gaussian_log_prob,

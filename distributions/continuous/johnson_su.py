@@ -5,10 +5,10 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
-from distributions.core.derived_formulas import transformed
+from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.hyperbolic import _log_cosh
+from distributions.numerics.hyperbolic import log_cosh
 from distributions.numerics.quadrature import argmax, normal_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI, arcsinh_ratio, hypot
 
@@ -25,18 +25,18 @@ def _johnson_log_det(x, skewness, tailweight, loc, scale):
 
 def _johnson_mode(skewness, tailweight, loc, scale):
     skewness, tailweight = jnp.broadcast_arrays(skewness, tailweight)
-    centre = -skewness / tailweight
+    center = -skewness / tailweight
 
     def score(y):
-        return -0.5 * jnp.square(tailweight[..., None] * (y - centre[..., None])) - _log_cosh(y)
+        return -0.5 * jnp.square(tailweight[..., None] * (y - center[..., None])) - log_cosh(y)
 
-    y = argmax(score, jnp.minimum(centre, 0), jnp.maximum(centre, 0))
+    y = argmax(score, jnp.minimum(center, 0), jnp.maximum(center, 0))
     return loc + scale * jnp.sinh(y)
 
 
 @family(
     support=real,
-    **transformed(
+    **transform_formulas(
         Normal,
         forward=lambda z, skewness, tailweight, loc, scale: (
             loc + scale * jnp.sinh((z - skewness) / tailweight)
@@ -55,7 +55,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             0.5
             + LOG_SQRT_TWO_PI
             + jnp.log(scale / tailweight)
-            + normal_expectation(_log_cosh, -skewness / tailweight, 1 / tailweight)
+            + normal_expectation(log_cosh, -skewness / tailweight, 1 / tailweight)
         ),
     ),
 )

@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.special import LOG_TWO, ratio, scaled
+from distributions.numerics.special import LOG_TWO, ratio, scale_by_reciprocal
 
 
 def _laplace_log_survival(z):
@@ -17,7 +17,9 @@ def _laplace_log_survival(z):
 
 @family(
     support=real,
-    log_prob=lambda x, loc, scale: -jnp.abs(scaled(x - loc, scale)) - jnp.log(scale) - LOG_TWO,
+    log_prob=lambda x, loc, scale: (
+        -jnp.abs(scale_by_reciprocal(x - loc, scale)) - jnp.log(scale) - LOG_TWO
+    ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.laplace(key, shape, dtype),
     mean=lambda loc, scale: loc,
     variance=lambda loc, scale: 2 * jnp.square(scale),

@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.logistic import Logistic
-from distributions.core.derived_formulas import transformed
+from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.special import (
@@ -33,7 +33,7 @@ def _log_logistic_mode(loc, scale):
 
 @family(
     support=positive,
-    **transformed(
+    **transform_formulas(
         Logistic,
         forward=lambda z, loc, scale: clip_positive(jnp.exp(z)),
         inverse=lambda x, loc, scale: jnp.log(x),

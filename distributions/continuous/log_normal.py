@@ -9,13 +9,19 @@ from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.normal_functions import log_ndtr
-from distributions.numerics.special import LOG_SQRT_TWO_PI, clip_positive, log, ratio, scaled
+from distributions.numerics.special import (
+    LOG_SQRT_TWO_PI,
+    clip_positive,
+    log,
+    ratio,
+    scale_by_reciprocal,
+)
 
 
 def _log_normal_log_prob(x, loc, scale):
     log_x = jnp.log(x)
     constant = log(scale) + LOG_SQRT_TWO_PI
-    return -0.5 * jnp.square(scaled(log_x - loc, scale)) - log_x - constant
+    return -0.5 * jnp.square(scale_by_reciprocal(log_x - loc, scale)) - log_x - constant
 
 
 @family(

@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import interval, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.exponential_tilt import _log_place
+from distributions.numerics.exponential_tilt import log_place
 from distributions.numerics.special import log_quotient
 
 
@@ -29,7 +29,7 @@ from distributions.numerics.special import log_quotient
     entropy=lambda low, high: (
         jnp.log(log_quotient(high, low)) + 0.5 * (jnp.log(low) + jnp.log(high))
     ),
-    cdf=lambda x, low, high: _log_place(x, low, high)[0],
+    cdf=lambda x, low, high: log_place(x, low, high)[0],
     survival=lambda x, low, high: log_quotient(high, x) / log_quotient(high, low),
     quantile=lambda q, low, high: low * jnp.exp(q * log_quotient(high, low)),
 )

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
 from distributions.continuous.unit_support import clip_unit, unit
-from distributions.core.derived_formulas import transformed
+from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.quadrature import normal_expectation
@@ -46,7 +46,7 @@ def _logit_normal_entropy(loc, scale):
 
 @family(
     support=unit,
-    **transformed(
+    **transform_formulas(
         Normal,
         forward=lambda z, loc, scale: clip_unit(jax.nn.sigmoid(z)),
         inverse=lambda x, loc, scale: _logit(x),

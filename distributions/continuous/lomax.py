@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.power_law_functions import _pareto_variance, _where_finite
+from distributions.numerics.power_law_functions import pareto_variance, where_finite
 from distributions.numerics.special import clip_positive, log1p_quotient
 
 
@@ -18,8 +18,8 @@ from distributions.numerics.special import clip_positive, log1p_quotient
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale * jnp.expm1(random.exponential(key, shape, dtype) / a)
     ),
-    mean=lambda a, scale: scale * _where_finite(a, 1, lambda a: 1 / (a - 1)),
-    variance=_pareto_variance,
+    mean=lambda a, scale: scale * where_finite(a, 1, lambda a: 1 / (a - 1)),
+    variance=pareto_variance,
     mode=lambda a, scale: 0.0,
     entropy=lambda a, scale: jnp.log(scale) - jnp.log(a) + 1 / a + 1,
     cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x, scale)),

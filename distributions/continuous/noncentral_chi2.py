@@ -6,7 +6,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import nonnegative, positive
-from distributions.core.derived_formulas import implicit
+from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_sampler import gamma
@@ -37,20 +37,20 @@ def _halves(x, df, noncentrality):
 def _log_prob(x, df, noncentrality):
     """The sum over a Poisson variable `j` of densities with `df + 2 j` degrees of freedom."""
     y, a, m = _halves(x, df, noncentrality)
-    centre, offset, log_step = poisson_terms(_peak(a, m, y))
+    center, offset, log_step = poisson_terms(_peak(a, m, y))
     y, a, m = y[..., None], a[..., None], m[..., None]
-    kernel = log_gamma_kernel(a + (centre + offset), y, jnp.log(y), (y - centre - a) - offset)
-    return log_sum(log_poisson_mass(centre, offset, m) + kernel) + log_step - jnp.log(x)
+    kernel = log_gamma_kernel(a + (center + offset), y, jnp.log(y), (y - center - a) - offset)
+    return log_sum(log_poisson_mass(center, offset, m) + kernel) + log_step - jnp.log(x)
 
 
 def _log_tail(x, df, noncentrality, upper):
     y, a, m = _halves(x, df, noncentrality)
     peak = _peak(a, m, y)
     middle = jnp.maximum(peak, m) if upper else jnp.minimum(peak, m)
-    centre, offset, log_step = poisson_terms(middle)
+    center, offset, log_step = poisson_terms(middle)
     y, a, m = y[..., None], a[..., None], m[..., None]
-    tails = log_gammainc(a + (centre + offset), y, offset - (y - centre - a))
-    total = log_sum(log_poisson_mass(centre, offset, m) + tails[upper]) + log_step
+    tails = log_gammainc(a + (center + offset), y, offset - (y - center - a))
+    total = log_sum(log_poisson_mass(center, offset, m) + tails[upper]) + log_step
     return jnp.minimum(total, 0)
 
 
@@ -100,7 +100,7 @@ def _cdf(x, df, noncentrality):
 @family(
     support=positive,
     log_prob=_log_prob,
-    sample=implicit(_draw, _cdf, _log_prob),
+    sample=differentiate_implicitly(_draw, _cdf, _log_prob),
     mean=lambda df, noncentrality: df + noncentrality,
     variance=lambda df, noncentrality: 2 * (df + 2 * noncentrality),
     mode=_mode,

@@ -9,13 +9,13 @@ from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.normal_functions import log_ndtr
-from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scaled
+from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by_reciprocal
 
 
 @family(
     support=real,
     log_prob=lambda x, loc, scale: (
-        -0.5 * jnp.square(scaled(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
+        -0.5 * jnp.square(scale_by_reciprocal(x - loc, scale)) - (log(scale) + LOG_SQRT_TWO_PI)
     ),
     sample=lambda key, shape, dtype, loc, scale: loc + scale * random.normal(key, shape, dtype),
     mean=lambda loc, scale: loc,

@@ -5,8 +5,8 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import open_interval, positive, real
 from distributions.continuous.beta import Beta
-from distributions.continuous.unit_support import _peak_inside, clip_unit
-from distributions.core.derived_formulas import transformed
+from distributions.continuous.unit_support import clip_unit, peak_inside
+from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.beta_functions import beta_entropy, beta_variance
@@ -23,9 +23,9 @@ def _pert_variance(low, peak, high, temperature):
 
 @family(
     support=lambda low, peak, high, temperature: open_interval(low, high),
-    requires=lambda low, peak, high, temperature: _peak_inside(low, peak, high),
+    requires=lambda low, peak, high, temperature: peak_inside(low, peak, high),
     increasing=("low", "high"),
-    **transformed(
+    **transform_formulas(
         Beta,
         forward=lambda z, low, peak, high, temperature: low + (high - low) * z,
         inverse=lambda x, low, peak, high, temperature: clip_unit((x - low) / (high - low)),

@@ -7,10 +7,10 @@ from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
 from distributions.continuous.normal import Normal
-from distributions.core.derived_formulas import transformed
+from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.hyperbolic import _log_cosh
+from distributions.numerics.hyperbolic import log_cosh
 from distributions.numerics.quadrature import argmax, normal_expectation
 from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
@@ -35,7 +35,7 @@ def _log_factor(tailweight):
     return jnp.where(small, square / 6 - square * square / 180, large) + math.log(math.asinh(2) / 2)
 
 
-def _unskewed(x, loc, scale, skewness, tailweight):
+def _unskew(x, loc, scale, skewness, tailweight):
     """`y = asinh(u) / tailweight - skewness` with `u = sinh(a) z / 2`, `z = (x - loc) / scale`.
 
     And the logarithm of its derivative by `z`, by logarithms where `u` is large.
@@ -58,20 +58,20 @@ def _unskewed(x, loc, scale, skewness, tailweight):
     return y, log_slope
 
 
-def _most(y):
+def _max_argument(y):
     """The largest number whose hyperbolic sine has a square."""
     return 0.5 * math.log(jnp.finfo(y.dtype).max) + 0.69
 
 
 def _sinh_arcsinh_inverse(*arguments):
-    y, _ = _unskewed(*arguments)
-    return jnp.sinh(jnp.clip(y, -_most(y), _most(y)))
+    y, _ = _unskew(*arguments)
+    return jnp.sinh(jnp.clip(y, -_max_argument(y), _max_argument(y)))
 
 
 def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
-    y, log_slope = _unskewed(x, loc, scale, skewness, tailweight)
-    log_det = _log_cosh(y) + log_slope - jnp.log(scale)
-    return jnp.where(jnp.abs(y) > _most(y), -jnp.inf, log_det)
+    y, log_slope = _unskew(x, loc, scale, skewness, tailweight)
+    log_det = log_cosh(y) + log_slope - jnp.log(scale)
+    return jnp.where(jnp.abs(y) > _max_argument(y), -jnp.inf, log_det)
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):
@@ -98,7 +98,7 @@ def _sinh_arcsinh_entropy(loc, scale, skewness, tailweight):
 
     def log_slope(z):
         y = b[..., None] * (jnp.arcsinh(z) + a[..., None])
-        return _log_cosh(y) - jnp.log(jnp.hypot(1, z))
+        return log_cosh(y) - jnp.log(jnp.hypot(1, z))
 
     mean = normal_expectation(log_slope, 0 * a, 1 + 0 * a)
     factor = jnp.log(scale) + jnp.log(b) - jnp.log(0.5 * jnp.sinh(b * math.asinh(2)))
@@ -110,7 +110,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
 
     def score(y):
         z = jnp.sinh(y / b[..., None] - a[..., None])
-        return -0.5 * jnp.square(z) + jnp.log(jnp.hypot(1, z)) - _log_cosh(y)
+        return -0.5 * jnp.square(z) + jnp.log(jnp.hypot(1, z)) - log_cosh(y)
 
     end = b * (jnp.abs(a) + 3)
     y = argmax(score, -end, end)
@@ -119,7 +119,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
 
 @family(
     support=real,
-    **transformed(
+    **transform_formulas(
         Normal,
         forward=lambda z, loc, scale, *shape: loc + scale * _sinh_arcsinh(z, *shape),
         inverse=_sinh_arcsinh_inverse,

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.constraints import open_interval, real
-from distributions.continuous.unit_support import _peak_inside
+from distributions.continuous.unit_support import peak_inside
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 
@@ -37,7 +37,7 @@ def _triangular_quantile(q, low, high, peak):
 
 @family(
     support=lambda low, high, peak: open_interval(low, high),
-    requires=lambda low, high, peak: _peak_inside(low, peak, high),
+    requires=lambda low, high, peak: peak_inside(low, peak, high),
     increasing=("low", "high"),
     log_prob=_triangular_log_prob,
     mean=lambda low, high, peak: (low + high + peak) / 3,

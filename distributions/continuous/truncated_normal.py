@@ -16,7 +16,7 @@ from distributions.numerics.normal_functions import (
 from distributions.numerics.special import bounded_ratio
 
 
-def _standardise(bound, loc, scale) -> Array:
+def _standardize_bound(bound, loc, scale) -> Array:
     """`(bound - loc) / scale`, whose gradient is zero where the bound is infinite."""
     finite = jnp.isfinite(bound)
     return jnp.where(finite, bounded_ratio(jnp.where(finite, bound, loc) - loc, scale), bound)
@@ -31,7 +31,7 @@ def _length(low, high, scale):
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
     """Distances from the end that is nearest to `loc`, where that is no point of the interval."""
-    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     nearest = jnp.where(a >= 0, low, jnp.where(b <= 0, high, loc))
     distance = bounded_ratio(x - nearest, scale)
@@ -39,21 +39,21 @@ def _truncated_normal_log_prob(x, loc, scale, low, high):
 
 
 def _truncated_normal_sample(key, shape, dtype, loc, scale, low, high):
-    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     draw = loc + scale * truncated_normal_quantile(random.uniform(key, shape, dtype), a, b)
     info = jnp.finfo(dtype)
     return jnp.clip(draw, jnp.maximum(low, info.min), jnp.minimum(high, info.max))
 
 
 def _truncated_normal_quantile(q, loc, scale, low, high):
-    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     x = loc + scale * truncated_normal_quantile(q, a, b)
     return jnp.where(q == 0, low, jnp.where(q == 1, high, jnp.clip(x, low, high)))
 
 
 def _truncated_normal_log_mass(x, y, loc, scale, low, high):
     """The logarithm of the probability of the interval from `x` to `y`."""
-    a, b, c, d = (_standardise(bound, loc, scale) for bound in (low, high, x, y))
+    a, b, c, d = (_standardize_bound(bound, loc, scale) for bound in (low, high, x, y))
     anchor, log_total = log_normal_mass(a, b, _length(low, high, scale))
     length = _length(x, jnp.maximum(x, y), scale)
     nearest, log_mass = log_normal_mass(c, jnp.maximum(c, d), length)
@@ -61,12 +61,12 @@ def _truncated_normal_log_mass(x, y, loc, scale, low, high):
 
 
 def _truncated_normal_moments(loc, scale, low, high):
-    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     return truncated_normal_moments(a, b)
 
 
 def _truncated_normal_entropy(loc, scale, low, high):
-    a, b = _standardise(low, loc, scale), _standardise(high, loc, scale)
+    a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     mean, variance = truncated_normal_moments(a, b)
     return 0.5 * (variance + (mean - anchor) * (mean + anchor)) + log_mass + jnp.log(scale)

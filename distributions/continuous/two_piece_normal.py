@@ -17,11 +17,11 @@ from distributions.numerics.special import (
     log_two_sided,
     ratio,
 )
-from distributions.numerics.two_piece_functions import _from_mode
+from distributions.numerics.two_piece_functions import from_mode
 
 
 def _normal_log_prob(x, loc, scale, k):
-    z = bounded_ratio(*_from_mode(x, loc, scale, k))
+    z = bounded_ratio(*from_mode(x, loc, scale, k))
     density = -LOG_SQRT_TWO_PI - 0.5 * jnp.square(z)
     return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 

@@ -5,7 +5,7 @@ from jax import random
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
-from distributions.core.derived_formulas import implicit
+from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_sampler import student_t
@@ -17,18 +17,18 @@ from distributions.numerics.student_t_functions import (
     student_t_tails,
     student_t_variance,
 )
-from distributions.numerics.two_piece_functions import _from_mode
+from distributions.numerics.two_piece_functions import from_mode
 
 
 def _t_log_prob(x, df, loc, scale, k):
-    distance, side = _from_mode(x, loc, scale, k)
+    distance, side = from_mode(x, loc, scale, k)
     density = standard_t_log_prob(distance, df, side)
     return density + LOG_TWO - jnp.log(scale) - log_two_sided(k)
 
 
 def _t_log_cdf(x, df, loc, scale, k):
     """From the mass that is farther from the mode, of the half in which the value lies."""
-    left, outer = x < loc, student_t_tails(bounded_ratio(*_from_mode(x, loc, scale, k)), df)[1]
+    left, outer = x < loc, student_t_tails(bounded_ratio(*from_mode(x, loc, scale, k)), df)[1]
     below = outer - jnp.log1p(jnp.square(k))
     above = outer - jnp.log1p(1 / jnp.square(k))
     return jnp.where(left, below, log1mexp(jnp.where(left, -1, above)))
@@ -60,7 +60,7 @@ def _t_variance(df, loc, scale, k):
     support=real,
     has_finite_slopes=True,
     log_prob=_t_log_prob,
-    sample=implicit(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),
+    sample=differentiate_implicitly(_t_draw, lambda x, *p: jnp.exp(_t_log_cdf(x, *p)), _t_log_prob),
     mean=_t_mean,
     variance=_t_variance,
     mode=lambda df, loc, scale, k: loc,

@@ -16,7 +16,7 @@ def clip_unit(draw: Array) -> Array:
     return jnp.clip(draw, info.tiny, 1 - info.epsneg)
 
 
-def _peak_inside(low, peak, high):
+def peak_inside(low, peak, high):
     low, peak, high = (np.asarray(x, common_dtype(low, peak, high)) for x in (low, peak, high))
     if np.all((low <= peak) & (peak <= high)):
         return None

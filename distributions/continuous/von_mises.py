@@ -7,13 +7,13 @@ from jax import lax
 from jax.typing import ArrayLike
 
 from distributions.constraints import interval, positive, real
-from distributions.core.derived_formulas import implicit
+from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.special import gauss_legendre
 from distributions.numerics.von_mises_functions import (
-    _TURN,
-    _below_one,
+    FULL_TURN,
+    below_one,
     log_i0e,
     von_mises_draw,
     wrap,
@@ -23,14 +23,14 @@ from distributions.numerics.von_mises_functions import (
 def _log_density(angle, c):
     """Of the angle from the mode; `cos x - 1` without cancellation."""
     sine = jnp.sin(0.5 * angle)
-    return -2 * (c * sine * sine) - log_i0e(c) - math.log(_TURN)
+    return -2 * (c * sine * sine) - log_i0e(c) - math.log(FULL_TURN)
 
 
 def _mass(angle, c):
     """The integral of the density, continued periodically, from 0 to the angle."""
     angle, c = jnp.broadcast_arrays(angle, c)
-    turns = jnp.round(angle / _TURN)
-    rest = angle - _TURN * turns
+    turns = jnp.round(angle / FULL_TURN)
+    rest = angle - FULL_TURN * turns
     widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
     width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
     nodes, weights = gauss_legendre(c)
@@ -45,11 +45,11 @@ def _log_prob(x, loc, c):
 @family(
     support=interval(-math.pi, math.pi),
     log_prob=_log_prob,
-    sample=implicit(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
+    sample=differentiate_implicitly(von_mises_draw, lambda x, loc, c: _mass(x - loc, c), _log_prob),
     mean=lambda loc, c: wrap(loc),
-    variance=lambda loc, c: _below_one(c),
+    variance=lambda loc, c: below_one(c),
     mode=lambda loc, c: wrap(loc),
-    entropy=lambda loc, c: math.log(_TURN) + log_i0e(c) + c * _below_one(c),
+    entropy=lambda loc, c: math.log(FULL_TURN) + log_i0e(c) + c * below_one(c),
     cdf=lambda x, loc, c: _mass(x - loc, c) + _mass(loc + math.pi, c),
     survival=lambda x, loc, c: _mass(math.pi - loc, c) - _mass(x - loc, c),
 )

@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.extreme_value_functions import _log_ratio
+from distributions.numerics.extreme_value_functions import log_ratio
 from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
 
 
@@ -25,7 +25,7 @@ def _weibull_mode(k, scale):
     support=positive,
     has_finite_slopes=True,
     log_prob=lambda x, k, scale: (
-        jnp.log(k) + k * _log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * _log_ratio(x, scale))
+        jnp.log(k) + k * log_ratio(x, scale) - jnp.log(x) - jnp.exp(k * log_ratio(x, scale))
     ),
     sample=lambda key, shape, dtype, k, scale: clip_positive(
         scale * jnp.power(random.exponential(key, shape, dtype), 1 / k)
@@ -34,9 +34,9 @@ def _weibull_mode(k, scale):
     variance=_weibull_variance,
     mode=_weibull_mode,
     entropy=lambda k, scale: EULER_GAMMA * (1 - 1 / k) + jnp.log(scale / k) + 1,
-    cdf=lambda x, k, scale: -jnp.expm1(-jnp.exp(k * _log_ratio(x, scale))),
-    log_cdf=lambda x, k, scale: log1mexp_exp(-k * _log_ratio(x, scale)),
-    log_survival=lambda x, k, scale: -jnp.exp(k * _log_ratio(x, scale)),
+    cdf=lambda x, k, scale: -jnp.expm1(-jnp.exp(k * log_ratio(x, scale))),
+    log_cdf=lambda x, k, scale: log1mexp_exp(-k * log_ratio(x, scale)),
+    log_survival=lambda x, k, scale: -jnp.exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log1p(-q), 1 / k),
 )
 class Weibull(Family):

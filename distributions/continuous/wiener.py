@@ -15,7 +15,7 @@ from distributions.constraints import Constraint, nonnegative, open_interval, po
 from distributions.core.distribution import Shape
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.rejection_sampler import MOST_ROUNDS
+from distributions.numerics.rejection_sampler import MAX_ROUNDS
 from distributions.numerics.special import (
     LOG_PI,
     LOG_SQRT_TWO_PI,
@@ -168,7 +168,7 @@ def _sample(key, shape, dtype, alpha, tau, beta, delta):
         distance = jnp.where(away, jnp.where(crosses, 1 - 2 * distance, 2 * distance), distance)
         return number + 1, key, distance, upper, time, done | (moved & hit)
 
-    goes_on = lambda state: (state[0] < MOST_ROUNDS) & ~state[-1].all()  # noqa: E731
+    goes_on = lambda state: (state[0] < MAX_ROUNDS) & ~state[-1].all()  # noqa: E731
     start = jnp.int32(0), key, distance, upper, jnp.zeros(shape, dtype), jnp.zeros(shape, bool)
     *_, upper, time, done = lax.while_loop(goes_on, step, start)
     size = tau + clip_positive(jnp.square(alpha) * jnp.where(done, time, jnp.nan))

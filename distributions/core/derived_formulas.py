@@ -13,10 +13,10 @@ from jax import Array, lax
 if TYPE_CHECKING:
     from distributions.core.family import Family
 
-_OF_VALUES = "log_prob", "cdf", "survival", "log_cdf", "log_survival", "quantile"
+_VALUE_FUNCTIONS = "log_prob", "cdf", "survival", "log_cdf", "log_survival", "quantile"
 _MOMENTS = "mean", "variance", "mode", "entropy"
 # How many arguments come before the parameters.
-_LEADING = {"sample": 3} | dict.fromkeys(_OF_VALUES, 1) | dict.fromkeys(_MOMENTS, 0)
+_LEADING = {"sample": 3} | dict.fromkeys(_VALUE_FUNCTIONS, 1) | dict.fromkeys(_MOMENTS, 0)
 
 
 def _formulas(base: type[Family]) -> dict[str, Callable[..., Any]]:
@@ -24,7 +24,9 @@ def _formulas(base: type[Family]) -> dict[str, Callable[..., Any]]:
     return {name: formula for name, formula in found.items() if formula is not None}
 
 
-def reparameterised(base: type[Family], to_base: Callable[..., tuple[Any, ...]]) -> dict[str, Any]:
+def reparameterize_formulas(
+    base: type[Family], to_base: Callable[..., tuple[Any, ...]]
+) -> dict[str, Any]:
     """The formulas of a family that is `base` at the parameters `to_base(*parameters)`."""
 
     def derive(name, formula):
@@ -34,7 +36,7 @@ def reparameterised(base: type[Family], to_base: Callable[..., tuple[Any, ...]])
     return {name: derive(name, formula) for name, formula in _formulas(base).items()}
 
 
-def transformed(
+def transform_formulas(
     base: type[Family],
     forward: Callable[..., Any],
     inverse: Callable[..., Any],
@@ -53,7 +55,7 @@ def transformed(
 
     given = _formulas(base)
     rows: dict[str, Any] = {
-        name: of_value(given[name]) for name in _OF_VALUES[1:-1] if name in given
+        name: of_value(given[name]) for name in _VALUE_FUNCTIONS[1:-1] if name in given
     }
     rows["log_prob"] = lambda x, *p: (
         given["log_prob"](inverse(x, *p), *to_base(*p)) + log_det(x, *p)
@@ -68,18 +70,20 @@ def transformed(
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _attached(cdf: Any, log_prob: Any, draw: Array, parameters: tuple[Any, ...]) -> Array:
+def _attach_derivative(cdf: Any, log_prob: Any, draw: Array, parameters: tuple[Any, ...]) -> Array:
     return draw
 
 
-@_attached.defjvp
-def _attached_jvp(cdf: Any, log_prob: Any, primals: Any, tangents: Any) -> tuple[Array, Array]:
+@_attach_derivative.defjvp
+def _attach_derivative_jvp(
+    cdf: Any, log_prob: Any, primals: Any, tangents: Any
+) -> tuple[Array, Array]:
     draw, parameters = primals
     _, slope = jax.jvp(lambda p: jnp.asarray(cdf(draw, *p)), (parameters,), (tangents[1],))
     return draw, -slope * jnp.exp(-log_prob(draw, *parameters))
 
 
-def implicit(sample: Any, cdf: Any, log_prob: Any) -> Any:
+def differentiate_implicitly(sample: Any, cdf: Any, log_prob: Any) -> Any:
     """A sampler with the derivatives that keep `cdf(draw)` as it is, whatever those of `sample`.
 
     References:
@@ -88,6 +92,6 @@ def implicit(sample: Any, cdf: Any, log_prob: Any) -> Any:
 
     def draw(key, shape, dtype, *parameters):
         value = sample(key, shape, dtype, *map(lax.stop_gradient, parameters))
-        return _attached(cdf, log_prob, lax.stop_gradient(value), parameters)
+        return _attach_derivative(cdf, log_prob, lax.stop_gradient(value), parameters)
 
     return draw

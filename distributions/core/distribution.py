@@ -14,9 +14,9 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.bijectors import Bijector
-from distributions.common.arrays import stack, summarise
+from distributions.common.arrays import stack, summarize
 from distributions.constraints import Constraint
-from distributions.core.eager_jit import computed
+from distributions.core.eager_jit import call_compiled
 from distributions.core.quantile import quantile
 
 Shape = tuple[int, ...]
@@ -67,22 +67,22 @@ class Distribution(abc.ABC):
 
     def mean(self) -> Array:
         """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
-        return computed(self, "_moment", "mean")
+        return call_compiled(self, "_moment", "mean")
 
     def variance(self) -> Array:
         """The variance of each entry, of shape `batch_shape + event_shape`."""
-        return computed(self, "_moment", "variance")
+        return call_compiled(self, "_moment", "variance")
 
     def mode(self) -> Array:
         """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
 
         Where several values have it, one of them.
         """
-        return computed(self, "_moment", "mode")
+        return call_compiled(self, "_moment", "mode")
 
     def entropy(self) -> Array:
         """The expectation of `-log_prob`, in nats, of shape `batch_shape`."""
-        return computed(self, "_moment", "entropy")
+        return call_compiled(self, "_moment", "entropy")
 
     def _moment(self, name: str) -> Array:
         """`mean`, `variance`, `mode` or `entropy`."""
@@ -142,7 +142,7 @@ class Distribution(abc.ABC):
         Raises:
             ValueError: The shape of the value does not fit.
         """
-        return computed(self, "_log_prob", self._fitting(value))
+        return call_compiled(self, "_log_prob", self._fitting(value))
 
     def cdf(self, value: ArrayLike) -> Array:
         """The probability of a draw of at most `value`.
@@ -157,19 +157,19 @@ class Distribution(abc.ABC):
             NotImplementedError: The family is not of numbers, or none is known.
             ValueError: The shape of the value does not fit.
         """
-        return computed(self, "_cumulative", "cdf", self._number(value))
+        return call_compiled(self, "_cumulative", "cdf", self._number(value))
 
     def log_cdf(self, value: ArrayLike) -> Array:
         """The logarithm of `cdf(value)`, precise where that is tiny."""
-        return computed(self, "_cumulative", "log_cdf", self._number(value))
+        return call_compiled(self, "_cumulative", "log_cdf", self._number(value))
 
     def survival(self, value: ArrayLike) -> Array:
         """The probability of a draw greater than `value`, precise where it is tiny."""
-        return computed(self, "_cumulative", "survival", self._number(value))
+        return call_compiled(self, "_cumulative", "survival", self._number(value))
 
     def log_survival(self, value: ArrayLike) -> Array:
         """The logarithm of `survival(value)`, precise where that is tiny."""
-        return computed(self, "_cumulative", "log_survival", self._number(value))
+        return call_compiled(self, "_cumulative", "log_survival", self._number(value))
 
     def quantile(self, q: ArrayLike) -> Array:
         """The least value with `cdf(value) >= q`.
@@ -186,7 +186,7 @@ class Distribution(abc.ABC):
             NotImplementedError: The family has no `cdf`.
             ValueError: The shape of `q` does not fit.
         """
-        return computed(self, "_quantile", jnp.asarray(self._number(q)))
+        return call_compiled(self, "_quantile", jnp.asarray(self._number(q)))
 
     def icdf(self, q: ArrayLike) -> Array:
         """The inverse of `cdf` at `q`, for continuous families: their `quantile`.
@@ -247,7 +247,7 @@ class Distribution(abc.ABC):
         self._check_key(key)
         front = as_shape(type(self).__name__, sample_shape)
         shape = (*front, *self.batch_shape, *self.event_shape)
-        return computed(self, "_sample", key, shape)
+        return call_compiled(self, "_sample", key, shape)
 
     def _check_key(self, key: Any) -> None:
         dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
@@ -265,7 +265,7 @@ class Distribution(abc.ABC):
         """The family with its parameters, arrays abbreviated to dtype and shape."""
         fields = ((f.name, vars(self)[f.name]) for f in dataclasses.fields(self))  # pyright: ignore[reportArgumentType]
         shown = ", ".join(
-            f"{name}={summarise(value)}" for name, value in fields if value is not None
+            f"{name}={summarize(value)}" for name, value in fields if value is not None
         )
         return f"{type(self).__name__}({shown})"
 

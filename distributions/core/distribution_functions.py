@@ -52,7 +52,7 @@ def cumulative_formula(row: Row, name: str) -> Formula | None:
     return None
 
 
-def within(
+def evaluate_within_support(
     name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
 ) -> Array:
     """A distribution function at `x`, which may be off the support, infinite or NaN."""

@@ -17,7 +17,7 @@ from distributions.common.arrays import is_traced
 _CONTAINERS = (dict, list, tuple, type(None))
 
 
-def computed(d: Any, method: str, *arguments: Any) -> Any:
+def call_compiled(d: Any, method: str, *arguments: Any) -> Any:
     """`d.method(*arguments)`, by a compiled function where that is sure to be the same.
 
     That is where nothing is traced, the distribution depends on its leaves and structure alone,
@@ -26,22 +26,22 @@ def computed(d: Any, method: str, *arguments: Any) -> Any:
     static = tuple(x if isinstance(x, str | tuple) else None for x in arguments)
     arrays = tuple(x if y is None else None for x, y in zip(arguments, static, strict=True))
     leaves, tree = jax.tree.flatten((d, arrays))
-    if _is_closed(tree) and all(map(_is_plain, leaves)):
-        return _called(method, static, d, arrays)
+    if _is_pure_tree(tree) and all(map(_is_plain, leaves)):
+        return _call_method(method, static, d, arrays)
     return getattr(d, method)(*arguments)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _called(method: str, static: tuple[Any, ...], d: Any, arrays: tuple[Any, ...]) -> Any:
+def _call_method(method: str, static: tuple[Any, ...], d: Any, arrays: tuple[Any, ...]) -> Any:
     arguments = (y if x is None else x for x, y in zip(static, arrays, strict=True))
     return getattr(d, method)(*arguments)
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_closed(tree: Any) -> bool:
+def _is_pure_tree(tree: Any) -> bool:
     """Whether all distributions of a tree are functions of their leaves and of their structure."""
     node = tree.node_data()
-    return (node is None or _is_known(node[0])) and all(map(_is_closed, tree.children()))
+    return (node is None or _is_known(node[0])) and all(map(_is_pure_tree, tree.children()))
 
 
 def _is_known(kind: type) -> bool:

@@ -36,7 +36,7 @@ from distributions.common.arrays import align, as_array, convert, float_dtype, s
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint
 from distributions.core.distribution import Distribution, Shape, full
-from distributions.core.distribution_functions import cumulative_formula, within
+from distributions.core.distribution_functions import cumulative_formula, evaluate_within_support
 from distributions.core.parameter_checks import (
     as_static,
     check_relations,
@@ -63,13 +63,13 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
         )
         for p in cls._parameters:  # pyright: ignore[reportAttributeAccessIssue]
             if hasattr(Distribution, p.name):
-                setattr(cls, p.name, _hidden(p.name))
+                setattr(cls, p.name, _hide_behind_method(p.name))
         return cls
 
     return declare
 
 
-def _hidden(name: str) -> property:
+def _hide_behind_method(name: str) -> property:
     """For a parameter with the name of a method: of an instance, the method is what is seen."""
     method = getattr(Distribution, name)
     return property(method.__get__, lambda self, value: vars(self).update({name: value}))
@@ -199,7 +199,7 @@ class Family(Distribution):
         batch_ndims = max(np.ndim(value), len(self.batch_shape))
         x = align(jnp.asarray(value, dtype), 0, batch_ndims)
         parameters = self._arrays(dtype, batch_ndims)
-        result = within(name, formula, self._support(*parameters), x, parameters)
+        result = evaluate_within_support(name, formula, self._support(*parameters), x, parameters)
         return jnp.broadcast_to(result, np.broadcast_shapes(np.shape(value), self.batch_shape))
 
     def _quantile(self, q: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import jax.numpy as jnp
 import numpy as np
 
-from distributions.common.arrays import known
+from distributions.common.arrays import as_host_array
 from distributions.constraints.base import host_check
 from distributions.core.row import Parameter, Row
 
@@ -38,7 +38,7 @@ def check_relations(name: str, row: Row, fields: dict[str, Any], given: Given) -
     """Raises ValueError for parameters of fitting shapes that are not valid beside each other."""
     if row.increasing:
         _check_increasing(name, fields, *row.increasing)
-    host = {p.name: known(value) for p, value in given}
+    host = {p.name: as_host_array(value) for p, value in given}
     if row.requires is None or any(value is None for value in host.values()):
         return
     wrong = row.requires(*(fields | host).values())
@@ -83,7 +83,7 @@ def _check_parameter(name: str, p: Parameter, value: Any) -> None:
 
 
 def _check_increasing(name: str, fields: dict[str, Any], first: str, second: str) -> None:
-    low, high = known(fields[first]), known(fields[second])
+    low, high = as_host_array(fields[first]), as_host_array(fields[second])
     if low is None or high is None or np.all(low < high):
         return
     got = f"{_offender(low, low < high)} and {_offender(high, low < high)}"

@@ -81,13 +81,13 @@ def _real_quantile_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return value, ((q_dot - cdf_dot) * jnp.exp(-d.log_prob(value))).astype(value.dtype)
 
 
-def _unsigned(dtype: Any) -> Any:
+def _unsigned_dtype(dtype: Any) -> Any:
     return {4: jnp.uint32, 8: jnp.uint64}[np.dtype(dtype).itemsize]
 
 
 def _rank(x: Array) -> Array:
     """The place of a floating number among all of them, as an unsigned integer."""
-    bits = lax.bitcast_convert_type(x, _unsigned(x.dtype))
+    bits = lax.bitcast_convert_type(x, _unsigned_dtype(x.dtype))
     sign = jnp.asarray(1, bits.dtype) << (8 * bits.dtype.itemsize - 1)
     return jnp.where(bits & sign, ~bits, bits | sign)
 

@@ -9,7 +9,7 @@ from distributions.constraints import boolean, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.bernoulli_functions import (
-    _entropy,
+    bernoulli_entropy,
     bernoulli_log_probs,
     bernoulli_probability,
 )
@@ -36,7 +36,7 @@ def _bernoulli_variance(logits, probs):
     mean=bernoulli_probability,
     variance=_bernoulli_variance,
     mode=lambda logits, probs: logits > 0 if probs is None else probs > 0.5,
-    entropy=lambda *parameters: _entropy(*bernoulli_log_probs(*parameters)),
+    entropy=lambda *parameters: bernoulli_entropy(*bernoulli_log_probs(*parameters)),
     cdf=lambda x, logits, probs: lax.logistic(-logits) if probs is None else 1 - probs,
     survival=lambda x, *parameters: bernoulli_probability(*parameters),
     log_cdf=lambda x, *parameters: bernoulli_log_probs(*parameters)[0],

@@ -7,29 +7,33 @@ from jax.typing import ArrayLike
 from distributions.constraints import integer_interval, nonnegative_integer, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.binomial_functions import binomial_log_prob, chances, log_chances
+from distributions.numerics.binomial_functions import (
+    binomial_log_prob,
+    success_and_failure_log_probs,
+    success_and_failure_probs,
+)
 from distributions.numerics.incomplete_gamma_beta import log_tails_of_chances
 from distributions.numerics.loader_log_pmf import column, entropy_of_counts
 
 
 def _binomial_log_tails(x, n, logits, probs):
-    log_p, log_q = log_chances(logits, probs)
+    log_p, log_q = success_and_failure_log_probs(logits, probs)
     return log_tails_of_chances(jnp.maximum(n.astype(x.dtype) - x, 1), x + 1, log_q, log_p)
 
 
 def _binomial_moments(n, logits, probs):
-    p, q = chances(logits, probs)
+    p, q = success_and_failure_probs(logits, probs)
     return n.astype(p.dtype) * p, n.astype(p.dtype) * p * q
 
 
 def _binomial_mode(n, logits, probs):
     n = n.astype((logits if probs is None else probs).dtype)
-    return jnp.minimum(jnp.floor((n + 1) * chances(logits, probs)[0]), n)
+    return jnp.minimum(jnp.floor((n + 1) * success_and_failure_probs(logits, probs)[0]), n)
 
 
 def _binomial_entropy(n, logits, probs):
     """Of the rarer outcomes."""
-    p, q = chances(logits, probs)
+    p, q = success_and_failure_probs(logits, probs)
     rare = jnp.minimum(p, q)
     mean, variance = _binomial_moments(n, None, rare)
     score = lambda k: binomial_log_prob(k, column(n), None, column(rare))  # noqa: E731
@@ -41,7 +45,7 @@ def _binomial_entropy(n, logits, probs):
     one_of=("logits", "probs"),
     log_prob=binomial_log_prob,
     sample=lambda key, shape, dtype, n, logits, probs: random.binomial(
-        key, n.astype(dtype), chances(logits, probs)[0], shape, dtype
+        key, n.astype(dtype), success_and_failure_probs(logits, probs)[0], shape, dtype
     ),
     mean=lambda *parameters: _binomial_moments(*parameters)[0],
     variance=lambda *parameters: _binomial_moments(*parameters)[1],

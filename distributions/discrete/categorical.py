@@ -14,11 +14,11 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.categorical_functions import (
-    _categorical_sample,
-    _log_probs,
-    _probs,
+    categorical_sample,
     category_entropy,
+    category_log_probs,
     category_moments,
+    category_probs,
     take,
 )
 from distributions.numerics.special import safe_log
@@ -36,11 +36,13 @@ def _categorical_log_prob(y, logits, probs):
 
 
 def _categorical_cdf(x, logits, probs):
-    return take(jnp.cumsum(_probs(logits, probs), axis=-1), x.astype(int))
+    return take(jnp.cumsum(category_probs(logits, probs), axis=-1), x.astype(int))
 
 
 def _categorical_survival(x, logits, probs):
-    above = lax.cumsum(_probs(logits, probs), max(np.ndim(logits), np.ndim(probs)) - 1, True)
+    above = lax.cumsum(
+        category_probs(logits, probs), max(np.ndim(logits), np.ndim(probs)) - 1, True
+    )
     return take(above, x.astype(int) + 1)
 
 
@@ -48,11 +50,11 @@ def _categorical_survival(x, logits, probs):
     support=_categories,
     one_of=("logits", "probs"),
     log_prob=_categorical_log_prob,
-    sample=_categorical_sample,
-    mean=lambda logits, probs: category_moments(_probs(logits, probs))[0],
-    variance=lambda logits, probs: category_moments(_probs(logits, probs))[1],
+    sample=categorical_sample,
+    mean=lambda logits, probs: category_moments(category_probs(logits, probs))[0],
+    variance=lambda logits, probs: category_moments(category_probs(logits, probs))[1],
     mode=lambda logits, probs: jnp.argmax(logits if probs is None else probs, axis=-1),
-    entropy=lambda logits, probs: category_entropy(_log_probs(logits, probs)),
+    entropy=lambda logits, probs: category_entropy(category_log_probs(logits, probs)),
     cdf=_categorical_cdf,
     survival=_categorical_survival,
 )

@@ -15,42 +15,47 @@ from distributions.constraints.counts import FiniteSet
 from distributions.core.distribution_functions import cumulative_formula
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.categorical_functions import _log_probs, _probs, category_entropy, take
+from distributions.numerics.categorical_functions import (
+    category_entropy,
+    category_log_probs,
+    category_probs,
+    take,
+)
 
 
-def _one_of(y: Array, outcomes: Array) -> Array:
+def _match_outcomes(y: Array, outcomes: Array) -> Array:
     return y.astype(outcomes.dtype)[..., None] == outcomes
 
 
 def _log_prob(y, outcomes, logits, probs):
-    chosen = jnp.argmax(_one_of(y, outcomes), axis=-1)
-    return take(_log_probs(logits, probs), chosen)
+    chosen = jnp.argmax(_match_outcomes(y, outcomes), axis=-1)
+    return take(category_log_probs(logits, probs), chosen)
 
 
 def _mean(outcomes, logits, probs):
-    return jnp.sum(_probs(logits, probs) * outcomes, axis=-1)
+    return jnp.sum(category_probs(logits, probs) * outcomes, axis=-1)
 
 
 def _variance(outcomes, logits, probs):
     deviations = outcomes - _mean(outcomes, logits, probs)[..., None]
-    return jnp.sum(_probs(logits, probs) * jnp.square(deviations), axis=-1)
+    return jnp.sum(category_probs(logits, probs) * jnp.square(deviations), axis=-1)
 
 
 def _sample(key, shape, dtype, outcomes, logits, probs):
-    return take(outcomes, random.categorical(key, _log_probs(logits, probs), shape=shape))
+    return take(outcomes, random.categorical(key, category_log_probs(logits, probs), shape=shape))
 
 
 def _mode(outcomes, logits, probs):
-    best = jnp.argmax(_probs(logits, probs), axis=-1)
+    best = jnp.argmax(category_probs(logits, probs), axis=-1)
     return take(jnp.broadcast_to(outcomes, (*best.shape, outcomes.shape[-1])), best)
 
 
 def _mass(chosen, logits, probs):
-    return jnp.sum(select(chosen, _probs(logits, probs), 0), axis=-1)
+    return jnp.sum(select(chosen, category_probs(logits, probs), 0), axis=-1)
 
 
 def _quantile(q, outcomes, logits, probs):
-    below = jnp.cumsum(_probs(logits, probs), axis=-1) < q[..., None]
+    below = jnp.cumsum(category_probs(logits, probs), axis=-1) < q[..., None]
     index = jnp.minimum(jnp.sum(below, axis=-1), outcomes.shape[-1] - 1)
     return take(outcomes, index)
 
@@ -63,7 +68,7 @@ def _quantile(q, outcomes, logits, probs):
     mean=_mean,
     variance=_variance,
     mode=_mode,
-    entropy=lambda outcomes, logits, probs: category_entropy(_log_probs(logits, probs)),
+    entropy=lambda outcomes, logits, probs: category_entropy(category_log_probs(logits, probs)),
     cdf=lambda x, outcomes, *p: _mass(outcomes <= x[..., None], *p),
     survival=lambda x, outcomes, *p: _mass(outcomes > x[..., None], *p),
     quantile=_quantile,

@@ -7,10 +7,10 @@ from distributions.constraints import nonnegative_integer, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.negative_binomial_functions import (
-    _entropy,
-    _log_prob,
-    _log_tails,
-    _sample,
+    negative_binomial_entropy,
+    negative_binomial_log_prob,
+    negative_binomial_log_tails,
+    negative_binomial_sample,
 )
 
 
@@ -20,14 +20,16 @@ def _as_negative_binomial(concentration, rate):
 
 @family(
     support=nonnegative_integer,
-    log_prob=lambda y, *p: _log_prob(y, *_as_negative_binomial(*p)),
-    sample=lambda key, shape, dtype, *p: _sample(key, shape, dtype, *_as_negative_binomial(*p)),
+    log_prob=lambda y, *p: negative_binomial_log_prob(y, *_as_negative_binomial(*p)),
+    sample=lambda key, shape, dtype, *p: negative_binomial_sample(
+        key, shape, dtype, *_as_negative_binomial(*p)
+    ),
     mean=lambda concentration, rate: concentration / rate,
     variance=lambda concentration, rate: concentration / rate * (1 + 1 / rate),
     mode=lambda concentration, rate: jnp.maximum(jnp.floor((concentration - 1) / rate), 0),
-    entropy=lambda *p: _entropy(*_as_negative_binomial(*p)),
-    log_cdf=lambda x, *p: _log_tails(x, *_as_negative_binomial(*p))[0],
-    log_survival=lambda x, *p: _log_tails(x, *_as_negative_binomial(*p))[1],
+    entropy=lambda *p: negative_binomial_entropy(*_as_negative_binomial(*p)),
+    log_cdf=lambda x, *p: negative_binomial_log_tails(x, *_as_negative_binomial(*p))[0],
+    log_survival=lambda x, *p: negative_binomial_log_tails(x, *_as_negative_binomial(*p))[1],
 )
 class GammaPoisson(Family):
     r"""Poisson distribution whose mean has a gamma distribution.

@@ -7,12 +7,15 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative_integer, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.binomial_functions import chances, log_chances
+from distributions.numerics.binomial_functions import (
+    success_and_failure_log_probs,
+    success_and_failure_probs,
+)
 from distributions.numerics.special import times_log
 
 
 def _geometric_log_prob(y, logits, probs):
-    log_p, log_q = log_chances(logits, probs)
+    log_p, log_q = success_and_failure_log_probs(logits, probs)
     return times_log(y.astype(log_p.dtype), log_q) + log_p
 
 
@@ -21,7 +24,10 @@ def _geometric_mean(logits, probs):
 
 
 def _geometric_entropy(logits, probs):
-    (p, q), (log_p, log_q) = chances(logits, probs), log_chances(logits, probs)
+    (p, q), (log_p, log_q) = (
+        success_and_failure_probs(logits, probs),
+        success_and_failure_log_probs(logits, probs),
+    )
     return -times_log(q / p, log_q) - log_p
 
 
@@ -30,13 +36,15 @@ def _geometric_entropy(logits, probs):
     one_of=("logits", "probs"),
     log_prob=_geometric_log_prob,
     sample=lambda key, shape, dtype, *parameters: jnp.floor(
-        -random.exponential(key, shape, dtype) / log_chances(*parameters)[1]
+        -random.exponential(key, shape, dtype) / success_and_failure_log_probs(*parameters)[1]
     ),
     mean=_geometric_mean,
-    variance=lambda *parameters: _geometric_mean(*parameters) / chances(*parameters)[0],
+    variance=lambda *parameters: (
+        _geometric_mean(*parameters) / success_and_failure_probs(*parameters)[0]
+    ),
     mode=lambda logits, probs: 0,
     entropy=_geometric_entropy,
-    log_survival=lambda x, *parameters: (x + 1) * log_chances(*parameters)[1],
+    log_survival=lambda x, *parameters: (x + 1) * success_and_failure_log_probs(*parameters)[1],
 )
 class Geometric(Family):
     r"""Distribution of the number of failures before the first success.

@@ -6,7 +6,7 @@ import numpy as np
 from jax import random
 from jax.typing import ArrayLike
 
-from distributions.common.arrays import known, select
+from distributions.common.arrays import as_host_array, select
 from distributions.constraints import (
     integer_interval,
     nonnegative_integer,
@@ -19,7 +19,7 @@ from distributions.numerics.loader_log_pmf import (
     entropy_of_counts,
 )
 from distributions.numerics.ratio_series import log_tails
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 
 
 def _floats(*counts):
@@ -37,7 +37,7 @@ def _hypergeometric_log_prob(y, n, a, b):
 
 
 def _hypergeometric_support(n, a, b):
-    xp = jnp if any(known(x) is None for x in (n, a, b)) else np
+    xp = jnp if any(as_host_array(x) is None for x in (n, a, b)) else np
     n, a, b = (xp.asarray(x) for x in (n, a, b))
     return integer_interval(xp.maximum(n - b, 0), xp.minimum(n, a))
 
@@ -72,7 +72,7 @@ def _hypergeometric_sample(key, shape, dtype, n, a, b):
         accept = 2 * jnp.log(u) <= _hypergeometric_log_prob(k, *parameters) - peak
         return k, inside & accept
 
-    return first_accepted(propose, key, shape, mode.dtype, none=-1)
+    return draw_first_accepted(propose, key, shape, mode.dtype, none=-1)
 
 
 def _hypergeometric_ratio(k, step, n, a, b):

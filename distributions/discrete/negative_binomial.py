@@ -7,36 +7,36 @@ from distributions.constraints import nonnegative_integer, positive, real, unit_
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.negative_binomial_functions import (
-    _entropy,
-    _log_prob,
-    _log_tails,
-    _mean,
-    _sample,
-    _size,
+    negative_binomial_entropy,
+    negative_binomial_log_prob,
+    negative_binomial_log_tails,
+    negative_binomial_mean,
+    negative_binomial_sample,
+    negative_binomial_size,
 )
 
 
 def _variance(*parameters):
-    mean = _mean(*parameters)
-    return mean + jnp.square(mean) / _size(*parameters)
+    mean = negative_binomial_mean(*parameters)
+    return mean + jnp.square(mean) / negative_binomial_size(*parameters)
 
 
 def _mode(*parameters):
-    r, mean = _size(*parameters), _mean(*parameters)
+    r, mean = negative_binomial_size(*parameters), negative_binomial_mean(*parameters)
     return jnp.maximum(jnp.floor((r - 1) / r * mean), 0)
 
 
 @family(
     support=nonnegative_integer,
     one_of=(("total_count", "logits"), ("total_count", "probs"), ("mean", "concentration")),
-    log_prob=_log_prob,
-    sample=_sample,
-    mean=_mean,
+    log_prob=negative_binomial_log_prob,
+    sample=negative_binomial_sample,
+    mean=negative_binomial_mean,
     variance=_variance,
     mode=_mode,
-    entropy=_entropy,
-    log_cdf=lambda x, *p: _log_tails(x, *p)[0],
-    log_survival=lambda x, *p: _log_tails(x, *p)[1],
+    entropy=negative_binomial_entropy,
+    log_cdf=lambda x, *p: negative_binomial_log_tails(x, *p)[0],
+    log_survival=lambda x, *p: negative_binomial_log_tails(x, *p)[1],
 )
 class NegativeBinomial(Family):
     r"""Negative binomial distribution: a Poisson distribution whose mean has a gamma distribution.

@@ -14,7 +14,11 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.discrete.ordinal_functions import _above, _between, _ordinal_rows
+from distributions.discrete.ordinal_functions import (
+    adjacent_cutpoints,
+    distance_to_cutpoint_above,
+    ordinal_rows,
+)
 
 
 def _factors(u: Array, v: Array, gap: Array) -> tuple[Array, ...]:
@@ -55,13 +59,13 @@ def _log_logistic_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 def _ordered_logistic_log_prob(y, cutpoints, loc):
     far = jnp.finfo(loc.dtype).max / 4
-    return _log_logistic(*_between(y, cutpoints, loc, -far, far), loc)
+    return _log_logistic(*adjacent_cutpoints(y, cutpoints, loc, -far, far), loc)
 
 
 @family(
-    **_ordinal_rows(_ordered_logistic_log_prob),
-    log_cdf=lambda x, *p: -jax.nn.softplus(-_above(x, *p)),
-    log_survival=lambda x, *p: -jax.nn.softplus(_above(x, *p)),
+    **ordinal_rows(_ordered_logistic_log_prob),
+    log_cdf=lambda x, *p: -jax.nn.softplus(-distance_to_cutpoint_above(x, *p)),
+    log_survival=lambda x, *p: -jax.nn.softplus(distance_to_cutpoint_above(x, *p)),
 )
 class OrderedLogistic(Family):
     r"""Distribution over ordered levels: of the cutpoints below a logistic variable, how many.

@@ -8,7 +8,11 @@ from distributions.common.arrays import select
 from distributions.constraints import ordered, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.discrete.ordinal_functions import _above, _between, _ordinal_rows
+from distributions.discrete.ordinal_functions import (
+    adjacent_cutpoints,
+    distance_to_cutpoint_above,
+    ordinal_rows,
+)
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import log1mexp
 
@@ -25,7 +29,7 @@ def _log_tail_ratio(x, width):
 
 def _ordered_probit_log_prob(y, cutpoints, loc):
     """In the tail in which the level lies: the probabilities are differences of small ones."""
-    ends = _between(y, cutpoints, loc, 0, 0)
+    ends = adjacent_cutpoints(y, cutpoints, loc, 0, 0)
     below, above = (x - loc for x in ends)
     has_below, has_above = y > 0, y < cutpoints.shape[-1]
     flip = has_below & (~has_above | (below + above > 0))
@@ -39,11 +43,11 @@ def _ordered_probit_log_prob(y, cutpoints, loc):
 
 
 @family(
-    **_ordinal_rows(_ordered_probit_log_prob),
-    cdf=lambda x, *p: ndtr(_above(x, *p)),
-    survival=lambda x, *p: ndtr(-_above(x, *p)),
-    log_cdf=lambda x, *p: log_ndtr(_above(x, *p)),
-    log_survival=lambda x, *p: log_ndtr(-_above(x, *p)),
+    **ordinal_rows(_ordered_probit_log_prob),
+    cdf=lambda x, *p: ndtr(distance_to_cutpoint_above(x, *p)),
+    survival=lambda x, *p: ndtr(-distance_to_cutpoint_above(x, *p)),
+    log_cdf=lambda x, *p: log_ndtr(distance_to_cutpoint_above(x, *p)),
+    log_survival=lambda x, *p: log_ndtr(-distance_to_cutpoint_above(x, *p)),
 )
 class OrderedProbit(Family):
     r"""Distribution over ordered levels: of the cutpoints below a normal variable, how many.

@@ -19,7 +19,7 @@ def _levels(cutpoints, loc):
     return integer_interval(0, np.shape(cutpoints)[-1])
 
 
-def _pick(table: Array, index: Array) -> Array:
+def pick_entry(table: Array, index: Array) -> Array:
     """`table[..., index]` along the last axis.
 
     Of a short table by comparisons, which are fused with what follows: gathers are not, nor are
@@ -33,7 +33,9 @@ def _pick(table: Array, index: Array) -> Array:
     return entry
 
 
-def _between(y: Array, cutpoints: Array, loc: Array, low: Any, high: Any) -> tuple[Array, Array]:
+def adjacent_cutpoints(
+    y: Array, cutpoints: Array, loc: Array, low: Any, high: Any
+) -> tuple[Array, Array]:
     """The cutpoints below and above a level; where there is none, `low` and `high`.
 
     Those of a short row by comparisons, as `_pick`, each spread over the levels once: then the
@@ -51,9 +53,9 @@ def _between(y: Array, cutpoints: Array, loc: Array, low: Any, high: Any) -> tup
     return below, above
 
 
-def _above(x: Array, cutpoints: Array, loc: Array) -> Array:
+def distance_to_cutpoint_above(x: Array, cutpoints: Array, loc: Array) -> Array:
     """How far the cutpoint above a level is from `loc`."""
-    return _between(x, cutpoints, loc, 0, 0)[1] - loc
+    return adjacent_cutpoints(x, cutpoints, loc, 0, 0)[1] - loc
 
 
 def _all_log_probs(log_prob, cutpoints, loc):
@@ -65,7 +67,7 @@ def _all_log_probs(log_prob, cutpoints, loc):
     return jnp.stack([one(k) for k in levels], axis=-1)
 
 
-def _ordinal_rows(log_prob):
+def ordinal_rows(log_prob):
     """What all families of ordered levels take from the probabilities of the levels."""
     every = lambda *p: _all_log_probs(log_prob, *p)  # noqa: E731
     return {

@@ -9,7 +9,7 @@ from distributions.common.arrays import select
 from distributions.constraints import boolean, real, unit_interval
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.bernoulli_functions import _entropy
+from distributions.numerics.bernoulli_functions import bernoulli_entropy
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import safe_log, safe_log1m
 
@@ -42,7 +42,7 @@ def _probit_log_prob(y, probits, probs):
         ndtr(probits) * ndtr(-probits) if probs is None else probs * (1 - probs)
     ),
     mode=lambda probits, probs: probits > 0 if probs is None else probs > 0.5,
-    entropy=lambda *parameters: _entropy(*_probit_log_probs(*parameters)),
+    entropy=lambda *parameters: bernoulli_entropy(*_probit_log_probs(*parameters)),
     log_cdf=lambda x, *parameters: _probit_log_probs(*parameters)[0],
     log_survival=lambda x, *parameters: _probit_log_probs(*parameters)[1],
 )

@@ -23,7 +23,7 @@ from distributions.numerics.loader_log_pmf import column, entropy_of_counts, poi
 from distributions.numerics.special import log1mexp
 
 _INTERVALS = 96
-_MOST_TILT = 80  # Its exponential is a number in single precision.
+_MAX_TILT = 80  # Its exponential is a number in single precision.
 
 
 def _series(x, ratios):
@@ -98,7 +98,7 @@ def _log_tail(x, rate1, rate2):
     k, distance = x + 0.5, (x - (rate1 - rate2)) + 0.5
     tilt, _, _, spread = map(lax.stop_gradient, _saddle(k, rate1, rate2))
     above = distance >= 0
-    size = jnp.clip(jnp.abs(tilt), 0.6 / jnp.sqrt(spread), _MOST_TILT)
+    size = jnp.clip(jnp.abs(tilt), 0.6 / jnp.sqrt(spread), _MAX_TILT)
     c = select(above, size, -size)
     first, second = rate1 * jnp.exp(c), rate2 * jnp.exp(-c)
     exponent = rate1 * _excess(c) + rate2 * _excess(-c) - c * distance

@@ -12,26 +12,26 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.discrete.ordinal_functions import _ordinal_rows, _pick
+from distributions.discrete.ordinal_functions import ordinal_rows, pick_entry
 from distributions.numerics.loader_log_pmf import column
 
 
-def _passed(y: Array, cutpoints: Array, loc: Array) -> Array:
+def _log_prob_of_passing(y: Array, cutpoints: Array, loc: Array) -> Array:
     """The log probability of not stopping at any level up to `y`."""
     go_on = -jax.nn.softplus(cutpoints - column(loc))
-    return _pick(jnp.cumsum(go_on, axis=-1), y)
+    return pick_entry(jnp.cumsum(go_on, axis=-1), y)
 
 
 def _stopping_ratio_log_prob(y, cutpoints, loc):
     index, last = y.astype(int), cutpoints.shape[-1]
-    before = _passed(jnp.maximum(index - 1, 0), cutpoints, loc)
-    stop = -jax.nn.softplus(loc - _pick(cutpoints, jnp.minimum(index, last - 1)))
+    before = _log_prob_of_passing(jnp.maximum(index - 1, 0), cutpoints, loc)
+    stop = -jax.nn.softplus(loc - pick_entry(cutpoints, jnp.minimum(index, last - 1)))
     return select(index > 0, before, 0) + select(index < last, stop, 0)
 
 
 @family(
-    **_ordinal_rows(_stopping_ratio_log_prob),
-    log_survival=lambda x, *p: _passed(x.astype(int), *p),
+    **ordinal_rows(_stopping_ratio_log_prob),
+    log_survival=lambda x, *p: _log_prob_of_passing(x.astype(int), *p),
 )
 class StoppingRatioLogistic(Family):
     r"""Distribution over levels that are gone through in order, with a chance to stop at each.

@@ -11,7 +11,7 @@ from distributions.constraints import greater_than, positive_integer
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.loader_log_pmf import log_zeta
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import open_uniform
 
 
@@ -32,7 +32,7 @@ def _zipf_sample(key, shape, dtype, power):
         x = jnp.minimum(x, most)
         return x, v * step * x <= limit
 
-    return first_accepted(propose, key, shape, dtype, none=-1)
+    return draw_first_accepted(propose, key, shape, dtype, none=-1)
 
 
 def _zipf_moment(power, order):

@@ -15,17 +15,17 @@ from distributions.numerics.special import EULER_GAMMA, ZETA, log1p_or
 
 def _normal(p: Any, q: Any) -> Array:
     p_loc, p_scale, q_loc, q_scale = promote(p.loc, p.scale, q.loc, q.scale)
-    return 0.5 * jnp.square((p_loc - q_loc) / q_scale) + _of_scales(p_scale, q_scale)
+    return 0.5 * jnp.square((p_loc - q_loc) / q_scale) + _normal_scale_divergence(p_scale, q_scale)
 
 
-def _of_scales(p: Array, q: Array) -> Array:
+def _normal_scale_divergence(p: Array, q: Array) -> Array:
     """Between normal variables of one mean."""
     excess = (p - q) / q * (p / q + 1)
     return 0.5 * relative_excess(excess, 2 * (jnp.log(p) - jnp.log(q)))
 
 
 def _half_normal(p: Any, q: Any) -> Array:
-    return _of_scales(*promote(p.scale, q.scale))
+    return _normal_scale_divergence(*promote(p.scale, q.scale))
 
 
 def _cauchy(p: Any, q: Any) -> Array:

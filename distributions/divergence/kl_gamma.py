@@ -22,7 +22,7 @@ def _rest(a: Array, b: Array) -> Array:
     return stirling_error(b) - stirling_error(a) + half_log - (b - a) * digamma_rest(a)
 
 
-def _gamma_of(a: Any, p_rate: Any, b: Any, q_rate: Any) -> Array:
+def _gamma_divergence(a: Any, p_rate: Any, b: Any, q_rate: Any) -> Array:
     a, p_rate, b, q_rate = promote(a, p_rate, b, q_rate)
     ratio = q_rate / p_rate
     excess = (a - b) / b * ratio + (q_rate - p_rate) / p_rate
@@ -31,14 +31,14 @@ def _gamma_of(a: Any, p_rate: Any, b: Any, q_rate: Any) -> Array:
 
 
 def _gamma(p: Any, q: Any) -> Array:
-    return _gamma_of(p.concentration, p.rate, q.concentration, q.rate)
+    return _gamma_divergence(p.concentration, p.rate, q.concentration, q.rate)
 
 
 def _inverse_gamma(p: Any, q: Any) -> Array:
-    return _gamma_of(p.concentration, p.scale, q.concentration, q.scale)
+    return _gamma_divergence(p.concentration, p.scale, q.concentration, q.scale)
 
 
-def _dirichlet_of(a: Array, b: Array) -> Array:
+def _dirichlet_divergence(a: Array, b: Array) -> Array:
     """Along the last axis."""
     a, b = jnp.broadcast_arrays(a, b)
     all_a, all_b = (jnp.sum(x, -1, keepdims=True) for x in (a, b))
@@ -52,13 +52,13 @@ def _dirichlet_of(a: Array, b: Array) -> Array:
 def _dirichlet(p: Any, q: Any) -> Array:
     ndim = max(len(p.batch_shape), len(q.batch_shape))
     a, b = promote(*(align(jnp.asarray(d.concentration), 1, ndim) for d in (p, q)))
-    return _dirichlet_of(a, b)
+    return _dirichlet_divergence(a, b)
 
 
 def _beta(p: Any, q: Any) -> Array:
     given = promote(p.concentration1, p.concentration0, q.concentration1, q.concentration0)
     a, b, c, d = jnp.broadcast_arrays(*given)
-    return _dirichlet_of(jnp.stack([a, b], -1), jnp.stack([c, d], -1))
+    return _dirichlet_divergence(jnp.stack([a, b], -1), jnp.stack([c, d], -1))
 
 
 FORMULAS = {

@@ -19,7 +19,7 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.special import LOG_SQRT_TWO_PI, scaled
+from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 def _stationary_variance(coefficient, scale):
@@ -27,12 +27,12 @@ def _stationary_variance(coefficient, scale):
 
 
 def _autoregressive_log_prob(x, loc, coefficient, scale, num_steps):
-    z = scaled(x - per_event(loc), per_event(scale))
+    z = scale_by_reciprocal(x - per_event(loc), per_event(scale))
     steps = z[..., 1:] - per_event(coefficient) * z[..., :-1]
     first = (1 - coefficient) * (1 + coefficient)
     square = first * jnp.square(z[..., 0]) + square_sum(steps)
-    normaliser = num_steps * (jnp.log(scale) + LOG_SQRT_TWO_PI) - 0.5 * jnp.log(first)
-    return -0.5 * square - normaliser
+    normalizer = num_steps * (jnp.log(scale) + LOG_SQRT_TWO_PI) - 0.5 * jnp.log(first)
+    return -0.5 * square - normalizer
 
 
 def _autoregressive_sample(key, shape, dtype, loc, coefficient, scale, num_steps):

@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array, random
 from jax.typing import ArrayLike
 
-from distributions.common.arrays import align, known
+from distributions.common.arrays import align, as_host_array
 from distributions.common.linear_algebra import (
     diagonal,
     diagonal_matrix,
@@ -18,13 +18,13 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.adjacency import _sum_over_edges
+from distributions.numerics.adjacency import sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
 def _eigenvalues(given: Any, aligned: Array) -> Array:
     """Of `D^(-1/2) A D^(-1/2)`: on the host, once for all values, where `A` is known there."""
-    host = known(given)
+    host = as_host_array(given)
     if host is None:
         root = 1 / jnp.sqrt(jnp.sum(aligned, -1))
         return jnp.linalg.eigvalsh(aligned * root[..., None] * root[..., None, :])
@@ -48,7 +48,7 @@ def _car_log_prob(x, loc, correlation, conditional_precision, graph):
     """With `x^T Q x` as a sum of squares, whatever the sign of the correlation."""
     x, adjacency, size = x - loc, graph[0], jnp.abs(correlation)
     own = jnp.sum(jnp.sum(adjacency, -1) * jnp.square(x), -1)
-    edges = _sum_over_edges(x, adjacency, jnp.sign(correlation))
+    edges = sum_over_edges(x, adjacency, jnp.sign(correlation))
     square = conditional_precision * ((1 - size) * own + size * edges)
     return _half_log_det(correlation, conditional_precision, graph) - 0.5 * square
 

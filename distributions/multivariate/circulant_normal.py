@@ -27,7 +27,7 @@ def _spectrum(covariance_row):
     return jnp.fft.rfft(covariance_row).real
 
 
-def _filtered(x, gains):
+def _filter_waves(x, gains):
     """`x` with the waves of each frequency scaled."""
     waves = jnp.fft.rfft(x)
     return jnp.fft.irfft(waves * gains.astype(waves.dtype), x.shape[-1])
@@ -39,13 +39,13 @@ def _half_log_det(covariance_row):
 
 def _log_prob(x, loc, covariance_row):
     n = x.shape[-1]
-    z = _filtered(x - loc, 1 / jnp.sqrt(_spectrum(covariance_row)))
+    z = _filter_waves(x - loc, 1 / jnp.sqrt(_spectrum(covariance_row)))
     return -0.5 * square_sum(z) - _half_log_det(covariance_row) - n * LOG_SQRT_TWO_PI
 
 
 def _sample(key, shape, dtype, loc, covariance_row):
     z = random.normal(key, shape, dtype)
-    return loc + _filtered(z, jnp.sqrt(_spectrum(covariance_row)))
+    return loc + _filter_waves(z, jnp.sqrt(_spectrum(covariance_row)))
 
 
 @family(

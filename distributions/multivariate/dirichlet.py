@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import select
-from distributions.common.unit_vectors import _unit
+from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import independent, open_simplex, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -31,7 +31,7 @@ def _dirichlet_mode(a):
     """The largest entry takes all where none exceeds 1."""
     above = jnp.maximum(a - 1, 0)
     total = jnp.sum(above, -1, keepdims=True)
-    corner = _unit(jnp.argmax(a, -1), a.shape[-1], a.dtype)
+    corner = unit_vector(jnp.argmax(a, -1), a.shape[-1], a.dtype)
     return select(total > 0, above / select(total > 0, total, 1), corner)
 
 

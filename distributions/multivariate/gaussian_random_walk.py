@@ -22,7 +22,7 @@ from distributions.constraints import (
 )
 from distributions.continuous.normal import Normal
 from distributions.core.distribution import Distribution, Shape, full
-from distributions.numerics.special import LOG_SQRT_TWO_PI, scaled
+from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 @pytree_dataclass(eq=False, repr=False)
@@ -95,30 +95,30 @@ class GaussianRandomWalk(Distribution):
         """The dtype of draws."""
         return float_dtype(self.scale, *jax.tree.leaves(self._first))
 
-    def _aligned(self, dtype: Any, batch_ndims: int) -> Any:
+    def _align_parameters(self, dtype: Any, batch_ndims: int) -> Any:
         return align(convert(self.scale, dtype), 0, batch_ndims)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         batch_ndims = max(np.ndim(value) - 1, len(self.batch_shape))
         dtype = float_dtype(value, self.scale, *jax.tree.leaves(self._first))
         x = align(jnp.asarray(value, dtype), 1, batch_ndims)
-        scale = self._aligned(dtype, batch_ndims)
-        steps = -0.5 * square_sum(scaled(jnp.diff(x, axis=-1), per_event(scale)))
-        normaliser = (self.num_steps - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
-        return self._first.log_prob(x[..., 0]).astype(dtype) + (steps - normaliser)
+        scale = self._align_parameters(dtype, batch_ndims)
+        steps = -0.5 * square_sum(scale_by_reciprocal(jnp.diff(x, axis=-1), per_event(scale)))
+        normalizer = (self.num_steps - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
+        return self._first.log_prob(x[..., 0]).astype(dtype) + (steps - normalizer)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         first_key, key = random.split(key)
         batch = shape[:-1]
         first = self._first._sample(first_key, batch).astype(self.dtype)[..., None]
-        scale = per_event(self._aligned(self.dtype, len(batch)))
+        scale = per_event(self._align_parameters(self.dtype, len(batch)))
         steps = scale * random.normal(key, (*batch, self.num_steps - 1), self.dtype)
         return jnp.cumsum(jnp.concatenate([first, steps], -1), -1)
 
     def _moment(self, name: str) -> Array:
         dtype, batch = self.dtype, self.batch_shape
         first = full(getattr(self._first, name)(), batch, dtype)
-        scale = self._aligned(dtype, len(batch))
+        scale = self._align_parameters(dtype, len(batch))
         steps = self.num_steps - 1
         if name == "entropy":
             return first + steps * (0.5 + LOG_SQRT_TWO_PI + jnp.log(scale))

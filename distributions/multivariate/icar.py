@@ -12,13 +12,13 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import adjacency, positive, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.adjacency import _sum_over_edges
-from distributions.numerics.special import LOG_SQRT_TWO_PI, scaled
+from distributions.numerics.adjacency import sum_over_edges
+from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 def _icar_log_prob(x, scale, adj_matrix):
     n = adj_matrix.shape[-1]
-    edges = _sum_over_edges(scaled(x, per_event(scale)), adj_matrix, 1)
+    edges = sum_over_edges(scale_by_reciprocal(x, per_event(scale)), adj_matrix, 1)
     return -0.5 * edges - (n - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
 
 

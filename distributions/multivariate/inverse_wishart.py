@@ -12,9 +12,9 @@ from distributions.constraints import lower_cholesky, positive, positive_definit
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.inverse_wishart_functions import (
-    _inverse_cholesky_sample,
-    _inverse_entropy,
-    _inverse_score,
+    inverse_cholesky_sample,
+    inverse_entropy,
+    inverse_score,
 )
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
@@ -40,14 +40,14 @@ def _inverse_variance(df, scale, scale_tril):
 
 @family(
     support=positive_definite,
-    log_prob=lambda x, *parameters: _inverse_score(jnp.linalg.cholesky(x), *parameters),
-    sample=lambda *arguments: gram(_inverse_cholesky_sample(*arguments)),
+    log_prob=lambda x, *parameters: inverse_score(jnp.linalg.cholesky(x), *parameters),
+    sample=lambda *arguments: gram(inverse_cholesky_sample(*arguments)),
     mean=_inverse_mean,
     variance=_inverse_variance,
     mode=lambda df, scale, scale_tril: (
         matrix(scale, scale_tril) / per_event(df + size(scale, scale_tril) + 1, 2)
     ),
-    entropy=_inverse_entropy,
+    entropy=inverse_entropy,
     **PARAMETERS,
 )
 class InverseWishart(Family):

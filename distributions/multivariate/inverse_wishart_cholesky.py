@@ -14,20 +14,20 @@ from distributions.constraints import lower_cholesky, positive, positive_definit
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.inverse_wishart_functions import (
-    _inverse_cholesky_sample,
-    _inverse_entropy,
-    _inverse_score,
+    inverse_cholesky_sample,
+    inverse_entropy,
+    inverse_score,
 )
 from distributions.numerics.special import LOG_TWO
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
+    add_steps,
+    ascending_df,
     cholesky,
     log_jacobian,
     mean_chi,
     mean_log_jacobian,
-    plus,
-    rising,
-    scaled,
+    scale_columns,
     size,
 )
 
@@ -35,7 +35,7 @@ from distributions.numerics.wishart_functions import (
 def _inverse_cholesky_variance(df, scale, scale_tril):
     """Of a standard factor, `E B_ij^2` is `1 / ((c_j - 1) (c_j - 2))` below the diagonal."""
     tril = cholesky(scale, scale_tril)
-    counts = rising(df, tril.shape[-1])
+    counts = ascending_df(df, tril.shape[-1])
     finite = counts > 2
     c = select(finite, counts, 3)
     on_diagonal = 1 / (c - 2) - jnp.square(mean_chi(c, -1))
@@ -48,21 +48,21 @@ def _inverse_cholesky_variance(df, scale, scale_tril):
 
 def _inverse_cholesky_entropy(df, scale, scale_tril):
     tril = cholesky(scale, scale_tril)
-    log_entries = -0.5 * (digamma(0.5 * rising(df, tril.shape[-1])) + LOG_TWO)
-    return _inverse_entropy(df, scale, scale_tril) - mean_log_jacobian(tril, log_entries)
+    log_entries = -0.5 * (digamma(0.5 * ascending_df(df, tril.shape[-1])) + LOG_TWO)
+    return inverse_entropy(df, scale, scale_tril) - mean_log_jacobian(tril, log_entries)
 
 
 @family(
     support=lower_cholesky,
-    log_prob=lambda x, *parameters: _inverse_score(x, *parameters) + log_jacobian(x),
-    sample=_inverse_cholesky_sample,
-    mean=lambda df, scale, scale_tril: scaled(
-        cholesky(scale, scale_tril), mean_chi(rising(df, size(scale, scale_tril)), -1)
+    log_prob=lambda x, *parameters: inverse_score(x, *parameters) + log_jacobian(x),
+    sample=inverse_cholesky_sample,
+    mean=lambda df, scale, scale_tril: scale_columns(
+        cholesky(scale, scale_tril), mean_chi(ascending_df(df, size(scale, scale_tril)), -1)
     ),
     variance=_inverse_cholesky_variance,
-    mode=lambda df, scale, scale_tril: scaled(
+    mode=lambda df, scale, scale_tril: scale_columns(
         cholesky(scale, scale_tril),
-        1 / jnp.sqrt(plus(df, 1 + np.arange(size(scale, scale_tril)))),
+        1 / jnp.sqrt(add_steps(df, 1 + np.arange(size(scale, scale_tril)))),
     ),
     entropy=_inverse_cholesky_entropy,
     **PARAMETERS,

@@ -224,8 +224,8 @@ class KroneckerNormal(Distribution):
         if self.noise_scale is not None:
             return self._noisy_log_density(x)
         z = self._each_axis(solve, x)
-        normaliser = align(self._half_log_det(dtype), 0, batch_ndims)
-        return -0.5 * square_sum(z) - normaliser
+        normalizer = align(self._half_log_det(dtype), 0, batch_ndims)
+        return -0.5 * square_sum(z) - normalizer
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         key, noise_key = random.split(key)

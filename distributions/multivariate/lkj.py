@@ -13,44 +13,44 @@ from distributions.constraints import correlation, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.lkj_functions import (
-    _cholesky_mode,
-    _cholesky_sample,
-    _log_normaliser,
-    _mean_log_squares,
-    _requires,
-    _square_of_entries,
+    lkj_cholesky_mode,
+    lkj_cholesky_sample,
+    lkj_log_normalizer,
+    lkj_requirement,
+    mean_log_squares,
+    square_of_entries,
 )
 
 
 def _lkj_log_prob(x, dimension, concentration):
     log_det = 2 * log_diagonal(jnp.linalg.cholesky(x))
-    return (concentration - 1) * log_det - _log_normaliser(dimension, concentration)
+    return (concentration - 1) * log_det - lkj_log_normalizer(dimension, concentration)
 
 
 def _lkj_sample(key, shape, dtype, dimension, concentration):
-    x = gram(_cholesky_sample(key, shape, dtype, dimension, concentration))
+    x = gram(lkj_cholesky_sample(key, shape, dtype, dimension, concentration))
     return select(align(jnp.eye(dimension, dtype=bool), 0, x.ndim), 1.0, x)
 
 
 def _lkj_variance(dimension, concentration):
-    each = _square_of_entries(dimension, concentration)
+    each = square_of_entries(dimension, concentration)
     return select(align(jnp.eye(dimension, dtype=bool), 0, max(each.ndim, 2)), 0.0, each)
 
 
 def _lkj_entropy(dimension, concentration):
-    mean_log_det = jnp.sum(_mean_log_squares(dimension, concentration), -1)
-    return _log_normaliser(dimension, concentration) - (concentration - 1) * mean_log_det
+    mean_log_det = jnp.sum(mean_log_squares(dimension, concentration), -1)
+    return lkj_log_normalizer(dimension, concentration) - (concentration - 1) * mean_log_det
 
 
 @family(
     support=correlation,
     event_shape=lambda dimension, concentration: (dimension, dimension),
-    requires=_requires,
+    requires=lkj_requirement,
     log_prob=_lkj_log_prob,
     sample=_lkj_sample,
     mean=lambda dimension, concentration: jnp.eye(dimension),
     variance=_lkj_variance,
-    mode=lambda dimension, concentration: gram(_cholesky_mode(dimension, concentration)),
+    mode=lambda dimension, concentration: gram(lkj_cholesky_mode(dimension, concentration)),
     entropy=_lkj_entropy,
 )
 class LKJ(Family):

@@ -14,54 +14,54 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.lkj_functions import (
-    _betas,
-    _cholesky_mode,
-    _cholesky_sample,
-    _log_normaliser,
-    _mean_log_squares,
-    _powers,
-    _requires,
-    _square_of_entries,
+    lkj_cholesky_mode,
+    lkj_cholesky_sample,
+    lkj_log_normalizer,
+    lkj_requirement,
+    mean_log_squares,
+    square_of_entries,
+    vine_betas,
+    vine_powers,
 )
 
 
 def _cholesky_log_prob(x, dimension, concentration):
     log_entries = jnp.log(diagonal(x)[..., 1:])
-    powers = align(_powers(dimension, concentration), 1, log_entries.ndim - 1)
+    powers = align(vine_powers(dimension, concentration), 1, log_entries.ndim - 1)
     total = jnp.sum(powers * log_entries, -1)
-    return total - _log_normaliser(dimension, concentration)
+    return total - lkj_log_normalizer(dimension, concentration)
 
 
 def _mean_diagonal(dimension, concentration):
-    b, half = _betas(dimension, concentration)
+    b, half = vine_betas(dimension, concentration)
     mean = jnp.exp(log_beta(b + 0.5, half) - log_beta(b, half))
     return jnp.concatenate([jnp.ones_like(mean[..., :1]), mean], -1)
 
 
 def _cholesky_variance(dimension, concentration):
-    b, half = _betas(dimension, concentration)
+    b, half = vine_betas(dimension, concentration)
     variance = b / (b + half) - jnp.square(_mean_diagonal(dimension, concentration)[..., 1:])
     on_diagonal = jnp.concatenate([jnp.zeros_like(variance[..., :1]), variance], -1)
     result = diagonal_matrix(on_diagonal)
     below = align(jnp.tri(dimension, k=-1, dtype=result.dtype), 0, result.ndim)
-    return result + below * align(_square_of_entries(dimension, concentration), 0, result.ndim)
+    return result + below * align(square_of_entries(dimension, concentration), 0, result.ndim)
 
 
 def _cholesky_entropy(dimension, concentration):
-    powers = _powers(dimension, concentration)
-    mean_log = 0.5 * _mean_log_squares(dimension, concentration)
-    return _log_normaliser(dimension, concentration) - jnp.sum(powers * mean_log, -1)
+    powers = vine_powers(dimension, concentration)
+    mean_log = 0.5 * mean_log_squares(dimension, concentration)
+    return lkj_log_normalizer(dimension, concentration) - jnp.sum(powers * mean_log, -1)
 
 
 @family(
     support=correlation_cholesky,
     event_shape=lambda dimension, concentration: (dimension, dimension),
-    requires=_requires,
+    requires=lkj_requirement,
     log_prob=_cholesky_log_prob,
-    sample=_cholesky_sample,
+    sample=lkj_cholesky_sample,
     mean=lambda dimension, concentration: diagonal_matrix(_mean_diagonal(dimension, concentration)),
     variance=_cholesky_variance,
-    mode=_cholesky_mode,
+    mode=lkj_cholesky_mode,
     entropy=_cholesky_entropy,
 )
 class LKJCholesky(Family):

@@ -15,11 +15,11 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.covariance_factors import (
-    _by_factor,
-    _diagonal,
-    _draw,
-    _half_log_det,
-    _size,
+    draw_from_factor,
+    event_size,
+    factor_diagonal,
+    factor_half_log_det,
+    square_and_log_det,
 )
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
@@ -29,7 +29,7 @@ def _rows(matrix):
 
 
 def _multivariate_normal_log_prob(x, loc, *matrix):
-    square, half_log_det = _by_factor(*matrix)
+    square, half_log_det = square_and_log_det(*matrix)
     return -0.5 * square(x - loc) - (half_log_det + x.shape[-1] * LOG_SQRT_TWO_PI)
 
 
@@ -38,11 +38,15 @@ def _multivariate_normal_log_prob(x, loc, *matrix):
     event_shape=lambda loc, *matrix: last_axis(loc, *matrix[:4], _rows(matrix[4]), matrix[5]),
     one_of=("covariance", "precision", "scale_tril", "scale_diag", ("cov_factor", "cov_diag")),
     log_prob=_multivariate_normal_log_prob,
-    sample=lambda key, shape, dtype, loc, *matrix: loc + _draw(key, shape, dtype, *matrix),
+    sample=lambda key, shape, dtype, loc, *matrix: (
+        loc + draw_from_factor(key, shape, dtype, *matrix)
+    ),
     mean=lambda loc, *matrix: loc,
-    variance=lambda loc, *matrix: _diagonal(*matrix),
+    variance=lambda loc, *matrix: factor_diagonal(*matrix),
     mode=lambda loc, *matrix: loc,
-    entropy=lambda loc, *matrix: _half_log_det(*matrix) + _size(*matrix) * (0.5 + LOG_SQRT_TWO_PI),
+    entropy=lambda loc, *matrix: (
+        factor_half_log_det(*matrix) + event_size(*matrix) * (0.5 + LOG_SQRT_TWO_PI)
+    ),
 )
 class MultivariateNormal(Family):
     r"""Multivariate normal distribution with mean `loc`.

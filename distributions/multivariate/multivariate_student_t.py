@@ -21,45 +21,48 @@ from distributions.constraints import (
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.covariance_factors import (
-    _by_factor,
-    _diagonal,
-    _draw,
-    _half_log_det,
-    _size,
+    draw_from_factor,
+    event_size,
+    factor_diagonal,
+    factor_half_log_det,
+    square_and_log_det,
 )
 from distributions.numerics.gamma_functions import digamma_step, log_beta
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.special import LOG_PI, log1p_quotient
 
 
-def _standard_t_normaliser(df, n):
+def _standard_t_normalizer(df, n):
     log_gammas = log_beta(0.5 * df, jnp.full_like(df, 0.5 * n)) - math.lgamma(0.5 * n)
     return 0.5 * n * (jnp.log(df) + LOG_PI) + log_gammas
 
 
 def _student_t_log_prob(x, df, loc, *matrix):
-    n, (square, half_log_det) = x.shape[-1], _by_factor(*matrix)
+    n, (square, half_log_det) = x.shape[-1], square_and_log_det(*matrix)
     log_kernel = -0.5 * (df + n) * log1p_quotient(square(x - loc), df)
-    return log_kernel - (half_log_det + _standard_t_normaliser(df, n))
+    return log_kernel - (half_log_det + _standard_t_normalizer(df, n))
 
 
 def _student_t_sample(key, shape, dtype, df, loc, *matrix):
     key, gamma_key = random.split(key)
     half_chi2 = gamma(gamma_key, 0.5 * df, shape[:-1], dtype)
     half_chi2 = jnp.maximum(half_chi2, jnp.finfo(dtype).tiny)
-    return loc + _draw(key, shape, dtype, *matrix) * jnp.sqrt(0.5 * df / half_chi2)[..., None]
+    return (
+        loc
+        + draw_from_factor(key, shape, dtype, *matrix) * jnp.sqrt(0.5 * df / half_chi2)[..., None]
+    )
 
 
 def _student_t_variance(df, loc, *matrix):
     df = per_event(df)
     factor = select(df > 2, df / (select(df > 2, df, 3) - 2), jnp.inf)
-    return select(df > 1, factor, jnp.nan) * _diagonal(*matrix)
+    return select(df > 1, factor, jnp.nan) * factor_diagonal(*matrix)
 
 
 def _student_t_entropy(df, loc, *matrix):
-    n = _size(*matrix)
-    normaliser = _half_log_det(*matrix) + _standard_t_normaliser(df, n)
-    return normaliser + 0.5 * (df + n) * digamma_step(0.5 * df, 0.5 * n)
+    n = event_size(*matrix)
+    normalizer = factor_half_log_det(*matrix) + _standard_t_normalizer(df, n)
+    return normalizer + 0.5 * (df + n) * digamma_step(0.5 * df, 0.5 * n)
 
 
 @family(

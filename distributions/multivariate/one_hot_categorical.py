@@ -9,20 +9,20 @@ from distributions.constraints import log_weights, one_hot, simplex
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.categorical_functions import (
-    _categorical_sample,
-    _log_probs,
-    _probs,
+    categorical_sample,
     category_entropy,
+    category_log_probs,
+    category_probs,
 )
 
 
 def _one_hot_log_prob(y, logits, probs):
-    log_prob = _log_probs(logits, probs)
+    log_prob = category_log_probs(logits, probs)
     return jnp.sum(select(y == 1, log_prob, 0), axis=-1)
 
 
 def _one_hot_sample(key, shape, dtype, logits, probs):
-    index = _categorical_sample(key, shape[:-1], dtype, logits, probs)
+    index = categorical_sample(key, shape[:-1], dtype, logits, probs)
     return jax.nn.one_hot(index, shape[-1], dtype=int)
 
 
@@ -36,10 +36,12 @@ def _one_hot_mode(logits, probs):
     one_of=("logits", "probs"),
     log_prob=_one_hot_log_prob,
     sample=_one_hot_sample,
-    mean=_probs,
-    variance=lambda logits, probs: _probs(logits, probs) * (1 - _probs(logits, probs)),
+    mean=category_probs,
+    variance=lambda logits, probs: (
+        category_probs(logits, probs) * (1 - category_probs(logits, probs))
+    ),
     mode=_one_hot_mode,
-    entropy=lambda logits, probs: category_entropy(_log_probs(logits, probs)),
+    entropy=lambda logits, probs: category_entropy(category_log_probs(logits, probs)),
 )
 class OneHotCategorical(Family):
     r"""Distribution over the `n` vectors that have one entry 1 and all others 0.

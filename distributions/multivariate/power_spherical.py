@@ -20,7 +20,7 @@ def _power_shapes(n, concentration):
     return b + concentration, b
 
 
-def _power_log_normaliser(n, concentration):
+def _power_log_normalizer(n, concentration):
     a, b = _power_shapes(n, concentration)
     return (n - 1) * LOG_TWO + 0.5 * (n - 1) * LOG_PI + log_beta(a, b) - lax.lgamma(b)
 
@@ -30,7 +30,7 @@ def _power_log_prob(x, direction, concentration):
     far = jnp.maximum(square_sum(x + direction) / 4, jnp.finfo(x.dtype).tiny)
     near = jnp.minimum(square_sum(x - direction) / 4, 0.5)
     log_power = jnp.where(far > 0.5, jnp.log1p(-near), jnp.log(far))
-    return concentration * log_power - _power_log_normaliser(x.shape[-1], concentration)
+    return concentration * log_power - _power_log_normalizer(x.shape[-1], concentration)
 
 
 def _power_sample(key, shape, dtype, direction, concentration):
@@ -53,7 +53,7 @@ def _power_variance(direction, concentration):
 def _power_entropy(direction, concentration):
     n = direction.shape[-1]
     a, b = _power_shapes(n, concentration)
-    return _power_log_normaliser(n, concentration) + concentration * digamma_step(a, b)
+    return _power_log_normalizer(n, concentration) + concentration * digamma_step(a, b)
 
 
 @family(

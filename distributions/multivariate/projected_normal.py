@@ -57,9 +57,9 @@ def _projected_moments(concentration):
     Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
     """
     n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
-    centre, offset, log_step = poisson_terms(m)
-    j = centre + offset
-    weights = jnp.exp(log_poisson_mass(centre, offset, m[..., None]) + log_step[..., None])
+    center, offset, log_step = poisson_terms(m)
+    j = center + offset
+    weights = jnp.exp(log_poisson_mass(center, offset, m[..., None]) + log_step[..., None])
     cosine = jnp.exp(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI)
     mean = jnp.sum(weights * cosine, -1) / math.sqrt(2)
     square = jnp.sum(weights * (j + 0.5) / (j + 0.5 * n), -1)

@@ -8,19 +8,19 @@ from jax.typing import ArrayLike
 from distributions.constraints import open_simplex, positive, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.categorical_functions import _log_probs
+from distributions.numerics.categorical_functions import category_log_probs
 from distributions.numerics.loader_log_pmf import column
 
 
 def _relaxed_one_hot_log_prob(x, temperature, *parameters):
     log_x, n = jnp.log(x), x.shape[-1]
-    z = _log_probs(*parameters) - column(temperature) * log_x
+    z = category_log_probs(*parameters) - column(temperature) * log_x
     constant = lax.lgamma(jnp.asarray(n, x.dtype)) + (n - 1) * jnp.log(temperature)
     return constant + jnp.sum(z - log_x, axis=-1) - n * jax.nn.logsumexp(z, axis=-1)
 
 
 def _relaxed_one_hot_sample(key, shape, dtype, temperature, *parameters):
-    noisy = _log_probs(*parameters) + random.gumbel(key, shape, dtype)
+    noisy = category_log_probs(*parameters) + random.gumbel(key, shape, dtype)
     draws = jax.nn.softmax(noisy / column(temperature))
     return jnp.maximum(draws, jnp.finfo(dtype).tiny)
 

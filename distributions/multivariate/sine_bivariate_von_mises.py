@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import independent, interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import hypot, open_uniform, ratio
 from distributions.numerics.sphere import log_sum
 from distributions.numerics.von_mises_functions import log_i0e, von_mises_draw, wrap
@@ -34,7 +34,7 @@ def _log_marginal(sine, half_square, c1, c2, r):
     return rise - 2 * c1 * half_square + log_i0e(length)
 
 
-def _of_angle(angle, *parameters):
+def _log_marginal_of_angle(angle, *parameters):
     return _log_marginal(jnp.sin(angle), jnp.square(jnp.sin(0.5 * angle)), *parameters)
 
 
@@ -50,7 +50,7 @@ def _grid(c1, c2, r):
     return 2 * jnp.arctan2(sine, cosine), log_weight, log_marginal
 
 
-def _log_normaliser(c1: Array, c2: Array, r: Array) -> Array:
+def _log_normalizer(c1: Array, c2: Array, r: Array) -> Array:
     """Less `c1 + c2`: the second angle integrated in closed form, the first by quadrature."""
     _, log_weight, log_marginal = _grid(c1, c2, r)
     return log_sum(log_weight + log_marginal) + math.log(_TURN)
@@ -60,13 +60,13 @@ def _log_prob(x, loc1, loc2, c1, c2, correlation, weighted):
     r = _correlation(c1, c2, correlation, weighted)
     a, b = x[..., 0] - loc1, x[..., 1] - loc2
     fall = c1 * jnp.square(jnp.sin(0.5 * a)) + c2 * jnp.square(jnp.sin(0.5 * b))
-    return r * jnp.sin(a) * jnp.sin(b) - 2 * fall - _log_normaliser(c1, c2, r)
+    return r * jnp.sin(a) * jnp.sin(b) - 2 * fall - _log_normalizer(c1, c2, r)
 
 
 def _entropy(loc1, loc2, c1, c2, correlation, weighted):
-    """By the derivative of the normaliser along the natural parameters."""
+    """By the derivative of the normalizer along the natural parameters."""
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
-    value, slope = jax.jvp(_log_normaliser, tuple(natural), tuple(natural))
+    value, slope = jax.jvp(_log_normalizer, tuple(natural), tuple(natural))
     return value - slope
 
 
@@ -75,10 +75,10 @@ def _mean(loc1, loc2, *_):
 
 
 def _variance(loc1, loc2, c1, c2, correlation, weighted):
-    """1 less the mean cosines: the derivatives of the normaliser in the concentrations."""
+    """1 less the mean cosines: the derivatives of the normalizer in the concentrations."""
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
     ones, zeros = jnp.ones_like(natural[0]), jnp.zeros_like(natural[0])
-    slope = lambda *unit: jax.jvp(_log_normaliser, tuple(natural), unit)[1]  # noqa: E731
+    slope = lambda *unit: jax.jvp(_log_normalizer, tuple(natural), unit)[1]  # noqa: E731
     return -jnp.stack([slope(ones, zeros, zeros), slope(zeros, ones, zeros)], -1)
 
 
@@ -103,7 +103,9 @@ def _first_angle(key, shape, dtype, c1, c2, r):
     grid, _, log_marginal = _grid(c1, c2, r)
     best = jnp.argmax(log_marginal, axis=-1)[..., None]
     peak = jnp.abs(jnp.take_along_axis(grid, best, axis=-1))
-    first = lambda x: jax.jvp(lambda x: _of_angle(x, c1, c2, r), (x,), (jnp.ones_like(x),))[1]  # noqa: E731
+    first = lambda x: jax.jvp(
+        lambda x: _log_marginal_of_angle(x, c1, c2, r), (x,), (jnp.ones_like(x),)
+    )[1]
     bend = -jax.jvp(first, (peak[..., 0],), (jnp.ones_like(c1),))[1]
     s = 1 / jnp.sqrt(1 + 4 * jnp.maximum(bend, 0.3 * jnp.sqrt(c1)))
 
@@ -118,13 +120,13 @@ def _first_angle(key, shape, dtype, c1, c2, r):
 
     def propose(key):
         side_key, cauchy_key, accept_key = random.split(key, 3)
-        centre = jnp.where(random.bernoulli(side_key, 0.5, shape), peak, -peak)
-        new = wrap(centre + 2 * jnp.arctan(s * random.cauchy(cauchy_key, shape, dtype)))
-        log_ratio = _of_angle(new, c1, c2, r) - log_envelope(new, peak, s)
+        center = jnp.where(random.bernoulli(side_key, 0.5, shape), peak, -peak)
+        new = wrap(center + 2 * jnp.arctan(s * random.cauchy(cauchy_key, shape, dtype)))
+        log_ratio = _log_marginal_of_angle(new, c1, c2, r) - log_envelope(new, peak, s)
         log_u = jnp.log(open_uniform(accept_key, shape, dtype))
         return new, log_u < log_ratio - log_most
 
-    return first_accepted(propose, key, shape, dtype)
+    return draw_first_accepted(propose, key, shape, dtype)
 
 
 def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
@@ -133,8 +135,8 @@ def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
     r = _correlation(c1, c2, correlation, weighted)
     a = _first_angle(first_key, shape[:-1], dtype, c1, c2, r)
     slope = r * jnp.sin(a)
-    centre, length = jnp.arctan2(slope, c2 + 0 * slope), jnp.hypot(slope, c2)
-    b = von_mises_draw(second_key, shape[:-1], dtype, centre, length)
+    center, length = jnp.arctan2(slope, c2 + 0 * slope), jnp.hypot(slope, c2)
+    b = von_mises_draw(second_key, shape[:-1], dtype, center, length)
     return jnp.stack([wrap(loc1 + a), wrap(loc2 + b)], -1)
 
 
@@ -159,8 +161,8 @@ class SineBivariateVonMises(Family):
     angle: the direction of the mean of `(cos x, sin x)`, and 1 less the length of that mean.
 
     Args:
-        phi_loc: The centre of the first angle.
-        psi_loc: The centre of the second angle.
+        phi_loc: The center of the first angle.
+        psi_loc: The center of the second angle.
         phi_concentration: How narrow the first is, positive.
         psi_concentration: How narrow the second is, positive.
         correlation: The dependence `r`, of any size and sign.

@@ -11,7 +11,7 @@ from distributions.core.family import Family, family
 from distributions.numerics.sphere import log_area
 
 
-def _at_least_two(dimension):
+def _check_dimension(dimension):
     if isinstance(dimension, int) and dimension > 1:
         return None
     return f"dimension must be an integer, 2 or more; got {dimension!r}"
@@ -25,7 +25,7 @@ def _uniform_sample(key, shape, dtype, dimension):
 @family(
     support=unit_vector,
     event_shape=lambda dimension: (dimension,),
-    requires=_at_least_two,
+    requires=_check_dimension,
     log_prob=lambda x, dimension: 0 * x[..., 0] - log_area(dimension),
     sample=_uniform_sample,
     mean=lambda dimension: 0.0,

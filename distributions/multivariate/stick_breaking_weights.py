@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align, select
 from distributions.common.linear_algebra import per_event
 from distributions.common.pytree import static
-from distributions.common.unit_vectors import _unit
+from distributions.common.unit_vectors import unit_vector
 from distributions.constraints import open_simplex, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
@@ -59,7 +59,7 @@ def _sticks_variance(a, num_breaks):
     sample=_sticks_sample,
     mean=_sticks_mean,
     variance=_sticks_variance,
-    mode=lambda a, num_breaks: _unit(
+    mode=lambda a, num_breaks: unit_vector(
         select(jnp.asarray(a) >= num_breaks, num_breaks, jnp.asarray(0)),
         num_breaks + 1,
         a.dtype,

@@ -12,7 +12,7 @@ from distributions.constraints import nonnegative, unit_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_sampler import beta
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import LOG_TWO
 from distributions.numerics.sphere import log_area, log_sum, tangent_normal, variance_around
 
@@ -35,7 +35,7 @@ def _cosines(n, concentration):
     return below_one, log_weights + (math.log(2 * reach / (_NODES - 1)) + log_area(m))
 
 
-def _fisher_log_normaliser(n, concentration):
+def _fisher_log_normalizer(n, concentration):
     """Of `exp(concentration (t - 1))`."""
     return log_sum(_cosines(n, concentration)[1])
 
@@ -45,14 +45,14 @@ def _fisher_moments(n, concentration):
     below_one, log_weights = _cosines(n, concentration)
     weights = jnp.exp(log_weights - log_sum(log_weights)[..., None])
     mean = jnp.sum(weights * below_one, -1)
-    centred = below_one - mean[..., None]
-    variance = jnp.sum(weights * jnp.square(centred), -1)
+    centered = below_one - mean[..., None]
+    variance = jnp.sum(weights * jnp.square(centered), -1)
     return mean, jnp.sum(weights * below_one * (2 - below_one), -1), variance
 
 
 def _fisher_log_prob(x, direction, concentration):
-    normaliser = _fisher_log_normaliser(x.shape[-1], concentration)
-    return -0.5 * concentration * square_sum(x - direction) - normaliser
+    normalizer = _fisher_log_normalizer(x.shape[-1], concentration)
+    return -0.5 * concentration * square_sum(x - direction) - normalizer
 
 
 def _fisher_below_one(key, shape, dtype, n, concentration):
@@ -69,7 +69,7 @@ def _fisher_below_one(key, shape, dtype, n, concentration):
         score = concentration * (2 * b / (1 + b) - d) + m * log_ratio
         return d, score >= jnp.log(1 - random.uniform(uniform_key, shape, dtype))
 
-    return first_accepted(propose, key, shape, dtype)
+    return draw_first_accepted(propose, key, shape, dtype)
 
 
 def _fisher_sample(key, shape, dtype, direction, concentration):
@@ -85,7 +85,7 @@ def _fisher_sample(key, shape, dtype, direction, concentration):
 def _fisher_entropy(direction, concentration):
     n = direction.shape[-1]
     below_one, _, _ = _fisher_moments(n, concentration)
-    return _fisher_log_normaliser(n, concentration) + concentration * below_one
+    return _fisher_log_normalizer(n, concentration) + concentration * below_one
 
 
 def _fisher_variance(direction, concentration):
@@ -110,7 +110,7 @@ class VonMisesFisher(Family):
 
     `p(x) = exp(k mean_direction^T x) k^(n / 2 - 1) / ((2 pi)^(n / 2) I_(n / 2 - 1)(k))` with
     `k = concentration` and the modified Bessel function `I`, for `x` of length 1; a density with
-    respect to the area of the sphere. The normaliser is an integral over the angle, in any number
+    respect to the area of the sphere. The normalizer is an integral over the angle, in any number
     of dimensions.
 
     Args:

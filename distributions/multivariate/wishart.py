@@ -12,12 +12,12 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
-    _wishart_cholesky_sample,
-    _wishart_entropy,
-    _wishart_score,
     matrix,
     outer_diagonal,
     size,
+    wishart_cholesky_sample,
+    wishart_entropy,
+    wishart_score,
 )
 
 
@@ -28,14 +28,14 @@ def _wishart_variance(df, scale, scale_tril):
 
 @family(
     support=positive_definite,
-    log_prob=lambda x, *parameters: _wishart_score(jnp.linalg.cholesky(x), *parameters),
-    sample=lambda *arguments: gram(_wishart_cholesky_sample(*arguments)),
+    log_prob=lambda x, *parameters: wishart_score(jnp.linalg.cholesky(x), *parameters),
+    sample=lambda *arguments: gram(wishart_cholesky_sample(*arguments)),
     mean=lambda df, scale, scale_tril: per_event(df, 2) * matrix(scale, scale_tril),
     variance=_wishart_variance,
     mode=lambda df, scale, scale_tril: (
         per_event(jnp.maximum(df - size(scale, scale_tril) - 1, 0), 2) * matrix(scale, scale_tril)
     ),
-    entropy=_wishart_entropy,
+    entropy=wishart_entropy,
     **PARAMETERS,
 )
 class Wishart(Family):

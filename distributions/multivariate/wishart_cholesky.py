@@ -15,22 +15,22 @@ from distributions.core.row import parameter
 from distributions.numerics.special import LOG_TWO
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
-    _wishart_cholesky_sample,
-    _wishart_entropy,
-    _wishart_score,
     cholesky,
-    falling,
+    descending_df,
     log_jacobian,
     mean_chi,
     mean_log_jacobian,
-    scaled,
+    scale_columns,
     size,
+    wishart_cholesky_sample,
+    wishart_entropy,
+    wishart_score,
 )
 
 
 def _wishart_cholesky_variance(df, scale, scale_tril):
     tril = cholesky(scale, scale_tril)
-    counts = falling(df, tril.shape[-1])
+    counts = descending_df(df, tril.shape[-1])
     on_diagonal = diagonal_matrix(counts - jnp.square(mean_chi(counts, 1)))
     below = align(jnp.tri(tril.shape[-1], k=-1, dtype=tril.dtype), 0, on_diagonal.ndim)
     standard = on_diagonal + below
@@ -39,22 +39,22 @@ def _wishart_cholesky_variance(df, scale, scale_tril):
 
 def _wishart_cholesky_entropy(df, scale, scale_tril):
     tril = cholesky(scale, scale_tril)
-    counts = falling(df, tril.shape[-1])
+    counts = descending_df(df, tril.shape[-1])
     log_entries = 0.5 * (digamma(0.5 * counts) + LOG_TWO)
-    return _wishart_entropy(df, scale, scale_tril) - mean_log_jacobian(tril, log_entries)
+    return wishart_entropy(df, scale, scale_tril) - mean_log_jacobian(tril, log_entries)
 
 
 @family(
     support=lower_cholesky,
-    log_prob=lambda x, *parameters: _wishart_score(x, *parameters) + log_jacobian(x),
-    sample=_wishart_cholesky_sample,
-    mean=lambda df, scale, scale_tril: scaled(
-        cholesky(scale, scale_tril), mean_chi(falling(df, size(scale, scale_tril)), 1)
+    log_prob=lambda x, *parameters: wishart_score(x, *parameters) + log_jacobian(x),
+    sample=wishart_cholesky_sample,
+    mean=lambda df, scale, scale_tril: scale_columns(
+        cholesky(scale, scale_tril), mean_chi(descending_df(df, size(scale, scale_tril)), 1)
     ),
     variance=_wishart_cholesky_variance,
-    mode=lambda df, scale, scale_tril: scaled(
+    mode=lambda df, scale, scale_tril: scale_columns(
         cholesky(scale, scale_tril),
-        jnp.sqrt(jnp.maximum(falling(df, size(scale, scale_tril)) - 1, 0)),
+        jnp.sqrt(jnp.maximum(descending_df(df, size(scale, scale_tril)) - 1, 0)),
     ),
     entropy=_wishart_cholesky_entropy,
     **PARAMETERS,

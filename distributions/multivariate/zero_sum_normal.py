@@ -11,7 +11,7 @@ from distributions.common.pytree import static
 from distributions.constraints import positive, zero_sum
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.special import LOG_SQRT_TWO_PI, scaled
+from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 def _freedom(shape):
@@ -19,7 +19,7 @@ def _freedom(shape):
 
 
 def _log_prob(x, scale, shape):
-    square = square_sum(scaled(x, per_event(scale, len(shape))), len(shape))
+    square = square_sum(scale_by_reciprocal(x, per_event(scale, len(shape))), len(shape))
     return -0.5 * square - _freedom(shape) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
 
 

@@ -9,7 +9,7 @@ from distributions.common.linear_algebra import (
 )
 
 
-def _sum_over_edges(x, adjacency, sign):
+def sum_over_edges(x, adjacency, sign):
     """`sum_ij A_ij (x_i - sign x_j)^2 / 2`: differences, as a quadratic form would cancel."""
     sign = per_event(jnp.asarray(sign), 2)
     most = math.sqrt(jnp.finfo(x.dtype).max)  # An infinite square times 0 would be NaN.

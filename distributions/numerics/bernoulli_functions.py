@@ -21,5 +21,5 @@ def bernoulli_probability(logits: Any, probs: Any) -> Any:
     return lax.logistic(logits) if probs is None else probs
 
 
-def _entropy(*log_probs):
+def bernoulli_entropy(*log_probs):
     return -sum(times_log(jnp.exp(log_p), log_p) for log_p in map(jnp.asarray, log_probs))

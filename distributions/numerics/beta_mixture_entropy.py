@@ -26,7 +26,7 @@ _FIRST, _LAST = 8.0, 161
 _LEFT_OUT = 37.0  # Minus the logarithm of what is too small to be integrated.
 
 
-def _integrated(k: Array) -> Array:
+def _integrated_share(k: Array) -> Array:
     """The part of the mass at `k` that is integrated."""
     return 0.5 * lax.erfc(4 * (math.log(36) - jnp.log(jnp.maximum(k, 1))))
 
@@ -76,10 +76,10 @@ def _beta_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array, A
     high = jnp.clip(log_odds + rise + jnp.log1p(fall), -end, end)
     y, weights = _integral(low, high)
     p, q = lax.logistic(y), lax.logistic(-y)
-    inner = weights * p * q * many * (_integrated(many * p) + _integrated(many * q) - 1)
+    inner = weights * p * q * many * (_integrated_share(many * p) + _integrated_share(many * q) - 1)
     is_few, ends = n < 2 * _LAST, _ends(n)
     each = select(2 * ends < n, 1, select(2 * ends > n, 0 * ends, 0.5))
-    outer, k = select(is_few, each, 1 - _integrated(ends)), jnp.minimum(ends, n)
+    outer, k = select(is_few, each, 1 - _integrated_share(ends)), jnp.minimum(ends, n)
     weights = _join(outer, outer, select(is_few, 0, inner))
     return _join(k, n - k, many * p), _join(n - k, k, many * q), weights
 
@@ -134,7 +134,11 @@ def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array,
     high = jnp.clip(jnp.minimum(high, power), first, most)
     y, weights = _integral(jnp.clip(low, first, high), high)
     ends, k, last = _ends(a), jnp.exp(y), jnp.exp(high)
-    weights = _join(1 - _integrated(ends), weights * k * _integrated(k), last * _integrated(last))
+    weights = _join(
+        1 - _integrated_share(ends),
+        weights * k * _integrated_share(k),
+        last * _integrated_share(last),
+    )
     return _join(ends, k, last), weights
 
 

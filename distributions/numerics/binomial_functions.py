@@ -13,12 +13,12 @@ from distributions.numerics.loader_log_pmf import (
 from distributions.numerics.special import safe_log, safe_log1m
 
 
-def chances(logits: Any, probs: Any) -> tuple[Any, Any]:
+def success_and_failure_probs(logits: Any, probs: Any) -> tuple[Any, Any]:
     """The probabilities of success and of failure."""
     return (lax.logistic(logits), lax.logistic(-logits)) if probs is None else (probs, 1 - probs)
 
 
-def log_chances(logits: Any, probs: Any) -> tuple[Array, Array]:
+def success_and_failure_log_probs(logits: Any, probs: Any) -> tuple[Array, Array]:
     """The logarithms of the probabilities of success and of failure."""
     if probs is None:
         return -jax.nn.softplus(-logits), -jax.nn.softplus(logits)

@@ -17,11 +17,11 @@ def take(table: Array, index: Array) -> Array:
     return jnp.take_along_axis(table, index[..., None], axis=-1, mode="clip")[..., 0]
 
 
-def _log_probs(logits, probs):
+def category_log_probs(logits, probs):
     return jax.nn.log_softmax(logits) if probs is None else safe_log(probs)
 
 
-def _probs(logits, probs):
+def category_probs(logits, probs):
     return jax.nn.softmax(logits) if probs is None else probs
 
 
@@ -37,5 +37,5 @@ def category_entropy(log_probs: Array) -> Array:
     return -jnp.sum(times_log(jnp.exp(log_probs), log_probs), axis=-1)
 
 
-def _categorical_sample(key, shape, dtype, logits, probs):
+def categorical_sample(key, shape, dtype, logits, probs):
     return random.categorical(key, safe_log(probs) if logits is None else logits, shape=shape)

@@ -42,7 +42,9 @@ def _low_rank_square(x, a, c, tril, cov_diag):
     return square_sum(y - multiply(a, u)) + square_sum(u / c)
 
 
-def _by_factor(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+def square_and_log_det(
+    covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
+):
     """`x -> x^T S^-1 x` and `log det S / 2`, by one factor: derivatives go through it once."""
     if cov_factor is not None and cov_diag is not None:
         a, c, tril = _capacitance(cov_factor, cov_diag)
@@ -58,12 +60,14 @@ def _by_factor(covariance, precision, scale_tril, scale_diag=None, cov_factor=No
     return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
 
 
-def _half_log_det(*matrix):
+def factor_half_log_det(*matrix):
     """`log det S / 2`."""
-    return _by_factor(*matrix)[1]
+    return square_and_log_det(*matrix)[1]
 
 
-def _diagonal(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+def factor_diagonal(
+    covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
+):
     """The diagonal of `S`."""
     if cov_factor is not None and cov_diag is not None:
         return square_sum(cov_factor) + cov_diag
@@ -74,7 +78,7 @@ def _diagonal(covariance, precision, scale_tril, scale_diag=None, cov_factor=Non
     return diagonal(covariance) if scale_tril is None else square_sum(scale_tril)
 
 
-def _draw(
+def draw_from_factor(
     key,
     shape,
     dtype,
@@ -99,7 +103,7 @@ def _draw(
     return multiply(_tril(covariance, scale_tril), z)
 
 
-def _size(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+def event_size(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
     matrices = (m for m in (covariance, precision, scale_tril, scale_diag) if m is not None)
     return next(matrices, cov_diag).shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
 

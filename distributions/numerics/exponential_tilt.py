@@ -16,12 +16,12 @@ def _even(c):
     return jnp.where(small, series, 0.5 * s + jnp.log1p(-jnp.exp(-s)) - jnp.log(s))
 
 
-def _log_total(c):
+def log_total(c):
     """`log((exp(c) - 1) / c)`."""
     return 0.5 * c + _even(c)
 
 
-def _tilted_log_prob(t, c, fall):
+def tilted_log_prob(t, c, fall):
     """By the fall from the end with the greater density, where `c` is not small."""
     small = jnp.abs(c) < 0.5
     near = c * (t - 0.5) - _even(jnp.where(small, c, 0))
@@ -29,7 +29,7 @@ def _tilted_log_prob(t, c, fall):
     return jnp.where(small, near, jnp.log(s) - jnp.log1p(-jnp.exp(-s)) - fall)
 
 
-def _tilted_mean(c):
+def tilted_mean(c):
     small = jnp.abs(c) < 0.3
     h = 0.5 * jnp.where(small, c, 0)
     y = jnp.square(h)
@@ -38,11 +38,11 @@ def _tilted_mean(c):
     return 0.5 + 0.5 * jnp.where(small, series, 1 / jnp.tanh(g) - 1 / g)
 
 
-def _tilted_log_cdf(t, c):
-    return jnp.log(t) + _log_total(c * t) - _log_total(c)
+def tilted_log_cdf(t, c):
+    return jnp.log(t) + log_total(c * t) - log_total(c)
 
 
-def _tilted_quantile(q, c):
+def tilted_quantile(q, c):
     """From the end where the density is the greater."""
     p, d = jnp.where(c > 0, 1 - q, q), -jnp.abs(c)
     t = (
@@ -53,7 +53,7 @@ def _tilted_quantile(q, c):
     return jnp.where(c > 0, 1 - t, t)
 
 
-def _log_place(x, low, high):
+def log_place(x, low, high):
     """Where `log x` lies between those of the ends, and their distance."""
     width = log_quotient(high, low)
     return log_quotient(x, low) / width, width

@@ -9,17 +9,17 @@ from distributions.numerics.special import (
 )
 
 
-def _log_ratio(x, scale):
+def log_ratio(x, scale):
     """`log(x / scale)`, whose quotient may overflow."""
     return jnp.log(x) - jnp.log(scale)
 
 
-def _end(loc, scale, c):
+def support_end(loc, scale, c):
     """Where `1 + c z` is 0; some point where it never is."""
     return loc - scale / jnp.where(c == 0, 1, c)
 
 
-def _reduced(x, loc, scale, c):
+def reduced_variate(x, loc, scale, c):
     """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
     z = bounded_ratio(x - loc, scale)
     u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
@@ -30,6 +30,6 @@ def _reduced(x, loc, scale, c):
     return jnp.where(far, log_far / jnp.where(far, c, 1), z * log1p_ratio(jnp.where(far, 1, u)))
 
 
-def _expanded(w, loc, scale, c):
-    """The inverse of `_reduced`."""
+def from_reduced_variate(w, loc, scale, c):
+    """The inverse of `reduced_variate`."""
     return loc + scale * w * expm1_ratio(c * w)

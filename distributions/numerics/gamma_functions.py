@@ -56,7 +56,7 @@ def num_steps(x: Array) -> int:
     return 8 if x.dtype.itemsize == 8 else 4
 
 
-def _shifted(x: Array) -> tuple[Array, Array, Array]:
+def _shift_small(x: Array) -> tuple[Array, Array, Array]:
     """Whether `x` is small, that number or 1, and a number that is not: `x`, or steps from it."""
     steps = num_steps(x)
     small = x < steps
@@ -64,7 +64,7 @@ def _shifted(x: Array) -> tuple[Array, Array, Array]:
     return small, z, select(small, z + steps, x)
 
 
-def _rising(z: Array) -> Array:
+def _rising_factorial(z: Array) -> Array:
     """`z (z + 1) ... (z + n - 1)` for `n` steps."""
     if num_steps(z) == 4:
         u = z * (z + 3)
@@ -76,9 +76,9 @@ def _rising(z: Array) -> Array:
 def _inverse_sum(z: Array) -> Array:
     """`1 / z + 1 / (z + 1) + ...` for as many steps, the derivative of the logarithm of that."""
     if num_steps(z) == 4:
-        return (2 * z + 3) * ((2 * (z * (z + 3)) + 2) / _rising(z))
+        return (2 * z + 3) * ((2 * (z * (z + 3)) + 2) / _rising_factorial(z))
     u = z * (z + 7)
-    return (2 * z + 7) * ((((4 * u + 84) * u + 504) * u + 720) / _rising(z))
+    return (2 * z + 7) * ((((4 * u + 84) * u + 504) * u + 720) / _rising_factorial(z))
 
 
 @jax.custom_jvp
@@ -87,8 +87,8 @@ def stirling_error(x: Array) -> Array:
 
     For small `x`, the recurrence of the gamma function leads further; cheaper than a log-gamma.
     """
-    steps, (small, z, y) = num_steps(x), _shifted(x)
-    product, power = _rising(z), y * y
+    steps, (small, z, y) = num_steps(x), _shift_small(x)
+    product, power = _rising_factorial(z), y * y
     for _ in range(steps.bit_length() - 2):
         power = power * power
     shift = (z - 0.5) * jnp.log(y / z) - jnp.log(product / power) - steps
@@ -103,7 +103,7 @@ def _stirling_error_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 def digamma_rest(x: Array) -> Array:
     """`digamma(x) - log(x)` for positive `x`, by the same recurrence."""
-    small, z, y = _shifted(x)
+    small, z, y = _shift_small(x)
     shift = jnp.log(y / z) - _inverse_sum(z)
     large = (0.5 + _in_inverse_squares(y, _DIGAMMA) / y) / y
     return select(small, shift, 0) - large
@@ -173,8 +173,8 @@ def log_beta_half(x: Array) -> Array:
     By the series of `log Gamma(y + 1/2) - log Gamma(y)` in `1 / (y - 1/4)^2`, where `y` is `x`, or
     some steps from it; cheaper than log-gammas.
     """
-    small, z, y = _shifted(x)
-    shift = jnp.log(_rising(z + 0.5)) - jnp.log(_rising(z))
+    small, z, y = _shift_small(x)
+    shift = jnp.log(_rising_factorial(z + 0.5)) - jnp.log(_rising_factorial(z))
     y = y - 0.25
     step = -0.5 * jnp.log(y) - _in_inverse_squares(y, _HALF_STEP) * (1 / (y * y))
     return 0.5 * LOG_PI + step + select(small, shift, 0)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array, lax, random
 
 from distributions.common.arrays import select
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 
 _ALWAYS_ACCEPTED = 1e6
 
@@ -74,7 +74,7 @@ def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Ar
         chance = random.uniform(uniform_key, shape, dtype)
         return 1 + shift, is_inside & (jnp.log1p(-chance) <= log_ratio)
 
-    root = first_accepted(propose, root_key, shape, dtype)
+    root = draw_first_accepted(propose, root_key, shape, dtype)
     # Of a concentration below 1: that of a draw with one more.
     log_boost = jnp.log1p(-random.uniform(boost_key, shape, dtype)) / select(is_large, 1, valid)
     return a, select(is_valid, scale, jnp.nan), root, select(is_large, 0, log_boost)

@@ -7,5 +7,5 @@ from distributions.numerics.special import (
 )
 
 
-def _log_cosh(y):
+def log_cosh(y):
     return jnp.logaddexp(y, -y) - LOG_TWO

@@ -18,7 +18,7 @@ from distributions.numerics.normal_limit import is_central, large, log_normal_ta
 from distributions.numerics.special import LOG_TWO, log1mexp
 
 Term = Callable[..., Array]
-_MOST_STEPS = 10_000
+_MAX_STEPS = 10_000
 
 
 def _nonzero(x: Array) -> Array:
@@ -68,7 +68,7 @@ def _log_fraction(
 
     dots: Any = push(start, (), ()) if len(units) else ()
     loop = jnp.ones((), ones.dtype), start(*arguments), dots, jnp.ones((), bool)
-    _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MOST_STEPS), body, loop)
+    _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MAX_STEPS), body, loop)
     return state[2], dots[2] if len(units) else units
 
 

@@ -10,28 +10,28 @@ from distributions.common.linear_algebra import (
     square_sum,
 )
 from distributions.numerics.wishart_functions import (
+    ascending_df,
     chi_factor,
     cholesky,
     entropy,
-    log_normaliser,
-    rising,
+    log_normalizer,
 )
 
 
-def _inverse_score(tril, df, scale, scale_tril):
+def inverse_score(tril, df, scale, scale_tril):
     """The log density of InverseWishart at `tril tril^T`."""
     n, factor = tril.shape[-1], cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(tril, factor), 2)
     log_dets = df * log_diagonal(factor) - (df + n + 1) * log_diagonal(tril)
-    return log_dets - 0.5 * square - log_normaliser(df, n)
+    return log_dets - 0.5 * square - log_normalizer(df, n)
 
 
-def _inverse_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
+def inverse_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
     """`S^(1/2) T^-1`, where `T^T T` has the standard Wishart distribution."""
-    t = chi_factor(key, shape, dtype, rising(df, shape[-1]))
+    t = chi_factor(key, shape, dtype, ascending_df(df, shape[-1]))
     unit = align(jnp.eye(shape[-1], dtype=dtype), 0, len(shape))
     return matmul(cholesky(scale, scale_tril), solve_matrix(t, unit))
 
 
-def _inverse_entropy(df, scale, scale_tril):
+def inverse_entropy(df, scale, scale_tril):
     return entropy(cholesky(scale, scale_tril), df, -1)

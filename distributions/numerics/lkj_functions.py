@@ -16,7 +16,7 @@ from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.special import LOG_PI, LOG_TWO
 
 
-def _betas(dimension, concentration):
+def vine_betas(dimension, concentration):
     """`b_k` and `k / 2` for the rows but the first, along a new last axis."""
     concentration = jnp.asarray(concentration)
     half = 0.5 * jnp.arange(1, dimension, dtype=concentration.dtype)
@@ -24,24 +24,24 @@ def _betas(dimension, concentration):
     return concentration[..., None] + (0.5 * (dimension - 1) - half), half
 
 
-def _log_normaliser(dimension, concentration):
-    b, half = _betas(dimension, concentration)
+def lkj_log_normalizer(dimension, concentration):
+    b, half = vine_betas(dimension, concentration)
     constant = sum(0.5 * k * LOG_PI - math.lgamma(0.5 * k) for k in range(1, dimension))
     return jnp.sum(log_beta(b, half), -1) + constant
 
 
-def _powers(dimension, concentration):
+def vine_powers(dimension, concentration):
     """The powers of the diagonal entries but the first in the density of `L`."""
-    b, _ = _betas(dimension, concentration)
+    b, _ = vine_betas(dimension, concentration)
     return 2 * b - 2
 
 
-def _cholesky_sample(key, shape, dtype, dimension, concentration):
+def lkj_cholesky_sample(key, shape, dtype, dimension, concentration):
     """Normal vectors, each with a chi variable for the diagonal, scaled to length 1."""
     normal_key, gamma_key = random.split(key)
     below = align(jnp.tri(dimension, k=-1, dtype=dtype), 0, len(shape))
     z = below * random.normal(normal_key, shape, dtype)
-    b, _ = _betas(dimension, concentration)
+    b, _ = vine_betas(dimension, concentration)
     log_draw = log_gamma(gamma_key, b, (*shape[:-2], dimension - 1), dtype)
     chi = jnp.exp(0.5 * (LOG_TWO + log_draw))
     chi = jnp.concatenate([jnp.ones_like(chi[..., :1]), chi], -1)
@@ -49,24 +49,24 @@ def _cholesky_sample(key, shape, dtype, dimension, concentration):
     return rows / jnp.sqrt(square_sum(rows))[..., None]
 
 
-def _square_of_entries(dimension, concentration):
+def square_of_entries(dimension, concentration):
     return per_event(1 / (2 * jnp.asarray(concentration) + (dimension - 1)), 2)
 
 
-def _cholesky_mode(dimension, concentration):
+def lkj_cholesky_mode(dimension, concentration):
     """The identity; where a power is negative, the row with all in its first entry."""
-    powers = _powers(dimension, concentration)
+    powers = vine_powers(dimension, concentration)
     shrunk = jnp.concatenate([jnp.zeros_like(powers[..., :1]), powers], -1)[..., None] < 0
     unit = align(jnp.eye(dimension, dtype=powers.dtype), 0, shrunk.ndim)
     return select(shrunk, unit[..., :1, :], unit)
 
 
-def _mean_log_squares(dimension, concentration):
-    b, half = _betas(dimension, concentration)
+def mean_log_squares(dimension, concentration):
+    b, half = vine_betas(dimension, concentration)
     return -digamma_step(b, half)
 
 
-def _requires(dimension, concentration):
+def lkj_requirement(dimension, concentration):
     if isinstance(dimension, int) and dimension > 1:
         return None
     return f"dimension must be an integer, 2 or more; got {dimension!r}"

@@ -138,11 +138,11 @@ def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> 
     a = lax.convert_element_type(a, x.dtype)  # Not weakly typed: that costs a conversion each.
     if shift is None:
         shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - a
-    return _of_gamma(a, log_x, x, shift)
+    return _gamma_kernel(a, log_x, x, shift)
 
 
 @jax.custom_jvp
-def _of_gamma(a: Array, log_x: Array, x: Array, shift: Array) -> Array:
+def _gamma_kernel(a: Array, log_x: Array, x: Array, shift: Array) -> Array:
     """The kernel, as a function of `a` and `log_x`, on which the others depend."""
     return _gamma_parts(a, log_x, x, shift)[0]
 
@@ -156,8 +156,8 @@ def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array,
     return select(is_near, rest, a * far - shift) + scale, rest, is_near, far
 
 
-@_of_gamma.defjvp
-def _of_gamma_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+@_gamma_kernel.defjvp
+def _gamma_kernel_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, shift = primals[0], primals[3]
     value, rest, is_near, far = _gamma_parts(*primals)
     by_a = select(is_near, (rest + shift) / a, far) - digamma_rest(a)
@@ -182,7 +182,7 @@ def log_beta_kernel(a: Any, b: Any, log_x: Any, log_y: Any, shift: Any) -> Array
 @jax.jit
 def _log_beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
     a, b = jnp.broadcast_arrays(a, b)
-    return _of_beta(a, b, log_x, log_y, shift)
+    return _beta_kernel(a, b, log_x, log_y, shift)
 
 
 def _beta_parts(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> tuple[Array, ...]:
@@ -191,19 +191,19 @@ def _beta_parts(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) ->
     log_a, log_b, log_total = jnp.log(both)
     of_a, of_b, of_total = stirling_error(both)
     shares = log_x - (log_a - log_total), log_y - (log_b - log_total)
-    kernel, by_a, by_b = _of_shares(a, b, *shares, shift)
+    kernel, by_a, by_b = _weighted_log_shares(a, b, *shares, shift)
     scale = 0.5 * (log_a + log_b - log_total) - LOG_SQRT_TWO_PI
     return kernel + (scale + (of_total - of_a - of_b)), by_a, by_b
 
 
 @jax.custom_jvp
-def _of_beta(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
+def _beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
     """The kernel, as a function of all but `shift`, which depends on them."""
     return _beta_parts(a, b, log_x, log_y, shift)[0]
 
 
-@_of_beta.defjvp
-def _of_beta_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+@_beta_kernel.defjvp
+def _beta_kernel_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     a, b, _, _, shift = primals
     value, by_a, by_b = _beta_parts(*primals)
     of_a, of_b, of_total = digamma_rest(jnp.stack([a, b, a + b]))
@@ -211,7 +211,9 @@ def _of_beta_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return value, of_both + shift * (tangents[2] - tangents[3])
 
 
-def _of_shares(a: Any, b: Any, log_p: Array, log_q: Array, shift: Array) -> tuple[Array, ...]:
+def _weighted_log_shares(
+    a: Any, b: Any, log_p: Array, log_q: Array, shift: Array
+) -> tuple[Array, ...]:
     """`a log_p + b log_q`, and the two logarithms, of which `exp(log_p)` is `1 - shift / a`.
 
     Likewise `exp(log_q)` is `1 + shift / b`. Where both are near to 1, the first terms of their

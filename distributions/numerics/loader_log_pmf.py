@@ -146,7 +146,7 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
 @jax.custom_jvp
 def _log_factorial_rest(k: Array) -> Array:
     """`log k! - (k log k - k)` for integers: of small ones as a number, of others by a series."""
-    num_small, some = num_steps(k), _at_least_one(k)
+    num_small, some = num_steps(k), _replace_zero_by_one(k)
     rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
     for i in reversed(range(num_small)):
         rest = select(k < i + 0.5, math.lgamma(i + 1) - i * (math.log(max(i, 1)) - 1), rest)
@@ -156,19 +156,19 @@ def _log_factorial_rest(k: Array) -> Array:
 @_log_factorial_rest.defjvp
 def _log_factorial_rest_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (k,) = primals
-    some = _at_least_one(k)
+    some = _replace_zero_by_one(k)
     slope = select(k > 0, digamma_rest(some) + 1 / some, 0)
     return _log_factorial_rest(k), slope * tangents[0]
 
 
-def _at_least_one(k: Array) -> Array:
+def _replace_zero_by_one(k: Array) -> Array:
     return select(k > 0, k, 1)
 
 
 @jax.jit
 def log_poisson(k: Array, rate: Array) -> Array:
     """`k log rate - rate - log k!` for nonnegative integers `k` and nonnegative `rate`."""
-    some = _at_least_one(k)
+    some = _replace_zero_by_one(k)
     return -_log_factorial_rest(k) - _divergence_of_rate(k, some, rate, safe_log(rate))
 
 
@@ -193,7 +193,7 @@ def _divergence_of_rate_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 @jax.jit
 def log_poisson_of_log(k: Array, log_rate: Array) -> Array:
     """`k log_rate - exp(log_rate) - log k!` for nonnegative integers `k`."""
-    some = _at_least_one(k)
+    some = _replace_zero_by_one(k)
     return -_log_factorial_rest(k) - _divergence_of_log(k, some, log_rate)
 
 

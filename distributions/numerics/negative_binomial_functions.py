@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax, random
 
 from distributions.common.arrays import select
-from distributions.numerics.binomial_functions import log_chances
+from distributions.numerics.binomial_functions import success_and_failure_log_probs
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_tails_of_chances
 from distributions.numerics.loader_log_pmf import (
@@ -20,7 +20,7 @@ from distributions.numerics.loader_log_pmf import (
 from distributions.numerics.special import ratio, safe_log, safe_log1m, times_log
 
 
-def _log_prob(y, r, logits, probs, mean, concentration):
+def negative_binomial_log_prob(y, r, logits, probs, mean, concentration):
     if mean is not None:
         log_odds = jnp.log(mean) - jnp.log(concentration)
         return log_negative_binomial(y.astype(mean.dtype), concentration, log_odds)
@@ -38,27 +38,27 @@ def _log_prob_by_probs(k, r, probs):
     return select(possible, select(k > 0, mass, none), -jnp.inf)
 
 
-def _size(r, logits, probs, mean, concentration):
+def negative_binomial_size(r, logits, probs, mean, concentration):
     return r if mean is None else concentration
 
 
-def _mean(r, logits, probs, mean, concentration):
+def negative_binomial_mean(r, logits, probs, mean, concentration):
     if mean is not None:
         return mean
     return r * (jnp.exp(logits) if probs is None else probs / (1 - probs))
 
 
-def _sample(key, shape, dtype, *parameters):
-    r = _size(*parameters)
+def negative_binomial_sample(key, shape, dtype, *parameters):
+    r = negative_binomial_size(*parameters)
     gamma_key, poisson_key = random.split(key)
-    rate = gamma(gamma_key, r, shape, dtype) * (_mean(*parameters) / r)
+    rate = gamma(gamma_key, r, shape, dtype) * (negative_binomial_mean(*parameters) / r)
     return poisson_draw(poisson_key, rate, shape)
 
 
-def _log_tails(x, r, logits, probs, mean, concentration):
+def negative_binomial_log_tails(x, r, logits, probs, mean, concentration):
     if mean is not None:
         r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
-    log_p, log_q = log_chances(logits, probs)
+    log_p, log_q = success_and_failure_log_probs(logits, probs)
     return log_tails_of_chances(jnp.asarray(r), x + 1, log_q, log_p)
 
 
@@ -80,7 +80,7 @@ def _integral(r, mean):
     return jnp.mean(some * select(r < 1, -rest, rest), -1) * (241 / 240 * (high - low)[..., 0])
 
 
-def _entropy(*parameters):
+def negative_binomial_entropy(*parameters):
     """Of few failures, by Binet's formula for log-gammas; of many, as of other counts.
 
     The former is `r` times the entropy of a geometric variable, less an integral.
@@ -89,7 +89,9 @@ def _entropy(*parameters):
         C. Knessl, "Integral representations and asymptotic expansions for Shannon and Renyi
         entropies", Applied Mathematics Letters 11 (1998), 69-74.
     """
-    r, mean = jnp.broadcast_arrays(_size(*parameters), _mean(*parameters))
+    r, mean = jnp.broadcast_arrays(
+        negative_binomial_size(*parameters), negative_binomial_mean(*parameters)
+    )
     is_few = r < limit_of_spread(r.dtype)
     few, many = select(is_few, r, 1), select(is_few, limit_of_spread(r.dtype), r)
     log_failure = jnp.log1p(ratio(few, select(mean > 0, mean, 1)))

@@ -78,9 +78,9 @@ def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
     near = jnp.where(across, 0, jnp.where(left, -b, a))
     tail = _tail(near, jnp.where(across, 1, length))
     below, above = _erf_between(a, b)
-    centre = math.sqrt(math.pi / 2) * (above - below)
+    center = math.sqrt(math.pi / 2) * (above - below)
     anchor = jnp.where(across, 0, jnp.where(left, b, a))
-    return anchor, jnp.log(jnp.where(across, centre, tail))
+    return anchor, jnp.log(jnp.where(across, center, tail))
 
 
 @jax.jit
@@ -137,11 +137,11 @@ def truncated_normal_quantile(u: Array, a: Array, b: Array) -> Array:
     far = left | (a > 2)
     below, above = _erf_between(jnp.where(far, -1, a), jnp.where(far, 1, b))
     limit = 1 - jnp.finfo(u.dtype).epsneg
-    centre = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
+    center = math.sqrt(2) * lax.erf_inv(jnp.clip(below + u * (above - below), -limit, limit))
     near, end = jnp.where(left, -b, a), jnp.where(left, -a, b)
     v = jnp.minimum(jnp.where(left, 1 - u, u), limit)
     tail = _tail_quantile(v, jnp.where(far, near, 2), jnp.where(far, end, 3))
-    return jnp.where(far, jnp.where(left, -tail, tail), centre)
+    return jnp.where(far, jnp.where(left, -tail, tail), center)
 
 
 @jax.custom_jvp

@@ -8,17 +8,17 @@ from jax import Array, lax, random
 
 from distributions.common.arrays import select
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 """Far more than any draw takes whose parameters are valid."""
 
 
-def first_accepted(
+def draw_first_accepted(
     propose: Callable[[Array], tuple[Array, Array]],
     key: Array,
     shape: tuple[int, ...],
     dtype: Any,
     none: Any = jnp.nan,
-    most_rounds: int = MOST_ROUNDS,
+    most_rounds: int = MAX_ROUNDS,
 ) -> Array:
     """For each draw the first of its proposals that is accepted.
 

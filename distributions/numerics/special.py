@@ -86,7 +86,7 @@ def ratio(x: Any, scale: Any) -> Any:
     return _quotient(x, scale, False) if isinstance(scale, Array) else x / scale
 
 
-def scaled(x: Any, scale: Any) -> Any:
+def scale_by_reciprocal(x: Any, scale: Any) -> Any:
     """`ratio` to within a rounding, by reciprocals of the scales where those are fewer.
 
     A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
@@ -173,13 +173,13 @@ def bounded_ratio(x: Array, scale: Array) -> Array:
 @bounded_ratio.defjvp
 def _bounded_ratio_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    z, inverse = bounded_ratio(x, scale), _bounded(1 / scale)
+    z, inverse = bounded_ratio(x, scale), _clip_large(1 / scale)
     inside = jnp.abs(z) < jnp.finfo(z.dtype).max
-    by_x, by_scale = (select(inside, slope, 0) for slope in (inverse, _bounded(-z * inverse)))
+    by_x, by_scale = (select(inside, slope, 0) for slope in (inverse, _clip_large(-z * inverse)))
     return z, by_x * x_dot + by_scale * scale_dot
 
 
-def _bounded(x: Array) -> Array:
+def _clip_large(x: Array) -> Array:
     most = jnp.finfo(x.dtype).max / 1024
     return lax.clamp(-most, x, most)
 
@@ -270,11 +270,13 @@ def _log1p_square_ratio(x: Array, scale: Array, in_sum: bool) -> Array:
 @_log1p_square_ratio.defjvp
 def _log1p_square_ratio_jvp(in_sum: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
-    z = scaled(x, scale)
+    z = scale_by_reciprocal(x, scale)
     slope = _slope_of_square(z)
     by_scale = select(_is_far(z), 2, slope * z)
     # Tangents are divided: a slope over a large scale may underflow before it is multiplied.
-    dot = slope * scaled(x_dot, scale) - by_scale * scaled(scale_dot, scale)
+    dot = slope * scale_by_reciprocal(x_dot, scale) - by_scale * scale_by_reciprocal(
+        scale_dot, scale
+    )
     return _log1p_square_ratio(x, scale, in_sum), dot
 
 

@@ -32,7 +32,7 @@ def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
 
 
 def standard_t(df: Array) -> Array:
-    """The logarithm of the density of the standard t distribution at its centre."""
+    """The logarithm of the density of the standard t distribution at its center."""
     return -0.5 * jnp.log(df) - log_beta_half(0.5 * df)
 
 
@@ -60,7 +60,7 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
 
 
 def mean_distance(df: Array) -> Array:
-    """Of a standard t variable from its centre; infinite up to one degree of freedom."""
+    """Of a standard t variable from its center; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
     inner = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
     return jnp.where(df > 1, 2 * inner / excess, jnp.inf)

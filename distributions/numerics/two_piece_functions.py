@@ -7,7 +7,7 @@ from distributions.numerics.special import (
 )
 
 
-def _from_mode(x, loc, scale, k):
+def from_mode(x, loc, scale, k):
     """Distances from the mode and the scales of their sides, whose derivatives do not overflow."""
     distance, left, small = x - loc, x < loc, k < 1
     less, more = jnp.where(small, k, 1), jnp.where(small, 1, k)

@@ -8,17 +8,17 @@ import jax.numpy as jnp
 from jax import Array, random
 from jax.scipy.special import i0e, i1e
 
-from distributions.numerics.rejection_sampler import first_accepted
+from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import open_uniform
 
-_TURN = 2 * math.pi
+FULL_TURN = 2 * math.pi
 
 
 # Coefficients of c**-(k + 1) in 1 - I1(c) / I0(c) for large c.
 _BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 
 
-def _below_one(c):
+def below_one(c):
     """`1 - I1(c) / I0(c)`; from where on terms of the series are lost, by that."""
     far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
     y, total = 1 / jnp.where(far, c, 1), 0.0
@@ -35,12 +35,12 @@ def log_i0e(c: Array) -> Array:
 
 @log_i0e.defjvp
 def _log_i0e_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    return log_i0e(*primals), -_below_one(*primals) * tangents[0]
+    return log_i0e(*primals), -below_one(*primals) * tangents[0]
 
 
 def wrap(angle: Array) -> Array:
     """The angle from `-pi` to `pi`."""
-    return jnp.clip(angle - _TURN * jnp.round(angle / _TURN), -math.pi, math.pi)
+    return jnp.clip(angle - FULL_TURN * jnp.round(angle / FULL_TURN), -math.pi, math.pi)
 
 
 def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: Any) -> Array:
@@ -61,4 +61,4 @@ def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: 
         log_u = jnp.log(open_uniform(second, shape, dtype))
         return new, log_u < log_ratio(jnp.square(jnp.sin(new))) - log_most
 
-    return wrap(loc + 2 * first_accepted(propose, key, shape, dtype))
+    return wrap(loc + 2 * draw_first_accepted(propose, key, shape, dtype))

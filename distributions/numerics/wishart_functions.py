@@ -32,20 +32,20 @@ def matrix(scale: Any, scale_tril: Any) -> Array:
     return gram(scale_tril) if scale is None else scale
 
 
-def plus(df: Any, steps: Any) -> Array:
+def add_steps(df: Any, steps: Any) -> Array:
     """`df` plus each of the steps, along a new last axis."""
     df = jnp.asarray(df)
     return df[..., None] + align(jnp.asarray(steps, df.dtype), 0, df.ndim + 1)
 
 
-def falling(df: Any, n: Any) -> Array:
+def descending_df(df: Any, n: Any) -> Array:
     """`df - k` for `k = 0 .. n - 1`."""
-    return plus(df, -np.arange(n))
+    return add_steps(df, -np.arange(n))
 
 
-def rising(df: Any, n: Any) -> Array:
+def ascending_df(df: Any, n: Any) -> Array:
     """`df - k` for `k = n - 1 .. 0`."""
-    return plus(df, np.arange(n) - n + 1)
+    return add_steps(df, np.arange(n) - n + 1)
 
 
 def size(scale: Any, scale_tril: Any) -> int:
@@ -55,10 +55,10 @@ def size(scale: Any, scale_tril: Any) -> int:
 
 def log_multigamma(a: Any, n: Any) -> Array:
     """`log Gamma_n(a)`."""
-    return jnp.sum(lax.lgamma(falling(2 * a, n) / 2), -1) + 0.25 * n * (n - 1) * LOG_PI
+    return jnp.sum(lax.lgamma(descending_df(2 * a, n) / 2), -1) + 0.25 * n * (n - 1) * LOG_PI
 
 
-def log_normaliser(df: Any, n: Any) -> Array:
+def log_normalizer(df: Any, n: Any) -> Array:
     """Of the densities of both families at `S = I`."""
     return 0.5 * df * n * LOG_TWO + log_multigamma(0.5 * df, n)
 
@@ -70,7 +70,7 @@ def entropy(tril: Any, df: Any, sign: int) -> Array:
     `df`.
     """
     n = tril.shape[-1]
-    halves = 0.5 * falling(df, n)
+    halves = 0.5 * descending_df(df, n)
     powers = align(0.5 * (sign * (n + 1) - jnp.arange(n, dtype=halves.dtype)), 0, halves.ndim)
     constant = 0.25 * n * (n - 1) * (1 + LOG_PI) + 0.5 * sign * n * (n + 1) * LOG_TWO
     return jnp.sum(gamma_entropy(halves, powers), -1) + constant + (n + 1) * log_diagonal(tril)
@@ -109,7 +109,7 @@ def mean_chi(counts: Any, power: Any) -> Array:
     return select(ok, jnp.exp(power * (0.5 * (LOG_PI + LOG_TWO) - log_beta)), jnp.inf)
 
 
-def scaled(tril: Any, x: Any) -> Array:
+def scale_columns(tril: Any, x: Any) -> Array:
     """`tril diag(x)`."""
     x = jnp.asarray(x)[..., None, :]
     ndim = max(tril.ndim, x.ndim)
@@ -136,18 +136,18 @@ PARAMETERS = {
 }
 
 
-def _wishart_score(tril, df, scale, scale_tril):
+def wishart_score(tril, df, scale, scale_tril):
     """The log density of Wishart at `tril tril^T`."""
     n, factor = tril.shape[-1], cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(factor, tril), 2)
     log_dets = (df - n - 1) * log_diagonal(tril) - df * log_diagonal(factor)
-    return log_dets - 0.5 * square - log_normaliser(df, n)
+    return log_dets - 0.5 * square - log_normalizer(df, n)
 
 
-def _wishart_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
-    counts = falling(df, shape[-1])
+def wishart_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
+    counts = descending_df(df, shape[-1])
     return matmul(cholesky(scale, scale_tril), chi_factor(key, shape, dtype, counts))
 
 
-def _wishart_entropy(df, scale, scale_tril):
+def wishart_entropy(df, scale, scale_tril):
     return entropy(cholesky(scale, scale_tril), df, 1)

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from inference.common.layout import Layout
-from inference.common.lockstep import any_chain, select, when
+from inference.common.lockstep import any_chain, cond_any_chain, select_leaves
 from inference.common.matrices import Matrix
 from inference.common.target import Target
 from inference.common.threefry import threefry
@@ -23,7 +23,7 @@ from inference.hamiltonian.leapfrog import Point, State, ValueAndGrad, flat_valu
 from inference.runtime.signature import shapes_of
 from inference.runtime.xla import PaddedFactor, fuse_as_loop, pad_for_cpu
 from inference.warmup.adaptation import (
-    MOST_BRIEF,
+    MAX_BRIEF_ITERATIONS,
     Adaptation,
     Schedule,
     adapt,
@@ -34,7 +34,7 @@ from inference.warmup.dual_averaging import dual_averaging_init
 from inference.warmup.step_size_search import Search, next_position, search_step
 
 
-class Plan(NamedTuple):
+class ChainPlan(NamedTuple):
     """What a run is to do: numbers, so that other ones compile nothing."""
 
     schedule: Schedule
@@ -100,11 +100,11 @@ def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> 
     return Chain(seed, count, progress, trajectory, flag)
 
 
-def advance(
+def advance_chain(
     kernel: HamiltonianKernel,
     target: Target,
     layout: Layout,
-    plan: Plan,
+    plan: ChainPlan,
     chain: Chain,
     rows: jax.Array,
     first: jax.Array,
@@ -148,12 +148,16 @@ def advance(
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
         factor = padded if is_padded else chain.progress.adaptation.inverse_mass_factor
-        chain = when(~chain.has_begun, partial(_begun, kernel, plan, factor), chain, axis_name)
-        chain, last, num_moves = _moved(kernel, value_and_grad, factor, chain, budget - num_spent)
+        chain = cond_any_chain(
+            ~chain.has_begun, partial(_begin_transition, kernel, plan, factor), chain, axis_name
+        )
+        chain, last, num_moves = _move_chain(
+            kernel, value_and_grad, factor, chain, budget - num_spent
+        )
         is_counted = chain.progress.iteration < plan.num_iterations
         num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
         turned = fuse_as_loop(
-            partial(_turned, kernel, plan, factor, last, first),
+            partial(_advance_stage, kernel, plan, factor, last, first),
             (chain._replace(num_gradients=num_gradients), rows),
             num_moves,
             axis_name,
@@ -163,7 +167,7 @@ def advance(
     return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
 
 
-def _moved(
+def _move_chain(
     kernel: HamiltonianKernel,
     value_and_grad: ValueAndGrad,
     factor: Matrix,
@@ -194,9 +198,9 @@ def _moved(
     return chain._replace(trajectory=trajectory), last, number
 
 
-def _turned(
+def _advance_stage(
     kernel: HamiltonianKernel,
-    plan: Plan,
+    plan: ChainPlan,
     factor: Matrix,
     last: State,
     first: jax.Array,
@@ -214,10 +218,10 @@ def _turned(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    start = lambda old: _started(factor, old, last)  # noqa: E731
-    finish = partial(_finished, kernel, plan, trajectory)
-    progress = when(is_starting, start, progress, axis_name)
-    progress = when(is_done, finish, progress, axis_name)
+    start = lambda old: _step_start(factor, old, last)  # noqa: E731
+    finish = partial(_finish_transition, kernel, plan, trajectory)
+    progress = cond_any_chain(is_starting, start, progress, axis_name)
+    progress = cond_any_chain(is_done, finish, progress, axis_name)
     return chain._replace(progress=progress, has_begun=~(is_starting | is_done)), rows
 
 
@@ -243,7 +247,7 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     return jnp.concatenate([proposal.position, jnp.stack(stats), *gradient])
 
 
-def _started(factor: Matrix, old: Progress, last: State) -> Progress:
+def _step_start(factor: Matrix, old: Progress, last: State) -> Progress:
     """One step further in the start, for which the density was evaluated at `last`."""
     search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(
@@ -252,7 +256,9 @@ def _started(factor: Matrix, old: Progress, last: State) -> Progress:
     return old._replace(state=search.state, search=search, adaptation=adaptation)
 
 
-def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progress) -> Progress:
+def _finish_transition(
+    kernel: HamiltonianKernel, plan: ChainPlan, trajectory: Any, old: Progress
+) -> Progress:
     """One transition further."""
     proposal, info = kernel.end(trajectory)
     learns = old.iteration < plan.schedule.num_warmup
@@ -272,20 +278,24 @@ def _finished(kernel: HamiltonianKernel, plan: Plan, trajectory: Any, old: Progr
         old.iteration + 1,
         State(proposal.position, proposal.log_density, proposal.gradient),
         old.search,
-        when(learns, learn, old.adaptation, kernel.axis_name),
+        cond_any_chain(learns, learn, old.adaptation, kernel.axis_name),
     )
 
 
-def _begun(kernel: HamiltonianKernel, plan: Plan, factor: Matrix, chain: Chain) -> Chain:
+def _begin_transition(
+    kernel: HamiltonianKernel, plan: ChainPlan, factor: Matrix, chain: Chain
+) -> Chain:
     """The chain at the beginning of its next transition, or of the next step of its search."""
     progress = chain.progress
     search, step_size = progress.search, progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))
     point = with_momentum(factor, seed, *progress.state)
-    is_brief = progress.iteration < jnp.minimum(plan.schedule.window_ends[0], MOST_BRIEF)
+    is_brief = progress.iteration < jnp.minimum(plan.schedule.window_ends[0], MAX_BRIEF_ITERATIONS)
     trajectory = kernel.begin(factor, step_size, point, seed, chain.trajectory, is_brief)
-    search = search._replace(start=select(progress.is_starting, point, search.start))
-    position = select(progress.is_starting, next_position(search, factor), trajectory.position)
+    search = search._replace(start=select_leaves(progress.is_starting, point, search.start))
+    position = select_leaves(
+        progress.is_starting, next_position(search, factor), trajectory.position
+    )
     return chain._replace(
         progress=progress._replace(search=search),
         trajectory=trajectory._replace(position=position),

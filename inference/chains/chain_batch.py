@@ -6,13 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.chains.chain import Chain, Plan
+from inference.chains.chain import Chain, ChainPlan
 from inference.hamiltonian.leapfrog import Point
-from inference.warmup.adaptation import FIRST_WINDOW, is_due, with_first_diagonal
-from inference.warmup.fisher_mass_matrix import renewed
+from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
+from inference.warmup.fisher_mass_matrix import renew_matrices
 
 
-class Group:
+class ChainBatch:
     """Some chains that are moved by one call, stacked.
 
     A row holds a position, statistics, and for chains that learn from windows a gradient.
@@ -27,7 +27,7 @@ class Group:
         windows: Per chain, pieces of the rows that its next matrix is learnt from.
     """
 
-    def __init__(self, chains: Chain, plan: Plan, kinds: Mapping[str, Any]) -> None:
+    def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
         self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
         self.plan, self.kinds = plan, kinds
         self.has_windows = chains.progress.adaptation.has_windows
@@ -55,7 +55,7 @@ class Group:
     def guess(self, kind: str) -> None:
         """Gives chains that stand at their starts their first mass matrices, of a kind."""
         gradient = np.asarray(self.chains.progress.search.start.gradient)
-        self._adapt(with_first_diagonal(self.chains.progress.adaptation, gradient, kind))
+        self._adapt(set_first_diagonal(self.chains.progress.adaptation, gradient, kind))
 
     @property
     def is_due(self) -> np.ndarray:
@@ -70,7 +70,7 @@ class Group:
         if which.any():
             self.take(values)
             windows = [self.window(i)[0] if x else None for i, x in enumerate(which)]
-            self.learn(renewed(self.chains.progress.adaptation, windows), which)
+            self.learn(renew_matrices(self.chains.progress.adaptation, windows), which)
 
     def window(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws and gradients of a chain's window, ``(draw, 2, size)``, and log densities."""
@@ -114,7 +114,7 @@ class Group:
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
 
-def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray) -> None:
+def renew_together(groups: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
     """Renews mass matrices, those of chains that agree by draws of all of these.
 
     A chain that is astray learns from its own draws as soon as a window holds as many as that of
@@ -126,7 +126,7 @@ def renew_together(groups: Sequence[Group], pool: np.ndarray, agrees: np.ndarray
     is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
     own = lambda i: None if is_short else alone(i)  # noqa: E731
     state = jax.tree.map(lambda *x: np.concatenate(x), *states)
-    new = renewed(state, [pool if x else own(i) for i, x in enumerate(agrees)])
+    new = renew_matrices(state, [pool if x else own(i) for i, x in enumerate(agrees)])
     new = new._replace(window=state.window + 1)
     for i, group in enumerate(groups):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)

@@ -5,12 +5,12 @@ from typing import Any
 import jax
 from jax import lax
 
-from inference.chains.chain import Chain, Plan, advance
+from inference.chains.chain import Chain, ChainPlan, advance_chain
 from inference.common.layout import Layout
 from inference.common.matrices import num_bytes
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.runtime.compiled_program import SMALL_LOOP_BYTES, program
+from inference.runtime.compiled_program import SMALL_LOOP_BYTES, compile_once
 from inference.runtime.devices import Share
 
 _MAX_LOOP_BYTES = 1 << 22
@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 1024
 
 def compile_advance(chains: Chain, *arguments: Any, share: Share | None = None) -> Any:
     """A program of :func:`advance_chains`, which takes the memory of the chains and their rows."""
-    return program(
+    return compile_once(
         advance_chains,
         chains,
         *arguments,
@@ -32,9 +32,9 @@ def compile_advance(chains: Chain, *arguments: Any, share: Share | None = None) 
 
 
 def compile_values(*arguments: Any, share: Share) -> Any:
-    """A program of :func:`values`, or on an accelerator of :func:`values_mapped`."""
-    of_rows = values_mapped if share.is_mapped else values
-    return program(of_rows, *arguments, share=share, sharded=("rows",))
+    """A program of :func:`constrain_rows`, or on an accelerator of :func:`constrain_rows_mapped`."""
+    of_rows = constrain_rows_mapped if share.is_mapped else constrain_rows
+    return compile_once(of_rows, *arguments, share=share, sharded=("rows",))
 
 
 def _loop_bytes(chains: Chain) -> int:
@@ -62,13 +62,13 @@ def advance_chains(
     budget: jax.Array,
     target: Target,
     kernel: HamiltonianKernel,
-    plan: Plan,
+    plan: ChainPlan,
     layout: Layout,
 ) -> tuple[Chain, jax.Array, jax.Array]:
     """Chains moved, their rows, and the gradients that each has spent."""
 
     def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
-        return advance(kernel, target, layout, plan, *state, budget)
+        return advance_chain(kernel, target, layout, plan, *state, budget)
 
     state = chains, rows, first
     if kernel.axis_name is not None:
@@ -80,19 +80,21 @@ def advance_chains(
     return moved
 
 
-def values(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
     """Values of the sites that rows ``(chain, row, number)`` hold, without the last row.
 
     Row by row: a model may need far more memory on the way than its values do.
     """
-    return _values(target, layout, rows, None)
+    return _constrain_rows(target, layout, rows, None)
 
 
-def values_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
     """Values of the sites that rows hold, many rows at once, as an accelerator needs them."""
-    return _values(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
+    return _constrain_rows(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
 
 
-def _values(target: Target, layout: Layout, rows: jax.Array, at_once: int | None) -> dict[str, Any]:
+def _constrain_rows(
+    target: Target, layout: Layout, rows: jax.Array, at_once: int | None
+) -> dict[str, Any]:
     constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
     return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])

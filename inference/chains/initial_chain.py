@@ -8,18 +8,18 @@ import numpy as np
 
 from inference.chains.chain import Chain, empty_chain
 from inference.common.layout import Layout
-from inference.common.matrices import Matrix, check_mass_matrix, factorize, kind_of, of_kind
+from inference.common.matrices import Matrix, check_mass_matrix, expand_diagonal, factorize, kind_of
 from inference.hamiltonian.kernel import HamiltonianKernel
 
 
-def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
+def make_unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
     """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
     step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
     if kernel.inverse_mass_matrix is not None:
         matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
         metric = jax.tree.map(np.asarray, matrix)
     if kind_of(metric) == "diagonal":
-        metric = of_kind(metric, kind)
+        metric = expand_diagonal(metric, kind)
     elif kind_of(metric) != kind:
         raise ValueError(
             f"the kernel's inverse_mass_matrix is of the kind {kind_of(metric)!r}, but "
@@ -29,12 +29,12 @@ def unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: b
     progress = chain.progress
     search = progress.search._replace(step_size=step_size, is_done=np.bool_(not tune))
     adaptation = progress.adaptation._replace(
-        inverse_mass_matrix=metric, inverse_mass_factor=_factorized(metric)
+        inverse_mass_matrix=metric, inverse_mass_factor=_factorize_checked(metric)
     )
     return chain._replace(progress=progress._replace(search=search, adaptation=adaptation))
 
 
-def _factorized(metric: Matrix) -> Matrix:
+def _factorize_checked(metric: Matrix) -> Matrix:
     factor: Any = np.array(np.nan)
     with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
         factor = factorize(metric, np)
@@ -49,7 +49,7 @@ def _factorized(metric: Matrix) -> Matrix:
     return factor
 
 
-def placed(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
+def place_chains(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
     """As many of `chain`, stacked, as there are seeds and positions to give them."""
     chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
     trajectory = chains.trajectory._replace(position=positions)

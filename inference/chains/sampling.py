@@ -25,31 +25,34 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from inference.chains.chain import Chain, Plan, stats_of
-from inference.chains.chain_batch import Group, renew_together
+from inference.chains.chain import Chain, ChainPlan, stats_of
+from inference.chains.chain_batch import ChainBatch, renew_together
 from inference.chains.chain_programs import compile_advance, compile_values
-from inference.chains.initial_chain import placed, unplaced_chain
+from inference.chains.initial_chain import make_unplaced_chain, place_chains
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.common.matrices import Matrix, as_kind, kind_of
+from inference.common.matrices import Matrix, kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.initialization.initial_positions import MOST_ATTEMPTS, init_of, starting_points
+from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
 from inference.initialization.not_finite import start_failure
 from inference.runtime.blas_threads import one_blas_thread
-from inference.runtime.devices import Share, share_of
+from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import numbers_of_any_kind
 from inference.runtime.xla_options import may_hang
 from inference.warmup.adaptation import schedule
-from inference.warmup.cross_chain_pool import is_pooled, pooled, thinned
+from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
 
 _AXIS = "chain"
 
-_MOST_ROWS, _MOST_NUMBERS, _MOST_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
-_LEAST_GROUPS = 16  # of chains, where there are so many; and at least two for each core
-MOST_DENSE, MOST_LOW_RANK = 100, 2000  # coordinates for which such a mass matrix costs little
-_FIRST_BUDGET, _MOST_GROWTH, _CALL_SECONDS = 1024, 64, 0.1
+_MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
+_MIN_CHAIN_BATCHES = 16  # of chains, where there are so many; and at least two for each core
+MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = (
+    100,
+    2000,
+)  # coordinates for which such a mass matrix costs little
+_FIRST_BUDGET, _MAX_GROWTH, _CALL_SECONDS = 1024, 64, 0.1
 
 
 class Samples(NamedTuple):
@@ -83,26 +86,28 @@ def sample(
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
     """
-    layout, share = Layout.of(target.position_shapes), share_of(num_chains, mesh, target.mesh)
+    layout, share = Layout.of(target.position_shapes), share_chains(num_chains, mesh, target.mesh)
     kernel = dataclasses.replace(kernel, axis_name=_AXIS if share.is_mapped else None)
     kind = mass_matrix
     if mass_matrix == "auto":
         metric = kernel.inverse_mass_matrix
         kind = _kind(layout.size, share) if metric is None else kind_of(metric)
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
-        kernel = dataclasses.replace(kernel, inverse_mass_matrix=as_kind(covariance, kind))
+        kernel = dataclasses.replace(
+            kernel, inverse_mass_matrix=restrict_covariance(covariance, kind)
+        )
     rate = np.asarray(target_acceptance_rate, layout.dtype)
     learns_together = is_pooled(num_chains, kind, share.is_mapped)
-    plan = Plan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
-    chain = unplaced_chain(kernel, layout, kind, num_warmup > 0)
+    plan = ChainPlan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
+    chain = make_unplaced_chain(kernel, layout, kind, num_warmup > 0)
 
-    starts = init_of(init, target, num_chains)
+    starts = parse_init(init, target, num_chains)
 
     def start(attempts: np.ndarray) -> Chain:
         points = starting_points(key, share.chains, attempts, starts, target, layout)
-        return placed(chain, *points)
+        return place_chains(chain, *points)
 
-    run = _Run(kernel, target, layout, plan, share, kind, learns_together)
+    run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
     with share.together():
         run.begin(start)
     try:
@@ -118,7 +123,7 @@ def sample(
             stacklevel=3,
         )
     with without_interrupts():
-        return share.gather(run.samples(share.least(run.num_drawn)))
+        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
 
 
 def check_sites(sites: Mapping[str, Any]) -> None:
@@ -131,7 +136,7 @@ def check_sites(sites: Mapping[str, Any]) -> None:
             )
 
 
-class _Run:
+class _SamplingRun:
     """All chains of a run, and the compiled functions that move them."""
 
     def __init__(
@@ -139,7 +144,7 @@ class _Run:
         kernel: HamiltonianKernel,
         target: Target,
         layout: Layout,
-        plan: Plan,
+        plan: ChainPlan,
         share: Share,
         kind: str,
         is_pooled: bool,
@@ -151,7 +156,7 @@ class _Run:
         self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-        self.groups: list[Group] = []
+        self.groups: list[ChainBatch] = []
         self.is_stopping = threading.Event()
         self.budget = np.int32(_FIRST_BUDGET)
 
@@ -168,7 +173,9 @@ class _Run:
         if self.share.mesh is None and not self.share.is_mapped:
             size = group_size(num_chains)
         self._compile(chains := start(attempts), size)
-        self.groups = [Group(part, self.host_plan, self.kinds) for part in _split(chains, size)]
+        self.groups = [
+            ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
+        ]
         while True:
             seconds = np.inf  # for a gradient, and for what a call is beside it
             for group in self.groups:
@@ -185,13 +192,13 @@ class _Run:
             point = group.start(chain % len(group.first))
             chains = start(attempts)
             is_same = np.array_equal(point.position, chains.trajectory.position[chain])
-            if is_same or num_attempts == MOST_ATTEMPTS:
+            if is_same or num_attempts == MAX_ATTEMPTS:
                 number = int(self.share.chains[chain])
                 here = point.position, point.log_density, point.gradient
                 message = start_failure(self.target, self.layout, number, num_attempts, *here)
                 raise ValueError(message)
             # Those that are not stuck too, which have gone on: what they do depends on no other.
-            for group, part in zip(self.groups, _split(chains, size), strict=True):
+            for group, part in zip(self.groups, _split_chains(chains, size), strict=True):
                 group.chains = part
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for group in self.groups:
@@ -227,16 +234,16 @@ class _Run:
         for group in self.groups:
             group.take(self._values)
         windows = [np.concatenate(pieces) for group in self.groups for pieces in group.windows]
-        whole = self.share.gather(np.stack(thinned(windows, self.share.num_chains)))
-        pool, agrees = pooled(*self.groups[0].split(whole))
+        whole = self.share.gather(np.stack(thin_windows(windows, self.share.num_chains)))
+        pool, agrees = pool_windows(*self.groups[0].split(whole))
         renew_together(self.groups, pool, agrees[self.share.chains])
 
-    def _work(self, waiting: "collections.deque[Group]") -> None:
+    def _work(self, waiting: "collections.deque[ChainBatch]") -> None:
         """Takes one group of chains after the other, and moves each for a while."""
         with jax.enable_x64(self.has_doubles), numbers_of_any_kind():  # for one thread alone
             self._work_on(waiting)
 
-    def _work_on(self, waiting: "collections.deque[Group]") -> None:
+    def _work_on(self, waiting: "collections.deque[ChainBatch]") -> None:
         while not self.is_stopping.is_set():
             try:
                 group = waiting.popleft()
@@ -246,7 +253,7 @@ class _Run:
             num_spent = self._move(group, budget)
             seconds = time.monotonic() - began
             # A call takes about as long as one should wait for a sign of life.
-            growth = min(_CALL_SECONDS / (2 * max(seconds, 1e-6)), _MOST_GROWTH)
+            growth = min(_CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
             if growth > 2 and num_spent >= budget:
                 self.budget = np.int32(min(growth * int(budget), 1 << 28))
             elif seconds > 2 * _CALL_SECONDS:
@@ -260,10 +267,10 @@ class _Run:
         Ahead of time and here, as JAX's settings are others in other threads.
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
-        group, size = next(_split(chains, group_size)), self.layout.size
+        group, size = next(_split_chains(chains, group_size)), self.layout.size
         has_gradients = chains.progress.adaptation.has_windows
-        most_numbers = _MOST_NUMBERS_MAPPED if self.share.is_mapped else _MOST_NUMBERS
-        num_rows = max(1, min(_MOST_ROWS, most_numbers // (size * group_size)))
+        most_numbers = _MAX_NUMBERS_MAPPED if self.share.is_mapped else _MAX_NUMBERS
+        num_rows = max(1, min(_MAX_ROWS, most_numbers // (size * group_size)))
         shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
         self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
@@ -274,7 +281,7 @@ class _Run:
         self.values = compile_values(*arguments, share=self.share)
         check_sites(self.values.out_info)
 
-    def _move(self, group: Group, budget: np.int32) -> int:
+    def _move(self, group: ChainBatch, budget: np.int32) -> int:
         """Moves the chains of `group`, and takes their draws when there is no room for more."""
         rows = self.no_rows.copy() if group.rows is None else group.rows
         group.chains, group.rows, num_spent = self.advance(
@@ -322,12 +329,12 @@ class _Run:
 
 def _kind(size: int, share: Share) -> str:
     """The kind of mass matrix that is learnt by default."""
-    if share.is_mapped or size > MOST_LOW_RANK:
+    if share.is_mapped or size > MAX_LOW_RANK_SIZE:
         return "diagonal"
-    return "dense" if size <= MOST_DENSE else "low_rank"
+    return "dense" if size <= MAX_DENSE_SIZE else "low_rank"
 
 
-def _split(chains: Chain, size: int) -> Iterator[Chain]:
+def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:
     """Parts of the chains, of so many each."""
     for i in range(0, len(chains.progress.iteration), size):
         yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)
@@ -335,7 +342,7 @@ def _split(chains: Chain, size: int) -> Iterator[Chain]:
 
 def group_size(num_chains: int) -> int:
     """How many chains one call moves: a divisor, so that all groups share a compiled function."""
-    most = max(1, num_chains // max(_LEAST_GROUPS, 2 * num_cores()))
+    most = max(1, num_chains // max(_MIN_CHAIN_BATCHES, 2 * num_cores()))
     return next(size for size in range(most, 0, -1) if num_chains % size == 0)
 
 

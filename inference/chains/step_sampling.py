@@ -27,10 +27,10 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.hamiltonian.kernel import Kernel
-from inference.initialization.initial_positions import MOST_ATTEMPTS, init_of, starting_points
+from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
 from inference.initialization.not_finite import start_failure
-from inference.runtime.compiled_program import program
-from inference.runtime.devices import Share, share_of
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import numbers_of_any_kind
 from inference.runtime.xla_options import may_hang
@@ -64,8 +64,8 @@ def sample_by_steps(
         TypeError: if the kernel's states change their shapes, or its statistics are no scalars.
         ValueError: if a chain finds no point of finite density to start from.
     """
-    share = share_of(num_chains, mesh, target.mesh)
-    starts = init_of(init, target, num_chains)
+    share = share_chains(num_chains, mesh, target.mesh)
+    starts = parse_init(init, target, num_chains)
     kernel = _with_density(kernel, target)
     run = _Run(kernel, target, share, num_warmup, num_draws)
     with share.together():
@@ -84,7 +84,7 @@ def sample_by_steps(
             stacklevel=3,
         )
     with without_interrupts():
-        return share.gather(run.samples(share.least(run.num_drawn)))
+        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
 
 
 def _with_density(kernel: Any, target: Target) -> Any:
@@ -202,7 +202,7 @@ class _Run:
         while True:
             seeds, positions = start(tries)
             arguments = *self.unplaced, self.layout, positions
-            begun = program(begin_chains, *arguments, share=here)(*arguments)
+            begun = compile_once(begin_chains, *arguments, share=here)(*arguments)
             states, log_densities = jax.device_get(begun)
             is_stuck = ~np.isfinite(log_densities)
             if not is_stuck.any():
@@ -210,7 +210,7 @@ class _Run:
             tries += is_stuck
             chain = int(np.argmax(is_stuck))
             is_same = last is not None and np.array_equal(last, positions[chain])
-            if is_same or tries.max() == MOST_ATTEMPTS:
+            if is_same or tries.max() == MAX_ATTEMPTS:
                 number, here = int(self.share.chains[chain]), positions[chain]
                 at = here, log_densities[chain], np.zeros_like(here)
                 raise ValueError(
@@ -239,7 +239,7 @@ class _Run:
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
         arguments = parts[0], self.no_rows, np.int32(1), self.kernel, self.layout
         by_chain = ("chains", "rows")
-        self.advance = program(
+        self.advance = compile_once(
             step_chains_mapped if is_mapped else step_chains,
             *arguments,
             share=self.share,

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_MOST = 1 << 30  # The sum of two is an int32.
+_MAX_COUNT = 1 << 30  # The sum of two is an int32.
 
 
-def count(name: str, value: Any, *, least: int, most: int = _MOST) -> int:
+def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:
     """The argument `name` as an integer from `least` to `most`."""
     try:
         number = operator.index(value)
@@ -35,7 +35,7 @@ def as_real(value: Any) -> jax.Array | None:
     return jnp.asarray(value) if is_real else None
 
 
-def scalar(
+def check_scalar(
     name: str, value: Any, dtype: Any, what: str, is_valid: Callable[[Any], Any]
 ) -> jax.Array:
     """The argument `name` as a scalar of a dtype, which `is_valid` where it is known: `what`."""
@@ -51,7 +51,7 @@ def scalar(
     return given
 
 
-def fraction(name: str, value: Any, also: str = "") -> float:
+def check_fraction(name: str, value: Any, also: str = "") -> float:
     """The argument `name` as a number between 0 and 1; `also` says what else it may be."""
     number = np.asarray(value)
     is_number = not number.ndim and np.issubdtype(number.dtype, np.number)

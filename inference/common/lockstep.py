@@ -15,12 +15,12 @@ from jax import lax
 Tree = TypeVar("Tree")
 
 
-def select(which: jax.Array, a: Any, b: Any) -> Any:
+def select_leaves(which: jax.Array, a: Any, b: Any) -> Any:
     """`a` where `which` holds, else `b`, leaf by leaf; a leaf that both share stays itself."""
     return jax.tree.map(lambda x, y: x if x is y else jnp.where(which, x, y), a, b)
 
 
-def most(number: jax.Array, axis_name: Hashable) -> jax.Array:
+def max_over_chains(number: jax.Array, axis_name: Hashable) -> jax.Array:
     """The largest `number` of any chain."""
     return number if axis_name is None else lax.pmax(number, axis_name)
 
@@ -30,9 +30,11 @@ def any_chain(flag: jax.Array, axis_name: Hashable) -> jax.Array:
     return flag if axis_name is None else lax.pmax(flag.astype(jnp.int32), axis_name) > 0
 
 
-def when(flag: jax.Array, f: Callable[[Tree], Tree], x: Tree, axis_name: Hashable) -> Tree:
+def cond_any_chain(
+    flag: jax.Array, f: Callable[[Tree], Tree], x: Tree, axis_name: Hashable
+) -> Tree:
     """``f(x)`` for a chain where `flag` holds, else `x`; leaves that `f` returns are not copied."""
     if axis_name is None:
         return lax.cond(flag, f, lambda x: x, x)
-    g = lambda x: select(flag, f(x), x)  # noqa: E731
+    g = lambda x: select_leaves(flag, f(x), x)  # noqa: E731
     return lax.cond(any_chain(flag, axis_name), g, lambda x: x, x)

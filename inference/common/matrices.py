@@ -15,7 +15,7 @@ from inference.common.layout import Layout
 from inference.runtime.xla import PaddedFactor
 
 RANK = 10  # of matrices of low rank that are learnt
-_MOST_DECOMPOSED = 1000  # dimensions
+_MAX_DECOMPOSED_SIZE = 1000  # dimensions
 
 
 class LowRankMatrix(NamedTuple):
@@ -66,7 +66,7 @@ def kind_of(matrix: Matrix) -> str:
     return "diagonal" if np.ndim(matrix) == 1 else "dense"
 
 
-def of_kind(diagonal: np.ndarray, kind: str) -> Matrix:
+def expand_diagonal(diagonal: np.ndarray, kind: str) -> Matrix:
     """The matrix with this diagonal, ``(..., size)``, in the form of a kind, in NumPy."""
     if kind == "diagonal":
         return diagonal
@@ -78,7 +78,7 @@ def of_kind(diagonal: np.ndarray, kind: str) -> Matrix:
     return LowRankMatrix(np.sqrt(diagonal), vectors, np.ones((*batch, rank), diagonal.dtype))
 
 
-def as_kind(covariance: np.ndarray, kind: str) -> Matrix:
+def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
     """What a kind of matrix can hold of a covariance, ``(size, size)``, in NumPy.
 
     Of low rank, the eigenvectors of the correlations whose eigenvalues are furthest from those of
@@ -87,8 +87,8 @@ def as_kind(covariance: np.ndarray, kind: str) -> Matrix:
     diagonal, size = np.diag(covariance), len(covariance)
     if kind == "dense":
         return covariance
-    if kind == "diagonal" or not RANK < size <= _MOST_DECOMPOSED:
-        return of_kind(diagonal, kind)
+    if kind == "diagonal" or not RANK < size <= _MAX_DECOMPOSED_SIZE:
+        return expand_diagonal(diagonal, kind)
     scale = np.sqrt(diagonal)
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
     middle = np.median(values)

@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Values:
+class DiscreteTarget:
     """A model's density of the values of its latent sites, in place of unconstrained positions.
 
     Attributes:
@@ -39,7 +39,7 @@ class Values:
     derived: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
-    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "Values":
+    def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
         """A model with its arguments.
 
         Raises:
@@ -62,9 +62,9 @@ class Values:
         model = model if isinstance(model, Partial) else Partial(model)
         return cls(model, data, arguments, tuple(shapes.items()), derived)
 
-    def to(self, args: tuple[Any, ...]) -> "Values":
+    def to(self, args: tuple[Any, ...]) -> "DiscreteTarget":
         """The same model with other positional arguments."""
-        return Values.of(self.model, args, self.arguments.join(self.data)[1])
+        return DiscreteTarget.of(self.model, args, self.arguments.join(self.data)[1])
 
     def call(self, function: Callable[..., Any], first: Any) -> Any:
         """What a function makes of its first argument and those of the model."""
@@ -74,7 +74,7 @@ class Values:
     @property
     def layout(self) -> Layout:
         """How flat vectors are split into values."""
-        return Layout.of_numbers(nested(dict(self.shapes)))
+        return Layout.of_numbers(nest_by_path(dict(self.shapes)))
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of values."""
@@ -82,7 +82,9 @@ class Values:
 
     def initial(self, key: jax.Array, values: Any = None) -> dict[str, Any]:
         """Zeros, where no values are given: a guide that is a function starts by itself."""
-        return nested({p: jnp.zeros(x.shape, x.dtype) for p, x in self.shapes}) | (values or {})
+        return nest_by_path({p: jnp.zeros(x.shape, x.dtype) for p, x in self.shapes}) | (
+            values or {}
+        )
 
     def prior(self, key: jax.Array) -> dict[str, Any]:
         """The same."""
@@ -109,15 +111,15 @@ class Values:
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
     """The sites of a model by path, with shapes in place of arrays."""
     trace = lambda key: ppl.trace(model)(key, *args, **kwargs).sites  # noqa: E731
-    return dict(_flat(jax.eval_shape(trace, random.key(0))))
+    return dict(_flatten_sites(jax.eval_shape(trace, random.key(0))))
 
 
 def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
     """The values at some paths."""
-    return nested({path: _at(values, path) for path in paths})
+    return nest_by_path({path: _value_at(values, path) for path in paths})
 
 
-def nested(flat: Mapping[Path, Any]) -> dict[str, Any]:
+def nest_by_path(flat: Mapping[Path, Any]) -> dict[str, Any]:
     """A dict by path as nested dicts."""
     out: dict[str, Any] = {}
     for (*scopes, name), value in flat.items():
@@ -128,13 +130,17 @@ def nested(flat: Mapping[Path, Any]) -> dict[str, Any]:
     return out
 
 
-def _at(values: Any, path: Path) -> Any:
+def _value_at(values: Any, path: Path) -> Any:
     for name in path:
         values = values[name]
     return values
 
 
-def _flat(sites: Mapping[str, Any], scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+def _flatten_sites(
+    sites: Mapping[str, Any], scope: Path = ()
+) -> Iterator[tuple[Path, ppl.SiteTrace]]:
     for name, site in sites.items():
         path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else _flat(site, path)
+        yield from (
+            ((path, site),) if isinstance(site, ppl.SiteTrace) else _flatten_sites(site, path)
+        )

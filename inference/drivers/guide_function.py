@@ -12,8 +12,8 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.drivers.discrete_target import Path, Values, nested, pick, sites_of
-from inference.runtime.devices import on_default_device
+from inference.drivers.discrete_target import DiscreteTarget, Path, nest_by_path, pick, sites_of
+from inference.runtime.devices import copy_to_default_device
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -32,7 +32,7 @@ class GuideFunction:
     """
 
     guide: Callable[..., Any]
-    target: Values
+    target: DiscreteTarget
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
     has_density: ClassVar[bool] = True
 
@@ -41,7 +41,7 @@ class GuideFunction:
         """How flat positions are split into values."""
         return self.target.layout
 
-    def to(self, target: Values) -> "GuideFunction":
+    def to(self, target: DiscreteTarget) -> "GuideFunction":
         """The same function as a guide to a model with other arguments."""
         return dataclasses.replace(self, target=target)
 
@@ -84,27 +84,27 @@ class GuideFunction:
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
         """The function with these parameters: a model of the latent sites."""
-        return Partial(_planted, self.guide, parameters)
+        return Partial(_plant_parameters, self.guide, parameters)
 
 
-def target_of(
+def make_target(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
 ) -> Any:
     """What a guide is fitted to: a function to the values of sites, others to positions."""
-    model, args, kwargs = on_default_device((model, args, kwargs))
+    model, args, kwargs = copy_to_default_device((model, args, kwargs))
     if is_function:
-        return Values.of(model, args, kwargs)
+        return DiscreteTarget.of(model, args, kwargs)
     return ppl.unconstrain(model, *args, **kwargs)
 
 
-def guide_to(target: Any, guide: Any) -> tuple[Any, Layout]:
+def bind_guide(target: Any, guide: Any) -> tuple[Any, Layout]:
     """A guide as it is fitted to a target, and the layout of positions."""
-    if isinstance(target, Values):
+    if isinstance(target, DiscreteTarget):
         return guide_function(guide, target), target.layout
     return guide, Layout.of(target.position_shapes)
 
 
-def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
+def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFunction:
     """A function of a key as a guide to a model.
 
     Raises:
@@ -114,7 +114,7 @@ def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
     function = guide if isinstance(guide, Partial) else Partial(guide)
     made = GuideFunction(function, target)
     args, kwargs = target.arguments.join(target.data)
-    drawn = _drawn(made, sites_of(function, args, kwargs))
+    drawn = _check_drawn_sites(made, sites_of(function, args, kwargs))
     parameters = jax.eval_shape(lambda: made.init(jnp.zeros(0), made.layout))
     if not jax.tree.leaves(parameters):
         raise ValueError(
@@ -125,13 +125,15 @@ def guide_function(guide: Callable[..., Any], target: Values) -> GuideFunction:
     return dataclasses.replace(made, jumps=jumps)
 
 
-def _planted(
+def _plant_parameters(
     guide: Callable[..., Any], parameters: Any, key: Any, *args: Any, **kwargs: Any
 ) -> Any:
     return ppl.plant(guide, tag="param")(parameters, key, *args, **kwargs)
 
 
-def _drawn(made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]) -> dict[Path, ppl.SiteTrace]:
+def _check_drawn_sites(
+    made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]
+) -> dict[Path, ppl.SiteTrace]:
     """The latent sites of a guide, which must be those of the model."""
     for path, site in sites.items():
         if site.kind in ("observed", "factor"):
@@ -144,8 +146,8 @@ def _drawn(made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]) -> dict[Pat
     expected = _kinds(dict(made.target.shapes))
     if drawn != expected:
         raise ValueError(
-            f"guide {made!r} must draw the latent sites of the model, {_listed(expected)}, and no "
-            f"others, but draws {_listed(drawn)}"
+            f"guide {made!r} must draw the latent sites of the model, {_list_kinds(expected)}, and no "
+            f"others, but draws {_list_kinds(drawn)}"
         )
     return latent
 
@@ -166,9 +168,9 @@ def _kinds(values: Mapping[Path, Any]) -> dict[str, str]:
     """Shape, and for what is discrete the dtype, of the leaves of values by path."""
     return {
         name: f"{x.shape}{'' if jnp.issubdtype(x.dtype, jnp.floating) else f' {x.dtype}'}"
-        for name, x in named_leaves(nested(values))
+        for name, x in named_leaves(nest_by_path(values))
     }
 
 
-def _listed(kinds: Mapping[str, str]) -> str:
+def _list_kinds(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in kinds.items()) or "none"

@@ -7,19 +7,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.common.serialization import Absent
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.guide_function import GuideFunction, guide_to, target_of
+from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of
-from inference.runtime.devices import on_default_device
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.variational.elbo import ELBO
-from inference.variational.svi_loop import check_parameters, drawn, weighted
+from inference.variational.svi_loop import check_parameters, draw_from_guide, draw_from_prior
 from inference.variational.svi_step import Problem
-from ppl.harvest.function_equality import Alike
+from ppl.harvest.function_equality import ByContents
 from ppl.transforms.prior_weights import PriorWeights
 
 
@@ -71,27 +71,27 @@ def importance(
         JMLR 25.
     """
     check_inputs(key, model, args, kwargs)
-    num_draws = count("num_draws", num_draws, least=1)
+    num_draws = check_count("num_draws", num_draws, least=1)
     if guide is not None and not isinstance(guide, GuideResult):
         raise TypeError(
             f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
         )
     with settings(cache_dir):
         if guide is None:
-            sampler = PriorWeights.of(*on_default_device((model, args, kwargs)))
-            draws, log_weights = weighted(key, sampler, num_draws)
+            sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
+            draws, log_weights = draw_from_prior(key, sampler, num_draws)
             log_density = log_weights
         else:
             is_function = isinstance(guide.guide, GuideFunction)
-            target = target_of(model, args, kwargs, is_function=is_function)
-            sampled = drawn(key, *_fitted(key, target, guide), num_draws)
+            target = make_target(model, args, kwargs, is_function=is_function)
+            sampled = draw_from_guide(key, *_prepare_guide(key, target, guide), num_draws)
             draws, log_weights = sampled.draws, sampled.log_weights
             log_density = sampled.log_density
     smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
     return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
 
 
-def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
+def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
     """What a guide is to approximate, and its parameters."""
     if not result.guide.has_density:
         raise ValueError(
@@ -105,9 +105,9 @@ def _fitted(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, 
             "parameters and the draws. Fit it again, with as many steps as you like"
         )
     guide = guide.guide if isinstance(guide, GuideFunction) else guide
-    guide, layout = guide_to(target, guide)
+    guide, layout = bind_guide(target, guide)
     nothing = np.zeros(0, np.uint32)
-    problem = Problem(target, guide, ELBO(), Alike.of(None), nothing, layout)
+    problem = Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout)
     check_parameters(problem, result.parameters)
     return jax.device_put((problem, result.parameters))
 

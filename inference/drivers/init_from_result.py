@@ -10,16 +10,18 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.common.threefry import seed_of
-from inference.guides.low_rank_normal import Mixture
+from inference.guides.low_rank_normal import GuideMixture
 from inference.initialization.initial_positions import Init, NormalStart
 from inference.results.optimize_result import OptimizeResult
-from inference.results.pathfinder_result import weights_of
+from inference.results.pathfinder_result import normalize_weights
 
-_MOST_COORDINATES = 2000
-_LEAST_DRAWS = 5  # for each coordinate, for a covariance
+_MAX_COORDINATES = 2000
+_MIN_DRAWS_PER_COORDINATE = 5  # for each coordinate, for a covariance
 
 
-def starts_of(key: jax.Array, result: Any, target: Target, num_chains: int) -> Mapping[str, Any]:
+def choose_starts(
+    key: jax.Array, result: Any, target: Target, num_chains: int
+) -> Mapping[str, Any]:
     """Values to start chains at, with the chains in front where these differ.
 
     They are draws of the result, taken by their smoothed weights and without replacement, so that
@@ -34,7 +36,7 @@ def starts_of(key: jax.Array, result: Any, target: Target, num_chains: int) -> M
     _check(values, target, type(result).__name__, 0 if is_mode else 1)
     if is_mode:
         return values
-    chosen = _chosen(key, _counts(result), num_chains)
+    chosen = _choose_draws(key, _counts(result), num_chains)
     return jax.tree.map(lambda x: np.asarray(x)[chosen], values)
 
 
@@ -45,7 +47,7 @@ def _counts(result: Any) -> np.ndarray:
         log_weights = np.zeros_like(np.asarray(result.log_density))
         if getattr(result, "guide", None) is not None and result.guide.has_density:
             log_weights = np.asarray(result.log_weights)
-        weights = weights_of(log_weights)
+        weights = normalize_weights(log_weights)
     weights = np.nan_to_num(np.asarray(weights, np.float64)[0])
     draws = jax.tree.leaves(result.draws)
     rows = np.concatenate([np.reshape(x, (weights.size, -1)) for x in draws], 1)
@@ -55,7 +57,7 @@ def _counts(result: Any) -> np.ndarray:
     return counts
 
 
-def _chosen(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
+def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
     """Numbers of draws by their weights, each once as long as there are any left.
 
     References:
@@ -78,12 +80,12 @@ def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
     if found != expected:
         raise ValueError(
             f"init is a {what} of another model or of data of other shapes: it has "
-            f"{_listed(found)}, and the model {_listed(expected)}. Pass a result for this model, "
+            f"{_list_shapes(found)}, and the model {_list_shapes(expected)}. Pass a result for this model, "
             "or a dict of values for the sites that it shares."
         )
 
 
-def _listed(shapes: Mapping[str, tuple[int, ...]]) -> str:
+def _list_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} {shape}" for name, shape in sorted(shapes.items())) or "nothing"
 
 
@@ -92,19 +94,19 @@ def covariance_of(result: Any) -> np.ndarray | None:
 
     Of several paths it is that of the best alone: within a mode, not between modes.
     """
-    guide, parameters = _best(result)
+    guide, parameters = _best_guide(result)
     size = getattr(getattr(parameters, "loc", None), "size", np.inf)
-    if not hasattr(guide, "covariance") or size > _MOST_COORDINATES:
+    if not hasattr(guide, "covariance") or size > _MAX_COORDINATES:
         return None
     covariance = np.asarray(guide.covariance(parameters))
     return None if _cholesky(covariance) is None else covariance
 
 
-def _best(result: Any) -> tuple[Any, Any]:
+def _best_guide(result: Any) -> tuple[Any, Any]:
     """The guide of a result and its parameters, of several paths those of the best."""
     guide: Any = getattr(result, "guide", None)
     parameters: Any = getattr(result, "parameters", None)
-    if isinstance(guide, Mixture):
+    if isinstance(guide, GuideMixture):
         best = int(np.argmax(result.elbos))
         guide, parameters = guide.guide, jax.tree.map(lambda x: x[best], parameters.components)
     return guide, parameters
@@ -136,7 +138,7 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
     if is_mode:
         loc, scale = layout.ravel(result.position), None
     elif covariance is not None:
-        loc, scale = _best(result)[1].loc, _cholesky(covariance)
+        loc, scale = _best_guide(result)[1].loc, _cholesky(covariance)
     else:
         loc, scale = _moments(result, _positions(values, target, layout))
     scale = None if scale is None else scale.astype(layout.dtype)
@@ -162,11 +164,11 @@ def _moments(result: Any, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray
     guide = getattr(result, "guide", None)
     if guide is not None and not guide.has_density:
         return loc, None
-    centred, excess, size = positions - loc, np.sum(weights**2), loc.size
-    scale = np.sqrt(weights @ centred**2 / (1 - excess))
+    centered, excess, size = positions - loc, np.sum(weights**2), loc.size
+    scale = np.sqrt(weights @ centered**2 / (1 - excess))
     if not np.all(scale > 0):
         return loc, None
-    if size > _MOST_COORDINATES or 1 / excess < _LEAST_DRAWS * size:
+    if size > _MAX_COORDINATES or 1 / excess < _MIN_DRAWS_PER_COORDINATE * size:
         return loc, scale
-    factor = _cholesky((centred.T * weights) @ centred / (1 - excess))
+    factor = _cholesky((centered.T * weights) @ centered / (1 - excess))
     return loc, scale if factor is None else factor

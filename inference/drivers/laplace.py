@@ -8,26 +8,26 @@ import jax
 import numpy as np
 
 import ppl
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.optimize import mode_of
-from inference.optimization.hessian_normal import Normal, NotAPeakError, normal_at
-from inference.optimization.lanczos_normal import LowRankNormal, low_rank_normal_at
-from inference.optimization.mode_search import Climb, Density
+from inference.optimization.hessian_normal import HessianNormal, NotAPeakError, normal_at
+from inference.optimization.lanczos_normal import LanczosNormal, low_rank_normal_at
+from inference.optimization.mode_search import ClimbSettings, Density
 from inference.results.guide_result import standard_error
 from inference.results.laplace_result import LaplaceResult
 from inference.results.optimize_result import OptimizeResult, coordinate_names
 from inference.results.psis import psis_of
-from inference.runtime.devices import on_default_device
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.variational.elbo import ELBO
-from inference.variational.svi_loop import drawn
+from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import Problem
-from ppl.harvest.function_equality import Alike
+from ppl.harvest.function_equality import ByContents
 
-_MOST_DENSE, _RANK = 2000, 50
+_MAX_DENSE_SIZE, _RANK = 2000, 50
 
 
 def laplace(
@@ -94,13 +94,13 @@ def laplace(
         chapter 27.
     """
     check_inputs(key, model, args, kwargs)
-    num_draws = count("num_draws", num_draws, least=1)
-    climb = Climb.of(init, num_starts, max_steps, tolerance)
+    num_draws = check_count("num_draws", num_draws, least=1)
+    climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
     if rank is not None:
-        rank = count("rank", rank, least=2)
-    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
+        rank = check_count("rank", rank, least=2)
+    target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
-    if rank is None and layout.size > _MOST_DENSE:
+    if rank is None and layout.size > _MAX_DENSE_SIZE:
         rank = _RANK
     with settings(cache_dir):
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
@@ -110,7 +110,7 @@ def laplace(
 
 def _normal(
     mode: OptimizeResult, target: Target, layout: Layout, rank: int | None
-) -> Normal | LowRankNormal:
+) -> HessianNormal | LanczosNormal:
     position = np.asarray(layout.ravel(mode.position))
     try:
         if rank is not None and rank < layout.size:
@@ -132,15 +132,15 @@ def _normal(
 def _result(
     key: jax.Array,
     mode: OptimizeResult,
-    normal: Normal | LowRankNormal,
+    normal: HessianNormal | LanczosNormal,
     target: Target,
     layout: Layout,
     num_draws: int,
 ) -> LaplaceResult:
     guide, nothing = normal.guide, np.zeros(0, np.uint32)
     parameters = normal.parameters(layout.dtype)
-    problem = jax.device_put(Problem(target, guide, ELBO(), Alike.of(None), nothing, layout))
-    sampled = drawn(key, problem, parameters, num_draws)
+    problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
+    sampled = draw_from_guide(key, problem, parameters, num_draws)
     weights = np.asarray(sampled.log_weights)
     return LaplaceResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),

@@ -13,9 +13,9 @@ from jax.sharding import Mesh
 import ppl
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
-from inference.common.argument_checks import count, fraction
+from inference.common.argument_checks import check_count, check_fraction
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.init_from_result import covariance_of, starts_of
+from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.guide_result import GuideResult
@@ -23,7 +23,7 @@ from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
 from inference.results.svgd_result import SVGDResult
-from inference.runtime.devices import on_default_device
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
@@ -121,19 +121,19 @@ def mcmc(
     """
     check_inputs(key, model, args, kwargs)
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
-    num_warmup = count("num_warmup", num_warmup, least=0)
-    num_draws = count("num_draws", num_draws, least=1)
-    num_chains = count("num_chains", num_chains, least=1)
+    num_warmup = check_count("num_warmup", num_warmup, least=0)
+    num_draws = check_count("num_draws", num_draws, least=1)
+    num_chains = check_count("num_chains", num_chains, least=1)
     if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
         raise ValueError(
             f"mass_matrix must be one of {', '.join(map(repr, _KINDS))}, got {mass_matrix!r}"
         )
-    target_acceptance_rate = fraction("target_acceptance_rate", target_acceptance_rate)
-    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
+    target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
+    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
     if isinstance(init, Started):
-        init = starts_of(key, init, target, num_chains)
-    kernel = on_default_device(kernel)
+        init = choose_starts(key, init, target, num_chains)
+    kernel = copy_to_default_device(kernel)
     progress = _progress(progress_bar, num_warmup, num_draws)
     with settings(cache_dir), progress as on_progress:
         samples = run(

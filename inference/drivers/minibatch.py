@@ -9,8 +9,8 @@ import jax
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.drivers.discrete_target import Values
-from ppl.harvest.function_equality import Alike
+from inference.drivers.discrete_target import DiscreteTarget
+from ppl.harvest.function_equality import ByContents
 
 
 @jax.tree_util.register_static
@@ -22,7 +22,7 @@ class Batches:
         draw: A function of a key and of all arguments, by its likeness.
     """
 
-    draw: Alike
+    draw: ByContents
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> tuple[Any, Any, Layout]:
         """The target of a batch, the guide to it, and its layout."""
@@ -31,7 +31,7 @@ class Batches:
         if batch is None or isinstance(batch, list):
             raise TypeError(f"batch must return a tuple of the arguments of a step, got {batch!r}")
         batch = batch if isinstance(batch, tuple) else (batch,)
-        if isinstance(target, Values):
+        if isinstance(target, DiscreteTarget):
             target = target.to(batch)
             return target, guide.to(target), target.layout
         target = ppl.unconstrain(target.model, *batch, **kwargs)
@@ -55,7 +55,7 @@ def batches(
             "batch must be a function of a key and of the arguments of the model, which returns "
             f"the arguments of one step, got {batch!r}"
         )
-    drawn = Batches(Alike.of(batch))
+    drawn = Batches(ByContents.of(batch))
     try:
         one_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
     except Exception as error:
@@ -64,17 +64,17 @@ def batches(
             "order, with fewer rows."
         )
         raise
-    if not isinstance(target, Values):
+    if not isinstance(target, DiscreteTarget):
         all_data = target.position_shapes
         if Layout.of(one_batch) != Layout.of(all_data):
             raise ValueError(
-                f"the latent sites of a batch, {_listed(one_batch)}, are not those of all data, "
-                f"{_listed(all_data)}, so {guide!r} cannot be fitted to them. Where rows have "
+                f"the latent sites of a batch, {_list_shapes(one_batch)}, are not those of all data, "
+                f"{_list_shapes(all_data)}, so {guide!r} cannot be fitted to them. Where rows have "
                 "latent sites of their own, give a guide that is a function and draws them from "
                 "the arguments of the batch."
             )
     return drawn
 
 
-def _listed(shapes: Any) -> str:
+def _list_shapes(shapes: Any) -> str:
     return ", ".join(f"{name} {x.shape}" for name, x in named_leaves(shapes))

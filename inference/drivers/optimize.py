@@ -10,9 +10,9 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.check_inputs import check_inputs
-from inference.optimization.mode_search import Climb, Density, climb_from
+from inference.optimization.mode_search import ClimbSettings, Density, climb_from_starts
 from inference.results.optimize_result import OptimizeResult
-from inference.runtime.devices import on_default_device
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 
 _OBJECTIVES = ("posterior", "likelihood")
@@ -87,8 +87,8 @@ def optimize(
     """
     check_inputs(key, model, args, kwargs)
     density = _density(objective, include_jacobian)
-    climb = Climb.of(init, num_starts, max_steps, tolerance)
-    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
+    climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
+    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     if objective == "likelihood" and target.masks:
         names = ", ".join(repr(".".join(map(str, path))) for path, _ in target.masks)
         raise NotImplementedError(
@@ -99,10 +99,12 @@ def optimize(
         return mode_of(key, jax.device_put(target), density, climb)
 
 
-def mode_of(key: jax.Array, target: Target, density: Density, climb: Climb) -> OptimizeResult:
+def mode_of(
+    key: jax.Array, target: Target, density: Density, climb: ClimbSettings
+) -> OptimizeResult:
     """The highest mode that climbs lead to."""
     layout = Layout.of(target.position_shapes)
-    summit = climb_from(key, target, layout, density, climb)
+    summit = climb_from_starts(key, target, layout, density, climb)
     return OptimizeResult.of(summit, layout, density, climb.max_steps)
 
 

@@ -8,23 +8,36 @@ import jax
 import numpy as np
 
 import ppl
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.check_inputs import check_inputs
-from inference.guides.low_rank_normal import Mixture, Shares, StretchedNormal
-from inference.optimization.mode_search import Density, from_finite_starts, is_finite, tolerance_of
-from inference.optimization.pathfinder_paths import Effort, Ends, paths
+from inference.guides.low_rank_normal import (
+    GuideMixture,
+    GuideMixtureParameters,
+    LowRankNormalGuide,
+)
+from inference.optimization.mode_search import (
+    Density,
+    is_finite,
+    run_from_finite_starts,
+    tolerance_of,
+)
+from inference.optimization.pathfinder_paths import Effort, PathfinderEnds, follow_paths
 from inference.results.guide_result import standard_error
-from inference.results.pathfinder_result import PathfinderResult, resampled, weights_of
+from inference.results.pathfinder_result import (
+    PathfinderResult,
+    normalize_weights,
+    resample_systematically,
+)
 from inference.results.psis import psis_of
-from inference.runtime.compiled_program import program
-from inference.runtime.devices import on_default_device
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.variational.elbo import ELBO
-from inference.variational.svi_loop import drawn
-from inference.variational.svi_step import Problem, Sampled
-from ppl.harvest.function_equality import Alike
+from inference.variational.svi_loop import draw_from_guide
+from inference.variational.svi_step import GuideDraws, Problem
+from ppl.harvest.function_equality import ByContents
 
 
 def pathfinder(
@@ -91,12 +104,12 @@ def pathfinder(
         techniques for Monte Carlo rendering, on the mixture as the draws' density.
     """
     check_inputs(key, model, args, kwargs)
-    num_paths = count("num_paths", num_paths, least=1)
-    num_draws = count("num_draws", num_draws, least=1)
-    max_steps = count("max_steps", max_steps, least=1)
-    history = count("history", history, least=1)
-    effort = Effort(history, count("num_elbo_draws", num_elbo_draws, least=1))
-    target = jax.device_put(on_default_device(ppl.unconstrain(model, *args, **kwargs)))
+    num_paths = check_count("num_paths", num_paths, least=1)
+    num_draws = check_count("num_draws", num_draws, least=1)
+    max_steps = check_count("max_steps", max_steps, least=1)
+    history = check_count("history", history, least=1)
+    effort = Effort(history, check_count("num_elbo_draws", num_elbo_draws, least=1))
+    target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
     with settings(cache_dir):
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
@@ -111,22 +124,22 @@ def _ends(
     init: Any,
     num_paths: int,
     max_steps: int,
-) -> Ends:
+) -> PathfinderEnds:
     limits = np.int32(max_steps), tolerance_of(None, layout)
 
-    def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[Ends, np.ndarray]:
+    def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[PathfinderEnds, np.ndarray]:
         arguments = positions, seeds, target, layout, effort, *limits
-        ends = jax.device_get(program(paths, *arguments)(*arguments))
+        ends = jax.device_get(compile_once(follow_paths, *arguments)(*arguments))
         return ends, np.asarray(is_finite(ends.ascent))
 
     density = Density(include_jacobian=True)
-    ends = from_finite_starts(key, target, layout, density, init, num_paths, run)
+    ends = run_from_finite_starts(key, target, layout, density, init, num_paths, run)
     if not np.any(np.isfinite(ends.best.elbo)):
         raise ValueError(_failure(ends))
     return ends
 
 
-def _failure(ends: Ends) -> str:
+def _failure(ends: PathfinderEnds) -> str:
     if np.all(ends.ascent.gradient == 0):
         why = "the gradient is 0 where they start, so that they have nowhere to go"
     else:
@@ -140,7 +153,7 @@ def _failure(ends: Ends) -> str:
 
 def _result(
     key: jax.Array,
-    ends: Ends,
+    ends: PathfinderEnds,
     target: Target,
     layout: Layout,
     effort: Effort,
@@ -149,12 +162,14 @@ def _result(
 ) -> PathfinderResult:
     guide, parameters = _guide(ends, effort, layout)
     num_paths, nothing = ends.best.elbo.size, np.zeros(0, np.uint32)
-    problem = jax.device_put(Problem(target, guide, ELBO(), Alike.of(None), nothing, layout))
-    pool = drawn(key, problem, jax.device_put(parameters), num_paths * num_draws)
+    problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
+    pool = draw_from_guide(key, problem, jax.device_put(parameters), num_paths * num_draws)
     log_weights = np.asarray(pool.log_weights)
-    weights = weights_of(log_weights[None])[0]
-    chosen: Any = slice(None) if num_paths == 1 else resampled(key, weights, num_draws)
-    kept: Sampled = jax.tree.map(lambda x: x[chosen][None], pool)
+    weights = normalize_weights(log_weights[None])[0]
+    chosen: Any = (
+        slice(None) if num_paths == 1 else resample_systematically(key, weights, num_draws)
+    )
+    kept: GuideDraws = jax.tree.map(lambda x: x[chosen][None], pool)
     return PathfinderResult(
         draws=kept.draws,
         log_density=kept.log_density,
@@ -173,13 +188,13 @@ def _result(
     )
 
 
-def _guide(ends: Ends, effort: Effort, layout: Layout) -> tuple[Any, Any]:
+def _guide(ends: PathfinderEnds, effort: Effort, layout: Layout) -> tuple[Any, Any]:
     """The guide that the paths make, and its parameters; those without one have no share."""
     elbos, parameters = ends.best.elbo, ends.best.parameters
-    family = StretchedNormal(effort.rank(layout.size))
+    family = LowRankNormalGuide(effort.rank(layout.size))
     if elbos.size == 1:
         return family, jax.tree.map(lambda x: x[0], parameters)
     is_found = np.isfinite(elbos)
     with np.errstate(divide="ignore"):
         log_share = np.log(is_found / np.sum(is_found)).astype(elbos.dtype)
-    return Mixture(family, elbos.size), Shares(log_share, parameters)
+    return GuideMixture(family, elbos.size), GuideMixtureParameters(log_share, parameters)

@@ -10,19 +10,26 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.drivers.check_inputs import check_inputs
 from inference.initialization.not_finite import not_finite
-from inference.optimization.mode_search import Density, from_finite_starts
+from inference.optimization.mode_search import Density, run_from_finite_starts
 from inference.results.svgd_result import SVGDResult
-from inference.runtime.compiled_program import program
-from inference.runtime.devices import on_default_device
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import Pace
 from inference.runtime.progress import progress_bar as _progress
 from inference.variational.optax_step import optimizer_of
-from inference.variational.svgd_step import NUM_ROWS, SVGDState, Swarm, flow, gather, told
+from inference.variational.svgd_step import (
+    NUM_ROWS,
+    SVGDState,
+    Swarm,
+    advance_svgd,
+    begin_svgd,
+    evaluate_particles,
+)
 from inference.variational.svi_loop import kinds
 
 if TYPE_CHECKING:
@@ -96,22 +103,24 @@ def svgd(
         SVGD in high dimensions.
     """
     check_inputs(key, model, args, kwargs)
-    num_particles = count("num_particles", num_particles, least=1)
-    num_steps = count("num_steps", num_steps, least=1)
-    target = on_default_device(ppl.unconstrain(model, *args, **kwargs))
+    num_particles = check_count("num_particles", num_particles, least=1)
+    num_steps = check_count("num_steps", num_steps, least=1)
+    target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     layout = Layout.of(target.position_shapes)
-    swarm = _swarm(target, optimizer, bandwidth, layout)
+    swarm = _make_swarm(target, optimizer, bandwidth, layout)
     with settings(cache_dir):
         if state is None:
-            particles = _starts(key, swarm, init, num_particles)
-            begun = program(gather, swarm, particles)(swarm, particles)
+            particles = _find_starts(key, swarm, init, num_particles)
+            begun = compile_once(begin_svgd, swarm, particles)(swarm, particles)
         else:
-            begun = _checked(state, swarm, num_particles)
+            begun = _check_state(state, swarm, num_particles)
         with _progress(progress_bar, num_steps, "discrepancy") as on_progress:
             end, discrepancies, is_finite = _run(swarm, begun, num_steps, on_progress)
         failure = "" if is_finite else _failure(swarm, end)
         arguments = end.particles, swarm.target, layout
-        draws, log_density = jax.device_get(program(told, *arguments)(*arguments))
+        draws, log_density = jax.device_get(
+            compile_once(evaluate_particles, *arguments)(*arguments)
+        )
     if failure:
         warnings.warn(failure, RuntimeWarning, stacklevel=2)
     return SVGDResult(
@@ -123,24 +132,26 @@ def svgd(
     )
 
 
-def _swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
+def _make_swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
     if bandwidth is not None and (np.ndim(bandwidth) or not 0 < bandwidth < np.inf):
         raise ValueError(f"bandwidth must be a positive number, or be None, got {bandwidth!r}")
     number = np.asarray(-1.0 if bandwidth is None else bandwidth, layout.dtype)
     return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
 
 
-def _starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
+def _find_starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.ndarray:
     target, layout = swarm.target, swarm.layout
 
     def run(_: np.ndarray, positions: np.ndarray) -> tuple[Any, np.ndarray]:
         arguments = swarm, positions
-        value, gradient = jax.device_get(program(_evaluated, *arguments)(*arguments))
+        value, gradient = jax.device_get(compile_once(_evaluate_particles, *arguments)(*arguments))
         finite = np.isfinite(value) & np.isfinite(gradient).all(-1)
         return (positions, finite), finite
 
     density = Density(include_jacobian=True)
-    positions, finite = from_finite_starts(key, target, layout, density, init, num_particles, run)
+    positions, finite = run_from_finite_starts(
+        key, target, layout, density, init, num_particles, run
+    )
     if not finite.all():
         raise ValueError(
             f"{np.sum(~finite)} of {num_particles} particles start where the log density or its "
@@ -154,7 +165,7 @@ def _starts(key: jax.Array, swarm: Swarm, init: Any, num_particles: int) -> np.n
     return positions
 
 
-def _evaluated(swarm: Swarm, particles: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _evaluate_particles(swarm: Swarm, particles: jax.Array) -> tuple[jax.Array, jax.Array]:
     return swarm.value_and_grad(particles)
 
 
@@ -171,7 +182,9 @@ def _run(
         while is_finite and num_done < num_steps:
             stop = np.int32(first + min(num_steps, num_done + pace.num_steps))
             with pace.call():
-                moved = jax.block_until_ready(program(flow, swarm, state, stop)(swarm, state, stop))
+                moved = jax.block_until_ready(
+                    compile_once(advance_svgd, swarm, state, stop)(swarm, state, stop)
+                )
             num_taken = int(moved.state.step) - int(state.step)
             state, is_finite = moved.state, bool(moved.is_finite)
             parts.append(np.asarray(moved.discrepancies)[:num_taken])
@@ -198,13 +211,13 @@ def _failure(swarm: Swarm, state: SVGDState) -> str:
     )
 
 
-def _checked(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
+def _check_state(state: Any, swarm: Swarm, num_particles: int) -> SVGDState:
     """A state to go on from."""
     if not isinstance(state, SVGDState):
         raise TypeError(f"state must be that of a result, result.state, got {state!r}")
     size, dtype = swarm.layout.size, swarm.layout.dtype
     particles = jax.ShapeDtypeStruct((num_particles, size), dtype)
-    expected = kinds(jax.eval_shape(gather, swarm, particles))
+    expected = kinds(jax.eval_shape(begin_svgd, swarm, particles))
     if kinds(state) != expected:
         raise ValueError(
             "state must be that of a result with as many particles, the same sites and optimizer, "

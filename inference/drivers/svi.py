@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import jax
 import numpy as np
 
-from inference.common.argument_checks import count, fraction
+from inference.common.argument_checks import check_count, check_fraction
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.guide_function import GuideFunction, guide_to, target_of
+from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
 from inference.drivers.init_from_result import normal_start
 from inference.drivers.minibatch import batches
 from inference.guides.checks import check_guide
 from inference.guides.guide import Guide
 from inference.guides.normal import MeanField
 from inference.initialization.initial_positions import STRATEGIES
-from inference.results.boundary_warnings import at_edges, bounded
+from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
 from inference.results.guide_result import GuideResult, standard_error
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
@@ -28,8 +28,8 @@ from inference.runtime.jax_settings import settings
 from inference.runtime.progress import progress_bar as _progress
 from inference.variational.elbo import ELBO, Objective, check_objective
 from inference.variational.optax_step import optimizer_of
-from inference.variational.svi_loop import drawn, fit
-from inference.variational.svi_step import Problem, Sampled, SVIState
+from inference.variational.svi_loop import draw_from_guide, fit
+from inference.variational.svi_step import GuideDraws, Problem, SVIState
 
 if TYPE_CHECKING:
     import optax
@@ -157,14 +157,14 @@ def svi(
         descent for non-smooth optimization, on averages.
     """
     check_inputs(key, model, args, kwargs)
-    num_steps = count("num_steps", num_steps, least=1)
-    num_particles = count("num_particles", num_particles, least=1)
-    num_draws = count("num_draws", num_draws, least=1)
+    num_steps = check_count("num_steps", num_steps, least=1)
+    num_particles = check_count("num_particles", num_particles, least=1)
+    num_draws = check_count("num_draws", num_draws, least=1)
     check_guide(guide)
     if tolerance is not None:
-        tolerance = fraction("tolerance", tolerance, ", or be None")
+        tolerance = check_fraction("tolerance", tolerance, ", or be None")
     is_function = not hasattr(guide, "sample")
-    target = target_of(model, args, kwargs, is_function=is_function)
+    target = make_target(model, args, kwargs, is_function=is_function)
     if is_function and init in STRATEGIES:
         init = "uniform"  # it starts by itself
     if is_function and isinstance(init, Started):
@@ -191,7 +191,7 @@ def svi(
             on_progress=on_progress,
         )
         parameters = fitted.state.average
-        sampled = drawn(key, problem, parameters, num_draws)
+        sampled = draw_from_guide(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
         log_density, has_density = np.asarray(sampled.log_density), family.has_density
         shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
@@ -208,21 +208,21 @@ def svi(
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
         objective=objective,
-        doubts=tuple(_at_edges(problem, jax.device_get(parameters), sampled)),
+        doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
     )
 
 
-def _at_edges(problem: Problem, parameters: Any, sampled: Sampled) -> Iterator[str]:
+def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
     """Words for sites, or parameters of a function, that have come to the edge of their support."""
     guide: Any = problem.guide
     if isinstance(guide, GuideFunction):
-        inside = lambda: bounded(guide.values(parameters), parameters)  # noqa: E731
-        yield from at_edges("parameter", parameters, inside)
+        inside = lambda: find_bounded_coordinates(guide.values(parameters), parameters)  # noqa: E731
+        yield from describe_boundary("parameter", parameters, inside)
         return
     unravel = problem.layout.unravel
     first = jax.tree.map(lambda x: x[0], sampled.draws)
-    inside = lambda: bounded(first, unravel(sampled.position[0]))  # noqa: E731
-    yield from at_edges("site", unravel(np.mean(sampled.position, 0)), inside)
+    inside = lambda: find_bounded_coordinates(first, unravel(sampled.position[0]))  # noqa: E731
+    yield from describe_boundary("site", unravel(np.mean(sampled.position, 0)), inside)
 
 
 def _problem(
@@ -235,7 +235,7 @@ def _problem(
     batch: Callable[..., Any] | None = None,
 ) -> Problem:
     rule = optimizer_of(optimizer, 0.01)
-    guide, layout = guide_to(target, guide)
+    guide, layout = bind_guide(target, guide)
     check_objective(objective, guide, num_particles, batch is not None)
     particles = np.arange(num_particles, dtype=np.uint32)
     drawn = batches(key, batch, target, guide)

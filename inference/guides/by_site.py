@@ -16,7 +16,7 @@ from inference.common.layout import Layout
 from inference.common.threefry import seed_of, threefry
 from inference.guides.guide import Guide, draw_of, init_of_guide
 from inference.guides.normal import MeanField, rows_of_scale
-from inference.guides.site_groups import Group, full_names, group, select, taken
+from inference.guides.site_groups import SiteGroup, full_names, gather, group_sites, select_sites
 from ppl.harvest.pytrees import register_dataclass
 
 _REST = "rest"
@@ -95,7 +95,7 @@ class BySite:
             ValueError: if a name is that of no site, or a site is named twice.
         """
         parts = {
-            name: guide.init(taken(position, part.index), part.layout)
+            name: guide.init(gather(position, part.index), part.layout)
             for name, guide, part in self._parts(layout)
         }
         return PartParameters(parts, layout)
@@ -105,7 +105,7 @@ class BySite:
         parts = {}
         for name, guide, part in self._parts(layout):
             own = rows_of_scale(scale, part.index)
-            parts[name] = init_of_guide(guide, taken(position, part.index), part.layout, own)
+            parts[name] = init_of_guide(guide, gather(position, part.index), part.layout, own)
         return PartParameters(parts, layout)
 
     def sample(self, parameters: PartParameters, key: jax.Array) -> jax.Array:
@@ -126,12 +126,12 @@ class BySite:
             log_probs.append(log_prob)
         index = np.concatenate([part.index for _, _, part in parts])
         total = functools.reduce(operator.add, log_probs)
-        return taken(jnp.concatenate(draws), np.argsort(index)), total
+        return gather(jnp.concatenate(draws), np.argsort(index)), total
 
     def log_prob(self, parameters: PartParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         log_probs = [
-            guide.log_prob(parameters.parts[name], taken(position, part.index))
+            guide.log_prob(parameters.parts[name], gather(position, part.index))
             for name, guide, part in self._parts(parameters.layout)
         ]
         return functools.reduce(operator.add, log_probs)
@@ -154,15 +154,19 @@ class BySite:
         blocks = [_covariance(name, guide, parameters.parts[name]) for name, guide, _ in parts]
         return block_diag(*blocks)[index][:, index]
 
-    def _parts(self, layout: Layout) -> Iterator[tuple[str, Guide, Group]]:
+    def _parts(self, layout: Layout) -> Iterator[tuple[str, Guide, SiteGroup]]:
         """Name, guide and coordinates of each part that has any site."""
         named = [name for names in self.guides for name in names]
-        taken = select("BySite", layout, named)
+        taken = select_sites("BySite", layout, named)
         for names, guide in self.guides.items():
-            yield ", ".join(names), guide, group(layout, select("BySite", layout, names))
+            yield (
+                ", ".join(names),
+                guide,
+                group_sites(layout, select_sites("BySite", layout, names)),
+            )
         others = [name for name in full_names(layout) if name not in taken]
         if others:
-            yield _REST, self.rest, group(layout, others)
+            yield _REST, self.rest, group_sites(layout, others)
 
 
 def _names(key: Any) -> tuple[str, ...]:

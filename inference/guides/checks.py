@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.guides.by_site import BySite
 
 _COUNTS = {"rank": 1, "num_layers": 1, "num_bins": 2}  # and the least that there may be
@@ -32,12 +32,12 @@ def _check_numbers(guide: Any) -> None:
         raise ValueError(f"init_scale of {who} must be positive, got {scale!r}")
     for name, least in _COUNTS.items():
         if hasattr(guide, name):
-            count(f"{name} of {who}", getattr(guide, name), least=least)
+            check_count(f"{name} of {who}", getattr(guide, name), least=least)
     sizes = getattr(guide, "hidden_sizes", ())
     if not isinstance(sizes, tuple):
         raise TypeError(f"hidden_sizes of {who} must be a tuple such as (64, 64), got {sizes!r}")
     for size in sizes:
-        count(f"each of hidden_sizes of {who}", size, least=1)
+        check_count(f"each of hidden_sizes of {who}", size, least=1)
     if isinstance(guide, BySite):
         _check_parts(guide)
 

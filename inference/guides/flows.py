@@ -18,12 +18,18 @@ from jax import lax
 
 from inference.common.layout import Layout
 from inference.common.threefry import noise_of
-from inference.guides.masked_mlp import Masks, Network, autoregressive, dense, initial
+from inference.guides.masked_mlp import (
+    Masks,
+    Network,
+    autoregressive_masks,
+    dense_masks,
+    init_network,
+)
 from inference.guides.normal import log_normal, log_scales, own_scales
 from inference.guides.rational_quadratic_spline import Spline
 from ppl.harvest.pytrees import register_dataclass
 
-_MOST = 5.0  # of the logarithm of a layer's scale
+_MAX_LOG_SCALE = 5.0  # of the logarithm of a layer's scale
 
 
 _Layer = Callable[[Network, jax.Array], tuple[jax.Array, jax.Array]]
@@ -55,7 +61,7 @@ class Flow(abc.ABC):
     def init(self, position: jax.Array, layout: Layout) -> FlowParameters:
         """Parameters of independent normal coordinates with mean `position`."""
         masks, dtype = self._masks(position.size), position.dtype
-        layers = [initial(i, masks, dtype) for i in range(self.num_layers)]
+        layers = [init_network(i, masks, dtype) for i in range(self.num_layers)]
         stacked = jax.tree.map(lambda *x: jnp.stack(x), *layers)
         return FlowParameters(position, log_scales(self.init_scale, position), stacked)
 
@@ -108,7 +114,7 @@ class Flow(abc.ABC):
 
         def step(x: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
             network, order, back = at
-            y, log_det = layer(network.masked(masks), x[order])
+            y, log_det = layer(network.mask_weights(masks), x[order])
             return y[back], log_det
 
         layers = networks, orders, np.argsort(orders, axis=1)
@@ -155,7 +161,7 @@ class InverseAutoregressive(Flow):
     """
 
     def _masks(self, size: int) -> Masks:
-        return autoregressive(size, self.hidden_sizes, 2)
+        return autoregressive_masks(size, self.hidden_sizes, 2)
 
     def _forward(self, network: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         shift, log_scale = _affine(network, x)
@@ -166,7 +172,7 @@ class InverseAutoregressive(Flow):
             shift, log_scale = _affine(network, x)
             return (y - shift) * jnp.exp(-log_scale)
 
-        x = _one_by_one(solution, y)
+        x = _solve_one_by_one(solution, y)
         return x, jnp.sum(_affine(network, x)[1])
 
 
@@ -191,14 +197,14 @@ class MaskedAutoregressive(Flow):
     """
 
     def _masks(self, size: int) -> Masks:
-        return autoregressive(size, self.hidden_sizes, 2)
+        return autoregressive_masks(size, self.hidden_sizes, 2)
 
     def _forward(self, network: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         def solution(y: jax.Array) -> jax.Array:
             shift, log_scale = _affine(network, y)
             return shift + jnp.exp(log_scale) * x
 
-        y = _one_by_one(solution, x)
+        y = _solve_one_by_one(solution, x)
         return y, jnp.sum(_affine(network, y)[1])
 
     def _inverse(self, network: Network, y: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -229,7 +235,7 @@ class NeuralSpline(Flow):
 
     def _masks(self, size: int) -> Masks:
         num_fixed = size // 2
-        return dense(num_fixed, self.hidden_sizes, size - num_fixed, 3 * self.num_bins + 1)
+        return dense_masks(num_fixed, self.hidden_sizes, size - num_fixed, 3 * self.num_bins + 1)
 
     def _forward(self, network: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         fixed, moved = jnp.split(x, [x.size // 2])
@@ -247,20 +253,20 @@ class NeuralSpline(Flow):
     def _coupling(self, network: Network, fixed: jax.Array) -> tuple[jax.Array, jax.Array, Spline]:
         """Shift, log scale and spline of the coordinates that are moved."""
         shift, numbers = network(fixed)
-        return shift, _bounded(numbers[0]), Spline.of(numbers[1:])
+        return shift, _bound_log_scale(numbers[0]), Spline.of(numbers[1:])
 
 
 def _affine(network: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Shift and log scale of each coordinate."""
     shift, numbers = network(x)
-    return shift, _bounded(numbers[0])
+    return shift, _bound_log_scale(numbers[0])
 
 
-def _bounded(log_scale: jax.Array) -> jax.Array:
-    return _MOST * jnp.tanh(log_scale / _MOST)
+def _bound_log_scale(log_scale: jax.Array) -> jax.Array:
+    return _MAX_LOG_SCALE * jnp.tanh(log_scale / _MAX_LOG_SCALE)
 
 
-def _one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Array) -> jax.Array:
+def _solve_one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Array) -> jax.Array:
     """The `x` with ``x == solution(x)``, of which a coordinate depends on those before it."""
 
     def step(x: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:

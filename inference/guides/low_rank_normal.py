@@ -20,8 +20,8 @@ from inference.guides.normal import log_normal, normal_entropy
 from ppl.harvest.pytrees import register_dataclass
 
 
-class Stretched(NamedTuple):
-    r"""Parameters of :class:`StretchedNormal`.
+class LowRankNormalParameters(NamedTuple):
+    r"""Parameters of :class:`LowRankNormalGuide`.
 
     Attributes:
         loc: The mean, ``(size,)``.
@@ -47,7 +47,7 @@ class Stretched(NamedTuple):
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class StretchedNormal:
+class LowRankNormalGuide:
     r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
 
     That form holds a diagonal and a low rank both of a covariance and of its inverse. A draw takes
@@ -64,38 +64,38 @@ class StretchedNormal:
     rank: int = dataclasses.field(metadata={"static": True})
     has_density = True
 
-    def init(self, position: jax.Array, layout: Layout) -> Stretched:
+    def init(self, position: jax.Array, layout: Layout) -> LowRankNormalParameters:
         """The standard normal distribution around `position`."""
         ones = jnp.ones_like(position)
         vectors = jnp.eye(self.rank, position.size, dtype=position.dtype)
-        return Stretched(position, LowRankMatrix(ones, vectors, ones[: self.rank]))
+        return LowRankNormalParameters(position, LowRankMatrix(ones, vectors, ones[: self.rank]))
 
-    def sample(self, parameters: Stretched, key: jax.Array) -> jax.Array:
+    def sample(self, parameters: LowRankNormalParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``."""
         loc = parameters.loc
         return parameters.place(noise_of(key, loc.size, loc.dtype))
 
-    def log_prob(self, parameters: Stretched, position: jax.Array) -> jax.Array:
+    def log_prob(self, parameters: LowRankNormalParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         return log_prob_of_noise(parameters, parameters.noise(position))
 
-    def entropy(self, parameters: Stretched) -> jax.Array:
+    def entropy(self, parameters: LowRankNormalParameters) -> jax.Array:
         """The entropy, a scalar."""
         return parameters.half_log_det() + normal_entropy(jnp.zeros_like(parameters.loc))
 
-    def covariance(self, parameters: Stretched) -> jax.Array:
+    def covariance(self, parameters: LowRankNormalParameters) -> jax.Array:
         """The covariance matrix, ``(size, size)``."""
         factor = parameters.factor
         return factor._replace(values=factor.values**2).dense()
 
 
-def log_prob_of_noise(parameters: Stretched, noise: jax.Array) -> jax.Array:
+def log_prob_of_noise(parameters: LowRankNormalParameters, noise: jax.Array) -> jax.Array:
     """The log density of where `noise` is placed."""
     return log_normal(noise) - parameters.half_log_det()
 
 
-class Shares(NamedTuple):
-    """Parameters of :class:`Mixture`.
+class GuideMixtureParameters(NamedTuple):
+    """Parameters of :class:`GuideMixture`.
 
     Attributes:
         log_share: The logarithm of the probability of each component, ``(component,)``.
@@ -108,7 +108,7 @@ class Shares(NamedTuple):
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Mixture:
+class GuideMixture:
     """A mixture of members of one family.
 
     Args:
@@ -120,14 +120,14 @@ class Mixture:
     num_components: int = dataclasses.field(metadata={"static": True})
     has_density = True
 
-    def init(self, position: jax.Array, layout: Layout) -> Shares:
+    def init(self, position: jax.Array, layout: Layout) -> GuideMixtureParameters:
         """As many copies of what the family begins with, with equal shares."""
         one = self.guide.init(position, layout)
         log_share = jnp.full(self.num_components, -math.log(self.num_components), position.dtype)
         copies = jax.tree.map(lambda x: jnp.stack([x] * self.num_components), one)
-        return Shares(log_share, copies)
+        return GuideMixtureParameters(log_share, copies)
 
-    def sample(self, parameters: Shares, key: jax.Array) -> jax.Array:
+    def sample(self, parameters: GuideMixtureParameters, key: jax.Array) -> jax.Array:
         """A position, ``(size,)``, without a derivative by the shares."""
         seed = seed_of(key)
         level = uniform(seed, jnp.uint32(0), parameters.log_share.dtype)
@@ -137,21 +137,21 @@ class Mixture:
         words = jnp.stack(threefry(seed, jnp.uint32(1)))
         return self.guide.sample(component, random.wrap_key_data(words, impl="threefry2x32"))
 
-    def log_prob(self, parameters: Shares, position: jax.Array) -> jax.Array:
+    def log_prob(self, parameters: GuideMixtureParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         each = jax.vmap(self.guide.log_prob, (0, None))(parameters.components, position)
         return jax.nn.logsumexp(each + parameters.log_share)
 
-    def entropy(self, parameters: Shares) -> None:
+    def entropy(self, parameters: GuideMixtureParameters) -> None:
         """Not known in closed form."""
         return None
 
-    def covariance(self, parameters: Shares) -> jax.Array:
+    def covariance(self, parameters: GuideMixtureParameters) -> jax.Array:
         """The covariance matrix, ``(size, size)``: within the components and between."""
         share = jnp.exp(parameters.log_share)
         family: Any = self.guide
         within = jax.vmap(family.covariance)(parameters.components)
         locs = parameters.components.loc
-        centred = locs - (share @ locs)[None]
-        between = (centred * share[:, None]).T @ centred
+        centered = locs - (share @ locs)[None]
+        between = (centered * share[:, None]).T @ centered
         return jnp.tensordot(share, within, 1) + between

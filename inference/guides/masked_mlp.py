@@ -13,7 +13,7 @@ import numpy as np
 
 from inference.common.threefry import normal
 
-_MOST = 5.0
+_MAX_INPUT = 5.0
 
 
 class Masks(NamedTuple):
@@ -46,23 +46,23 @@ class Network(NamedTuple):
     biases: tuple[jax.Array, ...]
     direct: jax.Array
 
-    def masked(self, masks: Masks) -> "Network":
+    def mask_weights(self, masks: Masks) -> "Network":
         """The same with zeros where there is no weight, and the weights divided."""
         pairs = zip(self.weights, masks.weights, strict=True)
-        weights = tuple(_masked(weight, mask, 1.0) for weight, mask in pairs)
-        return Network(weights, self.biases, _masked(self.direct, masks.direct, 0.5))
+        weights = tuple(_mask_weight(weight, mask, 1.0) for weight, mask in pairs)
+        return Network(weights, self.biases, _mask_weight(self.direct, masks.direct, 0.5))
 
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of each coordinate the shift, ``(coordinates,)``, and the rest, ``(numbers, ...)``."""
         *hidden, last = zip(self.weights, self.biases, strict=True)
-        units = x / jnp.sqrt(1 + (x / _MOST) ** 2)
+        units = x / jnp.sqrt(1 + (x / _MAX_INPUT) ** 2)
         for weight, bias in hidden:
             units = jax.nn.silu(weight @ units + bias)
         numbers = (last[0] @ units + last[1]).reshape(-1, self.direct.shape[0])
         return numbers[0] + self.direct @ x, numbers[1:]
 
 
-def initial(seed: int, masks: Masks, dtype: Any) -> Network:
+def init_network(seed: int, masks: Masks, dtype: Any) -> Network:
     """A network whose numbers are 0, and whose hidden units differ by `seed`."""
     *hidden, last = masks.weights
     weights = [_noise(seed, i, mask, dtype) for i, mask in enumerate(hidden)]
@@ -73,7 +73,7 @@ def initial(seed: int, masks: Masks, dtype: Any) -> Network:
     )
 
 
-def autoregressive(size: int, hidden_sizes: tuple[int, ...], num_numbers: int) -> Masks:
+def autoregressive_masks(size: int, hidden_sizes: tuple[int, ...], num_numbers: int) -> Masks:
     """Masks with which the numbers of a coordinate depend on the coordinates before it alone.
 
     Hidden units have degrees, spread evenly over 1 to ``size - 1``: one of degree `d` sees the
@@ -90,7 +90,9 @@ def autoregressive(size: int, hidden_sizes: tuple[int, ...], num_numbers: int) -
     return Masks((*inner, np.tile(outer[0], (num_numbers, 1))), outer[1])
 
 
-def dense(num_inputs: int, hidden_sizes: tuple[int, ...], size: int, num_numbers: int) -> Masks:
+def dense_masks(
+    num_inputs: int, hidden_sizes: tuple[int, ...], size: int, num_numbers: int
+) -> Masks:
     """Masks with which the numbers of all of `size` coordinates depend on all inputs."""
     sizes = (num_inputs, *hidden_sizes, size * num_numbers)
     shapes = zip(sizes[1:], sizes, strict=False)
@@ -102,7 +104,7 @@ def _noise(seed: int, layer: int, mask: np.ndarray, dtype: Any) -> jax.Array:
     return noise.reshape(mask.shape) * jnp.asarray(_num_inputs(mask) ** 0.5, dtype)
 
 
-def _masked(weight: jax.Array, mask: np.ndarray, power: float) -> jax.Array:
+def _mask_weight(weight: jax.Array, mask: np.ndarray, power: float) -> jax.Array:
     return weight * jnp.asarray(mask / _num_inputs(mask) ** power, weight.dtype)
 
 

@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 
 BOUND = 5.0  # the outer knots are at -5 and 5, along both axes
-_LEAST = 1e-2  # of the share of a bin, and of a derivative: inverses keep their digits
-_UNIT = math.log(math.expm1(1 - _LEAST))  # where the derivative is 1
+_MIN_SHARE = 1e-2  # of the share of a bin, and of a derivative: inverses keep their digits
+_UNIT = math.log(math.expm1(1 - _MIN_SHARE))  # where the derivative is 1
 
 
 class Bins(NamedTuple):
@@ -58,7 +58,7 @@ class Spline(NamedTuple):
     def of(cls, numbers: jax.Array) -> "Spline":
         """Splines from any numbers, ``(3 * bins - 1, coordinate)``; from zeros, the identity."""
         num_bins = (numbers.shape[0] + 1) // 3
-        inner = _LEAST + jax.nn.softplus(numbers[2 * num_bins :] + _UNIT)
+        inner = _MIN_SHARE + jax.nn.softplus(numbers[2 * num_bins :] + _UNIT)
         one = jnp.ones((1, numbers.shape[1]), numbers.dtype)
         x, y = (_knots(part) for part in (numbers[:num_bins], numbers[num_bins : 2 * num_bins]))
         return cls(x, y, jnp.concatenate([one, inner, one]))
@@ -71,7 +71,7 @@ class Spline(NamedTuple):
         mixed = part * (1 - part)
         rise = (bins.slope * part**2 + bins.lower * mixed) / (bins.slope + bins.bend * mixed)
         y = bins.y + bins.height * rise
-        return _where_inside(x, y, _log_derivative(bins, part))
+        return _identity_outside(x, y, _log_derivative(bins, part))
 
     def inverse(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The `x` whose values are `y`, and the logarithms of the derivatives of the values there.
@@ -86,7 +86,7 @@ class Spline(NamedTuple):
         b = bins.lower - rise * bins.bend
         c = -bins.slope * rise
         part = 2 * c / (-b - jnp.sqrt(b**2 - 4 * a * c))
-        return _where_inside(y, bins.x + part * bins.width, _log_derivative(bins, part))
+        return _identity_outside(y, bins.x + part * bins.width, _log_derivative(bins, part))
 
     def _bins(self, knots: jax.Array, at: jax.Array) -> Bins:
         """The bins in which `at` lie, by the `knots` along its axis."""
@@ -101,7 +101,7 @@ class Spline(NamedTuple):
 def _knots(numbers: jax.Array) -> jax.Array:
     """Knots along an axis, of which no two are too close."""
     num_bins = numbers.shape[0]
-    least = min(_LEAST, 0.5 / num_bins)
+    least = min(_MIN_SHARE, 0.5 / num_bins)
     shares = least + (1 - least * num_bins) * jax.nn.softmax(numbers, axis=0)
     inner = 2 * BOUND * jnp.cumsum(shares[:-1], axis=0) - BOUND
     edge = jnp.full((1, numbers.shape[1]), BOUND, numbers.dtype)
@@ -115,7 +115,7 @@ def _log_derivative(bins: Bins, part: jax.Array) -> jax.Array:
     return 2 * jnp.log(slope) + jnp.log(rise) - 2 * jnp.log(slope + bins.bend * mixed)
 
 
-def _where_inside(
+def _identity_outside(
     x: jax.Array, value: jax.Array, log_derivative: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     is_inside = jnp.abs(x) < BOUND

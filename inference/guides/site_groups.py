@@ -12,7 +12,7 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 
 
-class Group(NamedTuple):
+class SiteGroup(NamedTuple):
     """Some sites of a layout.
 
     Attributes:
@@ -24,7 +24,7 @@ class Group(NamedTuple):
     layout: Layout
 
 
-def taken(x: jax.Array, index: np.ndarray) -> jax.Array:
+def gather(x: jax.Array, index: np.ndarray) -> jax.Array:
     """``x[index]`` by slices, of which there are as many as sites: no scatter in its derivative."""
     cuts = np.flatnonzero(np.diff(index) != 1) + 1
     runs = [run for run in np.split(index, cuts) if run.size]
@@ -32,22 +32,22 @@ def taken(x: jax.Array, index: np.ndarray) -> jax.Array:
     return slices[0] if len(slices) == 1 else jnp.concatenate(slices)
 
 
-def group(layout: Layout, names: Iterable[str]) -> Group:
+def group_sites(layout: Layout, names: Iterable[str]) -> SiteGroup:
     """The sites of these full names."""
-    known, chosen = _by_name(layout), sorted(names)
+    known, chosen = _index_sites(layout), sorted(names)
     parts = [np.zeros(0, int), *(known[name][0] for name in chosen)]
     kinds = {name: known[name][1] for name in chosen}
     leaves, treedef = jax.tree.flatten(kinds)
     kind = Layout(treedef, tuple(x.shape for x in leaves), tuple(x.dtype for x in leaves))
-    return Group(np.concatenate(parts), kind)
+    return SiteGroup(np.concatenate(parts), kind)
 
 
 def full_names(layout: Layout) -> list[str]:
     """The names of all sites, scopes joined by dots."""
-    return list(_by_name(layout))
+    return list(_index_sites(layout))
 
 
-def select(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
+def select_sites(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
     """The full names of sites, where a name may be that of a scope, for all that is in it.
 
     Raises:
@@ -58,18 +58,20 @@ def select(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
     for name in names:
         found = [full for full in known if full == name or full.startswith(f"{name}.")]
         if not found:
-            raise ValueError(f"{who} names a site {name!r}, and the sites are {_listed(known)}")
+            raise ValueError(
+                f"{who} names a site {name!r}, and the sites are {_quote_names(known)}"
+            )
         doubled = [full for full in found if full in selected]
         if doubled:
             raise ValueError(
-                f"{who} names site {doubled[0]!r} twice; give each of the sites {_listed(known)} "
+                f"{who} names site {doubled[0]!r} twice; give each of the sites {_quote_names(known)} "
                 "to one guide"
             )
         selected += found
     return selected
 
 
-def _by_name(layout: Layout) -> dict[str, tuple[np.ndarray, jax.ShapeDtypeStruct]]:
+def _index_sites(layout: Layout) -> dict[str, tuple[np.ndarray, jax.ShapeDtypeStruct]]:
     """By site its coordinates, and its shape and dtype."""
     kinds = [jax.ShapeDtypeStruct(*kind) for kind in zip(layout.shapes, layout.dtypes, strict=True)]
     names = [name for name, _ in named_leaves(jax.tree.unflatten(layout.treedef, kinds))]
@@ -79,5 +81,5 @@ def _by_name(layout: Layout) -> dict[str, tuple[np.ndarray, jax.ShapeDtypeStruct
     return dict(zip(names, zip(indices, kinds, strict=True), strict=True))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _quote_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names))

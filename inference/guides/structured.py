@@ -11,7 +11,7 @@ from inference.common.layout import Layout
 from inference.common.threefry import noise_of
 from inference.guides.normal import log_normal, normal_entropy, own_scales, rows_of_scale
 from inference.guides.normal import log_scales as initial_log_scales
-from inference.guides.site_groups import full_names, group, select, taken
+from inference.guides.site_groups import full_names, gather, group_sites, select_sites
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -115,7 +115,7 @@ class Structured:
         linear = jnp.tril(rows, -1)[:, :size] / own[:, None]
         return dataclasses.replace(
             start,
-            log_scale=taken(jnp.log(own), np.argsort(index)),
+            log_scale=gather(jnp.log(own), np.argsort(index)),
             factor=linear[:size],
             slopes=linear[size:],
         )
@@ -127,17 +127,17 @@ class Structured:
         own = own * jnp.exp(self._log_scales(parameters, shared))
         scaled = jnp.concatenate([shared + lower @ shared, parameters.slopes @ shared + own])
         order = np.argsort(np.concatenate(self._indices(parameters.layout)))
-        return loc + jnp.exp(parameters.log_scale) * taken(scaled, order)
+        return loc + jnp.exp(parameters.log_scale) * gather(scaled, order)
 
     def log_prob(self, parameters: StructuredParameters, position: jax.Array) -> jax.Array:
         """The log density of a position, a scalar."""
         first, others = self._indices(parameters.layout)
         scaled = (position - parameters.loc) * jnp.exp(-parameters.log_scale)
         shared = solve_triangular(
-            parameters.factor, taken(scaled, first), lower=True, unit_diagonal=True
+            parameters.factor, gather(scaled, first), lower=True, unit_diagonal=True
         )
         log_scales = self._log_scales(parameters, shared)
-        own = (taken(scaled, others) - parameters.slopes @ shared) * jnp.exp(-log_scales)
+        own = (gather(scaled, others) - parameters.slopes @ shared) * jnp.exp(-log_scales)
         log_det = jnp.sum(parameters.log_scale) + jnp.sum(log_scales)
         return log_normal(jnp.concatenate([shared, own])) - log_det
 
@@ -166,6 +166,6 @@ class Structured:
     def _indices(self, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
         """Where the global and the local coordinates are."""
         names = (self.global_sites,) if isinstance(self.global_sites, str) else self.global_sites
-        chosen = select("Structured", layout, names)
+        chosen = select_sites("Structured", layout, names)
         others = [name for name in full_names(layout) if name not in chosen]
-        return group(layout, chosen).index, group(layout, others).index
+        return group_sites(layout, chosen).index, group_sites(layout, others).index

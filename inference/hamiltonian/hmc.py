@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import count, scalar
+from inference.common.argument_checks import check_count, check_scalar
 from inference.common.layout import Layout
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.matrices import Matrix
 from inference.common.threefry import uniform
 from inference.hamiltonian.kernel import HamiltonianKernel
@@ -80,12 +80,12 @@ class HMC(HamiltonianKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "num_steps", count("num_steps", self.num_steps, least=1))
+        object.__setattr__(self, "num_steps", check_count("num_steps", self.num_steps, least=1))
 
     def check(self, layout: Layout) -> jax.Array:
         """The step size, once the jitter is found to be a number in [0, 1), too."""
         what, is_valid = "a number in [0, 1)", lambda x: 0 <= x < 1
-        scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
+        check_scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
         return super().check(layout)
 
     def begin(
@@ -123,7 +123,7 @@ class HMC(HamiltonianKernel):
         change = energy_change(trajectory.first, trajectory.last)
         acceptance_rate = jnp.exp(-jnp.maximum(change, 0))
         is_accepted = trajectory.accept < acceptance_rate
-        return select(is_accepted, trajectory.last, trajectory.first), HMCInfo(
+        return select_leaves(is_accepted, trajectory.last, trajectory.first), HMCInfo(
             acceptance_rate=acceptance_rate,
             is_accepted=is_accepted,
             is_divergent=change > DIVERGENCE_THRESHOLD,

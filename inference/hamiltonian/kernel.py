@@ -11,9 +11,9 @@ import numpy as np
 from jax import lax
 from jax.tree_util import Partial
 
-from inference.common.argument_checks import scalar
+from inference.common.argument_checks import check_scalar
 from inference.common.layout import Layout
-from inference.common.lockstep import any_chain, select
+from inference.common.lockstep import any_chain, select_leaves
 from inference.common.matrices import Matrix, check_mass_matrix, factorize, pull
 from inference.common.threefry import normal, seed_of
 from inference.hamiltonian.leapfrog import Point, State, evaluate, flat_value_and_grad
@@ -117,7 +117,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
 
         def advance(old: Any) -> Any:
             new = self.advance(factor, old, *value_and_grad(old.position))
-            return new if self.axis_name is None else select(old.is_done, old, new)
+            return new if self.axis_name is None else select_leaves(old.is_done, old, new)
 
         trajectory = lax.while_loop(
             lambda trajectory: any_chain(~trajectory.is_done, self.axis_name),
@@ -139,7 +139,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
             ValueError: if it is not a scalar, or known not to be positive and finite.
         """
         what, is_valid = "a positive, finite number", lambda x: 0 < x < np.inf
-        return scalar("step_size", self.step_size, layout.dtype, what, is_valid)
+        return check_scalar("step_size", self.step_size, layout.dtype, what, is_valid)
 
     @abc.abstractmethod
     def begin(

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.argument_checks import count
+from inference.common.argument_checks import check_count
 from inference.common.matrices import Matrix
 from inference.hamiltonian import nuts_trajectory
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.leapfrog import Point, energy
-from inference.hamiltonian.nuts_trajectory import Proposal, Trajectory
+from inference.hamiltonian.nuts_trajectory import NUTSTrajectory, Proposal
 from ppl.harvest.pytrees import register_dataclass
 
-_BRIEF_DEPTH, _MOST_DEPTH = 5, 24
+_BRIEF_DEPTH, _MAX_DEPTH = 5, 24
 
 
 class NUTSInfo(NamedTuple):
@@ -67,7 +67,7 @@ class NUTS(HamiltonianKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        max_depth = count("max_depth", self.max_depth, least=1, most=_MOST_DEPTH)
+        max_depth = check_count("max_depth", self.max_depth, least=1, most=_MAX_DEPTH)
         object.__setattr__(self, "max_depth", max_depth)
 
     def begin(
@@ -76,28 +76,32 @@ class NUTS(HamiltonianKernel):
         step_size: jax.Array,
         point: Point,
         seed: jax.Array,
-        last: Trajectory | None = None,
+        last: NUTSTrajectory | None = None,
         is_brief: jax.typing.ArrayLike = False,
-    ) -> Trajectory:
+    ) -> NUTSTrajectory:
         """The trajectory that is nothing but `point`; a brief one is doubled five times at most."""
         shape = (self.max_depth, 3, *point.momentum.shape)
         checkpoints = jnp.zeros(shape, point.momentum.dtype)
         if last is not None:
             checkpoints = last.subtree.checkpoints
         max_depth = jnp.where(is_brief, min(_BRIEF_DEPTH, self.max_depth), self.max_depth)
-        return nuts_trajectory.begin(factor, step_size, point, seed, checkpoints, max_depth)
+        return nuts_trajectory.begin_trajectory(
+            factor, step_size, point, seed, checkpoints, max_depth
+        )
 
     def advance(
         self,
         factor: Matrix,
-        trajectory: Trajectory,
+        trajectory: NUTSTrajectory,
         log_density: jax.Array,
         gradient: jax.Array,
-    ) -> Trajectory:
+    ) -> NUTSTrajectory:
         """One more leaf, given the density at ``trajectory.position``."""
-        return nuts_trajectory.advance(factor, trajectory, log_density, gradient, self.axis_name)
+        return nuts_trajectory.advance_trajectory(
+            factor, trajectory, log_density, gradient, self.axis_name
+        )
 
-    def end(self, trajectory: Trajectory) -> tuple[Proposal, NUTSInfo]:
+    def end(self, trajectory: NUTSTrajectory) -> tuple[Proposal, NUTSInfo]:
         """The next state and what happened, once the trajectory is done."""
         origin, proposal, tally = trajectory.origin, trajectory.proposal, trajectory.tally
         return proposal, NUTSInfo(

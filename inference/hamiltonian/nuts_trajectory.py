@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.common.lockstep import most, select, when
+from inference.common.lockstep import cond_any_chain, max_over_chains, select_leaves
 from inference.common.matrices import Matrix
 from inference.common.threefry import random_words, uniform, unit_of
 from inference.hamiltonian.leapfrog import (
@@ -38,7 +38,9 @@ from inference.hamiltonian.leapfrog import (
     kick,
 )
 
-_MOST_CHANGE = 1e30  # of energy, that weights are computed with: no difference of two is no number
+_MAX_ENERGY_CHANGE = (
+    1e30  # of energy, that weights are computed with: no difference of two is no number
+)
 _DOUBLINGS = 1 << 30  # the first counter of words for doublings, beyond those of all leaves
 
 
@@ -79,7 +81,7 @@ class Subtree(NamedTuple):
     checkpoints: jax.Array
 
 
-class Trajectory(NamedTuple):
+class NUTSTrajectory(NamedTuple):
     """A trajectory that has been doubled `depth` times, and the subtree that grows from it.
 
     Attributes:
@@ -112,14 +114,14 @@ class Trajectory(NamedTuple):
     is_done: jax.Array
 
 
-def begin(
+def begin_trajectory(
     factor: Matrix,
     step_size: jax.Array,
     point: Point,
     seed: jax.Array,
     checkpoints: jax.Array,
     max_depth: jax.Array,
-) -> Trajectory:
+) -> NUTSTrajectory:
     """The trajectory that is nothing but `point`; what `checkpoints` hold does not matter."""
     zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
     edge = Edge(point.position, point.momentum, point.force)
@@ -135,7 +137,7 @@ def begin(
         momentum_sum,
         checkpoints,
     )
-    return Trajectory(
+    return NUTSTrajectory(
         drift(factor, step_size, edge),
         step_size,
         Origin(point.momentum, point.log_density),
@@ -155,17 +157,17 @@ def begin(
     )
 
 
-def advance(
+def advance_trajectory(
     factor: Matrix,
-    trajectory: Trajectory,
+    trajectory: NUTSTrajectory,
     log_density: jax.Array,
     gradient: jax.Array,
     axis_name: Hashable = None,
-) -> Trajectory:
+) -> NUTSTrajectory:
     """One more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
-    grown = when(is_complete, join, grown, axis_name)
+    grown = cond_any_chain(is_complete, join_subtree, grown, axis_name)
     draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
     return grown._replace(
         position=drift(factor, grown.step_size, grown.end),
@@ -175,16 +177,16 @@ def advance(
 
 def add_leaf(
     factor: Matrix,
-    old: Trajectory,
+    old: NUTSTrajectory,
     log_density: jax.Array,
     gradient: jax.Array,
     axis_name: Hashable = None,
-) -> Trajectory:
+) -> NUTSTrajectory:
     """`old` with another leaf in its subtree, of which one is chosen by ``exp(-energy)``."""
     tree, tally, index = old.subtree, old.tally, old.subtree.size
     leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
     change = energy_change(old.origin, leaf)
-    log_weight, odds = _add_weight(tree.log_weight, -jnp.minimum(change, _MOST_CHANGE))
+    log_weight, odds = _add_weight(tree.log_weight, -jnp.minimum(change, _MAX_ENERGY_CHANGE))
     is_chosen = tree.uniform * (odds.old + odds.new) < odds.new
     proposal = Proposal(leaf.position, leaf.log_density, leaf.gradient, change)
 
@@ -199,7 +201,7 @@ def add_leaf(
         subtree=Subtree(
             index + 1,
             tree.uniform,
-            select(is_chosen, proposal, tree.proposal),
+            select_leaves(is_chosen, proposal, tree.proposal),
             log_weight,
             momentum_sum,
             checkpoints,
@@ -238,7 +240,7 @@ def turns_within(
     """Whether any of the balanced subtrees that leaf `index` completes turns."""
     row = lax.population_count(index)
     num_complete = lax.population_count(index ^ (index + 1)) - 1
-    num_checks = most(num_complete, axis_name)
+    num_checks = max_over_chains(num_complete, axis_name)
 
     def check(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         number, turning = carry
@@ -297,7 +299,7 @@ def _goes_back(word: jax.Array) -> jax.Array:
     return (word & 1) == 1
 
 
-def join(old: Trajectory) -> Trajectory:
+def join_subtree(old: NUTSTrajectory) -> NUTSTrajectory:
     """`old` joined with its complete subtree, and about to grow the next one.
 
     Where something has ended the subtree, the trajectory is done and keeps the proposal that it
@@ -323,13 +325,13 @@ def join(old: Trajectory) -> Trajectory:
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
     flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # clamped after the last
-    end = select(flips, old.far, old.end)
+    end = select_leaves(flips, old.far, old.end)
     return old._replace(
         step_size=jnp.where(flips, -old.step_size, old.step_size),
         end=end,
-        far=select(flips, old.end, old.far),
+        far=select_leaves(flips, old.end, old.far),
         near_momentum=end.momentum,
-        proposal=select(is_chosen, tree.proposal, old.proposal),
+        proposal=select_leaves(is_chosen, tree.proposal, old.proposal),
         log_weight=log_weight,
         momentum_sum=old.momentum_sum + tree.momentum_sum,
         depth=depth,

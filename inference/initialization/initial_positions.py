@@ -14,11 +14,11 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
-from inference.initialization.short_lbfgs import climb
-from inference.runtime.compiled_program import program
+from inference.initialization.short_lbfgs import climb_briefly
+from inference.runtime.compiled_program import compile_once
 from ppl.harvest.pytrees import register_dataclass
 
-MOST_ATTEMPTS = 100
+MAX_ATTEMPTS = 100
 _START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
 
 
@@ -44,7 +44,7 @@ class Init:
             return layout.ravel(target.prior(key))
         position = layout.ravel(target.initial(key, values))
         if self.strategy == "optimum":
-            return climb(lambda flat: target.log_density(layout.unravel(flat)), position)
+            return climb_briefly(lambda flat: target.log_density(layout.unravel(flat)), position)
         return position
 
 
@@ -64,7 +64,7 @@ class NormalStart(NamedTuple):
 STRATEGIES = ("uniform", "prior", "optimum")
 
 
-def init_of(
+def parse_init(
     init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
     """Choice of initial positions as a user says it; `noun` is a word for chains, or other starts.
@@ -86,10 +86,10 @@ def init_of(
         )
     latent = target.position_shapes
     sites = jax.eval_shape(target.constrain, latent)
-    return Init(values=_by_chain(init, sites, latent, num_chains, noun))
+    return Init(values=_spread_values(init, sites, latent, num_chains, noun))
 
 
-def _by_chain(
+def _spread_values(
     values: Mapping[str, Any],
     sites: Mapping[str, Any],
     latent: Mapping[str, Any],
@@ -107,19 +107,19 @@ def _by_chain(
             continue  # draws have deterministic sites too, of any value
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
             parts = value, sites[name], latent[name]
-            out[name] = _by_chain(*parts, num_chains, noun, f"{path}.")
+            out[name] = _spread_values(*parts, num_chains, noun, f"{path}.")
             continue
         if jax.tree.structure(value) != jax.tree.structure(sites[name]):
             is_array = jax.tree_util.all_leaves([sites[name]])
             what = "a number or an array" if is_array else f"{jax.tree.structure(sites[name])}"
             what += " (of a list, numpy.array(list))" * isinstance(value, list)
             raise ValueError(f"init: site {path!r} expects {what}, got {value!r}")
-        spread = functools.partial(_spread, path, num_chains, noun)
+        spread = functools.partial(_spread_value, path, num_chains, noun)
         out[name] = jax.tree.map(spread, value, sites[name])
     return out
 
 
-def _spread(
+def _spread_value(
     path: str, num_chains: int, noun: str, value: Any, site: jax.ShapeDtypeStruct
 ) -> np.ndarray:
     value = np.asarray(value)
@@ -151,7 +151,7 @@ def starting_points(
         ValueError: if a value of the user's has no place in unconstrained space.
     """
     arguments = _seed(key), chains, attempts, init, target, layout
-    seeds, positions = jax.device_get(program(_starting_points, *arguments)(*arguments))
+    seeds, positions = jax.device_get(compile_once(_starting_points, *arguments)(*arguments))
     is_finite = np.all(np.isfinite(positions), 1)
     if init.strategy == "uniform" and init.values is not None and not np.all(is_finite):
         first = int(np.argmin(is_finite))

@@ -7,17 +7,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-_MOST_ITERATIONS, _LEAST_GAIN = 100, 1.0
+_MAX_ITERATIONS, _MIN_GAIN_NATS = 100, 1.0
 
 
-class _Climb(NamedTuple):
+class _ShortClimb(NamedTuple):
     position: jax.Array
     optimizer: Any
     iteration: jax.Array
     gain: jax.Array
 
 
-def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> jax.Array:
+def climb_briefly(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> jax.Array:
     """Where L-BFGS from `position` comes to, before an iteration gains less than 1 in log density.
 
     That is among the bulk of the draws rather than at the mode, which may be far from them.
@@ -41,10 +41,10 @@ def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) ->
     position = position.astype(wide)
     loss_and_grad = optax.value_and_grad_from_state(loss)
 
-    def may_climb(old: _Climb) -> jax.Array:
-        return (old.iteration < _MOST_ITERATIONS) & (old.gain >= _LEAST_GAIN)
+    def may_climb(old: _ShortClimb) -> jax.Array:
+        return (old.iteration < _MAX_ITERATIONS) & (old.gain >= _MIN_GAIN_NATS)
 
-    def step(old: _Climb) -> _Climb:
+    def step(old: _ShortClimb) -> _ShortClimb:
         value, grad = loss_and_grad(old.position, state=old.optimizer)
         updates, optimizer_state = optimizer.update(
             grad, old.optimizer, old.position, value=value, grad=grad, value_fn=loss
@@ -52,8 +52,8 @@ def climb(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) ->
         gain = jnp.asarray(value) - jnp.asarray(optax.tree.get(optimizer_state, "value"))
         higher = optax.apply_updates(old.position, updates)
         position = jnp.where(gain > 0, jnp.asarray(higher), old.position)
-        return _Climb(position, optimizer_state, old.iteration + 1, gain)
+        return _ShortClimb(position, optimizer_state, old.iteration + 1, gain)
 
     infinite = jnp.full((), jnp.inf, wide)
-    start = _Climb(position, optimizer.init(position), jnp.int32(0), infinite)
+    start = _ShortClimb(position, optimizer.init(position), jnp.int32(0), infinite)
     return lax.while_loop(may_climb, step, start).position.astype(dtype)

@@ -11,10 +11,10 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.guides.normal import FullRank, LocFactor
 from inference.runtime.blas_threads import one_blas_thread
-from inference.runtime.compiled_program import program
+from inference.runtime.compiled_program import compile_once
 
-_AT_ONCE = 32  # columns of the Hessian
-_MOST_POLISHING, _CLOSE = 2, 0.1
+_COLUMNS_AT_ONCE = 32  # columns of the Hessian
+_MAX_POLISHING_STEPS, _CLOSE = 2, 0.1
 _ROUNDING = 10
 
 
@@ -26,7 +26,7 @@ class Curvature(NamedTuple):
     hessian: jax.Array
 
 
-class Normal(NamedTuple):
+class HessianNormal(NamedTuple):
     """A normal distribution: mean, Cholesky factor of the covariance, log of what it integrates to.
 
     All in float64. `log_integral` is that of the exponential of the log density's expansion to
@@ -65,20 +65,20 @@ def curvature(position: jax.Array, target: Target, layout: Layout) -> Curvature:
 
     value_and_grad = jax.value_and_grad(log_density)
     column = lambda x: jax.jvp(jax.grad(log_density), (position,), (x,))[1]  # noqa: E731
-    hessian = lax.map(column, jnp.eye(layout.size, dtype=layout.dtype), batch_size=_AT_ONCE)
+    hessian = lax.map(column, jnp.eye(layout.size, dtype=layout.dtype), batch_size=_COLUMNS_AT_ONCE)
     return Curvature(*value_and_grad(position), hessian)
 
 
-def normal_at(position: np.ndarray, target: Target, layout: Layout) -> Normal:
+def normal_at(position: np.ndarray, target: Target, layout: Layout) -> HessianNormal:
     """The normal distribution at a mode close to `position`, which Newton's method finds.
 
     Raises:
         NotAPeakError: if the Hessian is not negative definite.
     """
     eps = float(jnp.finfo(layout.dtype).eps)
-    for _ in range(_MOST_POLISHING + 1):
+    for _ in range(_MAX_POLISHING_STEPS + 1):
         arguments = position.astype(layout.dtype), target, layout
-        found = jax.device_get(program(curvature, *arguments)(*arguments))
+        found = jax.device_get(compile_once(curvature, *arguments)(*arguments))
         value, gradient, hessian = (np.asarray(x, np.float64) for x in found)
         with one_blas_thread():
             scale_tril = _scale_tril(hessian, eps)
@@ -89,7 +89,7 @@ def normal_at(position: np.ndarray, target: Target, layout: Layout) -> Normal:
         position = position + step
     log_det = np.sum(np.log(np.diag(scale_tril)))
     log_integral = value + log_det + 0.5 * layout.size * np.log(2 * np.pi)
-    return Normal(arguments[0].astype(np.float64), scale_tril, float(log_integral))
+    return HessianNormal(arguments[0].astype(np.float64), scale_tril, float(log_integral))
 
 
 def _scale_tril(hessian: np.ndarray, eps: float) -> np.ndarray:

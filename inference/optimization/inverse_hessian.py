@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.matrices import LowRankMatrix, pull, push
-from inference.guides.low_rank_normal import Stretched
+from inference.guides.low_rank_normal import LowRankNormalParameters
 
 
 class Pairs(NamedTuple):
@@ -31,13 +31,13 @@ class Pairs(NamedTuple):
     falls: jax.Array
 
 
-def no_pairs(position: jax.Array, history: int) -> Pairs:
+def init_pairs(position: jax.Array, history: int) -> Pairs:
     """Nothing is known: the diagonal is 1."""
     zeros = jnp.zeros((history, position.size), position.dtype)
     return Pairs(jnp.ones_like(position), zeros, zeros)
 
 
-def with_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
+def add_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
     r"""With one more step :math:`s`, along which the gradient has fallen by :math:`z`.
 
     The diagonal :math:`\alpha` becomes
@@ -61,10 +61,10 @@ def with_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
         jnp.concatenate([pairs.falls[1:], fall[None]]),
     )
     size = jnp.sqrt(jnp.sum(step**2)) * jnp.sqrt(jnp.sum(fall**2))
-    return select(b > jnp.finfo(b.dtype).eps * size, after, pairs)
+    return select_leaves(b > jnp.finfo(b.dtype).eps * size, after, pairs)
 
 
-def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stretched:
+def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRankNormalParameters:
     r"""The normal distribution whose log density has the gradient there and the pairs' curvature.
 
     Its covariance is the inverse Hessian :math:`\Sigma` of L-BFGS, its mean the end of a step of
@@ -96,4 +96,4 @@ def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> Stret
     least = jnp.finfo(values.dtype).eps * values[-1]
     values = jnp.sqrt(jnp.maximum(values, least))
     factor = LowRankMatrix(scale, (basis @ vectors).T, values)
-    return Stretched(position + push(factor, pull(factor, gradient)), factor)
+    return LowRankNormalParameters(position + push(factor, pull(factor, gradient)), factor)

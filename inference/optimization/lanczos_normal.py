@@ -11,18 +11,18 @@ from jax import lax
 from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
 from inference.common.target import Target
-from inference.guides.low_rank_normal import Stretched, StretchedNormal
+from inference.guides.low_rank_normal import LowRankNormalGuide, LowRankNormalParameters
 from inference.optimization.hessian_normal import NotAPeakError
 from inference.runtime.blas_threads import one_blas_thread
-from inference.runtime.compiled_program import program
+from inference.runtime.compiled_program import compile_once
 
-_AT_ONCE = 32  # elements of the diagonal
+_COLUMNS_AT_ONCE = 32  # elements of the diagonal
 _ROUNDING = 10
 _TOLERANCE = 1e-3  # of eigenvalues, relative
-_MOST_SCALINGS, _LEAST_CHANGE, _LEAST_SHARE = 10, 1e-3, 1e-3
+_MAX_SCALINGS, _MIN_CHANGE, _MIN_SHARE = 10, 1e-3, 1e-3
 
 
-class LowRankNormal(NamedTuple):
+class LanczosNormal(NamedTuple):
     r"""A normal distribution, whose precision is a diagonal and a low rank.
 
     .. math:: D^{-1} (\rho I + V^\top (\Lambda - \rho I) V) D^{-1}
@@ -47,21 +47,21 @@ class LowRankNormal(NamedTuple):
     log_integral: float
 
     @property
-    def guide(self) -> StretchedNormal:
+    def guide(self) -> LowRankNormalGuide:
         """The family."""
-        return StretchedNormal(len(self.values))
+        return LowRankNormalGuide(len(self.values))
 
-    def parameters(self, dtype: np.dtype) -> Stretched:
+    def parameters(self, dtype: np.dtype) -> LowRankNormalParameters:
         """The member of the family."""
         rest = np.sqrt(self.rest)
         parts = self.scale / rest, self.vectors, rest / np.sqrt(self.values)
         factor = LowRankMatrix(*(jnp.asarray(x, dtype) for x in parts))
-        return Stretched(jnp.asarray(self.loc, dtype), factor)
+        return LowRankNormalParameters(jnp.asarray(self.loc, dtype), factor)
 
 
 def low_rank_normal_at(
     position: np.ndarray, target: Target, layout: Layout, rank: int
-) -> LowRankNormal:
+) -> LanczosNormal:
     r"""The normal distribution at a mode, by a diagonal and a low rank of the Hessian.
 
     Of the negative Hessian, scaled to a diagonal of ones, the Lanczos method finds half of `rank`
@@ -79,7 +79,7 @@ def low_rank_normal_at(
     """
     at = position.astype(layout.dtype)
     arguments = at, target, layout
-    found = jax.device_get(program(_value_and_diagonal, *arguments)(*arguments))
+    found = jax.device_get(compile_once(_value_and_diagonal, *arguments)(*arguments))
     value, diagonal = (-np.asarray(x, np.float64) for x in found)
     flat = np.flatnonzero(~np.isfinite(diagonal))
     if flat.size:
@@ -90,24 +90,24 @@ def low_rank_normal_at(
 
     def product(vector: np.ndarray) -> np.ndarray:
         arguments = at, vector.astype(layout.dtype), target, layout
-        return -np.asarray(program(_hessian_product, *arguments)(*arguments), np.float64)
+        return -np.asarray(compile_once(_hessian_product, *arguments)(*arguments), np.float64)
 
     within = diagonal  # that of the precision without the directions that are kept
-    for _ in range(_MOST_SCALINGS):
+    for _ in range(_MAX_SCALINGS):
         scale = within**-0.5
-        values, vectors = _ends(product, scale, rank)
+        values, vectors = _extreme_eigenpairs(product, scale, rank)
         _check_peak(values, vectors, float(jnp.finfo(layout.dtype).eps))
         trace = np.sum(diagonal * scale**2)
         rest = (trace - np.sum(values)) / (layout.size - rank)
         kept = vectors**2 @ (values - rest) / scale**2
-        before, within = within, np.maximum(diagonal - kept, _LEAST_SHARE * diagonal)
-        if np.ptp(np.log(within / before)) < _LEAST_CHANGE:
+        before, within = within, np.maximum(diagonal - kept, _MIN_SHARE * diagonal)
+        if np.ptp(np.log(within / before)) < _MIN_CHANGE:
             break
     log_det = np.sum(np.log(values)) - 2 * np.sum(np.log(scale))
     log_det += (layout.size - rank) * np.log(rest)
     log_integral = -value + 0.5 * (layout.size * np.log(2 * np.pi) - log_det)
     loc = at.astype(np.float64)
-    return LowRankNormal(loc, scale, vectors.T, values, float(rest), float(log_integral))
+    return LanczosNormal(loc, scale, vectors.T, values, float(rest), float(log_integral))
 
 
 def _check_peak(values: np.ndarray, vectors: np.ndarray, eps: float) -> None:
@@ -118,7 +118,7 @@ def _check_peak(values: np.ndarray, vectors: np.ndarray, eps: float) -> None:
         raise NotAPeakError(index, "rises" if values[0] < -least else "is flat")
 
 
-def _ends(
+def _extreme_eigenpairs(
     product: Callable[[np.ndarray], np.ndarray], scale: np.ndarray, rank: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The least and largest eigenvalues of a scaled matrix, ascending, and vectors as columns."""
@@ -137,21 +137,21 @@ def _value_and_diagonal(
     position: jax.Array, target: Target, layout: Layout
 ) -> tuple[jax.Array, jax.Array]:
     """The log density, and the diagonal of its Hessian."""
-    log_density = _flat(target, layout)
+    log_density = _flat_log_density(target, layout)
 
     def element(i: jax.Array) -> jax.Array:
         direction = (jnp.arange(layout.size) == i).astype(layout.dtype)
         return jax.jvp(jax.grad(log_density), (position,), (direction,))[1][i]
 
-    diagonal = lax.map(element, jnp.arange(layout.size), batch_size=_AT_ONCE)
+    diagonal = lax.map(element, jnp.arange(layout.size), batch_size=_COLUMNS_AT_ONCE)
     return log_density(position), diagonal
 
 
 def _hessian_product(
     position: jax.Array, vector: jax.Array, target: Target, layout: Layout
 ) -> jax.Array:
-    return jax.jvp(jax.grad(_flat(target, layout)), (position,), (vector,))[1]
+    return jax.jvp(jax.grad(_flat_log_density(target, layout)), (position,), (vector,))[1]
 
 
-def _flat(target: Target, layout: Layout) -> Callable[[jax.Array], jax.Array]:
+def _flat_log_density(target: Target, layout: Layout) -> Callable[[jax.Array], jax.Array]:
     return lambda flat: target.log_density(layout.unravel(flat)).astype(layout.dtype)

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 
 _MEMORY = 20
-_MOST_TRIES = 30
-_MOST_IDLE = 4  # iterations in a row without a gain that is more than rounding
+_MAX_TRIES = 30
+_MAX_IDLE_ITERATIONS = 4  # iterations in a row without a gain that is more than rounding
 _ROUNDING = 4  # units in the last place
 _SLACK = 30
-_MOST_STEEP, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
+_MAX_STEEP_COORDINATES, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
 
 
 class Ascent(NamedTuple):
@@ -87,27 +87,27 @@ def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Arra
 def may_climb(now: Climber, max_steps: jax.Array) -> jax.Array:
     """Whether an ascent has not come to its end."""
     is_left = (now.at.step < max_steps) & ~now.at.has_converged
-    return is_left & (now.num_idle < _MOST_IDLE) & jnp.isfinite(now.at.log_density)
+    return is_left & (now.num_idle < _MAX_IDLE_ITERATIONS) & jnp.isfinite(now.at.log_density)
 
 
 def climb_end(now: Climber, tolerance: jax.Array) -> Ascent:
     """What an ascent that may not go on has come to."""
     # No step gains what can be told from rounding: all there is to reach, if it was close.
     is_close = _is_within(now.at.decrement, -now.at.log_density, _SLACK * tolerance)
-    has_converged = now.at.has_converged | ((now.num_idle >= _MOST_IDLE) & is_close)
+    has_converged = now.at.has_converged | ((now.num_idle >= _MAX_IDLE_ITERATIONS) & is_close)
     return now.at._replace(has_converged=has_converged)
 
 
-def strides_of(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+def find_strides(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Coordinates, and how far to move each, along the gradient and relative to where they are."""
     sizes = jnp.maximum(jnp.abs(position), 1)
-    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MOST_STEEP, position.size))
+    _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MAX_STEEP_COORDINATES, position.size))
     far = (jnp.sign(gradient) * sizes)[steep]
     strides = jnp.outer(jnp.asarray(_STRIDES, position.dtype), far)
     return jnp.tile(steep, len(_STRIDES)), strides.ravel()
 
 
-def least_rise(log_density: Any) -> Any:
+def min_rise(log_density: Any) -> Any:
     """By how much a log density must be higher elsewhere for a point not to be its mode."""
     return _RISE * jnp.maximum(1, _RISE * jnp.abs(log_density))
 
@@ -119,25 +119,25 @@ def climb_step(
     loss = lambda position: -log_density(position)  # noqa: E731
     rule, search = _optimizer()
     at, value = now.at, -now.at.log_density
-    downhill, memory = _updated(rule, -at.gradient, now.memory, at.position)
+    downhill, memory = _update_direction(rule, -at.gradient, now.memory, at.position)
     has_seen = memory.count > 1  # two gradients at least: there is a curvature
     decrement = -0.5 * jnp.sum(downhill * at.gradient)
     decrement = jnp.where(has_seen | jnp.isinf(at.decrement), decrement, at.decrement)
     is_within = has_seen & _is_within(decrement, value, tolerance)
     is_reached = is_within | jnp.all(at.gradient == 0)
-    position, new_value, gradient = _searched(search, loss, at, downhill)
+    position, new_value, gradient = _search_line(search, loss, at, downhill)
     slack = _ROUNDING * jnp.finfo(value.dtype).eps * jnp.maximum(1, jnp.abs(value))
     is_finite = jnp.isfinite(new_value) & jnp.all(jnp.isfinite(gradient))
     is_better = is_finite & (new_value <= value + slack) & ~is_reached
     there = at._replace(position=position, log_density=-new_value, gradient=-gradient)
-    after = select(is_better, there, at)._replace(
+    after = select_leaves(is_better, there, at)._replace(
         decrement=decrement,
         step=at.step + (~is_reached).astype(jnp.int32),
         has_converged=is_reached,
     )
     has_gained = is_better & (value - new_value > slack)
     # Curvature that leads nowhere is forgotten.
-    memory = select(is_better, memory, rule.init(at.position))
+    memory = select_leaves(is_better, memory, rule.init(at.position))
     return Climber(after, memory, jnp.where(has_gained, 0, now.num_idle + 1))
 
 
@@ -149,11 +149,11 @@ def _optimizer() -> tuple[Any, Any]:
     """The approximation of the inverse Hessian, and the line search."""
     import optax
 
-    search = optax.scale_by_zoom_linesearch(_MOST_TRIES, initial_guess_strategy="one")
+    search = optax.scale_by_zoom_linesearch(_MAX_TRIES, initial_guess_strategy="one")
     return optax.scale_by_lbfgs(_MEMORY), search
 
 
-def _updated(rule: Any, gradient: jax.Array, memory: Any, position: jax.Array) -> Any:
+def _update_direction(rule: Any, gradient: jax.Array, memory: Any, position: jax.Array) -> Any:
     """The direction and the memory after a gradient."""
     # Optax multiplies counts of steps by floats, which users may have forbidden.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
@@ -161,7 +161,7 @@ def _updated(rule: Any, gradient: jax.Array, memory: Any, position: jax.Array) -
     return direction, jax.tree.map(lambda old, x: x.astype(old.dtype), memory, memory_after)
 
 
-def _searched(
+def _search_line(
     search: Any, loss: Callable[[jax.Array], jax.Array], at: Ascent, downhill: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Where a line search against `downhill` ends, with value and gradient of the loss."""

@@ -9,16 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.argument_checks import count, fraction
+from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target
-from inference.initialization.initial_positions import MOST_ATTEMPTS, init_of, starting_points
+from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
 from inference.initialization.not_finite import ADVICE, attempts, not_finite
-from inference.optimization.lbfgs import Ascent, ascend, least_rise, strides_of
-from inference.runtime.compiled_program import program
+from inference.optimization.lbfgs import Ascent, ascend, find_strides, min_rise
+from inference.runtime.compiled_program import compile_once
 
-_MOST_OUTWARD = 16
-_MOST_CLIMBS = 20
+_MAX_OUTWARD_COORDINATES = 16
+_MAX_CLIMBS = 20
 
 
 @jax.tree_util.register_static
@@ -42,7 +42,7 @@ class Density:
         return likelihood if self.objective == "likelihood" else prior + likelihood
 
 
-class Summit(NamedTuple):
+class ModeSearchResult(NamedTuple):
     """Where the climbs from several starts end.
 
     Attributes:
@@ -64,14 +64,14 @@ class Summit(NamedTuple):
     rise: jax.Array
 
 
-def climbed(
+def climb_all(
     positions: jax.Array,
     target: Target,
     layout: Layout,
     density: Density,
     max_steps: jax.Array,
     tolerance: jax.Array,
-) -> Summit:
+) -> ModeSearchResult:
     """The climbs from `positions`, ``(start, size)``."""
 
     def log_density(flat: jax.Array) -> jax.Array:
@@ -86,14 +86,14 @@ def climbed(
         ascents = jax.vmap(one)(positions)
     best = jnp.argmax(jnp.where(is_finite(ascents), ascents.log_density, -jnp.inf))
     top = ascents.position[best]
-    _, outward = lax.top_k(jnp.abs(top), min(_MOST_OUTWARD, layout.size))
-    steep, strides = strides_of(top, ascents.gradient[best])
+    _, outward = lax.top_k(jnp.abs(top), min(_MAX_OUTWARD_COORDINATES, layout.size))
+    steep, strides = find_strides(top, ascents.gradient[best])
     places, moves = jnp.append(outward, steep), jnp.append(top[outward], strides)
     beyond = lax.map(lambda move: log_density(top.at[move[0]].add(move[1])), (places, moves))
     gains, rises = jnp.split(beyond - ascents.log_density[best], [len(outward)])
     first = jnp.argmax(jnp.where(jnp.isfinite(rises), rises, -jnp.inf))
     higher, values = top.at[steep[first]].add(strides[first]), target.constrain(layout.unravel(top))
-    return Summit(ascents, best, values, outward, gains, higher, rises[first])
+    return ModeSearchResult(ascents, best, values, outward, gains, higher, rises[first])
 
 
 def is_finite(ascents: Ascent) -> Any:
@@ -102,7 +102,7 @@ def is_finite(ascents: Ascent) -> Any:
     return finite & jnp.isfinite(ascents.log_density)
 
 
-class Climb(NamedTuple):
+class ClimbSettings(NamedTuple):
     """How to climb; see :func:`inference.optimize`."""
 
     init: Any
@@ -111,18 +111,18 @@ class Climb(NamedTuple):
     tolerance: float | None
 
     @classmethod
-    def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "Climb":
+    def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "ClimbSettings":
         """What a user asks for, checked."""
-        num_starts = count("num_starts", num_starts, least=1)
-        max_steps = count("max_steps", max_steps, least=1)
+        num_starts = check_count("num_starts", num_starts, least=1)
+        max_steps = check_count("max_steps", max_steps, least=1)
         if tolerance is not None:
-            tolerance = fraction("tolerance", tolerance, ", or be None")
+            tolerance = check_fraction("tolerance", tolerance, ", or be None")
         return cls(init, num_starts, max_steps, tolerance)
 
 
-def climb_from(
-    key: jax.Array, target: Target, layout: Layout, density: Density, climb: Climb
-) -> Summit:
+def climb_from_starts(
+    key: jax.Array, target: Target, layout: Layout, density: Density, climb: ClimbSettings
+) -> ModeSearchResult:
     """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
 
     L-BFGS may take for the mode what is one along the steepest coordinates alone, as where data lie
@@ -133,26 +133,26 @@ def climb_from(
     """
     limits = np.int32(climb.max_steps), tolerance_of(climb.tolerance, layout)
 
-    def run(_: np.ndarray, positions: np.ndarray) -> tuple[Summit, np.ndarray]:
-        for _climb in range(_MOST_CLIMBS):
+    def run(_: np.ndarray, positions: np.ndarray) -> tuple[ModeSearchResult, np.ndarray]:
+        for _climb in range(_MAX_CLIMBS):
             arguments = positions, target, layout, density, *limits
-            summit = jax.device_get(program(climbed, *arguments)(*arguments))
+            summit = jax.device_get(compile_once(climb_all, *arguments)(*arguments))
             if not may_rise(summit):
                 break
             positions = summit.ascents.position.copy()
             positions[summit.best] = summit.higher
         return summit, np.asarray(is_finite(summit.ascents))
 
-    return from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
+    return run_from_finite_starts(key, target, layout, density, climb.init, climb.num_starts, run)
 
 
-def may_rise(summit: Summit) -> bool:
+def may_rise(summit: ModeSearchResult) -> bool:
     """Whether what seems to be the mode is none."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
-    return bool(best.has_converged and least_rise(best.log_density) < summit.rise < np.inf)
+    return bool(best.has_converged and min_rise(best.log_density) < summit.rise < np.inf)
 
 
-def from_finite_starts(
+def run_from_finite_starts(
     key: jax.Array,
     target: Target,
     layout: Layout,
@@ -168,9 +168,9 @@ def from_finite_starts(
     Raises:
         ValueError: if no start has a finite log density and gradient.
     """
-    starts = init_of(init, target, num_starts, "start")
+    starts = parse_init(init, target, num_starts, "start")
     number, before = np.zeros(num_starts, np.int32), np.zeros(0)
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         chains = np.arange(num_starts)
         seeds, positions = starting_points(key, chains, number, starts, target, layout)
         found, finite = run(seeds, positions)

@@ -9,20 +9,20 @@ import jax.numpy as jnp
 from jax import lax
 
 from inference.common.layout import Layout
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.target import Target
 from inference.common.threefry import normal, threefry
-from inference.guides.low_rank_normal import Stretched, log_prob_of_noise
-from inference.optimization.inverse_hessian import Pairs, no_pairs, normal_from, with_pair
+from inference.guides.low_rank_normal import LowRankNormalParameters, log_prob_of_noise
+from inference.optimization.inverse_hessian import Pairs, add_pair, init_pairs, normal_from
 from inference.optimization.lbfgs import (
     Ascent,
     Climber,
     climb_end,
     climb_init,
     climb_step,
-    least_rise,
+    find_strides,
     may_climb,
-    strides_of,
+    min_rise,
 )
 
 
@@ -44,7 +44,7 @@ class Effort:
         return min(size, 2 * self.history)
 
 
-class Best(NamedTuple):
+class BestNormal(NamedTuple):
     """The normal distribution that is closest to the density, of those on a path.
 
     Attributes:
@@ -54,26 +54,26 @@ class Best(NamedTuple):
     """
 
     elbo: jax.Array
-    parameters: Stretched
+    parameters: LowRankNormalParameters
     step: jax.Array
 
 
-class Path(NamedTuple):
+class PathfinderPath(NamedTuple):
     """A path on its way: where it is, what it has seen, and the best it has come by."""
 
     climber: Climber
     pairs: Pairs
-    best: Best
+    best: BestNormal
 
 
-class Ends(NamedTuple):
+class PathfinderEnds(NamedTuple):
     """What paths come to, ``(path, ...)``."""
 
-    best: Best
+    best: BestNormal
     ascent: Ascent
 
 
-def paths(
+def follow_paths(
     positions: jax.Array,
     seeds: jax.Array,
     target: Target,
@@ -81,38 +81,40 @@ def paths(
     effort: Effort,
     max_steps: jax.Array,
     tolerance: jax.Array,
-) -> Ends:
+) -> PathfinderEnds:
     """The paths from `positions`, ``(path, size)``, each with the noise of its seed."""
 
     def log_density(flat: jax.Array) -> jax.Array:
         return target.log_density(layout.unravel(flat)).astype(layout.dtype)
 
-    def one(position: jax.Array, seed: jax.Array) -> Ends:
-        path = follow(log_density, position, seed, effort, max_steps, tolerance)
-        return Ends(path.best, _checked(log_density, climb_end(path.climber, tolerance)))
+    def one(position: jax.Array, seed: jax.Array) -> PathfinderEnds:
+        path = follow_path(log_density, position, seed, effort, max_steps, tolerance)
+        return PathfinderEnds(
+            path.best, _check_mode(log_density, climb_end(path.climber, tolerance))
+        )
 
     if len(positions) == 1:
         return jax.tree.map(lambda x: x[None], one(positions[0], seeds[0]))
     return jax.vmap(one)(positions, seeds)
 
 
-def _checked(log_density: Callable[[jax.Array], jax.Array], end: Ascent) -> Ascent:
+def _check_mode(log_density: Callable[[jax.Array], jax.Array], end: Ascent) -> Ascent:
     """An end that is no mode if a stride of one steep coordinate leads higher."""
-    strides = strides_of(end.position, end.gradient)
+    strides = find_strides(end.position, end.gradient)
     beyond = lax.map(lambda move: log_density(end.position.at[move[0]].add(move[1])), strides)
     rises = jnp.where(jnp.isfinite(beyond), beyond - end.log_density, -jnp.inf)
-    is_mode = jnp.max(rises) <= least_rise(end.log_density)
+    is_mode = jnp.max(rises) <= min_rise(end.log_density)
     return end._replace(has_converged=end.has_converged & is_mode)
 
 
-def follow(
+def follow_path(
     log_density: Callable[[jax.Array], jax.Array],
     position: jax.Array,
     seed: jax.Array,
     effort: Effort,
     max_steps: jax.Array,
     tolerance: jax.Array,
-) -> Path:
+) -> PathfinderPath:
     """The path from a position to its end.
 
     All estimates of the ELBO have the same noise, which differences have less of than either.
@@ -124,25 +126,27 @@ def follow(
     words = jnp.stack(threefry(seed, jnp.uint32(0)))
     noise = normal(words, num_draws * size, position.dtype).reshape(num_draws, size)
 
-    def step(now: Path) -> Path:
+    def step(now: PathfinderPath) -> PathfinderPath:
         old = now.climber.at
         climber = climb_step(log_density, now.climber, tolerance)
         at, number = climber.at, climber.at.step
-        pairs = with_pair(now.pairs, at.position - old.position, old.gradient - at.gradient)
+        pairs = add_pair(now.pairs, at.position - old.position, old.gradient - at.gradient)
         found = normal_from(pairs, at.position, at.gradient)
         estimate = elbo(log_density, found, noise)
         has_moved = jnp.any(at.position != old.position)
         is_better = has_moved & (estimate > now.best.elbo)  # never so where it is NaN
-        return Path(climber, pairs, select(is_better, Best(estimate, found, number), now.best))
+        return PathfinderPath(
+            climber, pairs, select_leaves(is_better, BestNormal(estimate, found, number), now.best)
+        )
 
-    climber, pairs = climb_init(log_density, position), no_pairs(position, effort.history)
+    climber, pairs = climb_init(log_density, position), init_pairs(position, effort.history)
     start = normal_from(pairs, position, jnp.zeros_like(position))
-    nothing = Best(jnp.full((), -jnp.inf, position.dtype), start, jnp.int32(0))
+    nothing = BestNormal(jnp.full((), -jnp.inf, position.dtype), start, jnp.int32(0))
     may_go_on = lambda now: may_climb(now.climber, max_steps)  # noqa: E731
-    return lax.while_loop(may_go_on, step, Path(climber, pairs, nothing))
+    return lax.while_loop(may_go_on, step, PathfinderPath(climber, pairs, nothing))
 
 
-def elbo(log_density: Any, parameters: Stretched, noise: jax.Array) -> jax.Array:
+def elbo(log_density: Any, parameters: LowRankNormalParameters, noise: jax.Array) -> jax.Array:
     """The mean over `noise`, ``(draw, size)``, of log density less that of the distribution."""
 
     def one(noise: jax.Array) -> jax.Array:

@@ -10,7 +10,7 @@ from inference.common.leaf_names import element_names, named_leaves
 _EDGE = 15.0  # on unconstrained space: exp(-15) is 3e-7, and a probability as close to 0 or 1
 
 
-def bounded(values: Mapping[str, Any], position: Any) -> set[str]:
+def find_bounded_coordinates(values: Mapping[str, Any], position: Any) -> set[str]:
     """The coordinates of sites whose values are other than their position on unconstrained space.
 
     Args:
@@ -25,7 +25,9 @@ def bounded(values: Mapping[str, Any], position: Any) -> set[str]:
     return found
 
 
-def at_edges(what: str, position: Any, inside: Callable[[], Collection[str]]) -> Iterator[str]:
+def describe_boundary(
+    what: str, position: Any, inside: Callable[[], Collection[str]]
+) -> Iterator[str]:
     """Words for coordinates that are far out on unconstrained space.
 
     Args:

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-LEAST_DRAWS = 4  # of a chain, for a diagnostic to be a number
+MIN_DRAWS = 4  # of a chain, for a diagnostic to be a number
 _BLOCK = 1 << 20  # numbers looked at together: what stays in the cache, more or less
 
 
-def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
+def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
     """`statistic` of ``(parameter, chain, draw)``, as a function of ``(chain, draw, *shape)``."""
 
     @wraps(statistic)
@@ -34,7 +34,7 @@ def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
         flat = np.moveaxis(array.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
         result = np.full(len(flat), np.nan)
         step = max(1, _BLOCK // max(1, num_chains * num_draws))
-        for start in range(0, len(flat) if num_draws >= LEAST_DRAWS and num_chains else 0, step):
+        for start in range(0, len(flat) if num_draws >= MIN_DRAWS and num_chains else 0, step):
             block = np.asarray(flat[start : start + step], np.float64, order="C")
             is_valid = ~np.isnan(block).any((1, 2))
             if not is_valid.any():
@@ -46,7 +46,7 @@ def _by_parameter(statistic: Callable[..., Array]) -> Callable[..., Array]:
     return wrapped
 
 
-@_by_parameter
+@_map_parameters
 def rhat(draws: Array) -> Array:
     r"""Rank-normalised split :math:`\hat R`, the larger of the bulk's and the folded one's.
 
@@ -67,12 +67,12 @@ def rhat(draws: Array) -> Array:
     """
     if draws.shape[1] < 2:
         return np.full(len(draws), np.nan)
-    halves = _split(draws)
+    halves = _split_halves(draws)
     folded = np.abs(halves - np.median(halves, (1, 2), keepdims=True))
     return np.fmax(_rhat(_rank_normalize(halves)), _rhat(_rank_normalize(folded)))
 
 
-@_by_parameter
+@_map_parameters
 def ess_bulk(draws: Array) -> Array:
     """Effective sample size of the bulk: that of the rank-normalised draws' mean.
 
@@ -90,10 +90,10 @@ def ess_bulk(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess(_rank_normalize(_split(draws)))
+    return _ess(_rank_normalize(_split_halves(draws)))
 
 
-@_by_parameter
+@_map_parameters
 def ess_tail(draws: Array) -> Array:
     """Effective sample size of the tails: the smaller of the 5 % and the 95 % quantile's.
 
@@ -109,7 +109,7 @@ def ess_tail(draws: Array) -> Array:
     return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
 
 
-@_by_parameter
+@_map_parameters
 def ess_mean(draws: Array) -> Array:
     """Effective sample size of the mean of split chains.
 
@@ -119,10 +119,10 @@ def ess_mean(draws: Array) -> Array:
     Returns:
         ``shape``.
     """
-    return _ess(_split(draws))
+    return _ess(_split_halves(draws))
 
 
-@_by_parameter
+@_map_parameters
 def mcse_mean(draws: Array) -> Array:
     r"""Monte Carlo standard error of the mean, :math:`\mathrm{sd} / \sqrt{\mathrm{ESS}}`.
 
@@ -132,10 +132,10 @@ def mcse_mean(draws: Array) -> Array:
     Returns:
         ``shape``.
     """
-    return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(_split(draws)))
+    return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(_split_halves(draws)))
 
 
-@_by_parameter
+@_map_parameters
 def mcse_sd(draws: Array) -> Array:
     """Monte Carlo standard error of the standard deviation, by the delta method.
 
@@ -147,11 +147,11 @@ def mcse_sd(draws: Array) -> Array:
     """
     squares = (draws - draws.mean((1, 2), keepdims=True)) ** 2
     variance = squares.mean((1, 2))
-    error = ((squares**2).mean((1, 2)) - variance**2) / _ess(_split(squares))
+    error = ((squares**2).mean((1, 2)) - variance**2) / _ess(_split_halves(squares))
     return np.sqrt(error / variance / 4)
 
 
-@_by_parameter
+@_map_parameters
 def mcse_quantile(draws: Array, prob: float) -> Array:
     """Monte Carlo standard error of the quantile `prob`, half the width of its 68 % interval.
 
@@ -203,7 +203,7 @@ def ebfmi(energy: ArrayLike) -> Array:
         return np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1, ddof=1)
 
 
-def _split(draws: Array) -> Array:
+def _split_halves(draws: Array) -> Array:
     """Halves of chains as chains; of an odd number of draws the middle one is left out."""
     half = draws.shape[2] // 2
     return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
@@ -236,7 +236,7 @@ def _rhat(chains: Array) -> Array:
 
 def _ess_quantile(draws: Array, prob: float) -> Array:
     quantile = np.quantile(draws, prob, axis=(1, 2), keepdims=True)
-    return _ess(_split((draws <= quantile).astype(np.float64)))
+    return _ess(_split_halves((draws <= quantile).astype(np.float64)))
 
 
 def _ess(chains: Array) -> Array:

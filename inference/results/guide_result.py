@@ -92,7 +92,7 @@ def standard_error(log_weights: np.ndarray) -> np.ndarray:
         return np.std(log_weights, dtype=np.float64) / np.sqrt(log_weights.size - 1)
 
 
-def tail(
+def describe_tail(
     pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
 ) -> Iterator[str]:
     """What the tail of the weights of so many draws says, and what to do first."""
@@ -108,7 +108,7 @@ def tail(
         )
 
 
-def outside(log_density: np.ndarray) -> Iterator[str]:
+def describe_outside(log_density: np.ndarray) -> Iterator[str]:
     """Which draws of a guide the posterior cannot have."""
     num_outside = int(np.sum(np.isneginf(log_density)))
     if num_outside:
@@ -119,7 +119,7 @@ def outside(log_density: np.ndarray) -> Iterator[str]:
         )
 
 
-def unknown_means(summary: Summary) -> Iterator[str]:
+def describe_unknown_means(summary: Summary) -> Iterator[str]:
     """Which scalars have draws that are not finite."""
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:

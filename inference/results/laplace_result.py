@@ -4,7 +4,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from inference.results.guide_result import GuideResult, outside, tail, unknown_means
+from inference.results.guide_result import (
+    GuideResult,
+    describe_outside,
+    describe_tail,
+    describe_unknown_means,
+)
 from inference.results.optimize_result import OptimizeResult
 from inference.results.summary import Summary
 from ppl.harvest.pytrees import register_dataclass
@@ -39,6 +44,6 @@ class LaplaceResult(GuideResult):
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         yield from self.mode.problems
-        yield from tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
-        yield from outside(self.log_density)
-        yield from unknown_means(summary)
+        yield from describe_tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
+        yield from describe_outside(self.log_density)
+        yield from describe_unknown_means(summary)

@@ -10,11 +10,11 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.leaf_names import element_names, named_leaves
-from inference.optimization.mode_search import Density, Summit, may_rise
-from inference.results.boundary_warnings import bounded
+from inference.optimization.mode_search import Density, ModeSearchResult, may_rise
+from inference.results.boundary_warnings import find_bounded_coordinates
 from ppl.harvest.pytrees import register_dataclass
 
-_WIDTH, _MOST_ROWS = 88, 60
+_WIDTH, _MAX_ROWS = 88, 60
 _AGREEMENT = 0.01  # nats
 _FAR, _FLAT = 5.0, 1e-3
 _EDGE = 8.0  # exp(-8): where a climb has not ended, a scale as small is on its way to 0
@@ -43,7 +43,7 @@ class ModeSummary:
 
     def __str__(self) -> str:
         width = max(map(len, self.names))
-        rows = list(zip(self.names, self.value, strict=True))[:_MOST_ROWS]
+        rows = list(zip(self.names, self.value, strict=True))[:_MAX_ROWS]
         lines = [f"{name.ljust(width)}  {value: .6g}" for name, value in rows]
         if len(rows) < len(self.names):
             lines.append(f"... and {len(self.names) - len(rows)} more")
@@ -87,7 +87,7 @@ class OptimizeResult:
 
     @classmethod
     def of(
-        cls, summit: Summit, layout: Layout, density: Density, max_steps: int
+        cls, summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
     ) -> "OptimizeResult":
         """The highest of the ends of some climbs of so many steps at most."""
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
@@ -142,7 +142,9 @@ def _num_agree(log_densities: Any, best: Any) -> int:
         return int(np.sum(np.asarray(log_densities) >= float(best) - slack))
 
 
-def _problems(summit: Summit, layout: Layout, density: Density, max_steps: int) -> Iterator[str]:
+def _problems(
+    summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
+) -> Iterator[str]:
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     names = coordinate_names(layout)
     edges = list(_edges(summit, best, names, layout))
@@ -182,9 +184,9 @@ def _problems(summit: Summit, layout: Layout, density: Density, max_steps: int) 
         )
 
 
-def _edges(summit: Summit, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
+def _edges(summit: ModeSearchResult, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
     """Coordinates that run away: the density stays as high far out, or the climb ended there."""
-    inside = bounded(summit.values, layout.unravel(best.position))
+    inside = find_bounded_coordinates(summit.values, layout.unravel(best.position))
     for index, gain in zip(summit.outward, summit.gains, strict=True):
         where = float(best.position[index])
         if abs(where) > _FAR and gain > -_FLAT * max(1.0, 1e-3 * abs(float(best.log_density))):

@@ -8,7 +8,12 @@ import jax
 import numpy as np
 
 from inference.common.threefry import seed_of
-from inference.results.guide_result import GuideResult, outside, tail, unknown_means
+from inference.results.guide_result import (
+    GuideResult,
+    describe_outside,
+    describe_tail,
+    describe_unknown_means,
+)
 from inference.results.psis import psis_on_host
 from inference.results.summary import Summary
 from ppl.harvest.pytrees import register_dataclass
@@ -56,7 +61,7 @@ class PathfinderResult(GuideResult):
     def weights(self) -> np.ndarray:
         """What the draws count, ``(1, draw)``; they sum to 1."""
         log_weights = np.asarray(self.log_weights)
-        return weights_of(np.zeros_like(log_weights) if self.is_resampled else log_weights)
+        return normalize_weights(np.zeros_like(log_weights) if self.is_resampled else log_weights)
 
     def _about(self) -> str:
         num_paths, num_draws = np.size(self.elbos), self.log_density.size
@@ -76,7 +81,7 @@ class PathfinderResult(GuideResult):
             )
         yield from self._short_of_modes()
         num_weighted = self.log_weights.size * num_paths
-        yield from tail(float(self.pareto_k), num_weighted, _REMEDY)
+        yield from describe_tail(float(self.pareto_k), num_weighted, _REMEDY)
         if self.ess < _LOW_ESS:
             effect = "are copies of a few" if self.is_resampled else "are far from the posterior"
             yield (
@@ -84,8 +89,8 @@ class PathfinderResult(GuideResult):
                 f"returned {effect}: raise num_draws and num_paths, or use mcmc, started here by "
                 "init=result."
             )
-        yield from outside(self.log_density)
-        yield from unknown_means(summary)
+        yield from describe_outside(self.log_density)
+        yield from describe_unknown_means(summary)
 
     def _short_of_modes(self) -> Iterator[str]:
         """Which paths ended elsewhere, and why."""
@@ -105,7 +110,7 @@ class PathfinderResult(GuideResult):
             )
 
 
-def weights_of(log_weights: np.ndarray) -> np.ndarray:
+def normalize_weights(log_weights: np.ndarray) -> np.ndarray:
     """Smoothed weights that sum to 1, ``(1, draw)``; alike where nothing is known of them."""
     smoothed = np.nan_to_num(psis_on_host(log_weights[0]).log_weights, nan=-np.inf)
     highest = np.max(smoothed)
@@ -115,7 +120,7 @@ def weights_of(log_weights: np.ndarray) -> np.ndarray:
     return weights / np.sum(weights)
 
 
-def resampled(key: jax.Array, weights: np.ndarray, num_draws: int) -> np.ndarray:
+def resample_systematically(key: jax.Array, weights: np.ndarray, num_draws: int) -> np.ndarray:
     """Numbers of draws by their weights, in random order: each as often as it counts, or nearly.
 
     References:

@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_LEAST_TAIL = 5
+_MIN_TAIL_DRAWS = 5
 _ROUNDING = 200  # units in the last place
 
 
-class Smoothed(NamedTuple):
+class SmoothedWeights(NamedTuple):
     """Smoothed weights and what their tail says.
 
     Attributes:
@@ -29,7 +29,7 @@ class Smoothed(NamedTuple):
 
 
 @jax.jit
-def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
+def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
     r"""Importance weights :math:`w_s = p(z_s) / q(z_s)` whose largest are smoothed.
 
     The largest :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights give way to the
@@ -59,10 +59,10 @@ def psis(log_weights: jax.typing.ArrayLike) -> Smoothed:
     """
     raw = jnp.asarray(log_weights, jnp.result_type(log_weights, float))
     _check(raw)
-    return _smoothed(jnp, raw, lambda x, index, values: x.at[index].set(values))
+    return _smooth_tail(jnp, raw, lambda x, index, values: x.at[index].set(values))
 
 
-def psis_on_host(log_weights: np.ndarray) -> Smoothed:
+def psis_on_host(log_weights: np.ndarray) -> SmoothedWeights:
     """The same in NumPy and float64: nothing is compiled."""
 
     def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -72,10 +72,10 @@ def psis_on_host(log_weights: np.ndarray) -> Smoothed:
     raw = np.array(log_weights, np.float64)
     _check(raw)
     with np.errstate(all="ignore"):
-        return _smoothed(np, raw, put)
+        return _smooth_tail(np, raw, put)
 
 
-def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> Smoothed:
+def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights:
     """On the host, with a shape of minus infinity for weights that are alike but for rounding.
 
     They are so where the posterior is that of the guide, and the shape of rounding says nothing.
@@ -96,11 +96,11 @@ def _check(raw: Any) -> None:
         raise ValueError("log_weights must hold the weight of one draw at least, got none")
 
 
-def _smoothed(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoothed:
+def _smooth_tail(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> SmoothedWeights:
     """In the array library `xp`, in which `put` sets elements."""
     num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
-    if num_tail < _LEAST_TAIL:
-        return Smoothed(raw, xp.full((), xp.nan, raw.dtype))
+    if num_tail < _MIN_TAIL_DRAWS:
+        return SmoothedWeights(raw, xp.full((), xp.nan, raw.dtype))
     order = xp.argsort(raw)[-num_tail - 1 :]
     highest = raw[order]
     tail, cutoff, top = highest[1:], highest[0], highest[-1]
@@ -115,7 +115,7 @@ def _smoothed(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoothe
     is_fitted = is_known & has_spread & xp.isfinite(shape)
     tail = xp.where(is_fitted, xp.minimum(fitted, top), tail)
     shape = xp.where(is_known, xp.where(has_spread, shape, -xp.inf), xp.inf)
-    return Smoothed(put(raw, order[1:], tail), shape)
+    return SmoothedWeights(put(raw, order[1:], tail), shape)
 
 
 def largest_pareto_k(num_draws: int) -> float:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
-from inference.results.diagnostics import LEAST_DRAWS, ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.results.diagnostics import MIN_DRAWS, ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2
-_MOST_ROWS, _WIDTH = 60, 88
+_MAX_ROWS, _WIDTH = 60, 88
 _FAR, _NEAR = 1e17, 0.01  # draws that reach that far from there tell of an improper posterior
 _LEVELS = (0.05, 0.5, 0.95)
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
 
-class Row(NamedTuple):
+class SummaryRow(NamedTuple):
     """Posterior summary of one scalar."""
 
     mean: float
@@ -63,11 +63,11 @@ class Summary:
     problems: tuple[str, ...]
     num_chains: int
     num_draws: int
-    columns: tuple[str, ...] = Row._fields
+    columns: tuple[str, ...] = SummaryRow._fields
     about: str = ""
     verdict: str = "No problem found."
 
-    def __getitem__(self, name: str) -> Row:
+    def __getitem__(self, name: str) -> SummaryRow:
         try:
             index = self.names.index(name)
         except ValueError:
@@ -75,8 +75,8 @@ class Summary:
             raise KeyError(f"no scalar is named {name!r}; there are {some}") from None
         return self._row(index)
 
-    def _row(self, index: int) -> Row:
-        return Row(*(float(getattr(self, field)[index]) for field in Row._fields))
+    def _row(self, index: int) -> SummaryRow:
+        return SummaryRow(*(float(getattr(self, field)[index]) for field in SummaryRow._fields))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -85,14 +85,14 @@ class Summary:
         return iter(self.names)
 
     def __str__(self) -> str:
-        return self.table(_MOST_ROWS)
+        return self.table(_MAX_ROWS)
 
     __repr__ = __str__
 
     def table(self, most_rows: int | None = None) -> str:
         """The table as text, with at most so many rows, and the problems below it."""
         shown = self.names if most_rows is None else self.names[:most_rows]
-        which = [Row._fields.index(column) for column in self.columns]
+        which = [SummaryRow._fields.index(column) for column in self.columns]
         pick = lambda texts: [texts[i] for i in which]  # noqa: E731
         cells = [["", *pick(_HEADINGS)]]
         cells += [[name, *pick(_cells(self._row(i)))] for i, name in enumerate(shown)]
@@ -107,7 +107,7 @@ class Summary:
         found = [f"! {problem}" for problem in self.problems] or [self.verdict]
         about = (
             self.about
-            or f"{_counted('chain', self.num_chains)} x {_counted('draw', self.num_draws)}"
+            or f"{_count_noun('chain', self.num_chains)} x {_count_noun('draw', self.num_draws)}"
         )
         notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in (about, *found)]
         return "\n".join([*lines, "", *notes])
@@ -117,7 +117,7 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
     """Summarises draws of shape ``(chain, draw, *shape)`` and what statistics their kernel has."""
     names, values = _scalars(draws)
     summary = dataclasses.replace(
-        _described(names, values, None),
+        _summarize_independent(names, values, None),
         mcse_mean=mcse_mean(values),
         ess_bulk=ess_bulk(values),
         ess_tail=ess_tail(values),
@@ -151,8 +151,10 @@ def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summar
         weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all alike.
     """
     names, values = _scalars(draws)
-    columns = tuple(name for name in Row._fields if not name.startswith(("ess", "rhat", "mcse")))
-    return dataclasses.replace(_described(names, values, weights), columns=columns)
+    columns = tuple(
+        name for name in SummaryRow._fields if not name.startswith(("ess", "rhat", "mcse"))
+    )
+    return dataclasses.replace(_summarize_independent(names, values, weights), columns=columns)
 
 
 def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -168,7 +170,9 @@ def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(names), np.concatenate(columns, 2)
 
 
-def _described(names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None) -> Summary:
+def _summarize_independent(
+    names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None
+) -> Summary:
     """Means, standard deviations and quantiles; what only chains have is NaN."""
     num_chains, num_draws, num_scalars = values.shape
     unknown = np.full(num_scalars, np.nan)
@@ -255,7 +259,7 @@ def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
         stuck = np.flatnonzero(np.mean(stats["acceptance_rate"], 1) < LOW_ACCEPTANCE)
         if stuck.size:
             yield (
-                f"{_listed('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
+                f"{_list_numbers('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
                 f"proposals were accepted. {'Raise num_warmup' if adapts else 'Propose less far'}, "
                 "or start elsewhere: init='prior', 'optimum' or values that you know."
             )
@@ -269,7 +273,7 @@ def _step_size_problems(step_size: np.ndarray) -> Iterator[str]:
     slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
     if slow.size:
         yield (
-            f"{_listed('chain', slow)} took steps {np.median(step_size) / step_size.min():.0f} "
+            f"{_list_numbers('chain', slow)} took steps {np.median(step_size) / step_size.min():.0f} "
             "times smaller than the others, as in a narrow place, or one crossed late in warm-up. "
             "Raise num_warmup, start elsewhere (init='prior', 'optimum' or values that you know), "
             "or look for several modes."
@@ -280,7 +284,7 @@ def _energy_problems(energy: np.ndarray) -> Iterator[str]:
     low = np.flatnonzero(ebfmi(energy) < LOW_EBFMI)
     if low.size:
         yield (
-            f"E-BFMI is below {LOW_EBFMI} in {_listed('chain', low)}: the energy mixes slowly, as "
+            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes slowly, as "
             "with heavy tails or a funnel. Reparameterise, as by ppl.reparam(model, "
             "ppl.auto_reparam) or with lighter tails on an unconstrained scale, and draw more."
         )
@@ -289,9 +293,9 @@ def _energy_problems(energy: np.ndarray) -> Iterator[str]:
 def _mixing_problems(summary: Summary) -> Iterator[str]:
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
-    if summary.num_draws < LEAST_DRAWS:
+    if summary.num_draws < MIN_DRAWS:
         yield (
-            f"R-hat and ESS need {LEAST_DRAWS} draws of each chain at least, got "
+            f"R-hat and ESS need {MIN_DRAWS} draws of each chain at least, got "
             f"{summary.num_draws}: nothing can be said of how the chains mix. Raise num_draws."
         )
     high = np.flatnonzero(summary.rhat > HIGH_RHAT)
@@ -320,15 +324,15 @@ def _mixing_problems(summary: Summary) -> Iterator[str]:
         )
 
 
-def _counted(noun: str, number: int) -> str:
+def _count_noun(noun: str, number: int) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-def _listed(noun: str, numbers: np.ndarray) -> str:
+def _list_numbers(noun: str, numbers: np.ndarray) -> str:
     return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: SummaryRow) -> list[str]:
     """Three significant digits of the standard deviation, for all values on its scale.
 
     And two of the standard error, zeros at its end too.

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from inference.results.guide_result import unknown_means
+from inference.results.guide_result import describe_unknown_means
 from inference.results.result import Result
 from inference.results.summary import Summary, describe
 from inference.variational.svgd_step import SVGDState
 from ppl.harvest.pytrees import register_dataclass
 
-_SHARE, _CHANGE, _LEAST_STEPS = 10, 0.95, 100
+_SHARE, _CHANGE, _MIN_STEPS = 10, 0.95, 100
 _FEW = 20  # particles for each coordinate; where there are fewer, variances are 30 % too small
 
 
@@ -51,14 +51,14 @@ class SVGDResult(Result):
     def _problems(self, summary: Summary) -> Iterator[str]:
         if self.failure:
             yield self.failure
-        yield from _falling(np.asarray(self.discrepancies, np.float64))
+        yield from _is_falling(np.asarray(self.discrepancies, np.float64))
         num_particles, size = np.shape(self.state.particles)
         if num_particles <= _FEW * size:
             yield (
                 f"{num_particles} particles are few for {size} coordinates: their variances "
                 "are too small, at rest. Raise num_particles, or use mcmc."
             )
-        yield from unknown_means(summary)
+        yield from describe_unknown_means(summary)
 
     def __repr__(self) -> str:
         return f"SVGDResult({np.shape(self.log_density)[1]} particles: {self._sites()})"
@@ -67,9 +67,9 @@ class SVGDResult(Result):
         return {"lp": self.log_density}
 
 
-def _falling(discrepancies: np.ndarray) -> Iterator[str]:
+def _is_falling(discrepancies: np.ndarray) -> Iterator[str]:
     """Whether the last tenth of the steps has a lower discrepancy than the tenth before."""
-    if len(discrepancies) < _LEAST_STEPS:
+    if len(discrepancies) < _MIN_STEPS:
         yield (
             f"{len(discrepancies)} steps are too few to see whether the particles still move. Go "
             "on: svgd(..., state=result.state)."

@@ -11,20 +11,27 @@ from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, 
 from inference.guides.guide import Guide
 from inference.guides.normal import FullRank, PointMass
 from inference.guides.structured import Structured
-from inference.results.guide_result import GuideResult, outside, tail, unknown_means
+from inference.results.guide_result import (
+    GuideResult,
+    describe_outside,
+    describe_tail,
+    describe_unknown_means,
+)
 from inference.results.summary import Summary
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_step import BLOCK, SVIState
 from ppl.harvest.pytrees import register_dataclass
 
-_LEAST_STEPS, _SHARE = 100, 10
+_MIN_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
 _MANY = 500  # numbers, of which a full rank guide has a triangle
 _JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
-_LEAST_JUMP = 10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
+_MIN_JUMP_NATS = (
+    10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
+)
 
 
-class Trace(NamedTuple):
+class ELBOTrace(NamedTuple):
     """The ELBO during an optimisation, averaged over blocks of steps.
 
     Attributes:
@@ -63,7 +70,7 @@ class SVIResult(GuideResult):
     doubts: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 
-    def trace(self, block: int = BLOCK) -> Trace:
+    def trace(self, block: int = BLOCK) -> ELBOTrace:
         """The ELBO during the run, averaged over blocks of so many steps, and its standard error.
 
         Steps that do not fill a block are left out.
@@ -73,7 +80,7 @@ class SVIResult(GuideResult):
         first = int(self.state.step) - len(self.elbos)
         steps = first + block * np.arange(1, num_blocks + 1)
         errors = blocks.std(1, ddof=1) / np.sqrt(block) if block > 1 else np.nan * blocks[:, 0]
-        return Trace(steps, blocks.mean(1), errors)
+        return ELBOTrace(steps, blocks.mean(1), errors)
 
     def _about(self) -> str:
         return (
@@ -91,8 +98,8 @@ class SVIResult(GuideResult):
         if self.failure:
             yield self.failure
         elbos = np.asarray(self.elbos, np.float64)
-        yield from _moving(elbos, self.objective.name)
-        yield from _jumping(elbos, self.objective.name)
+        yield from _is_moving(elbos, self.objective.name)
+        yield from _is_jumping(elbos, self.objective.name)
         yield from self.doubts
         if not self.guide.has_density:
             what = "is a point" if isinstance(self.guide, PointMass) else "has points"
@@ -101,14 +108,16 @@ class SVIResult(GuideResult):
                 "posterior's spread there. Fit MeanField() or FullRank(), or use mcmc."
             )
         else:
-            yield from tail(
-                float(self.pareto_k), self.log_weights.size, _richer(self.guide, self._size)
+            yield from describe_tail(
+                float(self.pareto_k),
+                self.log_weights.size,
+                _suggest_richer_guide(self.guide, self._size),
             )
-        yield from outside(self.log_density)
-        yield from unknown_means(summary)
+        yield from describe_outside(self.log_density)
+        yield from describe_unknown_means(summary)
 
 
-def _richer(guide: Guide, size: int) -> str:
+def _suggest_richer_guide(guide: Guide, size: int) -> str:
     """What to fit where `guide` was too simple for so many numbers."""
     if isinstance(guide, NeuralSpline | InverseAutoregressive | MaskedAutoregressive):
         return "Use a flow with more layers and steps"
@@ -119,9 +128,9 @@ def _richer(guide: Guide, size: int) -> str:
     return "Use a richer guide, as FullRank() or NeuralSpline()"
 
 
-def _moving(elbos: np.ndarray, name: str) -> Iterator[str]:
+def _is_moving(elbos: np.ndarray, name: str) -> Iterator[str]:
     """Whether the last tenth of the steps has another ELBO than the tenth before."""
-    if len(elbos) < _LEAST_STEPS:
+    if len(elbos) < _MIN_STEPS:
         yield (
             f"{len(elbos)} steps are too few to see whether the {name} still moves. Go on: "
             "svi(..., state=result.state)."
@@ -141,14 +150,14 @@ def _moving(elbos: np.ndarray, name: str) -> Iterator[str]:
         )
 
 
-def _jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
+def _is_jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
     """Whether single steps of the last half lie further out than exponential tails ever reach."""
     late = elbos[len(elbos) // 2 :]
-    if len(elbos) < _LEAST_STEPS:
+    if len(elbos) < _MIN_STEPS:
         return
     low, middle, high = np.quantile(late, (0.25, 0.5, 0.75))
     off = np.abs(late - middle)
-    num_jumps = np.sum(off > max(_JUMP * (high - low), _LEAST_JUMP))
+    num_jumps = np.sum(off > max(_JUMP * (high - low), _MIN_JUMP_NATS))
     if num_jumps:
         yield (
             f"the {name} jumps: at {num_jumps} of the last {len(late)} steps it was more than "

@@ -13,13 +13,13 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference.runtime.devices import DEVICE, Share
 from inference.runtime.signature import signature
-from inference.runtime.xla_options import small_loops_in_one_kernel
+from inference.runtime.xla_options import fuse_small_loops
 
 SMALL_LOOP_BYTES = 1 << 16  # more gains nothing where matrices are multiplied
 _LARGE_PRODUCT = 1 << 12
 
 
-def program(
+def compile_once(
     function: Callable[..., Any],
     *arguments: Any,
     share: Share | None = None,
@@ -43,11 +43,11 @@ def program(
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
     said = donate, sharded if mesh is not None else (), loop_bytes
-    return compiled(function, mesh, own, *said, *signature(arguments))
+    return compile_program(function, mesh, own, *said, *signature(arguments))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Program:
+class CompiledProgram:
     """A compiled function of arguments of one structure."""
 
     executable: Any
@@ -67,7 +67,7 @@ class Program:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(
+def compile_program(
     function: Callable[..., Any],
     mesh: Mesh | None,
     own: Mesh | None,
@@ -94,12 +94,12 @@ def compiled(
         shardings = dict.fromkeys(
             ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
         )
-    of_leaves = _of_leaves(function, structure)
+    of_leaves = _take_leaves(function, structure)
     traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
-    most_summed, has_products = work_of(traced.jaxpr)
+    most_summed, has_products = estimate_work(traced.jaxpr)
     lowered = traced.lower()
-    with small_loops_in_one_kernel(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
-        return Program(lowered.compile())
+    with fuse_small_loops(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
+        return CompiledProgram(lowered.compile())
 
 
 def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[bool]:
@@ -126,13 +126,13 @@ def _leaves_of(
     return [i for i, is_named in enumerate(of_leaves) if is_named]
 
 
-def _of_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+def _take_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
     of_leaves.__name__ = getattr(function, "__name__", "program")  # by which it is kept on disk
     return of_leaves
 
 
-def work_of(jaxpr: Any) -> tuple[int, bool]:
+def estimate_work(jaxpr: Any) -> tuple[int, bool]:
     """Length of the longest sum in a program, and whether the program multiplies matrices.
 
     Sums by row count with all numbers: XLA makes one sum of those and of the sum of rows.
@@ -140,7 +140,7 @@ def work_of(jaxpr: Any) -> tuple[int, bool]:
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
         for inner in jex.jaxprs_in_params(eqn.params):
-            of_inner = work_of(getattr(inner, "jaxpr", inner))
+            of_inner = estimate_work(getattr(inner, "jaxpr", inner))
             longest, has_products = max(longest, of_inner[0]), has_products or of_inner[1]
         if eqn.primitive.name in ("reduce_sum", "reduce_window_sum"):
             longest = max(longest, eqn.invars[0].aval.size)

@@ -51,9 +51,9 @@ class Share:
         try:
             yield
         except Exception:
-            self.least(0)
+            self.min_over_processes(0)
             raise
-        if not self.least(1):
+        if not self.min_over_processes(1):
             raise RuntimeError("chains of another process failed; its message says why")
 
     def gather(self, tree: Any) -> Any:
@@ -66,7 +66,7 @@ class Share:
         together = multihost_utils.process_allgather(tree, tiled=True)
         return jax.tree.map(lambda x: np.asarray(x)[order], together)
 
-    def least(self, number: int) -> int:
+    def min_over_processes(self, number: int) -> int:
         """The least `number` of any process."""
         if not self.is_partial:
             return number
@@ -83,7 +83,7 @@ def default_device() -> Any:
     return device
 
 
-def on_default_device(tree: Any) -> Any:
+def copy_to_default_device(tree: Any) -> Any:
     """A pytree whose arrays are copied from other devices to the default one, if they lie there.
 
     Raises:
@@ -109,7 +109,7 @@ def on_default_device(tree: Any) -> Any:
     return jax.tree.map(move, tree)
 
 
-def share_of(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
+def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
     """The chains of this process among `num_chains`, on the devices of `mesh`.
 
     Without one, an accelerator's chains are spread over as many devices of this process as can have
@@ -122,14 +122,14 @@ def share_of(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
             there are both meshes.
     """
     if own is not None and own.size > 1:
-        return _on_all(own, num_chains, mesh)
+        return _share_own_mesh(own, num_chains, mesh)
     if mesh is None:
         devices = [default_device()]
         is_chosen = jax.config.jax_default_device is not None  # pyright: ignore
         if devices[0].platform != "cpu" and not is_chosen:
             devices = jax.local_devices()
         here = devices[: math.gcd(len(devices), num_chains)]
-        return _on(here, np.arange(num_chains), num_chains)
+        return _share_on_devices(here, np.arange(num_chains), num_chains)
     if not isinstance(mesh, Mesh):
         raise TypeError(f"mesh must be a mesh of devices, as jax.make_mesh makes, got {mesh!r}")
     if num_chains % mesh.size:
@@ -147,11 +147,11 @@ def share_of(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
             "mesh must have as many devices of each of the "
             f"{jax.process_count()} processes, or devices of this one alone, got {mesh}"
         )
-    share = _on([devices[i] for i in here], chains[here].ravel(), num_chains)
+    share = _share_on_devices([devices[i] for i in here], chains[here].ravel(), num_chains)
     return dataclasses.replace(share, is_partial=len(here) < mesh.size)
 
 
-def _on_all(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
+def _share_own_mesh(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
     if mesh is not None:
         raise ValueError(
             f"mesh: the model has a shard_map of its own, over {own}, all of whose devices move "
@@ -167,7 +167,7 @@ def _on_all(own: Any, num_chains: int, mesh: Mesh | None) -> Share:
     return Share(np.arange(num_chains), num_chains, None, is_mapped, own=own)
 
 
-def _on(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:
+def _share_on_devices(devices: Sequence[Any], chains: np.ndarray, num_chains: int) -> Share:
     is_default = len(devices) == 1 and devices[0] == default_device()
     mesh = None if is_default else Mesh(np.array(devices), (DEVICE,))
     return Share(chains, num_chains, mesh, devices[0].platform != "cpu")

@@ -5,7 +5,7 @@ of a small model is a hundred such operations of a few numbers each, so that thi
 it costs. XLA can also compile a whole loop into one function of machine code, and does so for loops
 that touch very few bytes. How few is an option that has no name among those of
 ``jax.jit(compiler_options=...)``; here it is set for the programs that are compiled inside of
-:func:`small_loops_in_one_kernel` by the same thread, and for no other.
+:func:`fuse_small_loops` by the same thread, and for no other.
 
 A sum of more than 32 numbers becomes two in XLA for the CPU, of windows first: more precise for
 very many, but what belongs in one loop with the sum is then evaluated apart from it, or twice.
@@ -29,13 +29,15 @@ from jax._src import compiler, config
 
 from inference.runtime.xla import tricks_are_on
 
-_MOST_SUMMED = 4096  # in lanes, the error of so many terms in float32 is a millionth of the sum
+_MAX_SUMMED_TERMS = (
+    4096  # in lanes, the error of so many terms in float32 is a millionth of the sum
+)
 _DECOMPOSED = re.compile(r'= \(?\w+\[([\d,]+)\][^\n]*custom_call_target="lapack_')
 _LOCK = threading.RLock()
 
 
 @contextmanager
-def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[None]:
+def fuse_small_loops(most_bytes: int, most_summed: int) -> Iterator[None]:
     """A context in which XLA compiles loops that touch few bytes into single kernels.
 
     Sums are left in one piece if the longest one, of at most `most_summed` terms, is short. Where
@@ -44,7 +46,7 @@ def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[Non
     if not tricks_are_on():
         yield
         return
-    extra = _extra(most_bytes, splits_sums=most_summed > _MOST_SUMMED)
+    extra = _encode_options(most_bytes, splits_sums=most_summed > _MAX_SUMMED_TERMS)
     here = threading.get_ident()
     with _LOCK:
         original = getattr(compiler, "get_compile_options", None)
@@ -54,7 +56,7 @@ def small_loops_in_one_kernel(most_bytes: int, most_summed: int) -> Iterator[Non
 
         def get_compile_options(*args: Any, **kwargs: Any) -> Any:
             options = original(*args, **kwargs)
-            return _with(extra, options) if threading.get_ident() == here else options
+            return _set_constants(extra, options) if threading.get_ident() == here else options
 
         compiler.get_compile_options = get_compile_options
         try:
@@ -80,7 +82,7 @@ def trace_context() -> Any:
     return config.trace_context()
 
 
-def _with(extra: bytes, options: Any) -> Any:
+def _set_constants(extra: bytes, options: Any) -> Any:
     """`options` with more of them, or as they are where that cannot be done.
 
     They are a message of protocol buffers, of which the bytes of two after each other are the two
@@ -103,7 +105,7 @@ def _varint(number: int) -> bytes:
     return bytes([low | 128]) + _varint(high) if high else bytes([low])
 
 
-def _extra(most_bytes: int, splits_sums: bool) -> bytes:
+def _encode_options(most_bytes: int, splits_sums: bool) -> bytes:
     """Of CompileOptionsProto.executable_build_options.debug_options two fields.
 
     These are `xla_backend_extra_options`, a map, and `xla_disable_hlo_passes`, a list.

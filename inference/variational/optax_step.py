@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 
-from ppl.harvest.function_equality import Alike
+from ppl.harvest.function_equality import ByContents
 
 
-def optimizer_of(optimizer: Any, rate: float) -> Alike:
+def optimizer_of(optimizer: Any, rate: float) -> ByContents:
     """An optimiser as a user gives it, by its likeness; by default Adam with a learning rate.
 
     Raises:
@@ -20,11 +20,11 @@ def optimizer_of(optimizer: Any, rate: float) -> Alike:
         raise TypeError(
             f"optimizer must be an optax optimiser such as optax.adam({rate}), got {optimizer!r}"
         )
-    return Alike.of(optimizer)
+    return ByContents.of(optimizer)
 
 
-def updated(
-    optimizer: Alike, gradient: Any, state: Any, parameters: Any, **more: Any
+def apply_gradient(
+    optimizer: ByContents, gradient: Any, state: Any, parameters: Any, **more: Any
 ) -> tuple[Any, Any]:
     """Parameters and state after a step against `gradient`; `more` is for optimisers that ask."""
     import optax

@@ -8,10 +8,10 @@ import numpy as np
 from jax import lax
 
 from inference.common.layout import Layout
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.target import Target
-from inference.variational.optax_step import updated
-from ppl.harvest.function_equality import Alike
+from inference.variational.optax_step import apply_gradient
+from ppl.harvest.function_equality import ByContents
 
 NUM_ROWS = 4096  # steps of one call at most
 
@@ -27,7 +27,7 @@ class Swarm(NamedTuple):
     """
 
     target: Target
-    optimizer: Alike
+    optimizer: ByContents
     bandwidth: Any
     layout: Layout
 
@@ -55,7 +55,7 @@ class SVGDState(NamedTuple):
     optimizer_state: Any
 
 
-class Flow(NamedTuple):
+class SVGDAdvance(NamedTuple):
     """Some steps.
 
     Attributes:
@@ -69,29 +69,29 @@ class Flow(NamedTuple):
     is_finite: Any
 
 
-def gather(swarm: Swarm, particles: jax.Array) -> SVGDState:
+def begin_svgd(swarm: Swarm, particles: jax.Array) -> SVGDState:
     """The state before the first step."""
     state = SVGDState(jnp.int32(0), particles, swarm.optimizer.value.init(particles))
     return jax.tree.map(lambda x: lax.convert_element_type(x, jnp.result_type(x)), state)
 
 
-def flow(swarm: Swarm, state: SVGDState, stop: jax.Array) -> Flow:
+def advance_svgd(swarm: Swarm, state: SVGDState, stop: jax.Array) -> SVGDAdvance:
     """Takes steps until there are `stop` of them, or `NUM_ROWS` more."""
     last = jnp.minimum(stop, state.step + NUM_ROWS)
 
-    def step(now: Flow) -> Flow:
+    def step(now: SVGDAdvance) -> SVGDAdvance:
         values, gradients = swarm.value_and_grad(now.state.particles)
-        ascent, discrepancy = stein(now.state.particles, gradients, swarm.bandwidth)
+        ascent, discrepancy = stein_direction(now.state.particles, gradients, swarm.bandwidth)
         is_finite = jnp.all(jnp.isfinite(ascent)) & jnp.all(jnp.isfinite(values))
-        after = select(is_finite, _moved(swarm, now.state, ascent), now.state)
+        after = select_leaves(is_finite, _apply_update(swarm, now.state, ascent), now.state)
         discrepancies = now.discrepancies.at[now.state.step - state.step].set(discrepancy)
-        return Flow(after, discrepancies, is_finite)
+        return SVGDAdvance(after, discrepancies, is_finite)
 
-    start = Flow(state, jnp.zeros(NUM_ROWS, state.particles.dtype), jnp.bool_(True))
+    start = SVGDAdvance(state, jnp.zeros(NUM_ROWS, state.particles.dtype), jnp.bool_(True))
     return lax.while_loop(lambda now: now.is_finite & (now.state.step < last), step, start)
 
 
-def stein(
+def stein_direction(
     particles: jax.Array, gradients: jax.Array, bandwidth: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     r"""The direction that brings particles to a density fastest, and how far they are from it.
@@ -136,14 +136,16 @@ def _median(squared: jax.Array) -> jax.Array:
     return jnp.where(median > 0, median, jnp.where(others > 0, others, 1))
 
 
-def _moved(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:
-    particles, optimizer_state = updated(
+def _apply_update(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDState:
+    particles, optimizer_state = apply_gradient(
         swarm.optimizer, -ascent, state.optimizer_state, state.particles
     )
     return SVGDState(state.step + 1, particles, optimizer_state)
 
 
-def told(particles: jax.Array, target: Target, layout: Layout) -> tuple[dict[str, Any], jax.Array]:
+def evaluate_particles(
+    particles: jax.Array, target: Target, layout: Layout
+) -> tuple[dict[str, Any], jax.Array]:
     """The values of sites that particles stand for, and their log densities."""
 
     def one(flat: jax.Array) -> tuple[dict[str, Any], jax.Array]:

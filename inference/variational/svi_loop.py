@@ -12,29 +12,29 @@ from inference.common.layout import Layout
 from inference.common.serialization import Leaves
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import (
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
     NormalStart,
-    init_of,
+    parse_init,
     starting_points,
 )
 from inference.initialization.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
-from inference.runtime.compiled_program import program
+from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
 from inference.variational.svi_step import (
     NUM_ROWS,
     Advance,
+    GuideDraws,
     Problem,
-    Sampled,
     SVIState,
-    advance,
-    begin,
-    draw,
+    advance_svi,
+    begin_svi,
+    draw_batches,
     draw_prior,
     keys_of,
 )
 
 _NEVER = -1.0  # no change is smaller
-_MOST_PER_BATCH = 64
+_MAX_DRAWS_PER_BATCH = 64
 _REMEDIES = (
     "The parameters are those before that step. Use a smaller learning rate, more particles, "
     "optax.clip_by_global_norm before the optimiser, or another init."
@@ -73,8 +73,8 @@ def fit(
         ValueError: if the ELBO or its gradient is not finite from the start, or `state` is that of
             another problem.
     """
-    run, pace = _Run(problem, tolerance), Pace(NUM_ROWS)
-    now = run.started(key, init) if state is None else run.taken_up(state)
+    run, pace = _SVIRun(problem, tolerance), Pace(NUM_ROWS)
+    now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     first, parts = int(now.step), []
     try:
         while True:
@@ -96,7 +96,7 @@ def fit(
     return Fit(now, np.concatenate(parts), failure)
 
 
-class _Run:
+class _SVIRun:
     """The compiled steps of a problem."""
 
     def __init__(self, problem: Problem, tolerance: float | None) -> None:
@@ -104,16 +104,16 @@ class _Run:
         dtype = problem.layout.dtype
         self.tolerance = np.asarray(_NEVER if tolerance is None else tolerance, dtype)
 
-    def started(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
+    def start_fit(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
         """The state before the first step, from where that is finite."""
         target, layout = self.problem.target, self.problem.layout
-        known = init if isinstance(init, NormalStart) else NormalStart(init_of(init, target, 1))
+        known = init if isinstance(init, NormalStart) else NormalStart(parse_init(init, target, 1))
         (starts, scale), chains, before = known, np.arange(1), None
-        for attempt in range(MOST_ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             number = np.full(1, attempt, np.int32)
             seeds, positions = starting_points(key, chains, number, starts, target, layout)
             arguments = self.problem, positions[0], seeds[0], scale
-            state = program(begin, *arguments)(*arguments)
+            state = compile_once(begin_svi, *arguments)(*arguments)
             if self.advance(state, 1).is_finite:
                 return state
             if before is not None and np.array_equal(before, positions):
@@ -125,12 +125,12 @@ class _Run:
             f"{attempts(attempt + 1)}. At the last one, {culprits}. {ADVICE}"
         )
 
-    def taken_up(self, state: SVIState) -> SVIState:
+    def resume_fit(self, state: SVIState) -> SVIState:
         """A state to go on from; one that has settled is to settle again."""
         problem, layout = self.problem, self.problem.layout
         seed = jax.ShapeDtypeStruct((2,), np.uint32)
-        expected = jax.eval_shape(begin, problem, _any_position(layout), seed)
-        state = _restored(state, expected)
+        expected = jax.eval_shape(begin_svi, problem, _any_position(layout), seed)
+        state = _restore_structure(state, expected)
         _check_state(state, expected)
         settling = jax.device_get(state.settling)
         if settling.is_settled(self.tolerance):
@@ -140,33 +140,35 @@ class _Run:
     def advance(self, state: SVIState, stop: int) -> Advance:
         """Some steps, with the ELBOs of those that are complete."""
         arguments = self.problem, state, np.int32(stop), self.tolerance
-        now = program(advance, *arguments)(*arguments)
+        now = compile_once(advance_svi, *arguments)(*arguments)
         elbos, is_finite, is_settled = jax.device_get((now.elbos, now.is_finite, now.is_settled))
         num_steps = int(now.state.step) - int(state.step)
         return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
 
 
-def drawn(key: jax.Array, problem: Problem, parameters: Any, num_draws: int) -> Sampled:
+def draw_from_guide(
+    key: jax.Array, problem: Problem, parameters: Any, num_draws: int
+) -> GuideDraws:
     """Draws of a fitted guide, on the host."""
     arguments = problem, parameters, key, _batches(num_draws)
-    return jax.device_get(program(draw, *arguments)(*arguments))
+    return jax.device_get(compile_once(draw_batches, *arguments)(*arguments))
 
 
-def weighted(
+def draw_from_prior(
     key: jax.Array, sampler: PriorSampler, num_draws: int
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Draws of the prior and their log weights, on the host."""
     arguments = jax.device_put(sampler), key, _batches(num_draws)
-    return jax.device_get(program(draw_prior, *arguments)(*arguments))
+    return jax.device_get(compile_once(draw_prior, *arguments)(*arguments))
 
 
 def _batches(num_draws: int) -> np.ndarray:
     """The numbers of so many draws, ``(batch, draw)``."""
-    size = next(n for n in range(min(_MOST_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
+    size = next(n for n in range(min(_MAX_DRAWS_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
 
 
-def _restored(state: Any, expected: SVIState) -> Any:
+def _restore_structure(state: Any, expected: SVIState) -> Any:
     """A state from a file, with the structure of an optimiser's state that the file has not."""
     is_part = lambda x: isinstance(x, Leaves)  # noqa: E731
     parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)

@@ -11,13 +11,13 @@ import numpy as np
 from jax import lax, random
 
 from inference.common.layout import Layout
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.target import PriorSampler, Target
 from inference.common.threefry import seed_of, threefry
 from inference.guides.guide import Guide, draw_of, init_of_guide
 from inference.variational.elbo import Objective
-from inference.variational.optax_step import updated
-from ppl.harvest.function_equality import Alike
+from inference.variational.optax_step import apply_gradient
+from ppl.harvest.function_equality import ByContents
 
 NUM_ROWS = 4096  # steps of one call at most
 BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled
@@ -98,7 +98,7 @@ class Problem(NamedTuple):
     target: Target
     guide: Guide
     objective: Objective
-    optimizer: Alike
+    optimizer: ByContents
     particles: np.ndarray
     layout: Layout
     batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
@@ -121,7 +121,9 @@ class Problem(NamedTuple):
         return elbo.astype(self.layout.dtype)
 
 
-def begin(problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None) -> SVIState:
+def begin_svi(
+    problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None
+) -> SVIState:
     """The state before the first step; `scale` is that of a normal distribution, if it is known."""
     parameters = init_of_guide(problem.guide, position, problem.layout, scale)
     zero = jnp.zeros((), problem.layout.dtype)
@@ -161,7 +163,9 @@ class Advance(NamedTuple):
     is_settled: Any
 
 
-def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array) -> Advance:
+def advance_svi(
+    problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array
+) -> Advance:
     """Takes steps until there are `stop` of them, or `NUM_ROWS` more.
 
     They end before a step whose ELBO or gradient is not finite, and when the ELBO has settled.
@@ -171,9 +175,11 @@ def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.A
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
 
     def step(now: Advance) -> Advance:
-        elbo, gradient = _descent(problem, now.state)
+        elbo, gradient = _elbo_and_gradient(problem, now.state)
         is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
-        after = select(is_finite, _moved(problem, now.state, elbo, gradient), now.state)
+        after = select_leaves(
+            is_finite, _apply_update(problem, now.state, elbo, gradient), now.state
+        )
         elbos = now.elbos.at[now.state.step - state.step].set(elbo)
         return now._replace(state=after, elbos=elbos, is_finite=is_finite)
 
@@ -181,7 +187,7 @@ def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.A
         end = (now.state.step // BLOCK + 1) * BLOCK
         within = lambda now: now.is_finite & (now.state.step < jnp.minimum(last, end))  # noqa: E731
         now = lax.while_loop(within, step, now)
-        settling = select(
+        settling = select_leaves(
             now.state.step == end, now.state.settling.at_block_end(), now.state.settling
         )
         is_settled = settling.is_settled(tolerance)
@@ -191,7 +197,7 @@ def advance(problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.A
     return lax.while_loop(may_go_on, block, start)
 
 
-def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
+def _elbo_and_gradient(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
     """The ELBO of the next step, and the gradient of its negative."""
     keys = keys_of(state.seed, state.step, jnp.asarray(problem.particles))
     problem = problem.at(state.seed, state.step)
@@ -200,8 +206,8 @@ def _descent(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
     return -value, gradient
 
 
-def _moved(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
-    parameters, optimizer_state = updated(
+def _apply_update(problem: Problem, state: SVIState, elbo: jax.Array, gradient: Any) -> SVIState:
+    parameters, optimizer_state = apply_gradient(
         problem.optimizer, gradient, state.optimizer_state, state.parameters, value=-elbo
     )
     step = state.step + 1
@@ -218,7 +224,7 @@ def _all_finite(tree: Any) -> jax.Array:
     return functools.reduce(operator.and_, checks, jnp.bool_(True))
 
 
-class Sampled(NamedTuple):
+class GuideDraws(NamedTuple):
     """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``.
 
     Attributes:
@@ -234,31 +240,33 @@ class Sampled(NamedTuple):
     position: jax.Array
 
 
-def draw(problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array) -> Sampled:
+def draw_batches(
+    problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array
+) -> GuideDraws:
     """The draws of these numbers, ``(batch, draw)``, made batch by batch."""
     guide = problem.guide
 
-    def one(words: jax.Array) -> Sampled:
+    def one(words: jax.Array) -> GuideDraws:
         key = random.wrap_key_data(words, impl="threefry2x32")
         position, log_prob = draw_of(guide, parameters, key)
         log_density = problem.log_density(position)
         weight = log_density - log_prob
         values = problem.target.constrain(problem.layout.unravel(position))
-        return Sampled(values, log_density, weight, position)
+        return GuideDraws(values, log_density, weight, position)
 
-    return _each(one, key, numbers)
+    return _map_draws(one, key, numbers)
 
 
 def draw_prior(sampler: PriorSampler, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
     """The draws of the prior of these numbers, ``(batch, draw)``, and their log weights."""
-    return _each(
+    return _map_draws(
         lambda words: sampler.weighted(random.wrap_key_data(words, impl="threefry2x32")),
         key,
         numbers,
     )
 
 
-def _each(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
+def _map_draws(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
     """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
     words = jnp.stack(threefry(seed_of(key), _DRAWS + numbers), axis=-1)
     batches = lax.map(jax.vmap(one), words)

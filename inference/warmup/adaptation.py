@@ -19,8 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from inference.common.lockstep import select
-from inference.common.matrices import Matrix, factorize, kind_of, of_kind
+from inference.common.lockstep import select_leaves
+from inference.common.matrices import Matrix, expand_diagonal, factorize, kind_of
 from inference.warmup.dual_averaging import (
     DualAveraging,
     dual_averaging_init,
@@ -29,10 +29,10 @@ from inference.warmup.dual_averaging import (
 )
 from inference.warmup.welford import Welford, welford_init, welford_update
 
-_MOST_WINDOWS = 32  # windows double, so this many are longer than any run
+_MAX_WINDOWS = 32  # windows double, so this many are longer than any run
 _INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15
 _POOLED_FIRST_WINDOW = 5
-MOST_BRIEF = _INITIAL + FIRST_WINDOW  # iterations
+MAX_BRIEF_ITERATIONS = _INITIAL + FIRST_WINDOW  # iterations
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
 _EARLY_MEMORY, _MEMORY = 10, 80
 
@@ -93,7 +93,7 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
         end = end + window if follows else stop
         ends.append(end)
         window *= 2
-    padded = np.full(_MOST_WINDOWS, -1, np.int32)
+    padded = np.full(_MAX_WINDOWS, -1, np.int32)
     padded[: len(ends)] = ends
     parts = [round(part * num_warmup) for part in (_APPROACH, _EARLY, _LEARNING)]
     return Schedule(*map(np.int32, (num_warmup, *parts, initial, stop)), window_ends=padded)
@@ -147,7 +147,7 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adapta
     )
 
 
-def with_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Adaptation:
+def set_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Adaptation:
     r"""With an inverse mass matrix to begin with, where nothing but a gradient is known.
 
     For one chain or for many, in NumPy; the matrix is of a kind of :mod:`inference.common.matrices`.
@@ -159,8 +159,8 @@ def with_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> A
     that: so the root is taken, which halves all ratios on the log scale, and nothing exceeds 1.
     """
     diagonal = 1 / np.sqrt(np.maximum(np.abs(gradient), 1))
-    matrix = of_kind(diagonal, kind)
-    factor = matrix if kind == "low_rank" else of_kind(np.sqrt(diagonal), kind)
+    matrix = expand_diagonal(diagonal, kind)
+    factor = matrix if kind == "low_rank" else expand_diagonal(np.sqrt(diagonal), kind)
     return state._replace(inverse_mass_matrix=matrix, inverse_mass_factor=factor)
 
 
@@ -197,7 +197,7 @@ def _learn_diagonal(
     """The diagonal from what is remembered; the end of learning starts the averaging anew."""
     averaging = state.dual_averaging
     is_end = iteration + 1 == plan.learning_stop
-    averaging = select(is_end, dual_averaging_restart(averaging), averaging)
+    averaging = select_leaves(is_end, dual_averaging_restart(averaging), averaging)
     state = state._replace(dual_averaging=averaging)
 
     def learn(state: Adaptation) -> Adaptation:
@@ -229,7 +229,7 @@ def _remember(
     size = jnp.where(iteration < plan.early_stop, _EARLY_MEMORY, _MEMORY)
     forgets = young.positions.count >= size
     empty = jax.tree.map(jnp.zeros_like, young)
-    return select(forgets, (young, empty), (old, young))
+    return select_leaves(forgets, (young, empty), (old, young))
 
 
 def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:

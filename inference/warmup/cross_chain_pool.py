@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-LEAST_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
+MIN_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
 # Of all chains: a variance is then known to about a hundredth. And the least of each.
-_MOST_DRAWS, _MOST_NUMBERS, _LEAST_DRAWS = 1 << 14, 1 << 22, 4
-_MOST_DEVIATIONS = 4.0
+_MAX_DRAWS, _MAX_NUMBERS, _MIN_DRAWS = 1 << 14, 1 << 22, 4
+_MAX_DEVIATIONS = 4.0
 _NORMAL = 1.4826  # the standard deviation over the median absolute one, of a normal distribution
 
 
@@ -19,21 +19,21 @@ def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
 
     Those that are mapped over cannot; a diagonal is learnt in each iteration.
     """
-    return num_chains >= LEAST_CHAINS and kind != "diagonal" and not is_mapped
+    return num_chains >= MIN_CHAINS and kind != "diagonal" and not is_mapped
 
 
-def thinned(windows: Sequence[np.ndarray], num_chains: int) -> list[np.ndarray]:
+def thin_windows(windows: Sequence[np.ndarray], num_chains: int) -> list[np.ndarray]:
     """Rows of some chains, each ``(draw, number)``, evenly spaced and as few as are enough.
 
     All chains, of which there are `num_chains`, have as many.
     """
     num_draws, size = windows[0].shape
-    most = max(_LEAST_DRAWS, min(_MOST_DRAWS, _MOST_NUMBERS // size) // num_chains)
+    most = max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_NUMBERS // size) // num_chains)
     kept = np.linspace(0, num_draws - 1, min(num_draws, most)).astype(int)
     return [window[kept] for window in windows]
 
 
-def pooled(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pool_windows(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draws and gradients of the chains that agree, each around its chain's mean; and which do.
 
     Chains agree whose mean log densities do, to within four of the standard deviations that the
@@ -62,4 +62,4 @@ def _is_near(means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         return np.zeros(0, bool)
     distances = np.abs(means - np.median(means))
     spread = np.hypot(np.median(deviations), _NORMAL * np.median(distances))
-    return distances <= _MOST_DEVIATIONS * spread
+    return distances <= _MAX_DEVIATIONS * spread

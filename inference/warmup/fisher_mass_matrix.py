@@ -17,7 +17,7 @@ from inference.warmup.dual_averaging import dual_averaging_restart
 
 _RIDGE = 0.1  # of the variances, where there are as many dimensions as draws
 _NUM_PASSES = 4
-_MOST_PAIRED = 32  # draws, all pairs of which tell what a matrix gains
+_MAX_PAIRED_DRAWS = 32  # draws, all pairs of which tell what a matrix gains
 _DEPENDENT = 1e-6  # the sine of an angle between directions that are one
 
 
@@ -89,7 +89,7 @@ def fisher_low_rank(
     draws, gradients = _deviations(draws), _deviations(gradients)
     scale, _ = _scale(np.mean(draws**2, 0), np.mean(gradients**2, 0), default)
     draws, gradients = draws / scale, gradients * scale
-    leading = np.concatenate([_principal(x, rank) for x in (draws, gradients)])
+    leading = np.concatenate([_principal_directions(x, rank) for x in (draws, gradients)])
     _, spread, basis = np.linalg.svd(leading, full_matrices=False)
     basis = basis[spread > _DEPENDENT * np.max(spread, initial=0.0)]
     if rank and not len(basis):
@@ -136,7 +136,7 @@ def _covariance(draws: np.ndarray) -> np.ndarray:
     return deviations.T @ deviations / max(1, len(draws) - 1)
 
 
-def _principal(deviations: np.ndarray, rank: int) -> np.ndarray:
+def _principal_directions(deviations: np.ndarray, rank: int) -> np.ndarray:
     """About the `rank` leading right singular vectors, ``(rank, size)``, by subspace iteration.
 
     References:
@@ -151,7 +151,7 @@ def _principal(deviations: np.ndarray, rank: int) -> np.ndarray:
     return vectors[:rank] @ basis.T
 
 
-def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
+def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
     """Adaptations of several chains, with new matrices where a window has ended.
 
     There the averaging of the step size begins anew, from its average. A matrix stays as it is
@@ -168,23 +168,25 @@ def renewed(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptati
             chains_of.setdefault(id(window), []).append(chain)
     state = jax.tree.map(np.asarray, state)
     if len(chains_of) == 1 and all(window is not None for window in windows):
-        return _renewed(state, windows[0])  # without a copy: matrices may be most of all there is
+        return _renew_matrix(
+            state, windows[0]
+        )  # without a copy: matrices may be most of all there is
     whole = jax.tree.map(np.array, state)
     for chains in chains_of.values():
         before = jax.tree.map(lambda x, chains=chains: x[chains], state)
-        after = _renewed(before, windows[chains[0]])
+        after = _renew_matrix(before, windows[chains[0]])
         for old, new in zip(jax.tree.leaves(whole), jax.tree.leaves(after), strict=True):
             old[chains] = new
     return whole
 
 
-def _renewed(state: Any, window: Any) -> Adaptation:
+def _renew_matrix(state: Any, window: Any) -> Adaptation:
     """Adaptations of several chains that have one window."""
     old = state.inverse_mass_matrix, state.inverse_mass_factor
     window = np.asarray(window, np.float64)
     matrix, factor = (jax.tree.map(lambda x: x[0], x) for x in old)
-    learnt = _learnt(matrix, factor, window)
-    gains = gains_of(window[:, 1], old[1], learnt[1]).astype(state.step_size.dtype)
+    learnt = _learn_matrix(matrix, factor, window)
+    gains = estimate_gains(window[:, 1], old[1], learnt[1]).astype(state.step_size.dtype)
     averaging = dual_averaging_restart(state.dual_averaging, gains)
     matrix, factor = jax.tree.map(
         lambda new, x: np.broadcast_to(np.asarray(new, x.dtype), x.shape), learnt, old
@@ -199,7 +201,7 @@ def _renewed(state: Any, window: Any) -> Adaptation:
 
 
 @np.errstate(all="ignore")
-def gains_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
+def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
     r"""How much longer the logarithms of steps may be with a new factor than with `old` ones.
 
     The error of the energy is of the order of :math:`\epsilon^4 \sum \omega^4` for a normal density
@@ -218,7 +220,7 @@ def gains_of(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
         Beskos, Pillai, Roberts, Sanz-Serna and Stuart (2013), Optimal tuning of the hybrid Monte
         Carlo algorithm, section 3.
     """
-    num_rows = min(len(gradients), _MOST_PAIRED)
+    num_rows = min(len(gradients), _MAX_PAIRED_DRAWS)
     rows = np.arange(num_rows) * (len(gradients) - 1) // max(1, num_rows - 1)  # evenly spaced
     some = _deviations(gradients)[rows]
     if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
@@ -242,13 +244,13 @@ def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
     return float(np.vdot(products, products) - np.sum(np.diag(products) ** 2))
 
 
-def _learnt(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matrix, Matrix]:
+def _learn_matrix(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matrix, Matrix]:
     """The matrix that follows one of its kind, and its factor.
 
     It stays as it is where it would not be finite.
     """
     try:
-        new = _finite(_matrix(old, window), np.finfo(jax.tree.leaves(old)[0].dtype).max)
+        new = _check_finite(_matrix(old, window), np.finfo(jax.tree.leaves(old)[0].dtype).max)
         return new, factorize(new, np)
     except np.linalg.LinAlgError:
         return old, factor
@@ -263,7 +265,7 @@ def _matrix(old: Matrix, window: np.ndarray) -> Matrix:
     return fisher_low_rank(draws, gradients, doubles.diagonal(), len(old.values))
 
 
-def _finite(matrix: Matrix, largest: float) -> Matrix:
+def _check_finite(matrix: Matrix, largest: float) -> Matrix:
     """`matrix`.
 
     Raises:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from inference.common.lockstep import select
+from inference.common.lockstep import select_leaves
 from inference.common.matrices import Matrix
 from inference.hamiltonian.leapfrog import Point, State, drift, energy_change, kick
 
-_MOST_DOUBLINGS = 50
+_MAX_DOUBLINGS = 50
 _TARGET = 0.8
 
 
@@ -67,15 +67,15 @@ def search_step(
     """The search, once it knows the density at `position`, which is the start or the next one."""
     end = kick(factor, search.step_size, search.start, position, log_density, gradient)
     found = search._replace(start=end, has_start=jnp.ones((), bool))
-    return select(search.has_start, _tried(search, end), found)
+    return select_leaves(search.has_start, _judge_step(search, end), found)
 
 
-def _tried(search: Search, end: Point) -> Search:
+def _judge_step(search: Search, end: Point) -> Search:
     is_accepted = energy_change(search.start, end) < -math.log(_TARGET)
     trend = jnp.where(is_accepted, 1, -1)
     is_first = search.direction == 0
     crosses = ~is_first & (trend != search.direction)
-    is_done = crosses | (search.num_tries >= _MOST_DOUBLINGS)
+    is_done = crosses | (search.num_tries >= _MAX_DOUBLINGS)
     factor = jnp.where(is_done, 1.0, jnp.where(trend > 0, 2.0, 0.5))
     return search._replace(
         step_size=search.step_size * factor.astype(search.step_size.dtype),

@@ -35,7 +35,7 @@ Sources = frozenset[int | Path | Earlier]  # Inputs of the jaxpr by position, an
 
 
 @dataclasses.dataclass(frozen=True)
-class Flow:
+class DataFlow:
     """Sources of a variable, other than through a site.
 
     Attributes:
@@ -68,7 +68,7 @@ class Loop:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sown:
+class SownSite:
     """A site in a jaxpr, with the loops around it, innermost first."""
 
     site: Site
@@ -89,38 +89,38 @@ class Sown:
 
 
 @dataclasses.dataclass(frozen=True)
-class Summary:
+class DependenceSummary:
     """Sources of the results of a jaxpr, and the sites in it, in program order."""
 
-    outs: tuple[Flow, ...]
-    sites: Mapping[Path, Sown] = dataclasses.field(default_factory=dict)
+    outs: tuple[DataFlow, ...]
+    sites: Mapping[Path, SownSite] = dataclasses.field(default_factory=dict)
 
-    def at(self, operands: Sequence[Flow]) -> "Summary":
+    def at(self, operands: Sequence[DataFlow]) -> "DependenceSummary":
         """Summary of a call with these operands."""
 
         def sources(of: Sources) -> Sources:
             flows = [operands[s].sources if isinstance(s, int) else {s} for s in of]
             return frozenset().union(*flows)
 
-        def flow(of: Flow) -> Flow:
+        def flow(of: DataFlow) -> DataFlow:
             copy_of = of.copy_of
             copy_of = operands[copy_of].copy_of if isinstance(copy_of, int) else copy_of
-            return Flow(sources(of.sources), copy_of)
+            return DataFlow(sources(of.sources), copy_of)
 
-        def sown(of: Sown) -> Sown:
+        def sown(of: SownSite) -> SownSite:
             parts = [dataclasses.replace(part, sources=sources(part.sources)) for part in of.parts]
             return dataclasses.replace(of, parts=tuple(parts))
 
         sites = {path: sown(found) for path, found in self.sites.items()}
-        return Summary(tuple(map(flow, self.outs)), sites)
+        return DependenceSummary(tuple(map(flow, self.outs)), sites)
 
-    def within(self, loop: Loop) -> "Summary":
+    def enclose_in_loop(self, loop: Loop) -> "DependenceSummary":
         """Summary as seen from outside of a loop."""
         sites = {
             path: dataclasses.replace(found, loops=(*found.loops, loop))
             for path, found in self.sites.items()
         }
-        return Summary(self.outs, sites)
+        return DependenceSummary(self.outs, sites)
 
 
 class MutableArrayError(NotImplementedError):
@@ -131,30 +131,33 @@ class Dependence:
     """Summaries of jaxprs, each of which is read once."""
 
     def __init__(self) -> None:
-        self._memo: dict[int, tuple[Any, Summary]] = {}
+        self._memo: dict[int, tuple[Any, DependenceSummary]] = {}
 
-    def __call__(self, jaxpr: Jaxpr) -> Summary:
+    def __call__(self, jaxpr: Jaxpr) -> DependenceSummary:
         """The summary of a jaxpr."""
         if id(jaxpr) not in self._memo:
             self._memo[id(jaxpr)] = jaxpr, self._read(jaxpr)
         return self._memo[id(jaxpr)][1]
 
-    def _read(self, jaxpr: Jaxpr) -> Summary:
+    def _read(self, jaxpr: Jaxpr) -> DependenceSummary:
         inner, _ = _jaxprs.raw(jaxpr)
-        flows = {v: Flow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
-        sites: dict[Path, Sown] = {}
+        flows = {v: DataFlow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
+        sites: dict[Path, SownSite] = {}
 
-        def read(atoms: Sequence[Any]) -> list[Flow]:
+        def read(atoms: Sequence[Any]) -> list[DataFlow]:
             """Literals and constants depend on nothing."""
-            return [Flow() if isinstance(v, jex.Literal) else flows.get(v, Flow()) for v in atoms]
+            return [
+                DataFlow() if isinstance(v, jex.Literal) else flows.get(v, DataFlow())
+                for v in atoms
+            ]
 
         for eqn in inner.eqns:
             found = self._equation(eqn, read(eqn.invars))
             flows.update(zip(eqn.outvars, found.outs, strict=True))
             sites.update(found.sites)
-        return Summary(tuple(read(inner.outvars)), sites)
+        return DependenceSummary(tuple(read(inner.outvars)), sites)
 
-    def _equation(self, eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
+    def _equation(self, eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
         if any(_jax.is_ref(v.aval) for v in eqn.invars):
             raise MutableArrayError(
                 "graph: the model writes to a mutable array (jax.new_ref), through which no "
@@ -165,7 +168,7 @@ class Dependence:
         if eqn.primitive is lax.convert_element_type_p:
             return _convert(eqn, operands)
         if _jax.passes_on(eqn):
-            return Summary(tuple(operands[: len(eqn.outvars)]))
+            return DependenceSummary(tuple(operands[: len(eqn.outvars)]))
         match wiring_of(eqn):
             case Call(body, indices):
                 return self(body).at([operands[i] for i in indices])
@@ -179,26 +182,26 @@ class Dependence:
             case Shards() as shards:
                 return _shards(self(shards.body).at(operands), shards, id(eqn))
         check_no_site(eqn, TAGS)
-        return Summary((Flow(_union(operands)),) * len(eqn.outvars))
+        return DependenceSummary((DataFlow(_union(operands)),) * len(eqn.outvars))
 
 
-def _union(flows: Sequence[Flow]) -> Sources:
+def _union(flows: Sequence[DataFlow]) -> Sources:
     return frozenset().union(*(flow.sources for flow in flows))
 
 
-def _sow(eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
+def _sow(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
     site = eqn.params["site"]
     values, _, extras, _ = site.split(operands)
     if site.tag not in TAGS:
-        return Summary(values)
+        return DependenceSummary(values)
     parts = [
         Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes))
         for i, extra in enumerate(extras)
     ]
     if kind_of(site) != LATENT:  # Of a draw, the distribution counts; of the others, the value.
         parts.append(Part(_union(values), (True,) * len(site.axes)))
-    outs = (Flow(frozenset([site.path]), (site.path, i)) for i in range(site.num_values))
-    return Summary(tuple(outs), {site.path: Sown(site, _families(eqn), tuple(parts))})
+    outs = (DataFlow(frozenset([site.path]), (site.path, i)) for i in range(site.num_values))
+    return DependenceSummary(tuple(outs), {site.path: SownSite(site, _families(eqn), tuple(parts))})
 
 
 def _families(eqn: jex.JaxprEqn) -> tuple[str, ...]:
@@ -216,26 +219,26 @@ def _families(eqn: jex.JaxprEqn) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _convert(eqn: jex.JaxprEqn, operands: list[Flow]) -> Summary:
+def _convert(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
     """A copy, where the dtype stays; that weak types become strong is no other value."""
     is_copy = _jax.dtype_of(eqn.invars[0]) == _jax.dtype_of(eqn.outvars[0])
-    return Summary((operands[0] if is_copy else Flow(operands[0].sources),))
+    return DependenceSummary((operands[0] if is_copy else DataFlow(operands[0].sources),))
 
 
-def _shards(body: Summary, shards: Shards, equation: int) -> Summary:
+def _shards(body: DependenceSummary, shards: Shards, equation: int) -> DependenceSummary:
     """Results are no copies: specs that differ put the same shards together otherwise."""
-    summary = body.within(Loop("shards", math.prod(shards.axes.values()), equation))
-    outs = tuple(Flow(flow.sources) for flow in summary.outs)
+    summary = body.enclose_in_loop(Loop("shards", math.prod(shards.axes.values()), equation))
+    outs = tuple(DataFlow(flow.sources) for flow in summary.outs)
     return dataclasses.replace(summary, outs=outs)
 
 
-def _branches(branches: list[Summary], index: Flow) -> Summary:
+def _branches(branches: list[DependenceSummary], index: DataFlow) -> DependenceSummary:
     """Results depend on the predicate, unless all branches give the very same value."""
     outs = []
     for flows in zip(*(branch.outs for branch in branches), strict=True):
         copies = {flow.copy_of for flow in flows}
         same = len(copies) == 1 and None not in copies
-        outs.append(flows[0] if same else Flow(_union([index, *flows])))
+        outs.append(flows[0] if same else DataFlow(_union([index, *flows])))
     sites = {}
     for path, first in branches[0].sites.items():
         found = [branch.sites[path] for branch in branches]
@@ -245,51 +248,57 @@ def _branches(branches: list[Summary], index: Flow) -> Summary:
         sites[path] = dataclasses.replace(
             first, parts=(*parts, predicate), families=tuple(families)
         )
-    return Summary(tuple(outs), sites)
+    return DependenceSummary(tuple(outs), sites)
 
 
-def _scan(body: Summary, scan: Scan, operands: list[Flow], equation: int) -> Summary:
+def _scan(
+    body: DependenceSummary, scan: Scan, operands: list[DataFlow], equation: int
+) -> DependenceSummary:
     """Dependence goes from step to step, until what the carry depends on repeats itself."""
     length, num_carry = scan.length, scan.num_carry
     consts, carry, xs = scan.split(operands)
-    carry, steps = [Flow(flow.sources) for flow in carry], []
+    carry, steps = [DataFlow(flow.sources) for flow in carry], []
     while carry not in steps and len(steps) < length:
         steps.append(carry)
         outs = body.at([*consts, *carry, *xs]).outs[:num_carry]
-        carry = [Flow(_of_step_before(flow.sources, body)) for flow in outs]
+        carry = [DataFlow(_mark_earlier(flow.sources, body)) for flow in outs]
         if len(steps) > 4 * num_carry:  # It turns in a long circle: so all that it was before, too.
-            carry = _joined([carry, steps[-1]])
+            carry = _join_rows([carry, steps[-1]])
     if len(steps) < length:
         start = steps.index(carry)
         carry = steps[start + (length - start) % (len(steps) - start)]
-    over_all = _joined(steps) if steps else [Flow()] * num_carry
+    over_all = _join_rows(steps) if steps else [DataFlow()] * num_carry
     inside = body.at([*consts, *over_all, *xs])
-    outs = [Flow(_of_any_step(flow.sources)) for flow in (*carry, *inside.outs[num_carry:])]
-    return Summary(tuple(outs), inside.within(Loop("scan", length, equation)).sites)
+    outs = [DataFlow(_forget_step(flow.sources)) for flow in (*carry, *inside.outs[num_carry:])]
+    return DependenceSummary(
+        tuple(outs), inside.enclose_in_loop(Loop("scan", length, equation)).sites
+    )
 
 
-def _of_step_before(sources: Sources, body: Summary) -> Sources:
+def _mark_earlier(sources: Sources, body: DependenceSummary) -> Sources:
     return frozenset(Earlier(s) if isinstance(s, tuple) and s in body.sites else s for s in sources)
 
 
-def _of_any_step(sources: Sources) -> Sources:
+def _forget_step(sources: Sources) -> Sources:
     return frozenset(s.path if isinstance(s, Earlier) else s for s in sources)
 
 
-def _joined(rows: Sequence[Sequence[Flow]]) -> list[Flow]:
-    return [Flow(_union(flows)) for flows in zip(*rows, strict=True)]
+def _join_rows(rows: Sequence[Sequence[DataFlow]]) -> list[DataFlow]:
+    return [DataFlow(_union(flows)) for flows in zip(*rows, strict=True)]
 
 
-def _while(test: Summary, body: Summary, loop: While, operands: list[Flow]) -> Summary:
+def _while(
+    test: DependenceSummary, body: DependenceSummary, loop: While, operands: list[DataFlow]
+) -> DependenceSummary:
     """There may be any number of steps, and how many depends on the condition."""
     test_consts, body_consts, start = loop.split(operands)
-    before, carry = None, [Flow(flow.sources) for flow in start]
+    before, carry = None, [DataFlow(flow.sources) for flow in start]
     while carry != before:
-        before, carry = carry, _joined([carry, body.at([*body_consts, *carry]).outs])
+        before, carry = carry, _join_rows([carry, body.at([*body_consts, *carry]).outs])
     (goes_on,) = test.at([*test_consts, *carry]).outs
-    return Summary(
+    return DependenceSummary(
         tuple(
-            first if out.copy_of == loop.num_body_consts + i else Flow(_union([last, goes_on]))
+            first if out.copy_of == loop.num_body_consts + i else DataFlow(_union([last, goes_on]))
             for i, (first, out, last) in enumerate(zip(start, body.outs, carry, strict=True))
         )
     )

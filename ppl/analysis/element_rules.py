@@ -49,7 +49,7 @@ def _slice(terms: Terms, made: Made, out: int, i: int) -> Term | None:
         limit_indices=limits[1:],
         strides=strides[1:] if max(strides[1:]) > 1 else None,
     )
-    return _only(terms, rest)
+    return _make_single(terms, rest)
 
 
 def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
@@ -63,7 +63,7 @@ def _broadcast(terms: Terms, made: Made, out: int, i: int) -> Term | None:
         return x
     dims = tuple(d - 1 for d in dims)
     one = made._replace(params={**params, "shape": rest, "broadcast_dimensions": dims})
-    return _only(terms, one._replace(shapes=[shape], operands=[x]))
+    return _make_single(terms, one._replace(shapes=[shape], operands=[x]))
 
 
 def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
@@ -79,11 +79,11 @@ def _reshape(terms: Terms, made: Made, out: int, i: int) -> Term | None:
 
 def _split(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     if made.shapes[0]:
-        return _by_element(terms, made, out, i)
+        return _elementwise(terms, made, out, i)
     return terms.of("split", made.operands[0], i) if _jax.splits_alike(made.eqn) else None
 
 
-def _by_element(terms: Terms, made: Made, out: int, i: int) -> Term | None:
+def _elementwise(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     """Of what does the same to all elements, its operands of one rank or scalars."""
     if len({len(shape) for shape in made.shapes if shape}) != 1:
         return None
@@ -91,16 +91,16 @@ def _by_element(terms: Terms, made: Made, out: int, i: int) -> Term | None:
         terms.element(x, i if shape[0] > 1 else 0) if shape else x
         for x, shape in zip(made.operands, made.shapes, strict=True)
     ]
-    return _only(terms, row(made, operands))
+    return _make_single(terms, row(made, operands))
 
 
 def _wrap(terms: Terms, made: Made, out: int, i: int) -> Term | None:
-    return _by_element(terms, made, out, i) if len(made.shapes[0]) > 1 else None
+    return _elementwise(terms, made, out, i) if len(made.shapes[0]) > 1 else None
 
 
 def _squeeze(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     dims = tuple(d - 1 for d in made.params["dimensions"])
-    return _only(terms, row(made, [terms.element(made.operands[0], i)], dimensions=dims))
+    return _make_single(terms, row(made, [terms.element(made.operands[0], i)], dimensions=dims))
 
 
 def _unstack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
@@ -108,7 +108,7 @@ def _unstack(terms: Terms, made: Made, out: int, i: int) -> Term | None:
     return terms.make(row(made, [element], axis=made.params["axis"] - 1))[out]
 
 
-def _only(terms: Terms, made: Made) -> Term:
+def _make_single(terms: Terms, made: Made) -> Term:
     (result,) = terms.make(made)
     return result
 
@@ -116,9 +116,9 @@ def _only(terms: Terms, made: Made) -> Term:
 ELEMENTS: Mapping[str, Element] = {
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
-    "random_fold_in": _by_element,
+    "random_fold_in": _elementwise,
     "random_split": _split,
-    "random_unwrap": _by_element,
+    "random_unwrap": _elementwise,
     "random_wrap": _wrap,
     "reshape": _reshape,
     "rev": _rev,

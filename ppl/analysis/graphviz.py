@@ -26,7 +26,7 @@ def dot(
     for edges, style in ((direct, {}), (carried, _LATER)):
         for a, b in edges:
             undirected = {"dir": "none"} if nodes[b].kind == FACTOR else {}
-            lines.append(f"  {_quoted(a)} -> {_quoted(b)}{_attributes(style | undirected)};")
+            lines.append(f"  {_quote(a)} -> {_quote(b)}{_attributes(style | undirected)};")
     return "\n".join([*lines, "}"]) + "\n"
 
 
@@ -41,19 +41,19 @@ def _level(
         if len(plates) > depth:
             inside.setdefault(plates[depth], []).append(name)
         else:
-            yield f"{indent}{_quoted(name)}{_attributes(_look(name, nodes[name]))};"
+            yield f"{indent}{_quote(name)}{_attributes(_node_attributes(name, nodes[name]))};"
     for plate, names_in_it in inside.items():
         yield f"{indent}subgraph cluster_{plate.number} {{"
-        yield f"{indent}  label={_quoted(_label(plate))}; labelloc=b; labeljust=r;"
+        yield f"{indent}  label={_quote(_label(plate))}; labelloc=b; labeljust=r;"
         yield from _level(nodes, (*around, plate), names_in_it)
         yield f"{indent}}}"
 
 
-def _look(name: str, node: Any) -> dict[str, str]:
+def _node_attributes(name: str, node: Any) -> dict[str, str]:
     if node.kind == FACTOR:
-        return {"label": '""', "xlabel": _quoted(name)} | _STYLES[FACTOR]
+        return {"label": '""', "xlabel": _quote(name)} | _STYLES[FACTOR]
     label = f"{name}\n~ {node.family}" if node.family else name
-    return {"label": _quoted(label)} | _STYLES[node.kind]
+    return {"label": _quote(label)} | _STYLES[node.kind]
 
 
 def _label(plate: Plate) -> str:
@@ -69,7 +69,7 @@ def _attributes(attributes: Mapping[str, str]) -> str:
     return f" [{', '.join(f'{key}={value}' for key, value in attributes.items())}]"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A string; in labels a backslash is an escape too."""
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\r", ""), ("\n", "\\n")):
         text = text.replace(char, escaped)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ppl.analysis.dependence import Dependence, MutableArrayError, Sown
+from ppl.analysis.dependence import Dependence, MutableArrayError, SownSite
 from ppl.common.missing_data import Ignored
 from ppl.harvest import _values
 from ppl.harvest._program import Program
@@ -42,7 +42,7 @@ def _is_ignored(site: Site) -> bool:
     return any(kind is Ignored for kind, _ in _values.nodes(site.extra_tree))
 
 
-def _children(path: Path, sown: Mapping[Path, Sown]) -> Iterator[Path]:
+def _children(path: Path, sown: Mapping[Path, SownSite]) -> Iterator[Path]:
     """The random sites and factors that depend on a site, perhaps by way of deterministic ones."""
     through = [path]
     for parent in through:

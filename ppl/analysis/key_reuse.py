@@ -93,12 +93,12 @@ class Keys:
         draws = self._draws.setdefault(drawn_with, [])
         for other, there in draws:
             if not place.excludes(there):
-                loop = _loop(there, place) if other == path else ""
+                loop = _find_shared_loop(there, place) if other == path else ""
                 self._found[Conflict(other, path, loop)] = None
         draws.append((path, place))
 
 
-def _loop(there: Place, here: Place) -> str:
+def _find_shared_loop(there: Place, here: Place) -> str:
     """The loop, in two iterations of which two places are."""
     pairs = zip(there.steps, here.steps, strict=False)
     return next(a[0] for a, b in pairs if a != b)

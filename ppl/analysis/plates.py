@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from ppl.analysis.dependence import Loop, Sown
+from ppl.analysis.dependence import Loop, SownSite
 from ppl.harvest._survey import Path
 
 
@@ -34,7 +34,7 @@ class _Frame:
     apart: frozenset[Path] = frozenset()
 
 
-def plates_of(sites: Mapping[Path, Sown]) -> dict[Path, tuple[Plate, ...]]:
+def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]:
     """The plates of each site, outermost first.
 
     A program shows its loops, but of a `vmap` nothing is left than the size of its axis. Axes of
@@ -59,18 +59,18 @@ def plates_of(sites: Mapping[Path, Sown]) -> dict[Path, tuple[Plate, ...]]:
     return found
 
 
-def _frames(sown: Sown) -> Iterator[_Frame]:
+def _frames(sown: SownSite) -> Iterator[_Frame]:
     """The levels around a site, outermost first."""
     site, axes = sown.site, list(enumerate(sown.site.axes))
     for depth in range(len(sown.loops), -1, -1):
         while len(site.axes) - len(axes) < site.num_axes_outside(depth):
             index, axis = axes.pop()
-            yield _Frame(Loop("vmap", axis.size, 0), _apart(sown, index))
+            yield _Frame(Loop("vmap", axis.size, 0), _find_unmapped_parents(sown, index))
         if depth:
             yield _Frame(sown.loops[depth - 1])
 
 
-def _apart(sown: Sown, axis: int) -> frozenset[Path]:
+def _find_unmapped_parents(sown: SownSite, axis: int) -> frozenset[Path]:
     """What a site depends on only in parts that an axis does not map."""
     whole = {s for part in sown.parts if not part.mapped[axis] for s in part.sources}
     by_element = {s for part in sown.parts if part.mapped[axis] for s in part.sources}

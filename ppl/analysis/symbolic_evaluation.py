@@ -20,7 +20,7 @@ from ppl.harvest._wiring import Branches, Call, Scan, Shards
 from ppl.harvest.rules import CONSTRUCTS, wiring_of
 from ppl.primitives.site_kinds import RANDOM
 
-_LOOKED_AT = 3  # Of the iterations, elements or shards of a loop: two keys may take turns.
+_MAX_ITERATIONS = 3  # Of the iterations, elements or shards of a loop: two keys may take turns.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Place:
         So the places to look at are as many as the loops, and no power of that.
         """
         is_first = all(i == 0 for _, i in self.steps)
-        looked_at = _LOOKED_AT if is_first else 1
+        looked_at = _MAX_ITERATIONS if is_first else 1
         return [self.step(loop, i) for i in range(min(size, looked_at if self.is_real else 0))]
 
     def branch(self, index: Term, i: int) -> "Place":
@@ -121,7 +121,7 @@ class Symbolic:
                     self._visit_shards(shards, operands, needs[1], place)
                 return self.terms.results(eqn, operands, place.shards)
         check_no_site(eqn, (RANDOM,))
-        told = _jax.axes_told(eqn, [axis for axis, _ in place.shards])
+        told = _jax.find_varied_axes(eqn, [axis for axis, _ in place.shards])
         context = tuple(shard for shard in place.shards if shard[0] in told)
         return self.terms.results(eqn, operands, context)
 

@@ -8,7 +8,10 @@ from jax import lax
 
 from ppl.common.tfp_precision import default_bijector, in_default_precision
 
-OF_PARTS = ("Independent", "IID")  # families of one event of independent parts, by their names
+FAMILIES_OF_PARTS = (
+    "Independent",
+    "IID",
+)  # families of one event of independent parts, by their names
 
 
 def is_distribution(d: Any) -> bool:
@@ -17,7 +20,7 @@ def is_distribution(d: Any) -> bool:
     return methods and not isinstance(d, type)
 
 
-class Wrapper:
+class DistributionWrapper:
     """A distribution that differs from its `base` in a part of what the language asks of it."""
 
     base: Any
@@ -42,14 +45,14 @@ class Wrapper:
         """The value at an unconstrained position, and the log density of the position."""
         return constrain(self.base, position)
 
-    def merged(self, value: Any) -> Any:
+    def merge_known(self, value: Any) -> Any:
         """The value with what is known of it."""
-        return merged(self.base, value)
+        return merge_known(self.base, value)
 
     @property
     def moves(self) -> bool:
         """Whether positions are others than those of the distribution by itself."""
-        return isinstance(self.base, Wrapper) and self.base.moves
+        return isinstance(self.base, DistributionWrapper) and self.base.moves
 
     @property
     def support(self) -> Any:
@@ -64,25 +67,27 @@ class Wrapper:
 
 def _base(d: Any) -> Any:
     """What a wrapper stands around, if anything."""
-    return getattr(d, "base", None) if isinstance(d, Wrapper) else None
+    return getattr(d, "base", None) if isinstance(d, DistributionWrapper) else None
 
 
-def merged(d: Any, value: Any) -> Any:
+def merge_known(d: Any, value: Any) -> Any:
     """The value with what is known of it."""
-    return d.merged(value) if isinstance(d, Wrapper) else value
+    return d.merge_known(value) if isinstance(d, DistributionWrapper) else value
 
 
 def forward(d: Any, position: Any) -> Any:
     """The value at an unconstrained position."""
-    return d.forward(position) if isinstance(d, Wrapper) else bijector(d).forward(position)
+    return (
+        d.forward(position) if isinstance(d, DistributionWrapper) else bijector(d).forward(position)
+    )
 
 
 def inverse(d: Any, value: Any) -> Any:
     """The unconstrained position of a value."""
-    return d.inverse(value) if isinstance(d, Wrapper) else bijector(d).inverse(value)
+    return d.inverse(value) if isinstance(d, DistributionWrapper) else bijector(d).inverse(value)
 
 
-def inside(d: Any, value: Any, position: Any) -> Any:
+def nan_outside_support(d: Any, value: Any, position: Any) -> Any:
     """The position, with NaN for events whose value is outside of the support.
 
     Of a scalar the map itself says so; the map from a simplex, say, forgets what the sum is.
@@ -100,11 +105,11 @@ def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
 
     That is the log probability of the value plus the log determinant of the map.
     """
-    if isinstance(d, Wrapper):
+    if isinstance(d, DistributionWrapper):
         return d.constrain(position)
     b = bijector(d)
     value = b.forward(position)
-    return value, summed(log_det(b, position)) + summed(log_prob(d, value))
+    return value, sum_all(log_det(b, position)) + sum_all(log_prob(d, value))
 
 
 def transform(d: Any) -> Any:
@@ -117,7 +122,7 @@ def transform(d: Any) -> Any:
     return d.transform if name_of(d) == "TransformedDistribution" else None
 
 
-def summed(x: jax.Array) -> jax.Array:
+def sum_all(x: jax.Array) -> jax.Array:
     """The sum of all elements; of one element, nothing that must be traced."""
     return jnp.sum(x) if jnp.ndim(x) else x
 
@@ -132,9 +137,9 @@ def name_of(d: Any) -> str:
     return type(d).__name__ if base is None else name_of(base)
 
 
-def part(d: Any) -> Any:
+def part_of(d: Any) -> Any:
     """The distribution of one part, where a distribution is of independent parts; else itself."""
-    return part(d.distribution) if name_of(d) in OF_PARTS else d
+    return part_of(d.distribution) if name_of(d) in FAMILIES_OF_PARTS else d
 
 
 def draw(d: Any, key: jax.Array) -> Any:
@@ -172,14 +177,14 @@ def bijector(d: Any) -> Any:
     return found
 
 
-def within_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
+def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
     """The value, or a point of the support where it is outside.
 
     Whatever depends on a value outside of its support is then scored at a point where it has a
     meaning, so that neither the total of -inf nor its gradient becomes NaN. Where a mask leaves the
     value out of the total, the value stays.
     """
-    value = merged(d, value)
+    value = merge_known(d, value)
     support = getattr(d, "support", None)
     if support is None or support.is_unrestricted:
         return value
@@ -207,10 +212,10 @@ def is_real(d: Any) -> bool:
     return type(bijector(d)).__name__ == "Identity"
 
 
-def feasible(d: Any, like: Any) -> Any:
+def feasible_point(d: Any, like: Any) -> Any:
     """A point of the support, for each entry of an array."""
     if (base := _base(d)) is not None:
-        return feasible(base, like)
+        return feasible_point(base, like)
     support = getattr(d, "support", None)
     if support is not None:
         event_ndims = support.event_ndims

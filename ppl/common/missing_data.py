@@ -33,7 +33,7 @@ class Mask:
         bits = np.frombuffer(self.bits, np.uint8)
         return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
 
-    def over(self, shape: tuple[int, ...]) -> "Mask":
+    def broadcast_over(self, shape: tuple[int, ...]) -> "Mask":
         """Of an array of that shape, whose axes in front have the same entries missing all along.
 
         They are those of `vmap` and loops around a conditioned model.
@@ -67,7 +67,7 @@ class Missing:
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Ignored(distribution_protocol.Wrapper):
+class Ignored(distribution_protocol.DistributionWrapper):
     """A distribution that does not score missing entries."""
 
     base: Any
@@ -75,14 +75,16 @@ class Ignored(distribution_protocol.Wrapper):
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of what is there, 0 for what is missing."""
-        safe = jnp.where(self.missing, distribution_protocol.feasible(self.base, value), value)
-        return _of_known(self.base, safe, self.missing)
+        safe = jnp.where(
+            self.missing, distribution_protocol.feasible_point(self.base, value), value
+        )
+        return _log_prob_of_known(self.base, safe, self.missing)
 
 
-def _of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
+def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
     """The log probability of what is there; NaN where a part of what is joint is missing."""
     num_events = distribution_protocol.num_event_axes(d)
-    if distribution_protocol.name_of(d) not in distribution_protocol.OF_PARTS:
+    if distribution_protocol.name_of(d) not in distribution_protocol.FAMILIES_OF_PARTS:
         axes = tuple(range(missing.ndim - num_events, missing.ndim))
         known = distribution_protocol.log_prob(d, value)
         if axes:
@@ -96,12 +98,12 @@ def _of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
         own = tuple(range(value.ndim - num_events, value.ndim - num_inner))
         axes = tuple(range(len(own)))
         value, missing = (jnp.moveaxis(x, own, axes) for x in (value, missing))
-    return jnp.sum(_of_known(d.distribution, value, missing), axes)
+    return jnp.sum(_log_prob_of_known(d.distribution, value, missing), axes)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Imputed(distribution_protocol.Wrapper):
+class Imputed(distribution_protocol.DistributionWrapper):
     """A distribution of which some entries are known: positions of the others alone count."""
 
     base: Any
@@ -109,17 +111,17 @@ class Imputed(distribution_protocol.Wrapper):
     missing: Any
     mask: Mask = dataclasses.field(metadata={"static": True})
 
-    def merged(self, value: Any) -> Any:
+    def merge_known(self, value: Any) -> Any:
         """The value with the data where they are known."""
         return jnp.where(self.missing, value, jnp.asarray(self.data, value.dtype))
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability of known and missing entries together."""
-        return distribution_protocol.log_prob(self.base, self.merged(value))
+        return distribution_protocol.log_prob(self.base, self.merge_known(value))
 
     def forward(self, position: Any) -> Any:
         """The value at a position."""
-        return self.merged(distribution_protocol.forward(self.base, position))
+        return self.merge_known(distribution_protocol.forward(self.base, position))
 
     def inverse(self, value: Any) -> Any:
         """The position of a value, entry by entry."""
@@ -136,9 +138,9 @@ class Imputed(distribution_protocol.Wrapper):
         log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
         if distribution_protocol.num_event_axes(self.base):  # then the map is the identity
             log_det = jnp.zeros(())
-        return value, distribution_protocol.summed(
+        return value, distribution_protocol.sum_all(
             self.log_prob(value)
-        ) + distribution_protocol.summed(jnp.where(self.missing, log_det, 0))
+        ) + distribution_protocol.sum_all(jnp.where(self.missing, log_det, 0))
 
 
 def impute(data: Any, missing: Any = None) -> Missing:
@@ -168,7 +170,7 @@ def impute(data: Any, missing: Any = None) -> Missing:
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), chapter 18.
     """
-    data, missing = _checked("impute", data, missing)
+    data, missing = _check_data_and_mask("impute", data, missing)
     if _jax.is_traced(missing):
         raise ValueError(
             "impute: which entries are missing decides the shape of what is to be inferred, so it "
@@ -207,10 +209,10 @@ def ignore(data: Any, missing: Any = None) -> Missing:
     References:
         Rubin, "Inference and missing data", Biometrika 63 (1976).
     """
-    return Missing(*_checked("ignore", data, missing), None)
+    return Missing(*_check_data_and_mask("ignore", data, missing), None)
 
 
-def _checked(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
+def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
     if isinstance(data, np.ma.MaskedArray):
         missing = np.ma.getmaskarray(data) if missing is None else missing
         data = data.data
@@ -252,7 +254,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
     """Values that are known to be NaN are an error: what that means must be said."""
     is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
     for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
-        num_missing = 0 if is_missing(leaf) else _num_nan(leaf)
+        num_missing = 0 if is_missing(leaf) else _count_nan(leaf)
         if num_missing:
             name = jax.tree_util.keystr(path, simple=True, separator="/")
             raise ValueError(
@@ -263,7 +265,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
 
 def check_whole(where: str, d: Any, missing: Any) -> None:
     """A vector with a joint distribution of which a part is known to be missing is an error."""
-    d = distribution_protocol.part(d)
+    d = distribution_protocol.part_of(d)
     if _jax.is_traced(missing) or not (num_events := distribution_protocol.num_event_axes(d)):
         return
     flags = np.asarray(missing)
@@ -290,10 +292,10 @@ def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
             )
 
 
-def _num_nan(leaf: Any) -> int:
+def _count_nan(leaf: Any) -> int:
     """How many are known to be NaN, or masked."""
     if isinstance(leaf, np.ma.MaskedArray):
-        return np.ma.count_masked(leaf) + _num_nan(leaf.compressed())
+        return np.ma.count_masked(leaf) + _count_nan(leaf.compressed())
     if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):
         return 0
     if not jnp.issubdtype(getattr(leaf, "dtype", float), jnp.floating):

@@ -21,7 +21,7 @@ from ppl.harvest.rules import wiring_of
 _PLAIN = (bool, int, float, str)
 
 
-def seen(
+def trace_and_fingerprint(
     look: Callable[[Program], Any], model: Model, arguments: Arguments, data: Sequence[Any]
 ) -> tuple[Any, tuple[Hashable, ...]]:
     """What `look` finds in a model's program, and the numbers that it has beside the data.
@@ -38,35 +38,35 @@ def seen(
         model, data = jax.tree.unflatten(structure, leaves)
         args, kwargs = arguments.join(data)
         program = trace_model(model, None, args, kwargs)
-        found.append((look(program), tuple(baked(program.jaxpr, program.consts))))
+        found.append((look(program), tuple(fingerprint_constants(program.jaxpr, program.consts))))
 
     jax.eval_shape(trace_and_look, *leaves)
     return found[0]
 
 
-def baked(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
+def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
     """The numbers in a traced program, by their bits, with what is done to them in order.
 
     Of what is abstract, as the leaves of arguments are, it has the shape alone.
     """
-    yield from map(_of_value, consts)
+    yield from map(_fingerprint_value, consts)
     for eqn in jaxpr.eqns:
         yield eqn.primitive.name
-        yield from (_of_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
+        yield from (_fingerprint_value(x.val) for x in eqn.invars if isinstance(x, jex.Literal))
         yield from ((k, x) for k, x in sorted(eqn.params.items()) if _is_plain(x))
         if "site" in eqn.params:
-            yield _of_tree(eqn.params["site"].extra_tree)
+            yield _fingerprint_tree(eqn.params["site"].extra_tree)
         for inner in _jax.subjaxprs(eqn):
-            yield from baked(*_jaxprs.raw(inner))
+            yield from fingerprint_constants(*_jaxprs.raw(inner))
 
 
-def mesh_in(jaxpr: Any) -> Any:
+def find_mesh(jaxpr: Any) -> Any:
     """The mesh of the first `shard_map` in a traced program, or None."""
     for eqn in jaxpr.eqns:
         if isinstance(wiring := wiring_of(eqn), Shards):
             return wiring.mesh
         for inner in _jax.subjaxprs(eqn):
-            if (mesh := mesh_in(_jaxprs.raw(inner)[0])) is not None:
+            if (mesh := find_mesh(_jaxprs.raw(inner)[0])) is not None:
                 return mesh
     return None
 
@@ -75,13 +75,13 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, _PLAIN) or (type(value) is tuple and all(map(_is_plain, value)))
 
 
-def _of_tree(tree: Any) -> Hashable:
+def _fingerprint_tree(tree: Any) -> Hashable:
     """A structure, with what it has of functions by their likeness: they may be made anew."""
     data = tree.node_data()
-    return data and (data[0], likeness(data[1], ()), *map(_of_tree, tree.children()))
+    return data and (data[0], likeness(data[1], ()), *map(_fingerprint_tree, tree.children()))
 
 
-def _of_value(value: Any) -> Hashable:
+def _fingerprint_value(value: Any) -> Hashable:
     if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):

@@ -18,11 +18,11 @@ def as_pytree(model: Model) -> Model:
     """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
     check_callable(model)
     if jax.tree_util.all_leaves([model]):
-        return Partial(model if has_hash(model) else Itself(model))
+        return Partial(model if has_hash(model) else UnhashableModel(model))
     if all(map(_is_data, jax.tree.leaves(model))):
         return model
     arguments, data = Arguments.split((model,), {})
-    return Partial(OfParts(arguments), data)
+    return Partial(PartitionedModel(arguments), data)
 
 
 def check_callable(model: Model) -> None:
@@ -37,7 +37,7 @@ def _is_data(leaf: Any) -> bool:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Itself:
+class UnhashableModel:
     """A model that has no hash, and equals itself alone."""
 
     __wrapped__: Model
@@ -46,41 +46,41 @@ class Itself:
         return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and self.__wrapped__ is other.__wrapped__
+        return isinstance(other, UnhashableModel) and self.__wrapped__ is other.__wrapped__
 
     def __hash__(self) -> int:
         return id(self.__wrapped__)
 
 
 @dataclasses.dataclass(frozen=True)
-class OfParts:
+class PartitionedModel:
     """A model whose leaves are not all data, such as a module with functions, without those."""
 
     arguments: Arguments
 
-    def whole(self, data: Sequence[Any]) -> Model:
+    def merge_parts(self, data: Sequence[Any]) -> Model:
         (model,), _ = self.arguments.join(data)
         return model
 
     def __call__(self, data: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        return self.whole(data)(*args, **kwargs)
+        return self.merge_parts(data)(*args, **kwargs)
 
 
-def bare(model: Model) -> Model:
+def unwrap_model(model: Model) -> Model:
     """A model as it was given."""
     func = model.func if isinstance(model, Partial) else None
-    return func.whole(*model.args) if isinstance(func, OfParts) else model
+    return func.merge_parts(*model.args) if isinstance(func, PartitionedModel) else model
 
 
 def name_of(model: Model) -> str:
     """A model's name, for errors."""
-    while isinstance(model := _unjitted(bare(model)), Partial):
+    while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
-    model = model.__wrapped__ if isinstance(model, Itself) else model
+    model = model.__wrapped__ if isinstance(model, UnhashableModel) else model
     return f"model {getattr(model, '__name__', type(model).__name__)!r}"
 
 
-def _unjitted(model: Model) -> Model:
+def _strip_jit(model: Model) -> Model:
     """What jax.jit and its kin were given, where that is a transformed model."""
     inner = getattr(model, "__wrapped__", None)
     return inner if isinstance(inner, Partial) else model

@@ -13,10 +13,10 @@ from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
-from ppl.core.model_pytree import Model, bare, check_callable, name_of
-from ppl.core.site_cache import kept, of_leaves
+from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
+from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest._interpreter import Action, Operands
-from ppl.harvest._names import fit_plant, known, paths_in
+from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._sow import Axis, Site, describe
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
@@ -47,7 +47,7 @@ def trace_model(
     """Trace a model; without a `key` where only what does not depend on it is wanted."""
     check_callable(model)
     try:
-        inspect.signature(bare(model)).bind(key, *args, **kwargs)
+        inspect.signature(unwrap_model(model)).bind(key, *args, **kwargs)
     except TypeError as error:
         raise TypeError(
             f"{name_of(model)} cannot be called with a random key and then the given arguments: "
@@ -87,11 +87,11 @@ class SiteAction(Action):
         return not planted, False, True
 
 
-def at_site(
+def apply_at_site(
     site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
 ) -> Any:
     """`fn(value, distribution)` under the axes of the site."""
-    return of_leaves(fn, site)(tuple(values), *operands.extras)
+    return lift_to_leaves(fn, site)(tuple(values), *operands.extras)
 
 
 def score(
@@ -99,16 +99,16 @@ def score(
 ) -> tuple[Sequence[Any], jax.Array]:
     """A value, within the support for what follows, and its log probability."""
     if site.tag == FACTOR:
-        return values, distribution_protocol.summed(values[0]) if summed else values[0]
+        return values, distribution_protocol.sum_all(values[0]) if summed else values[0]
     fn = _value_and_log_prob if operands.is_used else _only_log_prob
-    value, log_prob = kept(fn, site, values, operands.extras, summed=summed)
+    value, log_prob = cached_at_site(fn, site, values, operands.extras, summed=summed)
     return values if value is None else jax.tree.leaves(value), log_prob
 
 
 def _value_and_log_prob(value: Any, d: Any) -> tuple[Any, jax.Array]:
     """None for a value that stays as it is: it is then seen not to depend on the distribution."""
     log_prob = distribution_protocol.log_prob(d, value)
-    safe = distribution_protocol.within_support(d, value, log_prob)
+    safe = distribution_protocol.replace_outside_support(d, value, log_prob)
     return None if safe is value else safe, log_prob
 
 
@@ -121,11 +121,11 @@ def log_prob(
 ) -> jax.Array:
     """The log probability of a value at a site, with the `vmap` axes in front, or summed."""
     if site.tag == FACTOR:
-        return distribution_protocol.summed(values[0]) if summed else values[0]
-    return kept(_only_log_prob, site, values, operands.extras, summed=summed)[1]
+        return distribution_protocol.sum_all(values[0]) if summed else values[0]
+    return cached_at_site(_only_log_prob, site, values, operands.extras, summed=summed)[1]
 
 
-def with_distribution(
+def replace_distribution(
     site: Site, operands: Operands, make: Callable[[Any], Any], by_element: Sequence[Any] = ()
 ) -> tuple[Site, Operands]:
     """A random site whose distribution gives way to `make(distribution)`, a wrapper around it.
@@ -161,13 +161,13 @@ _REFUSED = {
 }
 
 
-class Run(Harvester):
+class ModelRun(Harvester):
     """A traced model under an action at its sites, whose names are checked."""
 
     def __init__(self, model: Model, program: Program, action: Action):
         super().__init__(program, action)
         self.name = name_of(model)
-        for path, found in self._placed().items():
+        for path, found in self._find_sites().items():
             kind = kind_of(found.site)
             if not kind:
                 tag = found.site.tag
@@ -186,20 +186,20 @@ class Run(Harvester):
                     "Give each its own name, or nest the submodel: ppl.nest(submodel, scope=...)."
                 )
 
-    def _placed(self) -> Sites:
+    def _find_sites(self) -> Sites:
         """The sites, whose number must not depend on values."""
-        with self._explained():
+        with self._explain_errors():
             return self.sites
 
     def run(
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
     ) -> tuple[list[Any], dict[Path, Any]]:
         """As a harvester's, with errors that name the model."""
-        with self._explained():
+        with self._explain_errors():
             return super().run(plants, live_outs=live_outs)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except MisplacedError as error:
@@ -237,9 +237,11 @@ class Run(Harvester):
         kinds: Sequence[str] = (LATENT,),
     ) -> dict[Path, tuple[jax.Array, ...]]:
         """The leaves of values for sites of some kinds, each as its site demands."""
-        return self.fitted(self.entries(values, where, complete=complete, kinds=kinds), where)
+        return self.fit_entries(self.entries(values, where, complete=complete, kinds=kinds), where)
 
-    def fitted(self, entries: Mapping[Path, Any], where: str) -> dict[Path, tuple[jax.Array, ...]]:
+    def fit_entries(
+        self, entries: Mapping[Path, Any], where: str
+    ) -> dict[Path, tuple[jax.Array, ...]]:
         """The leaves of values by path, each as its site demands."""
         sites = self.sites
         return {
@@ -263,19 +265,19 @@ class Run(Harvester):
         self.check_kinds()
         entries = dict(paths_in(values, self.sites))
         if not entries.keys() <= self.sites.keys():
-            stripped = self._stripped()
+            stripped = self._find_stripped()
             pairs = paths_in(values, {**stripped, **self.sites})
             entries = {path: value for path, value in pairs if path not in stripped}
         allowed = [p for p, found in self.sites.items() if kind_of(found.site) in kinds]
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}. {known(allowed, path)}"
+                    f"{where}: {self.name} has no site {describe(path)}. {suggest_names(allowed, path)}"
                 )
             if path not in allowed:
                 raise ValueError(
                     f"{where}: site {describe(path)} of {self.name} is "
-                    f"{_REFUSED[kind_of(self.sites[path].site)]}. {known(allowed)}"
+                    f"{_REFUSED[kind_of(self.sites[path].site)]}. {suggest_names(allowed)}"
                 )
         missing = [path for path in self.latent() if path not in entries]
         if missing and complete:
@@ -285,7 +287,7 @@ class Run(Harvester):
             )
         return entries
 
-    def _stripped(self) -> Sites:
+    def _find_stripped(self) -> Sites:
         """The deterministic sites that the action strips."""
         strips = self._action.strips
         is_stripped = lambda site: site.tag == DETERMINISTIC and strips(site)  # noqa: E731

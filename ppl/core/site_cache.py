@@ -13,24 +13,26 @@ from ppl.harvest import _jax, _values
 from ppl.harvest._sow import Axis, Site
 
 _CONTAINERS = (type(None), tuple, list, dict)
-_MOST_NUMBERS = 256  # of the host, that stay in memory with what is kept
+_MAX_HOST_NUMBERS = 256  # of the host, that stay in memory with what is kept
 
 OfSite = Callable[[Any, Any], Any]
 
 
-def of_leaves(fn: OfSite, site: Site) -> Callable[..., Any]:
+def lift_to_leaves(fn: OfSite, site: Site) -> Callable[..., Any]:
     """`fn(value, distribution)` as a function of leaves, under the axes of the site."""
-    return _of_leaves(fn, site.tree, site.extra_tree, site.axes)
+    return _lift_to_leaves(fn, site.tree, site.extra_tree, site.axes)
 
 
-def _of_leaves(fn: OfSite, tree: Any, extra_tree: Any, axes: Sequence[Axis]) -> Callable[..., Any]:
+def _lift_to_leaves(
+    fn: OfSite, tree: Any, extra_tree: Any, axes: Sequence[Axis]
+) -> Callable[..., Any]:
     def of_leaves(values: Any, *extras: Any) -> Any:
         return fn(jax.tree.unflatten(tree, values), jax.tree.unflatten(extra_tree, extras))
 
     return lift(of_leaves, axes, 1)
 
 
-def kept(
+def cached_at_site(
     fn: OfSite, site: Site, values: Sequence[Any], extras: Sequence[Any], *, summed: bool
 ) -> tuple[Any, jax.Array]:
     """`fn(value, distribution)`, a pair whose second part may be summed, under the site's axes.
@@ -42,26 +44,26 @@ def kept(
     values = tuple(values)
     traced = any(_jax.is_traced(x) for x in (*values, *extras))
     numbers = [x for x in extras if not isinstance(x, jax.Array)]
-    is_small = sum(np.size(x) for x in numbers) <= _MOST_NUMBERS
-    if not (traced and is_small and _is_closed(site.extra_tree)):
-        return _finish(of_leaves(fn, site)(values, *extras), summed)
-    known = tuple(None if isinstance(x, jax.Array) else _Known(x) for x in extras)
-    program = _program(fn, summed, site.tree, site.extra_tree, site.axes, known)
+    is_small = sum(np.size(x) for x in numbers) <= _MAX_HOST_NUMBERS
+    if not (traced and is_small and _is_pure_tree(site.extra_tree)):
+        return _finish(lift_to_leaves(fn, site)(values, *extras), summed)
+    known = tuple(None if isinstance(x, jax.Array) else _HostOperand(x) for x in extras)
+    program = _jit_at_site(fn, summed, site.tree, site.extra_tree, site.axes, known)
     return program(values, *(x for x in extras if isinstance(x, jax.Array)))
 
 
 def _finish(pair: tuple[Any, jax.Array], summed: bool) -> tuple[Any, jax.Array]:
-    return (pair[0], distribution_protocol.summed(pair[1])) if summed else pair
+    return (pair[0], distribution_protocol.sum_all(pair[1])) if summed else pair
 
 
 @functools.lru_cache(maxsize=1024)
-def _is_closed(tree: Any) -> bool:
+def _is_pure_tree(tree: Any) -> bool:
     """Whether all distributions of a tree are functions of their leaves and of their structure."""
     kinds = (kind for kind, _ in _values.nodes(tree))
     return all(kind in _CONTAINERS or getattr(kind, "is_closed", False) for kind in kinds)
 
 
-class _Known:
+class _HostOperand:
     """An operand of the host, equal to another of the same type and bits."""
 
     def __init__(self, value: Any):
@@ -70,22 +72,22 @@ class _Known:
         self._key = type(value), array.dtype, array.shape, array.tobytes()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Known) and self._key == other._key
+        return isinstance(other, _HostOperand) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
 
 @functools.lru_cache(maxsize=1024)
-def _program(
+def _jit_at_site(
     fn: OfSite,
     summed: bool,
     tree: Hashable,
     extra_tree: Hashable,
     axes: tuple[Axis, ...],
-    known: tuple[_Known | None, ...],
+    known: tuple[_HostOperand | None, ...],
 ) -> Callable[..., Any]:
-    lifted = _of_leaves(fn, tree, extra_tree, axes)
+    lifted = _lift_to_leaves(fn, tree, extra_tree, axes)
 
     def at_site(values: Any, *arrays: Any) -> Any:
         rest = iter(arrays)

@@ -26,11 +26,11 @@ class Effect:
     def __call__(self, *operands: Any) -> Any:
         leaves, operand_tree = jax.tree.flatten(operands)
         leaves = [self._as_array("operand", leaf) for leaf in leaves]
-        tree, avals = self._declared(jax.tree.unflatten(operand_tree, leaves))
-        call = Call(self, operand_tree, tree, avals)
+        tree, avals = self._declare_result(jax.tree.unflatten(operand_tree, leaves))
+        call = EffectCall(self, operand_tree, tree, avals)
         return jax.tree.unflatten(tree, perform_p.bind(*leaves, call=call))
 
-    def _declared(self, operands: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def _declare_result(self, operands: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         found: dict[str, Any] = {}
 
         def declare(*operands: Any) -> None:
@@ -92,13 +92,13 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sown:
+class SownEffect:
     """Key of handlers for all sows with a tag. `sown` makes one."""
 
     tag: Hashable
 
 
-def sown(tag: Hashable) -> Sown:
+def sown(tag: Hashable) -> SownEffect:
     """The sows with a tag, as an effect that `handle` can handle.
 
     Their handler is called with the sown value and its path, `handler(k, value, path)` (with a
@@ -122,11 +122,11 @@ def sown(tag: Hashable) -> Sown:
         (('y',), Array(16., dtype=float32, weak_type=True))
     """
     check_hashable("sown: tag", tag)
-    return Sown(tag)
+    return SownEffect(tag)
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class EffectCall:
     """The static part of an effect that is performed; its operands are the leaves of the operands.
 
     Attributes:
@@ -145,7 +145,7 @@ class Call:
     batch_shape: tuple[int, ...] = ()
 
 
-def _impl(*operands: Any, call: Call) -> NoReturn:
+def _impl(*operands: Any, call: EffectCall) -> NoReturn:
     name = call.effect.name
     raise RuntimeError(
         f"{call.effect} is performed where nothing handles it. Run the function through "
@@ -153,12 +153,12 @@ def _impl(*operands: Any, call: Call) -> NoReturn:
     )
 
 
-def _abstract_eval(*operands: Any, call: Call) -> list[Any]:
+def _abstract_eval(*operands: Any, call: EffectCall) -> list[Any]:
     avals = call.avals
     return [_jax.abstract_array(call.batch_shape + a.shape, a.dtype, a.weak_type) for a in avals]
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> NoReturn:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: EffectCall) -> NoReturn:
     raise NotImplementedError(
         f"{call.effect} is performed in a function that is differentiated with respect to its "
         "operands, and has no derivative before it is handled. Handle it inside, as "
@@ -166,7 +166,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call: Call) -> NoRe
     )
 
 
-def _batch(size: int, args: Sequence[Any], dims: Sequence[Any], *, call: Call) -> Any:
+def _batch(size: int, args: Sequence[Any], dims: Sequence[Any], *, call: EffectCall) -> Any:
     args = [_jax.batched_in_front(arg, dim, size) for arg, dim in zip(args, dims, strict=True)]
     call = dataclasses.replace(call, batch_shape=(size, *call.batch_shape))
     return perform_p.bind(*args, call=call), [0] * len(call.avals)
@@ -184,7 +184,7 @@ perform_p = _jax.make_primitive(
 
 
 @dataclasses.dataclass(frozen=True)
-class Performed:
+class PerformedEffect:
     """An effect, or a sow as one, where a program performs it.
 
     Attributes:
@@ -209,27 +209,27 @@ class Performed:
         return [_jax.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
 
 
-def key_of(eqn: Any) -> Hashable:
+def handler_key(eqn: Any) -> Hashable:
     """Key of handlers for the effect that an equation performs; None if it performs none."""
     if eqn.primitive is perform_p:
         return eqn.params["call"].effect
-    return Sown(eqn.params["site"].tag) if eqn.primitive is sow_p else None
+    return SownEffect(eqn.params["site"].tag) if eqn.primitive is sow_p else None
 
 
-def where_of(eqn: Any) -> str:
+def describe_effect(eqn: Any) -> str:
     """Name, in errors, of the effect that an equation performs."""
     if eqn.primitive is perform_p:
         return repr(eqn.params["call"].effect)
     return f"sow {describe(eqn.params['site'].path)}"
 
 
-def performed(eqn: Any, args: Sequence[Any]) -> Performed:
+def read_performed(eqn: Any, args: Sequence[Any]) -> PerformedEffect:
     """The effect that an equation performs with these operands."""
-    where = where_of(eqn)
+    where = describe_effect(eqn)
     if eqn.primitive is perform_p:
         call = eqn.params["call"]
         operands = jax.tree.unflatten(call.operand_tree, args)
-        return Performed(where, operands, (), call.tree, call.avals, call.batch_shape)
+        return PerformedEffect(where, operands, (), call.tree, call.avals, call.batch_shape)
     site = eqn.params["site"]
     _check_sow(where, site)
     values, axes = args[: site.num_values], len(site.axes)
@@ -238,7 +238,7 @@ def performed(eqn: Any, args: Sequence[Any]) -> Performed:
         for a in (struct_of(v.aval) for v in eqn.outvars)
     )
     value = jax.tree.unflatten(site.tree, values)
-    return Performed(where, (value,), (site.path,), site.tree, avals, site.batch_shape)
+    return PerformedEffect(where, (value,), (site.path,), site.tree, avals, site.batch_shape)
 
 
 def _check_sow(where: str, site: Any) -> None:

@@ -35,14 +35,21 @@ from jax import lax
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _values
-from ppl.harvest._effect import Effect, Performed, Sown, key_of, performed
+from ppl.harvest._effect import Effect, PerformedEffect, SownEffect, handler_key, read_performed
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import fit
 from ppl.harvest._program import trace
 from ppl.harvest._survey import show, struct_of
 from ppl.harvest._wiring import Branches, Call
 from ppl.harvest.rules import wiring_of
-from ppl.harvest.state_threading import Finder, Handlers, Threaded, begin, bind, read_arrays
+from ppl.harvest.state_threading import (
+    Finder,
+    Handlers,
+    StateThreader,
+    bind_equation,
+    read_arrays,
+    start_evaluation,
+)
 
 Rest = Callable[[Sequence[Any]], Any]
 
@@ -101,8 +108,8 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
             return program.unflatten(outs)
 
         if state is None:
-            return Continued(handlers, found).run(jaxpr, program.inputs, finish)
-        threaded = Threaded(found, functools.partial(_with_state, handlers))
+            return ContinuationInterpreter(handlers, found).run(jaxpr, program.inputs, finish)
+        threaded = StateThreader(found, functools.partial(_call_with_state, handlers))
         outs, last = threaded.run(jaxpr, program.inputs, _start(state))
         return finish(outs), last
 
@@ -113,7 +120,7 @@ def _check_handlers(handlers: Handlers) -> None:
     if not isinstance(handlers, Mapping):
         raise TypeError(f"handle: expected a dict of handlers by effect, got {handlers!r}.")
     for key, handler in handlers.items():
-        if not isinstance(key, Effect | Sown):
+        if not isinstance(key, Effect | SownEffect):
             raise TypeError(
                 f"handle: handlers go by effect(...) or sown(tag), got the key {key!r}."
             )
@@ -134,7 +141,7 @@ def _start(state: Any) -> Any:
     return jax.tree.map(strong, state)
 
 
-class Continued:
+class ContinuationInterpreter:
     """Evaluates a program in continuation-passing style."""
 
     def __init__(self, handlers: Handlers, found: Finder):
@@ -143,7 +150,7 @@ class Continued:
 
     def run(self, jaxpr: Any, args: Sequence[Any], rest: Rest) -> Any:
         """The answer of a jaxpr and then of what comes after it."""
-        inner, env = begin(jaxpr, args)
+        inner, env = start_evaluation(jaxpr, args)
         return self._run_from(0, inner, env, rest)
 
     def _run_from(self, start: int, inner: Any, env: dict[Any, Any], rest: Rest) -> Any:
@@ -151,7 +158,7 @@ class Continued:
             if self._found(eqn):
                 k = functools.partial(self._resume, i, inner, env, rest)
                 return self._perform(eqn, read_arrays(env, eqn.invars), k)
-            bind(env, eqn)
+            bind_equation(env, eqn)
         return rest(read_arrays(env, inner.outvars))
 
     def _resume(
@@ -162,8 +169,8 @@ class Continued:
         return self._run_from(i + 1, inner, env, rest)
 
     def _perform(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
-        if (key := key_of(eqn)) is not None:
-            at = performed(eqn, args)
+        if (key := handler_key(eqn)) is not None:
+            at = read_performed(eqn, args)
             if not at.batch_shape:
                 k = lambda result: rest(at.fit(result))  # noqa: E731
                 return self._handlers[key](k, *at.operands, *at.static)
@@ -172,8 +179,10 @@ class Continued:
                 return self.run(body, args, rest)
             case Branches(bodies):
                 return self._cond(eqn, bodies, args, rest)
-        once = functools.partial(_resuming_once, self._handlers, f"a {eqn.primitive.name} loop")
-        return rest(Threaded(self._found, once).open(eqn, args, ())[0])
+        once = functools.partial(
+            _call_resuming_once, self._handlers, f"a {eqn.primitive.name} loop"
+        )
+        return rest(StateThreader(self._found, once).open(eqn, args, ())[0])
 
     def _cond(self, eqn: jex.JaxprEqn, bodies: Sequence[Jaxpr], args: list[Any], rest: Rest) -> Any:
         index, *operands = args
@@ -200,8 +209,8 @@ class Continued:
             )
 
 
-def _with_state(
-    handlers: Handlers, key: Hashable, at: Performed, operands: tuple[Any, ...], state: Any
+def _call_with_state(
+    handlers: Handlers, key: Hashable, at: PerformedEffect, operands: tuple[Any, ...], state: Any
 ) -> tuple[Any, Any]:
     """Call a handler that threads a state."""
     answer = handlers[key](state, *operands, *at.static)
@@ -217,11 +226,11 @@ def _with_state(
     return jax.tree.unflatten(tree, fitted), result
 
 
-def _resuming_once(
+def _call_resuming_once(
     handlers: Handlers,
     construct: str,
     key: Hashable,
-    at: Performed,
+    at: PerformedEffect,
     operands: tuple[Any, ...],
     state: Any,
 ) -> tuple[Any, Any]:
@@ -231,23 +240,23 @@ def _resuming_once(
     def k(result: Any) -> object:
         results.append(result)
         if len(results) > 1:
-            raise _misused(at, construct, "it calls k again")
+            raise _misuse_error(at, construct, "it calls k again")
         return answer
 
     try:
         returned = handlers[key](k, *operands, *at.static)
     except (TypeError, AttributeError) as error:
         if results:
-            raise _misused(at, construct, "it uses what k returns") from error
+            raise _misuse_error(at, construct, "it uses what k returns") from error
         raise
     if not results:
-        raise _misused(at, construct, "it does not call k")
+        raise _misuse_error(at, construct, "it does not call k")
     if returned is not answer:
-        raise _misused(at, construct, "it returns something else")
+        raise _misuse_error(at, construct, "it returns something else")
     return state, results[0]
 
 
-def _misused(at: Performed, construct: str, fault: str) -> ValueError:
+def _misuse_error(at: PerformedEffect, construct: str, fault: str) -> ValueError:
     construct = "vmap" if at.batch_shape else construct
     advice = (
         "Handle it inside of the vmap, as vmap(handle(f, ...))"

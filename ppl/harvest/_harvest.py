@@ -9,7 +9,7 @@ import jax
 
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._interpreter import Action, Operands
-from ppl.harvest._names import check_plants, nested
+from ppl.harvest._names import check_plants, nest_by_path
 from ppl.harvest._program import Harvester, trace
 from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
 from ppl.harvest._survey import Path
@@ -127,7 +127,7 @@ def harvest(
         sites = harvester.sites
         outs, records = harvester.run(check_plants(plants, sites, action.select.allows))
         values = {p: jax.tree.unflatten(sites[p].site.tree, r) for p, r in records.items()}
-        return program.unflatten(outs), nested(values)
+        return program.unflatten(outs), nest_by_path(values)
 
     return harvested
 
@@ -208,13 +208,13 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
     def scoped(*args: Any, **kwargs: Any) -> Any:
         program = trace(f, args, kwargs)
-        outs = _jax.evaluate(_in_scope(program.jaxpr, scope, {}), program.inputs)
+        outs = _jax.evaluate(_move_into_scope(program.jaxpr, scope, {}), program.inputs)
         return program.unflatten(outs)
 
     return scoped
 
 
-def _in_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
+def _move_into_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
     """A jaxpr with all its sows moved into a scope; everything else stays as it stands.
 
     Memoised, so that a function that is called twice stays one for the caches of JAX.
@@ -229,7 +229,7 @@ def _in_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
                 "cannot see. Put nest inside of it."
             )
         if eqn.primitive not in (sow_p, tangent_p):
-            inside = lambda jaxpr: _in_scope(jaxpr, scope, memo)  # noqa: E731
+            inside = lambda jaxpr: _move_into_scope(jaxpr, scope, memo)  # noqa: E731
             return eqn.replace(params=_jaxprs.map_jaxprs(eqn.params, inside))
         site = eqn.params["site"]
         site = dataclasses.replace(site, scope=(scope, *site.scope))

@@ -16,7 +16,7 @@ from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, describe, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
-from ppl.harvest.leaked_tracers import explained
+from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -56,7 +56,7 @@ class Action(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class Within(Action):
+class RestrictedAction(Action):
     """An action on some names. The other sows stay as they are; or go, if it acts `alone`."""
 
     action: Action
@@ -107,7 +107,7 @@ class Reaped:
     site: Site = dataclasses.field(metadata={"static": True})
     zeroed: bool = dataclasses.field(default=False, metadata={"static": True})
 
-    def after(self, old: "Reaped") -> "Reaped":
+    def override_where_taken(self, old: "Reaped") -> "Reaped":
         """Select this record where it took place, and the `old` one elsewhere."""
         if self.pred is None:
             return self
@@ -223,7 +223,7 @@ class Interpreter:
         return results, self._last(reaps, jaxpr)
 
     def _equation(self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask) -> Results:
-        sites = self.survey.of_equation(eqn)
+        sites = self.survey.survey_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
         if eqn.primitive is tangent_p:
@@ -252,7 +252,7 @@ class Interpreter:
             return operands.values, []
         (plant,) = plants.get(site.path, [None])
         operands = dataclasses.replace(operands, is_used=is_used)
-        with explained(f"site {describe(site.path)}: "):
+        with explain_leaked_tracer(f"site {describe(site.path)}: "):
             values, record = self.action.at(site, operands, plant)
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
@@ -326,7 +326,7 @@ class Interpreter:
     def _merge(self, group: list[Reaped], found: Found) -> Reaped:
         group = [self.spread(reaped, {found.site.path: found}) for reaped in group]
         if found.clobbers:
-            return functools.reduce(lambda old, new: new.after(old), group)
+            return functools.reduce(lambda old, new: new.override_where_taken(old), group)
         if found.count == 1:
             return group[0]
         axis = found.repeat_axis if self.action.batched else 0

@@ -25,7 +25,7 @@ def _debug_effect() -> type:
     return type(effect)
 
 
-class _KeptEffect(_debug_effect()):
+class _PersistentEffect(_debug_effect()):
     """Keeps an equation alive and unique through every transformation of JAX.
 
     A sow without an effect is dropped by the partial evaluation of jit, scan, cond and checkpoint
@@ -43,11 +43,11 @@ class _KeptEffect(_debug_effect()):
         return type(self).__name__.removesuffix("Effect")
 
 
-class SowEffect(_KeptEffect):
+class SowEffect(_PersistentEffect):
     """Effect of a sow."""
 
 
-class PerformEffect(_KeptEffect):
+class PerformEffect(_PersistentEffect):
     """Effect of an operation that `handle` handles; no sow, so harvest leaves it as it stands."""
 
 
@@ -146,7 +146,7 @@ def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
 
 def has_effect(program: Jaxpr | jex.JaxprEqn) -> bool:
     """Whether an effect is performed, or a value sown, anywhere inside of a jaxpr or equation."""
-    return _has(program, _KeptEffect)
+    return _has(program, _PersistentEffect)
 
 
 def _has(program: Jaxpr | jex.JaxprEqn, kind: type) -> bool:
@@ -169,7 +169,7 @@ def is_opaque(eqn: jex.JaxprEqn) -> bool:
 def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
     """The jaxprs among the parameters of an equation, one level down, with their constants."""
     if is_opaque(eqn):
-        return [_expanded(eqn)] if has_sow(eqn) else []
+        return [_expand_primitive(eqn)] if has_sow(eqn) else []
     return [jaxpr for value in eqn.params.values() for jaxpr in jaxprs_in(value)]
 
 
@@ -249,7 +249,7 @@ def axes_in(spec: PartitionSpec) -> set[Any]:
     return {axis for part in parts for axis in part if axis is not None}
 
 
-def axes_told(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
+def find_varied_axes(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
     """Axes of a mesh over which results may differ even if operands do not."""
     if not axes:
         return []
@@ -311,7 +311,7 @@ def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
     return options | {"axis_names": params["newly_manual_axes"]}
 
 
-def placed(value: jax.Array, eqn: jex.JaxprEqn, spec: PartitionSpec) -> jax.Array:
+def reshard_operand(value: jax.Array, eqn: jex.JaxprEqn, spec: PartitionSpec) -> jax.Array:
     """An operand of a shard_map, with its sharding in its type if the mesh asks for that."""
     mesh = eqn.params["mesh"]
     explicit = jax.sharding.AxisType.Explicit in mesh.axis_types
@@ -333,13 +333,13 @@ def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
         before, after = sum(lengths[:2]), sum(lengths)
         operands = (*range(before, before + lengths.solve), *everything[after:])
         return eqn.params["jaxprs"].solve, operands
-    return _expanded(eqn), everything
+    return _expand_primitive(eqn), everything
 
 
 _expansions: weakref.WeakKeyDictionary[Any, Jaxpr] = weakref.WeakKeyDictionary()
 
 
-def _expanded(eqn: jex.JaxprEqn) -> Jaxpr:
+def _expand_primitive(eqn: jex.JaxprEqn) -> Jaxpr:
     """The code of a primitive that JAX expands before it compiles (custom_root in 0.12)."""
     primitive = eqn.params["_prim"]
     if primitive not in _expansions:
@@ -361,7 +361,9 @@ def is_ref(aval: Any) -> bool:
     return hasattr(aval, "inner_aval")
 
 
-def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]) -> None:
+def rewrite_before_batching(
+    primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]
+) -> None:
     """Let `rewrite(params, dims)` see each equation with sows in it before `vmap` batches it.
 
     After batching nothing tells a `vmap` of a loop from a loop of a `vmap`, or the branches of a
@@ -379,7 +381,7 @@ def before_batching(primitive: jex.Primitive, rewrite: Callable[[dict, Sequence]
     table[primitive] = batch
 
 
-def before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
+def rewrite_before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
     """Let `rewrite(params)` see each equation with sows in it for its tangents alone.
 
     The jvp rule of `custom_linear_solve` uses the parameters for the primal and for the tangent, so

@@ -68,7 +68,7 @@ class Liveness:
             equations: list[Needs | None] = []
             for eqn in reversed(inner.eqns):
                 outs = tuple(v in live for v in eqn.outvars)
-                equations.append(needs := self._of_equation(eqn, outs))
+                equations.append(needs := self._find_live(eqn, outs))
                 if needs is not None:
                     live |= {
                         v
@@ -78,7 +78,7 @@ class Liveness:
             self._memo[key] = equations[::-1], tuple(v in live for v in inner.invars)
         return self._memo[key]
 
-    def _of_equation(self, eqn: Any, outs: Mask) -> Needs | None:
+    def _find_live(self, eqn: Any, outs: Mask) -> Needs | None:
         if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs

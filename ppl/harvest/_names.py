@@ -17,7 +17,7 @@ from ppl.harvest._survey import Found, Path, Sites, show
 Leaves = tuple[jax.Array, ...]
 
 
-def nested(flat: Mapping[Path, Any]) -> dict[Any, Any]:
+def nest_by_path(flat: Mapping[Path, Any]) -> dict[Any, Any]:
     """A dict by path as nested dicts."""
     out: dict[Any, Any] = {}
     for path, value in flat.items():
@@ -64,11 +64,13 @@ def check_plants(
         if path in sites:
             found[path] = fit_plant(f"plant {describe(path)}", value, sites[path])
         elif allows(path):
-            raise ValueError(f"plant {describe(path)}: no sow has this name. {known(sites)}")
+            raise ValueError(
+                f"plant {describe(path)}: no sow has this name. {suggest_names(sites)}"
+            )
     return found
 
 
-def known(paths: Collection[Path], unknown: Path = ()) -> str:
+def suggest_names(paths: Collection[Path], unknown: Path = ()) -> str:
     """Suggestions for an unknown name."""
     for path in paths:
         if unknown and describe(path) == describe(unknown):
@@ -94,7 +96,7 @@ def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) 
         "The axes of vmap and of loops come first; use jnp.broadcast_to if one value is meant for "
         "all of them."
     )
-    avals = found.collapsed().avals
+    avals = found.collapse().avals
     return fit(where, value, found.site.tree, avals, same_kind=same_kind, hint=hint)
 
 

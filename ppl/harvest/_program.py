@@ -14,7 +14,7 @@ from ppl.harvest._interpreter import Action, Interpreter
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
-from ppl.harvest.leaked_tracers import explained
+from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.rules import CONSTRUCTS
 
 _NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text, dates
@@ -120,7 +120,7 @@ class Harvester:
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
         live = [live_outs] * len(program.out_avals)
-        with explained():
+        with explain_leaked_tracer():
             outs, reaps = interpreter.run(program.jaxpr, program.inputs, queues, live)
         gathered = interpreter.gather(reaps, sites)
         records = {p: gathered[p].or_zeros().record for p in sites if p in gathered}

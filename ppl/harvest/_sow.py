@@ -393,5 +393,5 @@ def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
 
 
 for _loop in _LOOPS:
-    _jax.before_batching(_loop, _mark_loop)
-_jax.before_batching(primitives.cond_p, _mark_cond)
+    _jax.rewrite_before_batching(_loop, _mark_loop)
+_jax.rewrite_before_batching(primitives.cond_p, _mark_cond)

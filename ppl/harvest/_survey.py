@@ -74,7 +74,7 @@ class Found:
         """Axis along which the next loop stacks an appended value."""
         return self.site.num_axes_outside(self.depth + 1)
 
-    def collapsed(self) -> "Found":
+    def collapse(self) -> "Found":
         """Sow of all occurrences, stacked into one."""
         if self.count == 1:
             return self
@@ -84,7 +84,7 @@ class Found:
 
     def out_of_loop(self, length: int) -> "Found":
         """Sows as seen from outside of a scan of `length` iterations."""
-        inner = self.collapsed()
+        inner = self.collapse()
         certain = self.certain and length > 0
         if self.clobbers:
             return dataclasses.replace(inner, depth=self.depth + 1, certain=certain)
@@ -96,7 +96,7 @@ class Found:
 
         JAX may have `tracked` over which of them values vary.
         """
-        inner, axis, size = self.collapsed(), self.loop_axis, math.prod(axes.values())
+        inner, axis, size = self.collapse(), self.loop_axis, math.prod(axes.values())
         return dataclasses.replace(
             inner,
             avals=_with_axis(inner.avals, axis, size),
@@ -174,12 +174,12 @@ class Survey:
             found: dict[Path, Found] = {}
             if sows(jaxpr):
                 for eqn in _jaxprs.raw(jaxpr)[0].eqns:
-                    for path, new in self.of_equation(eqn).items():
+                    for path, new in self.survey_equation(eqn).items():
                         found[path] = self.join(path, found[path], new) if path in found else new
             self._found[id(jaxpr)] = (jaxpr, found)
         return self._found[id(jaxpr)][1]
 
-    def of_equation(self, eqn: Any) -> Sites:
+    def survey_equation(self, eqn: Any) -> Sites:
         """The matching sows in one equation, by path."""
         if not _jax.has_sow(eqn) and not hides_sow(eqn):
             return {}
@@ -237,7 +237,7 @@ class Survey:
         """Whether an equation must be opened: for a sow that matches, or one to strip."""
         if not _jax.has_sow(eqn):
             return False
-        if self.of_equation(eqn):
+        if self.survey_equation(eqn):
             return True
         return eqn.primitive.name in self._rules and any(
             map(self._has_stripped, _jax.subjaxprs(eqn))

@@ -41,6 +41,6 @@ def without_sows(jaxpr: Any) -> Any:
     return jax.make_jaxpr(run)(*jaxpr.in_avals)
 
 
-_jax.before_tangents(
+_jax.rewrite_before_tangents(
     primitives.linear_solve_p, lambda params: _jaxprs.map_jaxprs(params, without_sows)
 )

@@ -46,15 +46,15 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
         )
 
 
-def of_numpy(tree: Any) -> Any:
+def convert_foreign_arrays(tree: Any) -> Any:
     """The tree with arrays of other libraries, such as columns of pandas, as those of NumPy."""
     known = jax.Array | np.ndarray | np.generic
-    tree = jax.tree.map(_without_mask, tree)
+    tree = jax.tree.map(_strip_mask, tree)
     is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
     return jax.tree.map(lambda x: np.asarray(x) if is_foreign(x) else x, tree)
 
 
-def _without_mask(value: Any) -> Any:
+def _strip_mask(value: Any) -> Any:
     """A masked array of NumPy of which nothing is masked as the array that it is."""
     is_whole = isinstance(value, np.ma.MaskedArray) and not np.ma.count_masked(value)
     return value.data if is_whole else value

@@ -12,7 +12,7 @@ import numpy as np
 from ppl.harvest import _values
 from ppl.harvest._harvest import Harvest, selection
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nested
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, trace
 from ppl.harvest._sow import Site
@@ -30,7 +30,7 @@ class Perturb(Harvest):
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         shifts = operands.values if plant is None else plant
-        values = tuple(map(_shifted, operands.values, shifts)) if plant is not None else shifts
+        values = tuple(map(_add_shift, operands.values, shifts)) if plant is not None else shifts
         return values, values
 
 
@@ -48,7 +48,7 @@ def _moves(aval: Any) -> bool:
     return jnp.issubdtype(aval.dtype, jnp.inexact)
 
 
-def _shifted(value: jax.Array, shift: jax.Array) -> jax.Array:
+def _add_shift(value: jax.Array, shift: jax.Array) -> jax.Array:
     return value + shift if _moves(value) else value
 
 
@@ -105,7 +105,7 @@ def vjp_and_reap(
         args = jax.tree.map(_as_argument, args)
         program = trace(f, args, {})
         sites = Harvester(program, action).sites
-        zeros = ByPath({p: tuple(map(_zero, f.collapsed().avals)) for p, f in sites.items()})
+        zeros = ByPath({p: tuple(map(_zero, f.collapse().avals)) for p, f in sites.items()})
 
         def run(args: Any, shifts: Any) -> Any:
             moved = dataclasses.replace(program, operands=jax.tree.leaves(args))
@@ -113,7 +113,9 @@ def vjp_and_reap(
             return program.unflatten(outs), ByPath(records)
 
         def by_name(leaves: Mapping[Path, Any]) -> dict[Hashable, Any]:
-            return nested({p: jax.tree.unflatten(sites[p].site.tree, x) for p, x in leaves.items()})
+            return nest_by_path(
+                {p: jax.tree.unflatten(sites[p].site.tree, x) for p, x in leaves.items()}
+            )
 
         out, pull, records = jax.vjp(run, args, zeros, has_aux=True)
 

@@ -19,7 +19,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
-class Alike:
+class ByContents:
     """A value that equals another where the two are alike, and has no leaves as a pytree.
 
     Example:
@@ -33,19 +33,19 @@ class Alike:
     likeness: Hashable
 
     @classmethod
-    def of(cls, value: Any) -> "Alike":
+    def of(cls, value: Any) -> "ByContents":
         """`value`, with what it is recognised by."""
         return cls(value, likeness(value, ()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Itself:
+class _ByIdentity:
     """Identity of an object that is like no other; holds it, so that its address stays its own."""
 
     value: Any
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and self.value is other.value
+        return isinstance(other, _ByIdentity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)
@@ -56,12 +56,12 @@ def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
     if isinstance(value, _PLAIN) and not isinstance(value, enum.Enum):
         return type(value), repr(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        return _of_array(value)
+        return _array_likeness(value)
     if id(value) in within:
         return "within", within.index(id(value))
     parts = _parts(value)
     if parts is None:
-        return value if has_hash(value) else _Itself(value)
+        return value if has_hash(value) else _ByIdentity(value)
     within = (*within, id(value))
     return (type(value), *(likeness(part, within) for part in parts))
 
@@ -72,7 +72,7 @@ def _parts(value: Any) -> list[Any] | None:
         case types.FunctionType():
             cells = [_content(cell) for cell in value.__closure__ or ()]
             own = value.__code__, value.__defaults__, value.__kwdefaults__
-            return [*own, _Itself(value.__globals__), *_globals(value), *cells]
+            return [*own, _ByIdentity(value.__globals__), *_globals(value), *cells]
         case types.MethodType():
             return [value.__func__, value.__self__]
         case functools.partial():
@@ -86,15 +86,15 @@ def _parts(value: Any) -> list[Any] | None:
 
 def _globals(function: types.FunctionType) -> list[Any]:
     """The globals that a function names; functions among them are taken as they are."""
-    names, known = sorted(_named(function.__code__)), function.__globals__
+    names, known = sorted(_collect_names(function.__code__)), function.__globals__
     found = [known[name] for name in names if name in known]
-    return [_Itself(x) if isinstance(x, types.FunctionType) else x for x in found]
+    return [_ByIdentity(x) if isinstance(x, types.FunctionType) else x for x in found]
 
 
-def _named(code: types.CodeType) -> set[str]:
+def _collect_names(code: types.CodeType) -> set[str]:
     """The names of globals, and of attributes, in code and in the functions that it makes."""
     within = (x for x in code.co_consts if isinstance(x, types.CodeType))
-    return set(code.co_names).union(*map(_named, within))
+    return set(code.co_names).union(*map(_collect_names, within))
 
 
 def _content(cell: Any) -> Any:
@@ -104,13 +104,13 @@ def _content(cell: Any) -> Any:
         return None
 
 
-def _of_array(value: Any) -> Hashable:
+def _array_likeness(value: Any) -> Hashable:
     try:
         array = np.asarray(value)
     except TypeError:  # keys, and what is traced
-        return _Itself(value)
+        return _ByIdentity(value)
     if array.dtype == object:
-        return _Itself(value)
+        return _ByIdentity(value)
     return type(value), array.shape, str(array.dtype), array.tobytes()
 
 

@@ -14,7 +14,7 @@ _REMEDY = (
 
 
 @contextmanager
-def explained(where: str = "") -> Iterator[None]:
+def explain_leaked_tracer(where: str = "") -> Iterator[None]:
     """A context in which JAX's error for a leaked tracer says where it is from, and the remedy."""
     try:
         yield

@@ -7,13 +7,13 @@ import jax
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
-from ppl.harvest._effect import Performed, key_of, performed, where_of
+from ppl.harvest._effect import PerformedEffect, describe_effect, handler_key, read_performed
 from ppl.harvest._hidden_sows import hides_sow
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest.rules import construct_of
 
 Handlers = Mapping[Any, Callable[..., Any]]
-Act = Callable[[Any, Performed, tuple[Any, ...], Any], tuple[Any, Any]]
+Act = Callable[[Any, PerformedEffect, tuple[Any, ...], Any], tuple[Any, Any]]
 
 
 class Finder:
@@ -30,8 +30,8 @@ class Finder:
     def _in_equation(self, eqn: jex.JaxprEqn) -> tuple[str, ...]:
         if not _jax.has_effect(eqn) and not hides_sow(eqn):
             return ()
-        if (key := key_of(eqn)) is not None:
-            return (where_of(eqn),) if key in self._handlers else ()
+        if (key := handler_key(eqn)) is not None:
+            return (describe_effect(eqn),) if key in self._handlers else ()
         jaxprs = _jax.subjaxprs(eqn)
         if not jaxprs:
             return ("an effect",)  # in a program that is not shown
@@ -49,7 +49,7 @@ def _distinct(items: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(items))
 
 
-class Threaded:
+class StateThreader:
     """Evaluates a program in order, passing a state from effect to effect.
 
     `act(key, performed, operands, state)` gives the next state and the result of an effect.
@@ -61,19 +61,19 @@ class Threaded:
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
         """The results of a jaxpr and the state after it."""
-        inner, env = begin(jaxpr, args)
+        inner, env = start_evaluation(jaxpr, args)
         for eqn in inner.eqns:
             if self.found(eqn):
                 outs, state = self.open(eqn, read_arrays(env, eqn.invars), state)
                 env.update(zip(eqn.outvars, outs, strict=True))
             else:
-                bind(env, eqn)
+                bind_equation(env, eqn)
         return read_arrays(env, inner.outvars), state
 
     def open(self, eqn: jex.JaxprEqn, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
         """The results of an equation with handled effects, and the state after it."""
-        if (key := key_of(eqn)) is not None:
-            return self._perform(key, performed(eqn, args), state)
+        if (key := handler_key(eqn)) is not None:
+            return self._perform(key, read_performed(eqn, args), state)
         construct = construct_of(eqn)
         return self.refuse(eqn) if construct is None else construct.thread(eqn, args, state, self)
 
@@ -88,7 +88,7 @@ class Threaded:
         """An error if effects inside of an equation that is under `vmap` change the state."""
         _check_unchanged(self.found(eqn), new, old)
 
-    def _perform(self, key: Hashable, at: Performed, state: Any) -> tuple[Sequence[Any], Any]:
+    def _perform(self, key: Hashable, at: PerformedEffect, state: Any) -> tuple[Sequence[Any], Any]:
         if not at.batch_shape:
             state, result = self._act(key, at, at.operands, state)
             return at.fit(result), state
@@ -113,13 +113,13 @@ def _check_unchanged(where: str, new: Any, old: Any) -> None:
         )
 
 
-def begin(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
+def start_evaluation(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
     """The holder of a jaxpr's equations, and the values that an evaluation starts from."""
     inner, consts = _jaxprs.raw(jaxpr)
     return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
 
 
-def bind(env: dict[Any, Any], eqn: jex.JaxprEqn) -> None:
+def bind_equation(env: dict[Any, Any], eqn: jex.JaxprEqn) -> None:
     """Evaluate an equation as it stands."""
     args = [v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars]
     env.update(zip(eqn.outvars, _jax.bind(eqn, args), strict=True))

@@ -11,7 +11,7 @@ from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.harvest import _jax, _values
 from ppl.harvest._sow import Axis, batch_operands
-from ppl.harvest.leaked_tracers import explained
+from ppl.harvest.leaked_tracers import explain_leaked_tracer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Draw:
     def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
         d = jax.tree.unflatten(self.distribution, leaves)
         try:
-            with explained(f"site {self.name!r}: "):
+            with explain_leaked_tracer(f"site {self.name!r}: "):
                 value = distribution_protocol.draw(d, jax.random.fold_in(key, _salt(self.name)))
         except NotImplementedError as error:
             raise NotImplementedError(f"site {self.name!r}: {error}") from error

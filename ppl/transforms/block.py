@@ -8,10 +8,10 @@ from typing import Any
 from jax.tree_util import Partial
 
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import known
+from ppl.harvest._names import suggest_names
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import Hidden
@@ -74,8 +74,10 @@ def block(model: Model, names: Collection[str]) -> Model:
 
 
 def _run_blocked(names: frozenset[str], model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
-    run = Run(model, trace_model(model, key, args, kwargs), Hide(names))
+    run = ModelRun(model, trace_model(model, key, args, kwargs), Hide(names))
     for name in sorted(names):
         if not any(Hide(frozenset([name])).hides(path) for path in run.sites):
-            raise ValueError(f"block: {run.name} has no site {name!r}. {known(list(run.sites))}")
+            raise ValueError(
+                f"block: {run.name} has no site {name!r}. {suggest_names(list(run.sites))}"
+            )
     return run.output({})

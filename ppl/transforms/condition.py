@@ -20,7 +20,13 @@ from ppl.common.missing_data import (
     is_imputed,
 )
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, at_site, trace_model, with_distribution
+from ppl.core.model_run import (
+    ModelRun,
+    SiteAction,
+    apply_at_site,
+    replace_distribution,
+    trace_model,
+)
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -45,49 +51,53 @@ class Observe(SiteAction):
             return sow_again(site, operands), None
         if site.path not in self.missing:
             if is_imputed(site):
-                plant = self._completed(site, operands, plant)
+                plant = self._complete_values(site, operands, plant)
             site = dataclasses.replace(site, note=OBSERVED)
             return sow_again(site, dataclasses.replace(operands, values=plant)), None
         data, missing = plant
-        site, operands = _with_missing(site, operands, data, missing, self.missing[site.path])
+        site, operands = _observe_partially(site, operands, data, missing, self.missing[site.path])
         return sow_again(site, operands), None
 
-    def _completed(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
+    def _complete_values(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
         """The values of a site that is observed in part: what is known stays."""
         if not self.completes:
             raise ValueError(
                 f"condition: site {describe(site.path)} is observed in part already. Give all of "
                 "its data at once."
             )
-        return [at_site(site, operands, plant, lambda x, d: distribution_protocol.merged(d, x))]
+        return [
+            apply_at_site(
+                site, operands, plant, lambda x, d: distribution_protocol.merge_known(d, x)
+            )
+        ]
 
 
-def _with_missing(
+def _observe_partially(
     site: Site, operands: Operands, data: jax.Array, missing: jax.Array, mask: Mask | None
 ) -> tuple[Site, Operands]:
     """A site that is observed in part: the rest stays latent, or is not there."""
     (drawn,) = operands.values
     if mask is None:
-        make = lambda d: _ignored(site, d, missing)  # noqa: E731
+        make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
         value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
     else:
-        make = lambda d: _imputed(site, d, data, missing, mask)  # noqa: E731
+        make = lambda d: _wrap_imputed(site, d, data, missing, mask)  # noqa: E731
         value = jnp.where(missing, drawn, data)
-    site, operands = with_distribution(site, operands, make, (data, missing))
+    site, operands = replace_distribution(site, operands, make, (data, missing))
     return site, dataclasses.replace(operands, values=(value,))
 
 
-def _ignored(site: Site, d: Any, missing: jax.Array) -> Any:
+def _wrap_ignored(site: Site, d: Any, missing: jax.Array) -> Any:
     """Within what transformations of the model have put around a distribution."""
-    if isinstance(d, distribution_protocol.Wrapper):
-        return dataclasses.replace(d, base=_ignored(site, d.base, missing))  # pyright: ignore
+    if isinstance(d, distribution_protocol.DistributionWrapper):
+        return dataclasses.replace(d, base=_wrap_ignored(site, d.base, missing))  # pyright: ignore
     check_whole(f"condition: site {describe(site.path)}", d, missing)
     return Ignored(d, missing)
 
 
-def _imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:
+def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:
     if getattr(d, "moves", False):
         raise ValueError(
             f"condition: site {describe(site.path)} is reparameterised, and what is observed in "
@@ -127,7 +137,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """
     if not isinstance(data, Mapping):
         raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
-    data = _values.of_numpy(dict(data))
+    data = _values.convert_foreign_arrays(dict(data))
     check_no_nan(
         "condition",
         "data",
@@ -138,7 +148,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
     return Partial(_run_conditioned, as_pytree(model), data)
 
 
-def completed(model: Model, values: Mapping[str, Any]) -> Model:
+def condition_and_complete(model: Model, values: Mapping[str, Any]) -> Model:
     """As `condition`, but the values may be those of sites that are observed in part."""
     return Partial(_run_completed, as_pytree(model), values)
 
@@ -165,15 +175,15 @@ def _run_observed(
     completes: bool,
 ) -> Any:
     program = trace_model(model, key, args, kwargs)
-    run = Run(model, program, Observe())
+    run = ModelRun(model, program, Observe())
     entries = run.entries(data, "condition")
     partial = {path: x for path, x in entries.items() if isinstance(x, Missing)}
     for path, x in partial.items():
         check_integers(f"condition: site {describe(path)}", x, run.sites[path].avals)
     whole = {path: x.data if path in partial else x for path, x in entries.items()}
-    plants: dict[Path, Any] = run.fitted(whole, "condition")
+    plants: dict[Path, Any] = run.fit_entries(whole, "condition")
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
     masks = {path: x.mask for path, x in partial.items()}
-    return Run(model, program, Observe(masks, completes)).output(plants)
+    return ModelRun(model, program, Observe(masks, completes)).output(plants)

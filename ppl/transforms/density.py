@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from ppl.core.model_pytree import Model
-from ppl.core.model_run import Run, SiteAction, score, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, score, trace_model
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nested
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site
 from ppl.primitives.site_kinds import FACTOR, RANDOM
 
@@ -89,7 +89,7 @@ def log_density(model: Model) -> Callable[..., jax.Array]:
 
     def density(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> jax.Array:
         _check_first("log_density", values)
-        run = Run(model, trace_model(model, None, args, kwargs), LogDensity())
+        run = ModelRun(model, trace_model(model, None, args, kwargs), LogDensity())
         return total(run.records(run.fit(values, "log_density", complete=True)))
 
     return density
@@ -119,7 +119,7 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
 
     def probs(values: Mapping[str, Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
         _check_first("log_probs", values)
-        run = Run(model, trace_model(model, None, args, kwargs), LogProbs())
-        return nested(run.records(run.fit(values, "log_probs", complete=True)))
+        run = ModelRun(model, trace_model(model, None, args, kwargs), LogProbs())
+        return nest_by_path(run.records(run.fit(values, "log_probs", complete=True)))
 
     return probs

@@ -11,13 +11,13 @@ from typing import Any
 
 import jax
 
-from ppl.analysis.dependence import Dependence, Sown
+from ppl.analysis.dependence import Dependence, SownSite
 from ppl.analysis.graphviz import dot
-from ppl.analysis.plates import Plate, plates_of
+from ppl.analysis.plates import Plate, find_plates
 from ppl.common.text_table import table
 from ppl.core.model_pytree import Model
-from ppl.core.model_run import Run, trace_model
-from ppl.harvest._names import known
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.harvest._names import suggest_names
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Found, Path, show
 from ppl.primitives.site_kinds import kind_of
@@ -98,7 +98,7 @@ class Graph:
     def _check(self, name: str) -> None:
         if name not in self.nodes:
             raise ValueError(
-                f"graph: there is no site {name!r}. {known([(name,) for name in self.nodes])}"
+                f"graph: there is no site {name!r}. {suggest_names([(name,) for name in self.nodes])}"
             )
 
     def __str__(self) -> str:
@@ -201,10 +201,10 @@ def graph(model: Model) -> Callable[..., Graph]:
 
     def drawn(*args: Any, **kwargs: Any) -> Graph:
         program = trace_model(model, None, args, kwargs)
-        run = Run(model, program, Inspect())
+        run = ModelRun(model, program, Inspect())
         sown = Dependence()(program.jaxpr).sites
         names = _names(run.name, sown)
-        plates = plates_of(sown)
+        plates = find_plates(sown)
         nodes = {names[p]: _node(run.sites[p], sown[p], plates[p]) for p in sown}
         direct = _edges(names, {path: site.parents for path, site in sown.items()})
         return Graph(nodes, direct, _edges(names, {p: site.earlier for p, site in sown.items()}))
@@ -233,8 +233,8 @@ def _names(model: str, sites: Collection[Path]) -> dict[Path, str]:
     return names
 
 
-def _node(found: Found, sown: Sown, plates: tuple[Plate, ...]) -> Node:
-    value = jax.tree.unflatten(found.site.tree, found.collapsed().avals)
+def _node(found: Found, sown: SownSite, plates: tuple[Plate, ...]) -> Node:
+    value = jax.tree.unflatten(found.site.tree, found.collapse().avals)
     return Node(kind_of(found.site), " | ".join(sown.families), value, plates)
 
 

@@ -9,7 +9,7 @@ from jax.tree_util import Partial
 
 from ppl.common.missing_data import Missing, check_no_nan, is_imputed
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -83,7 +83,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     if not isinstance(values, Mapping):
         raise TypeError(f"intervene: expected a dict of values by site, got {values!r}.")
     remedy = "Give numbers, or leave the site out to have it drawn."
-    values = _values.of_numpy(dict(values))
+    values = _values.convert_foreign_arrays(dict(values))
     check_no_nan("intervene", "values", values, remedy)
     return Partial(_run_intervened, as_pytree(model), values)
 
@@ -91,7 +91,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
 def _run_intervened(
     model: Model, values: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    run = Run(model, trace_model(model, key, args, kwargs), Fix())
+    run = ModelRun(model, trace_model(model, key, args, kwargs), Fix())
     entries = run.entries(values, "intervene", kinds=(LATENT, DETERMINISTIC))
     for path, value in entries.items():
         if isinstance(value, Missing):
@@ -99,4 +99,4 @@ def _run_intervened(
                 f"intervene: site {describe(path)} is given data with missing entries, which "
                 "condition takes. An intervention sets all entries: give an array."
             )
-    return run.output(run.fitted(entries, "intervene"))
+    return run.output(run.fit_entries(entries, "intervene"))

@@ -12,12 +12,12 @@ import numpy as np
 from jax import lax
 
 from ppl.common.arguments import Arguments
-from ppl.core.captured_constants import seen
+from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nested
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Found, Path
 from ppl.primitives.sample import check_key
@@ -75,10 +75,10 @@ class Predict:
 
     def _plan(
         self, key: jax.Array, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> tuple["Plan", list[Any], Leaves]:
+    ) -> tuple["PredictionPlan", list[Any], Leaves]:
         check_key("predict", key)
         arguments, data = Arguments.split(args, kwargs)
-        run = Run(self.model, trace_model(self.model, None, args, kwargs), Complete())
+        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Complete())
         run.check_kinds()
         if isinstance(self.draws, int):
             batch, draws = (self.draws,), {}
@@ -94,17 +94,17 @@ class Predict:
             raise ValueError(
                 f"predict: {run.name} has no site but those that are given or observed. {remedy}"
             )
-        size = sum(math.prod(a.shape) for f in to_come for a in f.collapsed().avals)
+        size = sum(math.prod(a.shape) for f in to_come for a in f.collapse().avals)
         chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
-        _, numbers = seen(lambda _: None, self.model, arguments, data)
+        _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
         num_at_once = max(1, min(int(chunk), math.prod(batch)))
-        shapes = [a.shape for f in run.sites.values() for a in f.collapsed().avals]
-        plan = Plan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
+        shapes = [a.shape for f in run.sites.values() for a in f.collapse().avals]
+        plan = PredictionPlan(arguments, batch, num_at_once, any(0 in x for x in shapes), numbers)
         return plan, data, draws
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class PredictionPlan:
     """What is static of a prediction."""
 
     arguments: Arguments
@@ -125,12 +125,12 @@ class Plan:
         """The prediction of one draw, which depends on the key and on where the draw stands."""
         args, kwargs = self.arguments.join(data)
         key = jax.random.fold_in(key, index)
-        run = Run(model, trace_model(model, key, args, kwargs), Complete())
-        return nested(run.run(draw, live_outs=False)[1])
+        run = ModelRun(model, trace_model(model, key, args, kwargs), Complete())
+        return nest_by_path(run.run(draw, live_outs=False)[1])
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _predict_all(plan: Plan, model: Model, data: Any, key: Any, draws: Any) -> Any:
+def _predict_all(plan: PredictionPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
     one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
     flat = jax.tree.map(plan.flat, draws)
     # JAX cannot make batches of arrays without elements.
@@ -140,12 +140,14 @@ def _predict_all(plan: Plan, model: Model, data: Any, key: Any, draws: Any) -> A
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _predict_some(plan: Plan, model: Model, data: Any, key: Any, index: Any, draws: Any) -> Any:
+def _predict_some(
+    plan: PredictionPlan, model: Model, data: Any, key: Any, index: Any, draws: Any
+) -> Any:
     one = functools.partial(plan.one, model, data, key)
     return jax.vmap(one)(index, draws)
 
 
-def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
+def _check(run: ModelRun, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
     """The axes of the draws, which must be the same for all sites, and their leaves."""
     kinds = (LATENT, DETERMINISTIC)
     entries = run.entries(draws, "predict", kinds=kinds)
@@ -175,7 +177,7 @@ def _check(run: Run, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]
 def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
     """The axes of the draws of one site."""
     leaves, tree = jax.tree.flatten(draws)
-    shapes = [a.shape for a in found.collapsed().avals]
+    shapes = [a.shape for a in found.collapse().avals]
     if tree == found.site.tree:
         ends = [
             np.shape(x)[max(0, np.ndim(x) - len(s)) :] for x, s in zip(leaves, shapes, strict=True)
@@ -195,7 +197,7 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
 
 def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
     """Floats for counts would be cut off to integers."""
-    for x, aval in zip(leaves, found.collapsed().avals, strict=True):
+    for x, aval in zip(leaves, found.collapse().avals, strict=True):
         have, is_float = jnp.result_type(x), lambda dtype: jnp.issubdtype(dtype, np.inexact)
         if is_float(have) and not is_float(aval.dtype):
             raise TypeError(
@@ -252,7 +254,9 @@ def predict(
         raise TypeError(
             f"predict: expected a dict of draws or their number, got {draws!r}.{instead}"
         )
-    draws = _values.of_numpy(dict(draws)) if isinstance(draws, Mapping) else int(draws)
+    draws = (
+        _values.convert_foreign_arrays(dict(draws)) if isinstance(draws, Mapping) else int(draws)
+    )
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
     if chunk_size is not None and (not isinstance(chunk_size, int | np.integer) or chunk_size < 1):

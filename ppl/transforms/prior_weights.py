@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import mask_of
-from ppl.core.captured_constants import seen
+from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, trace_model
-from ppl.harvest._names import nested, paths_in
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._program import Program
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Found, Path
@@ -49,26 +49,26 @@ class PriorWeights:
         model = as_pytree(model)
 
         def look(program: Program) -> tuple[Path, ...]:
-            return _latent_paths(Run(model, program, Scores()))
+            return _latent_paths(ModelRun(model, program, Scores()))
 
-        latent, numbers = seen(look, model, arguments, data)
+        latent, numbers = trace_and_fingerprint(look, model, arguments, data)
         return cls(model, data, arguments, latent, numbers)
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         """Values drawn from the prior, and their log weight: data given them, and factors."""
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
-        run = Run(self.model, trace_model(self.model, None, args, kwargs), Scores())
+        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Scores())
         paths = dict.fromkeys(self.latent)
         latent = {path: x for path, x in paths_in(values, paths) if path in paths}
-        scores = run.records(run.fitted(latent, "weighted"))
+        scores = run.records(run.fit_entries(latent, "weighted"))
         weights = {path: jnp.sum(x) for path, x in scores.items() if path not in latent}
         observed = [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
         drawn = {path: x for path, x in paths_in(values, {**run.sites}) if path not in observed}
-        return nested(drawn), total(weights)
+        return nest_by_path(drawn), total(weights)
 
 
-def latent_sites(run: Run) -> dict[Path, Found]:
+def latent_sites(run: ModelRun) -> dict[Path, Found]:
     """The latent sites of a model, of which it must have one, and no parameter."""
     if parameters := run.parameters():
         raise ValueError(
@@ -91,7 +91,7 @@ def check_not_partial(paths: Iterable[Path]) -> None:
         )
 
 
-def _latent_paths(run: Run) -> tuple[Path, ...]:
+def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
     latent = latent_sites(run)
     check_not_partial(p for p, found in latent.items() if any(map(mask_of, found.sites)))
     return tuple(latent)

@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, trace_model, with_distribution
+from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site, describe
@@ -26,7 +26,7 @@ Strategy = Callable[[Any], Any]
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Reparameterised(distribution_protocol.Wrapper):
+class Reparameterized(distribution_protocol.DistributionWrapper):
     """A distribution in the coordinates that a strategy gives it."""
 
     base: Any
@@ -83,7 +83,7 @@ class Reparameterised(distribution_protocol.Wrapper):
 
 
 @dataclasses.dataclass(frozen=True)
-class Reparameterise(SiteAction):
+class Reparameterize(SiteAction):
     """Latent sites get coordinates, by path or by a rule."""
 
     strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
@@ -98,37 +98,41 @@ class Reparameterise(SiteAction):
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
             if self.rule is not None and _is_free(d):
-                found = self.rule("/".join(map(str, site.path)), innermost(d))
+                found = self.rule("/".join(map(str, site.path)), unwrap_distribution(d))
                 where = f"reparam: the rule, of site {describe(site.path)}"
-                strategy = None if found is None else _strategy(where, found)
+                strategy = None if found is None else _parse_strategy(where, found)
             if strategy is not None:
-                make = lambda d: _wrapped(d, strategy, describe(site.path))  # noqa: E731
-                site, operands = with_distribution(site, operands, make)
+                make = lambda d: _wrap_with_strategy(d, strategy, describe(site.path))  # noqa: E731
+                site, operands = replace_distribution(site, operands, make)
         return sow_again(site, operands), None
 
 
-def innermost(d: Any) -> Any:
+def unwrap_distribution(d: Any) -> Any:
     """A distribution without what transformations of the model have put around it."""
-    return innermost(d.base) if isinstance(d, distribution_protocol.Wrapper) else d
+    return (
+        unwrap_distribution(d.base)
+        if isinstance(d, distribution_protocol.DistributionWrapper)
+        else d
+    )
 
 
 def _is_free(d: Any) -> bool:
     """Whether a site may get coordinates: it has none, and is not observed in part."""
-    if isinstance(d, Imputed | Reparameterised):
+    if isinstance(d, Imputed | Reparameterized):
         return False
-    return not isinstance(d, distribution_protocol.Wrapper) or _is_free(d.base)
+    return not isinstance(d, distribution_protocol.DistributionWrapper) or _is_free(d.base)
 
 
-def _wrapped(d: Any, strategy: Strategy, site: str) -> Any:
+def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
     if isinstance(d, Scaled):
-        return Scaled(_wrapped(d.base, strategy, site), d.factor)
+        return Scaled(_wrap_with_strategy(d.base, strategy, site), d.factor)
     if isinstance(d, Imputed):
         raise ValueError(
             f"reparam: site {site} is observed in part, and has no other coordinates than its own."
         )
-    if isinstance(d, Reparameterised):
+    if isinstance(d, Reparameterized):
         raise ValueError(f"reparam: site {site} is reparameterised already. Choose one strategy.")
-    return Reparameterised(d, strategy, site)
+    return Reparameterized(d, strategy, site)
 
 
 def reparam(
@@ -141,8 +145,8 @@ def reparam(
 
     Args:
         model: A function of a random key.
-        strategies: By latent site, nested as the scopes are: `NonCentred()`,
-            `PartiallyCentred(weight)`, `Transformed()`, `Circular()`, or a function from the
+        strategies: By latent site, nested as the scopes are: `NonCentered()`,
+            `PartiallyCentered(weight)`, `Transformed()`, `Circular()`, or a function from the
             distribution of the site to a `Pushforward`. A function that needs a value of a `vmap`
             or loop around the site takes it along, as `jax.tree_util.Partial(f, value)`, to be
             called as `f(value, distribution)`. Or a rule over all latent sites,
@@ -163,7 +167,7 @@ def reparam(
         >>> def funnel(key):
         ...     scale = ppl.sample(key, dist.LogNormal(0.0, 3.0), name="scale")
         ...     return ppl.sample(key, dist.Normal(0.0, scale), name="x")
-        >>> target = ppl.unconstrain(ppl.reparam(funnel, {"x": ppl.NonCentred()}))
+        >>> target = ppl.unconstrain(ppl.reparam(funnel, {"x": ppl.NonCentered()}))
         >>> target.constrain({"scale": 0.0, "x": 2.0})["x"].item()
         2.0
 
@@ -178,9 +182,9 @@ def reparam(
                 f"strategy, got {strategies!r}."
             )
         return Partial(_run_by_rule, as_pytree(model), as_pytree(strategies))
-    as_pytrees = lambda s: s if isinstance(s, Mapping) else _strategy("reparam", s)  # noqa: E731
+    as_pytrees = lambda s: s if isinstance(s, Mapping) else _parse_strategy("reparam", s)  # noqa: E731
     checked = jax.tree.map(as_pytrees, dict(strategies), is_leaf=lambda s: not isinstance(s, dict))
-    return Partial(_run_reparameterised, as_pytree(model), checked)
+    return Partial(_run_reparameterized, as_pytree(model), checked)
 
 
 def _takes_two(rule: Any) -> bool:
@@ -193,23 +197,23 @@ def _takes_two(rule: Any) -> bool:
     return True
 
 
-def _strategy(where: str, strategy: Any) -> Strategy:
+def _parse_strategy(where: str, strategy: Any) -> Strategy:
     if not callable(strategy) or isinstance(strategy, type):
         raise TypeError(
-            f"{where}: expected a strategy, as ppl.NonCentred() or a function of the distribution, "
+            f"{where}: expected a strategy, as ppl.NonCentered() or a function of the distribution, "
             f"got {strategy!r}."
         )
     return as_pytree(strategy)
 
 
-def _run_reparameterised(
+def _run_reparameterized(
     model: Model, strategies: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
 ) -> Any:
     program = trace_model(model, key, args, kwargs)
-    entries = Run(model, program, Reparameterise()).entries(strategies, "reparam")
-    return Run(model, program, Reparameterise(entries)).output({})
+    entries = ModelRun(model, program, Reparameterize()).entries(strategies, "reparam")
+    return ModelRun(model, program, Reparameterize(entries)).output({})
 
 
 def _run_by_rule(model: Model, rule: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
     program = trace_model(model, key, args, kwargs)
-    return Run(model, program, Reparameterise(rule=rule)).output({})
+    return ModelRun(model, program, Reparameterize(rule=rule)).output({})

@@ -12,7 +12,7 @@ from jax import lax
 from ppl.common import distribution_protocol
 from ppl.harvest import _jax
 from ppl.harvest.pytrees import register_dataclass
-from ppl.transforms.reparam_bases import Normal, Plane, angle
+from ppl.transforms.reparam_bases import NormalBase, PlaneBase, angle
 
 # Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
 # makes of a member another one.
@@ -54,7 +54,7 @@ class Pushforward:
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class NonCentred:
+class NonCentered:
     """A member of a location-scale family as `loc + scale * z`, z from the standard member.
 
     Also of a scale family as `scale * z`, of a log-normal as its exponential, and of a multivariate
@@ -63,8 +63,8 @@ class NonCentred:
 
     Example:
         >>> import ppl
-        >>> ppl.NonCentred()
-        NonCentred()
+        >>> ppl.NonCentered()
+        NonCentered()
 
     References:
         Papaspiliopoulos, Roberts and Sköld, Statistical Science 22 (2007), section 2.
@@ -76,51 +76,51 @@ class NonCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
-        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
-            return _by_part(d, self)
+        if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
+            return _apply_by_part(d, self)
         if distribution_protocol.name_of(d).startswith(_VECTOR):
-            return _whitened(d)
-        return _standardised(d, None)
+            return _whiten(d)
+        return _standardize_family(d, None)
 
 
 @dataclasses.dataclass(frozen=True)
-class PartiallyCentred:
-    """Between `NonCentred` (0) and the original coordinates (1), by a weight that may be learned.
+class PartiallyCentered:
+    """Between `NonCentered` (0) and the original coordinates (1), by a weight that may be learned.
 
     z comes from the member with location `c * loc` and scale `scale^c`, and the value is
     `loc + scale^(1 - c) (z - c * loc)`.
 
     Args:
-        centredness: c, in [0, 1]; broadcasts with the batch of the distribution.
+        centeredness: c, in [0, 1]; broadcasts with the batch of the distribution.
 
     Raises:
         ValueError: If c is known to lie elsewhere.
 
     Example:
         >>> import ppl
-        >>> ppl.PartiallyCentred(0.5)
-        PartiallyCentred(centredness=0.5)
+        >>> ppl.PartiallyCentered(0.5)
+        PartiallyCentered(centeredness=0.5)
 
     References:
         Papaspiliopoulos, Roberts and Sköld, Statistical Science 22 (2007), section 5; Gorinova,
         Moore and Hoffman, "Automatic reparameterisation of probabilistic programs" (2020), eq. 2.
     """
 
-    centredness: Any
+    centeredness: Any
 
     def __post_init__(self) -> None:
         """Checks the weight, if it is known."""
-        weight = self.centredness
+        weight = self.centeredness
         if not isinstance(weight, _NUMBERS) or isinstance(weight, bool):
             raise TypeError(
-                f"PartiallyCentred: expected a number or an array as centredness, got {weight!r}."
+                f"PartiallyCentered: expected a number or an array as centeredness, got {weight!r}."
             )
         if _jax.is_traced(weight):
             return
         if not np.all((np.asarray(weight) >= 0) & (np.asarray(weight) <= 1)):
             raise ValueError(
-                f"PartiallyCentred: centredness must lie in [0, 1], got {weight}. 0 is "
-                "NonCentred(), and 1 leaves the coordinates as they are."
+                f"PartiallyCentered: centeredness must lie in [0, 1], got {weight}. 0 is "
+                "NonCentered(), and 1 leaves the coordinates as they are."
             )
 
     def __call__(self, d: Any) -> Pushforward:
@@ -129,22 +129,22 @@ class PartiallyCentred:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
-        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
-            return _by_part(d, self)
-        return _standardised(d, self.centredness)
+        if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
+            return _apply_by_part(d, self)
+        return _standardize_family(d, self.centeredness)
 
 
-def _of_leaf(_: None, leaves: Iterable[Any]) -> PartiallyCentred:
+def _unflatten_unchecked(_: None, leaves: Iterable[Any]) -> PartiallyCentered:
     """Without the check: a gradient may stand for the weight, or any object."""
-    self = object.__new__(PartiallyCentred)
-    (self.__dict__["centredness"],) = leaves
+    self = object.__new__(PartiallyCentered)
+    (self.__dict__["centeredness"],) = leaves
     return self
 
 
 jax.tree_util.register_pytree_with_keys(
-    PartiallyCentred,
-    lambda self: (((jax.tree_util.GetAttrKey("centredness"), self.centredness),), None),
-    _of_leaf,
+    PartiallyCentered,
+    lambda self: (((jax.tree_util.GetAttrKey("centeredness"), self.centeredness),), None),
+    _unflatten_unchecked,
 )
 
 
@@ -160,8 +160,8 @@ class Transformed:
 
     Example:
         >>> import ppl
-        >>> ppl.Transformed(then=ppl.NonCentred())
-        Transformed(then=NonCentred())
+        >>> ppl.Transformed(then=ppl.NonCentered())
+        Transformed(then=NonCentered())
     """
 
     then: Any = None
@@ -172,11 +172,11 @@ class Transformed:
         Raises:
             NotImplementedError: If it is no transformed one.
         """
-        if distribution_protocol.name_of(d) in distribution_protocol.OF_PARTS:
-            return _by_part(d, self)
+        if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
+            return _apply_by_part(d, self)
         by = distribution_protocol.transform(d)
         if distribution_protocol.name_of(d) == "LogNormal":
-            base, forward, inverse = Normal(d.loc, d.scale), jnp.exp, jnp.log
+            base, forward, inverse = NormalBase(d.loc, d.scale), jnp.exp, jnp.log
         elif by is not None:
             base, forward, inverse = d.distribution, by.forward, by.inverse
         else:
@@ -221,12 +221,12 @@ class Circular:
                 "that returns a ppl.Pushforward."
             )
         inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
-        return Pushforward(Plane(d), angle, inverse)
+        return Pushforward(PlaneBase(d), angle, inverse)
 
 
 def _is_circular(d: Any) -> bool:
     """Whether values are angles in (-pi, pi]; of TFP's families, which tell no support, by name."""
-    d = distribution_protocol.part(d)
+    d = distribution_protocol.part_of(d)
     support = getattr(d, "support", None)
     if support is None:
         return distribution_protocol.name_of(d) == "VonMises"
@@ -236,7 +236,7 @@ def _is_circular(d: Any) -> bool:
     return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)
 
 
-def auto_reparam(name: str, d: Any) -> NonCentred | None:
+def auto_reparam(name: str, d: Any) -> NonCentered | None:
     """A rule for `reparam`: non-centre every site whose scale or location is no plain number.
 
     Example:
@@ -249,16 +249,16 @@ def auto_reparam(name: str, d: Any) -> NonCentred | None:
         0.0
     """
     moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
-    family = distribution_protocol.name_of(distribution_protocol.part(d))
+    family = distribution_protocol.name_of(distribution_protocol.part_of(d))
     known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")
-    return NonCentred() if moves and (family in known or family.startswith(_VECTOR)) else None
+    return NonCentered() if moves and (family in known or family.startswith(_VECTOR)) else None
 
 
-def _standardised(d: Any, centredness: Any) -> Pushforward:
-    """A scalar family by location and scale; a centredness of None is exactly 0."""
+def _standardize_family(d: Any, centeredness: Any) -> Pushforward:
+    """A scalar family by location and scale; a centeredness of None is exactly 0."""
     family = distribution_protocol.name_of(d)
     if family == "LogNormal":
-        return Transformed(lambda base: _standardised(base, centredness))(d)
+        return Transformed(lambda base: _standardize_family(base, centeredness))(d)
     if family in _LOCATION_SCALE:
         loc, scale = d.loc, d.scale
     elif family in _SCALE:
@@ -267,16 +267,16 @@ def _standardised(d: Any, centredness: Any) -> Pushforward:
         loc, scale = None, 1 / d.rate
     else:
         raise NotImplementedError(
-            f"{family} has no location and scale to centre by; NonCentred and PartiallyCentred are "
+            f"{family} has no location and scale to centre by; NonCentered and PartiallyCentered are "
             f"for {', '.join((*_LOCATION_SCALE, *_SCALE, *_RATE, 'LogNormal'))} and, without "
             "partial centring, MultivariateNormal. Give a function of the distribution that "
             "returns a ppl.Pushforward."
         )
-    if centredness is None:
+    if centeredness is None:
         shift, stretch, base_scale = None, scale, _ones(scale)
     else:
-        shift = None if loc is None else centredness * loc
-        stretch, base_scale = scale ** (1 - centredness), scale**centredness
+        shift = None if loc is None else centeredness * loc
+        stretch, base_scale = scale ** (1 - centeredness), scale**centeredness
     parameters = {"rate": 1 / base_scale} if family in _RATE else {"scale": base_scale}
     if loc is not None:
         parameters["loc"] = 0 * _ones(loc) if shift is None else shift
@@ -297,12 +297,14 @@ def _affine(loc: Any, stretch: Any, shift: Any) -> tuple[Any, Any]:
     return forward, inverse
 
 
-def _by_part(d: Any, strategy: Any) -> Pushforward:
+def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
     """Independent parts of one event, each by a strategy; those of `iid` are copies."""
     part = strategy(d.distribution)
     num = 0 if distribution_protocol.name_of(d) == "Independent" else len(d.sample_shape)
     ndim = len(d.distribution.event_shape)
-    if isinstance(part.base, distribution_protocol.Wrapper):  # of as many numbers as there are
+    if isinstance(
+        part.base, distribution_protocol.DistributionWrapper
+    ):  # of as many numbers as there are
         widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
         base = _replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
     else:
@@ -319,27 +321,27 @@ def _by_part(d: Any, strategy: Any) -> Pushforward:
     return Pushforward(base, mapped(part.forward), mapped(part.inverse))
 
 
-def _whitened(d: Any) -> Pushforward:
+def _whiten(d: Any) -> Pushforward:
     """A multivariate normal by independent standard normals."""
     loc = 0.0 if d.loc is None else d.loc
-    multiply, solve = _matrix(d)
-    return Pushforward(Normal(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
+    multiply, solve = _root_products(d)
+    return Pushforward(NormalBase(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
 
 
-def _matrix(d: Any) -> tuple[Any, Any]:
+def _root_products(d: Any) -> tuple[Any, Any]:
     """The product with the root of a covariance matrix, and with the inverse of the root."""
     if hasattr(d, "scale"):  # TFP's linear operator
         return d.scale.matvec, d.scale.solvevec
     if d.precision is not None:
         root = jnp.linalg.cholesky(d.precision)
         product = lambda x: jnp.einsum("...ji,...j->...i", root, x)  # noqa: E731
-        return lambda z: _solved(root, z, transpose=True), product
+        return lambda z: _solve_triangular(root, z, transpose=True), product
     root = jnp.linalg.cholesky(d.covariance) if d.scale_tril is None else d.scale_tril
     product = lambda z: jnp.einsum("...ij,...j->...i", root, z)  # noqa: E731
-    return product, lambda x: _solved(root, x, transpose=False)
+    return product, lambda x: _solve_triangular(root, x, transpose=False)
 
 
-def _solved(root: Any, x: Any, *, transpose: bool) -> Any:
+def _solve_triangular(root: Any, x: Any, *, transpose: bool) -> Any:
     root = jnp.broadcast_to(root, (*x.shape[:-1], *jnp.shape(root)[-2:]))
     return lax.linalg.triangular_solve(
         root, x[..., None], left_side=True, lower=True, transpose_a=transpose

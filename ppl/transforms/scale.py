@@ -10,7 +10,7 @@ from jax.tree_util import Partial
 
 from ppl.common import distribution_protocol
 from ppl.core.model_pytree import as_pytree
-from ppl.core.model_run import SiteAction, with_distribution
+from ppl.core.model_run import SiteAction, replace_distribution
 from ppl.harvest import _jax, _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
@@ -22,7 +22,7 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Scaled(distribution_protocol.Wrapper):
+class Scaled(distribution_protocol.DistributionWrapper):
     """A distribution whose log probability counts `factor` times."""
 
     base: Any
@@ -30,15 +30,15 @@ class Scaled(distribution_protocol.Wrapper):
 
     def log_prob(self, value: Any) -> jax.Array:
         """The log probability under `base`, times the factor; still -inf outside of the support."""
-        return _times(distribution_protocol.log_prob(self.base, value), self.factor)
+        return _multiply_score(distribution_protocol.log_prob(self.base, value), self.factor)
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """A value, and its scaled log probability with the log determinant, which is as it was."""
         value, log_density = distribution_protocol.constrain(self.base, position)
         unscaled = distribution_protocol.log_prob(self.base, value)
         finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
-        return value, log_density + distribution_protocol.summed(
-            _times(finite, self.factor) - finite
+        return value, log_density + distribution_protocol.sum_all(
+            _multiply_score(finite, self.factor) - finite
         )
 
 
@@ -55,9 +55,9 @@ class Multiply(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if site.tag == RANDOM:
             make = lambda d: Scaled(d, self.factor)  # noqa: E731
-            site, operands = with_distribution(site, operands, make)
+            site, operands = replace_distribution(site, operands, make)
         elif site.tag == FACTOR:
-            values = [_times(x, self.factor) for x in operands.values]
+            values = [_multiply_score(x, self.factor) for x in operands.values]
             operands = dataclasses.replace(operands, values=tuple(values))
         return sow_again(site, operands), None
 
@@ -87,7 +87,7 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
         >>> round(ppl.log_density(half)({"y": 0.0}, 0.0).item(), 4)
         -0.4595
     """
-    factor = _checked(factor)
+    factor = _check_factor(factor)
     return Partial(_run_scaled, as_pytree(f), factor)
 
 
@@ -96,12 +96,12 @@ def _run_scaled(f: Callable[..., Any], factor: Any, *args: Any, **kwargs: Any) -
     return program.unflatten(Harvester(program, Multiply(factor)).run({})[0])
 
 
-def _times(log_prob: jax.Array, factor: Any) -> jax.Array:
+def _multiply_score(log_prob: jax.Array, factor: Any) -> jax.Array:
     product = log_prob * jnp.asarray(factor, log_prob.dtype)
     return jnp.where(log_prob == -jnp.inf, log_prob, product)
 
 
-def _checked(factor: Any) -> jax.Array:
+def _check_factor(factor: Any) -> jax.Array:
     try:
         factor = _values.as_array(factor)
     except TypeError as error:

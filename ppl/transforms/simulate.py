@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import jax
 
 from ppl.core.model_pytree import Model
-from ppl.core.model_run import Run, SiteAction, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nested
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._sow import Site
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM
@@ -53,7 +53,7 @@ def simulate(model: Model) -> Callable[..., dict[str, Any]]:
 
     def simulated(key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
         check_key("simulate", key)
-        run = Run(model, trace_model(model, key, args, kwargs), Record())
-        return nested(run.run({}, live_outs=False)[1])
+        run = ModelRun(model, trace_model(model, key, args, kwargs), Record())
+        return nest_by_path(run.run({}, live_outs=False)[1])
 
     return simulated

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from ppl.common import distribution_protocol
 from ppl.common.text_table import table
 from ppl.core.model_pytree import Model
-from ppl.core.model_run import Run, SiteAction, at_site, log_prob, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nested
+from ppl.harvest._names import nest_by_path
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, show
@@ -68,21 +68,23 @@ class Trace:
     @property
     def log_density(self) -> jax.Array:
         """The log density of all sites together."""
-        found = [site.log_prob for _, site in _flat(self.sites) if site.log_prob is not None]
+        found = [
+            site.log_prob for _, site in _flatten_sites(self.sites) if site.log_prob is not None
+        ]
         return functools.reduce(operator.add, map(jnp.sum, found), jnp.zeros(()))
 
     def __str__(self) -> str:
         """The sites as a table: kind, shape, distribution, support, log probability."""
-        rows = [_row(path, site) for path, site in _flat(self.sites)]
+        rows = [_row(path, site) for path, site in _flatten_sites(self.sites)]
         rows.append(("in all", "", "", "", "", _number(self.log_density)))
         rows.insert(0, ("site", "kind", "value", "distribution", "support", "log prob"))
         return table(rows, right=(5,))
 
 
-def _flat(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
+def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
     for name, site in sites.items():
         path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, SiteTrace) else _flat(site, path)
+        yield from ((path, site),) if isinstance(site, SiteTrace) else _flatten_sites(site, path)
 
 
 def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
@@ -116,17 +118,17 @@ class Inspect(SiteAction):
         values, kind = operands.values if plant is None else plant, kind_of(site)
         d = None
         if site.tag == RANDOM and site.path not in self.conditional:
-            d = at_site(site, operands, values, lambda _, d: d)
+            d = apply_at_site(site, operands, values, lambda _, d: d)
         value = jax.tree.unflatten(site.tree, values)
         scored = None if kind == DETERMINISTIC else log_prob(site, operands, values)
         return values, SiteTrace(value, d, scored, kind)
 
 
-def inspection(model: Model, program: Program) -> Run:
+def inspection(model: Model, program: Program) -> ModelRun:
     """A model's run that records all that there is to know of its sites."""
-    sites = Run(model, program, Inspect()).sites
+    sites = ModelRun(model, program, Inspect()).sites
     conditional = frozenset(path for path, found in sites.items() if found.branches)
-    return Run(model, program, Inspect(conditional))
+    return ModelRun(model, program, Inspect(conditional))
 
 
 def trace(model: Model) -> Callable[..., Trace]:
@@ -159,6 +161,6 @@ def trace(model: Model) -> Callable[..., Trace]:
         run = inspection(model, program)
         run.check()
         outs, records = run.run({})
-        return Trace(program.unflatten(outs), nested(records))
+        return Trace(program.unflatten(outs), nest_by_path(records))
 
     return traced

@@ -12,20 +12,20 @@ import numpy as np
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Mask, mask_of
-from ppl.core.captured_constants import mesh_in, seen
+from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import Run, SiteAction, at_site, log_prob, trace_model
-from ppl.core.site_cache import kept
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
+from ppl.core.site_cache import cached_at_site
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import known, nested, paths_in
+from ppl.harvest._names import nest_by_path, paths_in, suggest_names
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
-from ppl.transforms.condition import completed
+from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.prior_weights import PriorWeights, check_not_partial, latent_sites
 from ppl.transforms.simulate import simulate
@@ -35,7 +35,9 @@ from ppl.transforms.trace import inspection
 def _position(site: Site, value: Any, d: Any) -> Any:
     """The unconstrained position of a value of a latent site."""
     try:
-        return distribution_protocol.inside(d, value, distribution_protocol.inverse(d, value))
+        return distribution_protocol.nan_outside_support(
+            d, value, distribution_protocol.inverse(d, value)
+        )
     except NotImplementedError as error:
         raise ValueError(
             f"site {describe(site.path)}: {distribution_protocol.name_of(d)} has no map from "
@@ -57,7 +59,7 @@ class Constrain(SiteAction):
         if plant is None:
             log_density = log_prob(site, operands, operands.values, summed=True)
             return operands.values, log_density
-        value, log_density = kept(_constrain, site, plant, operands.extras, summed=True)
+        value, log_density = cached_at_site(_constrain, site, plant, operands.extras, summed=True)
         return plant if value is None else jax.tree.leaves(value), log_density
 
 
@@ -68,7 +70,7 @@ def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Values(SiteAction):
+class RecordValues(SiteAction):
     """Positions become values, which are recorded, as deterministic values are."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
@@ -78,12 +80,14 @@ class Values(SiteAction):
             is_recorded = site.tag == DETERMINISTIC
             value = jax.tree.unflatten(site.tree, operands.values) if is_recorded else None
             return operands.values, value
-        value = at_site(site, operands, plant, lambda x, d: distribution_protocol.forward(d, x))
+        value = apply_at_site(
+            site, operands, plant, lambda x, d: distribution_protocol.forward(d, x)
+        )
         return jax.tree.leaves(value), value
 
 
 @dataclasses.dataclass(frozen=True)
-class Positions(SiteAction):
+class RecordPositions(SiteAction):
     """Values become positions, which are recorded."""
 
     tags: ClassVar = (RANDOM,)
@@ -91,7 +95,7 @@ class Positions(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         if plant is None:
             return operands.values, None
-        return plant, at_site(site, operands, plant, lambda x, d: _position(site, x, d))
+        return plant, apply_at_site(site, operands, plant, lambda x, d: _position(site, x, d))
 
 
 @register_dataclass
@@ -117,7 +121,7 @@ class Unconstrained:
     @property
     def position_shapes(self) -> dict[str, Any]:
         """The shapes and dtypes of a position, as `jax.ShapeDtypeStruct`."""
-        return nested(dict(self.shapes))
+        return nest_by_path(dict(self.shapes))
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
         """The log density of a position: that of its values plus the log determinant of the map.
@@ -129,7 +133,7 @@ class Unconstrained:
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """The values of all latent and deterministic sites at a position."""
-        return nested(self._run(Values()).records(self._plants(position)))
+        return nest_by_path(self._run(RecordValues()).records(self._plants(position)))
 
     def prior_and_likelihood(self, position: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
         """The log density of the values of a position, in two parts, without log determinants.
@@ -138,16 +142,16 @@ class Unconstrained:
         and factors given them. A site that is observed in part is in the first as a whole.
         """
         run, latent = self._run(Scores()), _entries(self.constrain(position), self.shapes)
-        records = run.records(run.fitted(latent, "prior_and_likelihood"))
+        records = run.records(run.fit_entries(latent, "prior_and_likelihood"))
         scores = {path: jnp.sum(x) for path, x in records.items()}
         prior = {path: x for path, x in scores.items() if path in latent}
         return total(prior), total({path: x for path, x in scores.items() if path not in latent})
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The position of values; not finite where a value is outside of its support."""
-        run = self._run(Positions())
+        run = self._run(RecordPositions())
         records = run.records(run.fit(values, "unconstrain", complete=True))
-        return nested(records | {path: mask.pick(records[path]) for path, mask in self.masks})
+        return nest_by_path(records | {path: mask.pick(records[path]) for path, mask in self.masks})
 
     def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """A position to start from: uniform on (-2, 2), as Stan's, but where `values` are given.
@@ -157,7 +161,7 @@ class Unconstrained:
         """
         check_key("initial", key)
         if values:
-            return self._completed(key, values)
+            return self._complete_position(key, values)
         leaves, tree = jax.tree.flatten(self.position_shapes)
         ends = list(itertools.accumulate(x.size for x in leaves))
         # One call for all sites: every call of a sampler costs its compilation.
@@ -170,7 +174,7 @@ class Unconstrained:
         """A position drawn from the prior."""
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
-        return self.unconstrain(nested(_entries(values, self.shapes)))
+        return self.unconstrain(nest_by_path(_entries(values, self.shapes)))
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         """Values drawn from the prior, and their log weight: data given them, and factors.
@@ -187,20 +191,22 @@ class Unconstrained:
         args, kwargs = self.arguments.join(self.data)
         run = inspection(self.model, trace_model(self.model, None, args, kwargs))
         values = _entries(self.constrain(position), self.shapes)
-        return nested(run.records(run.fitted(values, "sites")))
+        return nest_by_path(run.records(run.fit_entries(values, "sites")))
 
-    def _completed(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _complete_position(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
         """A position where some sites have values, and those that are left are uniform."""
-        given = self._run(Positions()).entries(values, "initial")
+        given = self._run(RecordPositions()).entries(values, "initial")
         if given.keys() < dict(self.shapes).keys():
             args, kwargs = self.arguments.join(self.data)
-            rest = unconstrain(completed(self.model, nested(given)), *args, **kwargs)
+            rest = unconstrain(
+                condition_and_complete(self.model, nest_by_path(given)), *args, **kwargs
+            )
             given |= _entries(rest.constrain(rest.initial(key)), rest.shapes)
-        return self.unconstrain(nested(given))
+        return self.unconstrain(nest_by_path(given))
 
-    def _run(self, action: SiteAction) -> Run:
+    def _run(self, action: SiteAction) -> ModelRun:
         args, kwargs = self.arguments.join(self.data)
-        return Run(self.model, trace_model(self.model, None, args, kwargs), action)
+        return ModelRun(self.model, trace_model(self.model, None, args, kwargs), action)
 
     def _plants(self, position: Mapping[str, Any]) -> Mapping[Path, Sequence[Any]]:
         shapes = dict(self.shapes)
@@ -208,7 +214,7 @@ class Unconstrained:
         for path in [*entries, *shapes]:
             if path not in shapes or path not in entries:
                 what = "is missing" if path in shapes else "is no latent site"
-                raise ValueError(f"position: {describe(path)} {what}. {known(shapes)}")
+                raise ValueError(f"position: {describe(path)} {what}. {suggest_names(shapes)}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
         return {**plants, **{path: [mask.spread(*plants[path])] for path, mask in self.masks}}
 
@@ -267,24 +273,24 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     target = Unconstrained(as_pytree(model), data, arguments, (), ())
 
     def look(program: Program) -> dict[str, Any]:
-        run = Run(target.model, program, Positions())
+        run = ModelRun(target.model, program, RecordPositions())
         shapes = _shapes(run)
         own = {path: mask for path, found in run.latent().items() if (mask := _mask(path, found))}
-        masks = {path: mask.over(shapes[path].shape) for path, mask in own.items()}
+        masks = {path: mask.broadcast_over(shapes[path].shape) for path, mask in own.items()}
         for path, mask in masks.items():
             num_missing = int(mask.missing.sum())
             shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
-        return found | {"mesh": mesh_in(program.jaxpr)}
+        return found | {"mesh": find_mesh(program.jaxpr)}
 
-    found, numbers = seen(look, target.model, arguments, data)
+    found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
     return dataclasses.replace(target, **found, baked=numbers)
 
 
-def _shapes(run: Run) -> dict[Path, Any]:
+def _shapes(run: ModelRun) -> dict[Path, Any]:
     """The shapes of the positions of all latent sites."""
     latent = {
-        path: jax.tree.unflatten(found.site.tree, found.collapsed().avals)
+        path: jax.tree.unflatten(found.site.tree, found.collapse().avals)
         for path, found in latent_sites(run).items()
     }
     for path, value in latent.items():

@@ -26,7 +26,7 @@ from distributions.numerics.special import (
     log1p_square,
     log1p_square_ratio,
     log_quotient,
-    scaled,
+    scale_by_reciprocal,
 )
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -199,16 +199,18 @@ def test_scaled(scale, float_dtype):
     """By reciprocals of scales, one for all values; also of scales whose squares are no numbers."""
     x, scale = np.linspace(-3, 3, 7).astype(float_dtype), np.asarray(scale, float_dtype)
     tolerance = 4 * np.finfo(float_dtype).eps
-    value, slope = jax.jvp(lambda s: scaled(jnp.asarray(x) * s, s), (scale,), (scale / 3,))
+    value, slope = jax.jvp(
+        lambda s: scale_by_reciprocal(jnp.asarray(x) * s, s), (scale,), (scale / 3,)
+    )
     np.testing.assert_allclose(value, x, rtol=tolerance)
     np.testing.assert_allclose(slope, 0 * x, atol=tolerance)
-    slope = jax.jacfwd(lambda s: scaled(jnp.asarray(x * scale), s))(scale)
+    slope = jax.jacfwd(lambda s: scale_by_reciprocal(jnp.asarray(x * scale), s))(scale)
     np.testing.assert_allclose(slope, -x / scale, rtol=tolerance)
 
 
 @pytest.mark.parametrize(("scales", "divided"), [((), ""), ((1,), "1"), ((3,), "3")])
 def test_scaled_divides_the_fewer(scales, divided):
-    f = lambda x, s: jax.jvp(scaled, (x, s), (x, s))  # noqa: E731
+    f = lambda x, s: jax.jvp(scale_by_reciprocal, (x, s), (x, s))  # noqa: E731
     text = str(jax.make_jaxpr(f)(jnp.ones(3), jnp.ones(scales)))
     assert set(re.findall(r":f32\[([^]]*)\] = div", text)) == {divided}
 
@@ -251,7 +253,10 @@ def test_quotients_that_overflow():
     # A slope of 0 far out, times what the quotient's is: 0, and not NaN.
     slope = jax.grad(lambda scale: jnp.tanh(bounded_ratio(huge, scale)))(tiny)
     assert slope == 0
-    near = [jax.grad(f, (0, 1))(jnp.float32(3), jnp.float32(2)) for f in (bounded_ratio, scaled)]
+    near = [
+        jax.grad(f, (0, 1))(jnp.float32(3), jnp.float32(2))
+        for f in (bounded_ratio, scale_by_reciprocal)
+    ]
     np.testing.assert_allclose(near, [[0.5, -0.75]] * 2)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from ppl.harvest.function_equality import Alike
+from ppl.harvest.function_equality import ByContents
 
 
 def power(exponent):
@@ -38,7 +38,7 @@ ALIKE = {
     "Adam": lambda: optax.adam(1e-2),
     "a schedule": lambda: optax.adam(SCHEDULE(0.1)),
     "a chain": lambda: optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1, momentum=0.9)),
-    "a mask": lambda: optax.masked(optax.adam(1e-3), {"a": True, "b": False}),
+    "a mask": lambda: optax.mask_weights(optax.adam(1e-3), {"a": True, "b": False}),
     "injected": lambda: optax.inject_hyperparams(optax.adam)(learning_rate=0.1),
     "an array": lambda: power(np.arange(3)),
     "a JAX array": lambda: power(jnp.arange(3)),
@@ -67,29 +67,29 @@ UNLIKE = {
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_is_made_alike_is_equal(name):
-    first, second = Alike.of(ALIKE[name]()), Alike.of(ALIKE[name]())
+    first, second = ByContents.of(ALIKE[name]()), ByContents.of(ALIKE[name]())
     assert first == second
     assert hash(first) == hash(second)
 
 
 @pytest.mark.parametrize("name", UNLIKE)
 def test_what_differs_is_not_equal(name):
-    first, second = map(Alike.of, UNLIKE[name])
+    first, second = map(ByContents.of, UNLIKE[name])
     assert first != second
 
 
 @pytest.mark.parametrize("made", [lambda: lambda x: x * FACTOR, lambda: lambda x: lambda: FACTOR])
 def test_globals_that_code_names_are_part_of_what_it_is(made, monkeypatch):
-    first = Alike.of(made())
-    assert first == Alike.of(made())
+    first = ByContents.of(made())
+    assert first == ByContents.of(made())
     monkeypatch.setitem(globals(), "FACTOR", 2.0)
-    assert first != Alike.of(made())
+    assert first != ByContents.of(made())
 
 
 def test_what_is_traced_is_like_itself_alone():
     def f(x):
-        assert Alike.of(power(x)) == Alike.of(power(x))
-        assert Alike.of(power(x)) != Alike.of(power(x + 1))
+        assert ByContents.of(power(x)) == ByContents.of(power(x))
+        assert ByContents.of(power(x)) != ByContents.of(power(x + 1))
         return x
 
     jax.jit(f)(1.0)

@@ -10,7 +10,7 @@ import pytest
 import ppl
 from examples import flow_of_the_nile
 from inference import mcmc
-from inference.common.matrices import LowRankMatrix, as_kind, kind_of, of_kind
+from inference.common.matrices import LowRankMatrix, expand_diagonal, kind_of, restrict_covariance
 from inference.warmup.adaptation import (
     Spread,
     adapt,
@@ -18,14 +18,19 @@ from inference.warmup.adaptation import (
     fisher_diagonal,
     is_due,
     schedule,
-    with_first_diagonal,
+    set_first_diagonal,
 )
 from inference.warmup.dual_averaging import (
     dual_averaging_init,
     dual_averaging_restart,
     dual_averaging_update,
 )
-from inference.warmup.fisher_mass_matrix import fisher_low_rank, fisher_matrix, gains_of, renewed
+from inference.warmup.fisher_mass_matrix import (
+    estimate_gains,
+    fisher_low_rank,
+    fisher_matrix,
+    renew_matrices,
+)
 from inference.warmup.welford import welford_init, welford_update
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
@@ -136,7 +141,7 @@ def run_dense(plan, metric, draws, gradients, rates):
         state = adapted(jnp.int32(i), state, *map(jnp.asarray, now))
         if is_due(plan, np.int32(i + 1), state):
             window = np.stack([draws[begin : i + 1], gradients[begin : i + 1]], 1)
-            batch, begin = renewed(jax.tree.map(lambda x: x[None], state), [window]), i + 1
+            batch, begin = renew_matrices(jax.tree.map(lambda x: x[None], state), [window]), i + 1
             state = jax.tree.map(lambda x: jnp.asarray(x[0]), batch)
         states.append(state)
     return jax.tree.map(lambda *x: np.stack(x), *states)
@@ -162,7 +167,7 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
     average = jax.tree.map(lambda x: x[98], states.dual_averaging)
     average = dual_averaging_update(average, rates[99], 0.8)
     old, new = map(np.linalg.cholesky, matrices[98:100])
-    (gain,) = gains_of(gradients[35:100], old[None], new)
+    (gain,) = estimate_gains(gradients[35:100], old[None], new)
     expected = dual_averaging_restart(average, gain)
     np.testing.assert_allclose(states.step_size[99], np.exp(average.log_average + gain), rtol=1e-10)
     for rate in rates[100:]:
@@ -173,8 +178,10 @@ def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
 @pytest.mark.parametrize("kind", ["diagonal", "dense", "low_rank"])
 def test_the_first_matrix_is_guessed_from_a_gradient(kind):
     gradient = np.array([[-100.0, 0.0, 4.0], [0.0, -16.0, 1.0]])
-    state = adaptation_init(jnp.asarray(0.1), jax.tree.map(jnp.asarray, of_kind(np.ones(3), kind)))
-    state = with_first_diagonal(state, gradient, kind)
+    state = adaptation_init(
+        jnp.asarray(0.1), jax.tree.map(jnp.asarray, expand_diagonal(np.ones(3), kind))
+    )
+    state = set_first_diagonal(state, gradient, kind)
     expected = np.array([[0.1, 1.0, 0.5], [1.0, 0.25, 1.0]])
     for i, diagonal in enumerate(expected):
         both = state.inverse_mass_matrix, state.inverse_mass_factor
@@ -193,7 +200,7 @@ def test_only_the_chains_that_are_due_are_renewed():
     chains = jax.tree.map(lambda x: np.stack([x, x]), state)
     iteration = np.array([34, 35])
     np.testing.assert_array_equal(is_due(plan, iteration, chains), [False, True])
-    after = renewed(chains, [None, rng.normal(size=(15, 2, 2)) * [1.0, 5.0]])
+    after = renew_matrices(chains, [None, rng.normal(size=(15, 2, 2)) * [1.0, 5.0]])
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[0], y[0]), after, chains)
     assert not is_due(plan, iteration, after).any()
     assert np.all(after.inverse_mass_matrix[1] != chains.inverse_mass_matrix[1])
@@ -312,7 +319,7 @@ def test_a_matrix_of_low_rank_finds_the_directions_that_are_stretched(size, num_
 )
 def test_a_covariance_is_taken_as_far_as_a_kind_can_hold_it(kind, size, largest):
     covariance = stretched(size, 6).dense()
-    matrix = as_kind(covariance, kind)
+    matrix = restrict_covariance(covariance, kind)
     assert kind_of(matrix) == kind
     dense = matrix.dense() if kind == "low_rank" else matrix
     dense = np.diag(dense) if kind == "diagonal" else dense
@@ -333,11 +340,11 @@ def test_few_draws_of_independent_coordinates_make_a_diagonal():
 
 def test_a_matrix_of_low_rank_is_renewed_in_its_form():
     plan, rng = schedule(150), np.random.default_rng(6)
-    metric = jax.tree.map(jnp.asarray, of_kind(np.array([2.0, 3.0, 1.0]), "low_rank"))
+    metric = jax.tree.map(jnp.asarray, expand_diagonal(np.array([2.0, 3.0, 1.0]), "low_rank"))
     state = adaptation_init(jnp.asarray(0.1), metric)
     chains = jax.tree.map(lambda x: np.stack([x, x, x]), state)
     moved = rng.normal(size=(15, 2, 3)) * [1.0, 5.0, 1.0]
-    after = renewed(chains, [np.zeros((15, 2, 3)), np.full((15, 2, 3), np.nan), moved])
+    after = renew_matrices(chains, [np.zeros((15, 2, 3)), np.full((15, 2, 3), np.nan), moved])
     matrices = [jax.tree.map(lambda x, i=i: x[i], after.inverse_mass_matrix) for i in range(3)]
     for matrix in matrices[:2]:  # nothing was learnt
         np.testing.assert_allclose(matrix.dense(), np.diag([2.0, 3.0, 1.0]), rtol=1e-9, atol=1e-12)
@@ -350,14 +357,14 @@ def test_a_matrix_of_low_rank_is_renewed_in_its_form():
 
 def test_a_matrix_of_low_rank_may_stretch_further_than_its_floats_hold():
     """Its roots are what is stored; an improper flat prior makes them grow without end."""
-    metric = of_kind(np.array([1.0, 1.0], np.float32), "low_rank")._replace(
+    metric = expand_diagonal(np.array([1.0, 1.0], np.float32), "low_rank")._replace(
         scale=np.array([1e25, 1.0], np.float32)
     )
     state = adaptation_init(np.float32(0.1), jax.tree.map(jnp.asarray, metric))
     chains = jax.tree.map(lambda x: np.asarray(x)[None], state)
     moved = np.random.default_rng(6).normal(size=(15, 2, 2)).astype(np.float32)
     moved[:, :, 0] = 0.0
-    after = renewed(chains, [moved]).inverse_mass_matrix
+    after = renew_matrices(chains, [moved]).inverse_mass_matrix
     assert after.scale.dtype == np.float32
     np.testing.assert_allclose(after.scale[0, 0], 1e25, rtol=1.0)
 
@@ -388,9 +395,9 @@ def test_matrices_of_several_chains_are_those_of_each():
     windows = [rng.normal(size=(n, 2, 4)) for n in (15, 15, 30, 15)] + [None]
     windows[1][3, 1, 2] = np.nan
     chains = jax.tree.map(lambda x: np.stack([x] * 5), state)
-    together = renewed(chains, windows)
+    together = renew_matrices(chains, windows)
     for i, window in enumerate(windows):
-        alone = renewed(jax.tree.map(lambda x, i=i: x[i : i + 1], chains), [window])
+        alone = renew_matrices(jax.tree.map(lambda x, i=i: x[i : i + 1], chains), [window])
         here = jax.tree.map(lambda x, i=i: x[i : i + 1], together)
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12), here, alone)
         np.testing.assert_array_equal(here.window, 0 if window is None else 1)

@@ -26,7 +26,7 @@ from inference import (
     svi,
 )
 from inference.common.layout import Layout
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 KEY = random.key(0)
 POSITION = {"a": jnp.arange(2.0), "part": {"b": jnp.full(3, 5.0), "c": jnp.full((2, 1), 7.0)}}
@@ -180,10 +180,10 @@ def test_new_numbers_compile_nothing():
     settings = {"num_steps": 20, "num_draws": 10}
     posterior = ppl.condition(effects, {"y": EFFECTS})
     svi(KEY, posterior, guide=BySite({"theta": MeanField()}), **settings)
-    sizes = compiled.cache_info().misses
+    sizes = compile_program.cache_info().misses
     result = svi(KEY, posterior, guide=BySite({("theta",): MeanField(0.3)}), **settings)
     svi(KEY, posterior, guide=BySite({"theta": MeanField()}), state=result.state, **settings)
-    assert compiled.cache_info().misses == sizes
+    assert compile_program.cache_info().misses == sizes
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ import pytest
 
 from inference import HMC, NUTS
 from inference.chains import chain_batch, sampling
-from inference.chains.chain import Plan, stats_of
-from inference.chains.chain_programs import compile_advance, values
-from inference.chains.initial_chain import placed, unplaced_chain
+from inference.chains.chain import ChainPlan, stats_of
+from inference.chains.chain_programs import compile_advance, constrain_rows
+from inference.chains.initial_chain import make_unplaced_chain, place_chains
 from inference.chains.sampling import sample
 from inference.common.layout import Layout
 from inference.initialization.initial_positions import Init, starting_points
 from inference.runtime import xla_options
-from inference.runtime.compiled_program import program
+from inference.runtime.compiled_program import compile_once
 from inference.warmup import dual_averaging
-from inference.warmup.adaptation import schedule, with_first_diagonal
+from inference.warmup.adaptation import schedule, set_first_diagonal
 from tests.inference.targets import FakeTarget, needs_tricks
 
 SETTINGS = {
@@ -49,12 +49,12 @@ def mapped(kernel, num_chains, plan, num_rows, target=target, first=None):
     """The chains of :func:`draw`, all moved together, and the gradients that this took."""
     layout = Layout.of(target().initial(jax.random.key(0)))
     kernel = dataclasses.replace(kernel, axis_name="chain")
-    chain = unplaced_chain(kernel, layout, "diagonal", True)
+    chain = make_unplaced_chain(kernel, layout, "diagonal", True)
     attempts = jnp.zeros(num_chains, jnp.int32)
     points = starting_points(
         jax.random.key(0), np.arange(num_chains), attempts, Init(), target(), layout
     )
-    chains = placed(chain, *points)
+    chains = place_chains(chain, *points)
     size = layout.size + len(stats_of(kernel, chain))
     rows = np.zeros((num_chains, num_rows + 1, size), layout.dtype)
     first = np.full(num_chains, plan.schedule.num_warmup if first is None else first, np.int32)
@@ -62,14 +62,14 @@ def mapped(kernel, num_chains, plan, num_rows, target=target, first=None):
     advance = compile_advance(chains, rows, first, np.int32(1), *constant)
     chains, rows, _ = advance(chains, rows, first, np.int32(1), *constant)
     start, progress = chains.progress.search.start, chains.progress
-    guess = with_first_diagonal(progress.adaptation, np.asarray(start.gradient), "diagonal")
+    guess = set_first_diagonal(progress.adaptation, np.asarray(start.gradient), "diagonal")
     chains = chains._replace(progress=progress._replace(adaptation=guess))
     return advance(chains, rows, first, np.int32(1 << 30), *constant)
 
 
 def plan(num_warmup, num_draws, dtype):
     total = np.int32(num_warmup + num_draws)
-    return Plan(schedule(num_warmup), np.asarray(0.8, dtype), total)
+    return ChainPlan(schedule(num_warmup), np.asarray(0.8, dtype), total)
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_values_need_no_memory_for_all_rows_at_once():
 
     jax.tree_util.register_static(Wide)
     layout, rows = Layout.of({"x": jnp.zeros(3)}), np.zeros((1, 101, 3), np.float32)
-    compiled = program(values, Wide(), layout, rows)
+    compiled = compile_once(constrain_rows, Wide(), layout, rows)
     assert compiled.executable.memory_analysis().temp_size_in_bytes < 10 * 3 * 10_000 * 4
     assert compiled(Wide(), layout, rows)["x"].shape == (1, 100, 3)
 
@@ -192,9 +192,9 @@ def moves(size, num_data=3, kind="diagonal"):
     with jax.default_device(jax.devices("cpu")[0]):  # whatever else there is
         layout = Layout.of(target.initial(jax.random.key(0)))
         kernel, position = NUTS(), np.zeros((1, size), np.float32)
-        chain = unplaced_chain(kernel, layout, kind, True)
+        chain = make_unplaced_chain(kernel, layout, kind, True)
         width = size + len(stats_of(kernel, chain)) + size * (kind == "dense")
-        chain = placed(chain, np.zeros((1, 2), np.uint32), position)
+        chain = place_chains(chain, np.zeros((1, 2), np.uint32), position)
         first, budget, rows = np.zeros(1, np.int32), np.int32(8), np.zeros((1, 11, width))
         rest = budget, target, kernel, plan(5, 5, jnp.float32), layout
         return compile_advance(chain, rows.astype(np.float32), first, *rest).as_text()
@@ -214,7 +214,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
 def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
     """XLA has understood this option, too."""
     assert "reduce-window" not in moves(3, num_data=2000)
-    monkeypatch.setattr(xla_options, "_MOST_SUMMED", 2000)
+    monkeypatch.setattr(xla_options, "_MAX_SUMMED_TERMS", 2000)
     assert "reduce-window" in moves(3, num_data=2001)
 
 
@@ -222,9 +222,9 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 @pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
 def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
-    windows, original = collections.defaultdict(list), chain_batch.renewed
+    windows, original = collections.defaultdict(list), chain_batch.renew_matrices
     monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // num_groups)
-    monkeypatch.setattr(sampling, "_MOST_ROWS", 100)
+    monkeypatch.setattr(sampling, "_MAX_ROWS", 100)
 
     def renewed(state, due):
         for window, number in zip(due, state.window, strict=True):
@@ -232,7 +232,7 @@ def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x
                 windows[int(number)].append(window)
         return original(state, due)
 
-    monkeypatch.setattr(chain_batch, "renewed", renewed)
+    monkeypatch.setattr(chain_batch, "renew_matrices", renewed)
     samples = draw(mass_matrix="dense", num_warmup=400, num_draws=7)
     assert samples.draws["x"].shape == (6, 7, 3)
     assert {i: [len(x) for x in xs] for i, xs in windows.items()} == {

@@ -31,7 +31,7 @@ def events():
 def test_a_second_run_compiles_nothing(tmp_path, events):
     runs = []
     for _ in range(2):
-        compiled_program.compiled.cache_clear()
+        compiled_program.compile_program.cache_clear()
         jax.clear_caches()
         events.clear()
         runs.append(mcmc(jax.random.key(0), model, num_warmup=20, num_draws=20, cache_dir=tmp_path))

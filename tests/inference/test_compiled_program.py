@@ -18,9 +18,9 @@ import distributions as dist
 import ppl
 from inference import laplace, mcmc, optimize
 from inference.runtime import compiled_program, signature
-from inference.runtime.compiled_program import program, work_of
+from inference.runtime.compiled_program import compile_once, estimate_work
 from inference.runtime.devices import DEVICE, Share
-from inference.runtime.xla_options import small_loops_in_one_kernel
+from inference.runtime.xla_options import fuse_small_loops
 from tests.inference.targets import needs_tricks
 
 
@@ -37,7 +37,7 @@ def number(kind):
 def test_types_of_like_fields_are_told_apart():
     """JAX 0.10 holds their structures for equal, and mixes up one in ten of so many."""
     kinds = [kind(i)(1.0) for i in range(60)]
-    assert [int(program(number, kind)(kind)) for kind in kinds] == list(range(60))
+    assert [int(compile_once(number, kind)(kind)) for kind in kinds] == list(range(60))
 
 
 def kept_and_moved(old, new):
@@ -46,8 +46,8 @@ def kept_and_moved(old, new):
 
 def test_memory_is_taken_of_donated_arguments_alone():
     x = jnp.ones(3)
-    assert "input_output_alias" not in program(kept_and_moved, x, x).as_text()
-    text = program(kept_and_moved, x, x, donate=("new",)).as_text()
+    assert "input_output_alias" not in compile_once(kept_and_moved, x, x).as_text()
+    text = compile_once(kept_and_moved, x, x, donate=("new",)).as_text()
     (donated,) = re.findall(r"input_output_alias=.*?\((\d+), \{\}", text)
     assert donated == "1"
 
@@ -56,7 +56,7 @@ def test_memory_is_taken_of_donated_arguments_alone():
 def test_names_that_no_argument_has_are_refused(said):
     mesh = Mesh(np.array(jax.devices()[:1]), (DEVICE,))
     with pytest.raises(ValueError, match=r"no parameter of .*kept_and_moved.* is called .'chains'"):
-        program(kept_and_moved, X, X, share=Share(np.arange(2), 2, mesh, False), **said)
+        compile_once(kept_and_moved, X, X, share=Share(np.arange(2), 2, mesh, False), **said)
 
 
 X, LONG = jnp.ones((3, 40, 5)), jnp.ones(2000)
@@ -85,7 +85,7 @@ X, LONG = jnp.ones((3, 40, 5)), jnp.ones(2000)
 )
 def test_the_work_of_a_program(f, expected):
     """The largest array that is summed, and whether a product has matrices on both sides."""
-    assert work_of(jax.make_jaxpr(f)().jaxpr) == expected
+    assert estimate_work(jax.make_jaxpr(f)().jaxpr) == expected
 
 
 @needs_tricks
@@ -96,7 +96,7 @@ def test_other_threads_compile_as_ever():
     def text():
         return jax.jit(lambda x: jnp.cosh(x).sum()).lower(numbers).compile().as_text()
 
-    with small_loops_in_one_kernel(1 << 16, 0), ThreadPoolExecutor(1) as pool:
+    with fuse_small_loops(1 << 16, 0), ThreadPoolExecutor(1) as pool:
         elsewhere, here = pool.submit(text).result(), text()
     assert "reduce-window" in elsewhere
     assert "reduce-window" not in here
@@ -107,7 +107,7 @@ def test_options_of_the_compiler_change_in_one_thread_at_a_time():
     entered, leave = [threading.Event() for _ in range(2)], threading.Event()
 
     def change(entered):
-        with small_loops_in_one_kernel(1 << 16, 0):
+        with fuse_small_loops(1 << 16, 0):
             entered.set()
             leave.wait(60)
 
@@ -137,7 +137,7 @@ def test_no_model_outlives_our_programs(infer):
     infer(jax.random.key(0), model)
     held = weakref.ref(model)
     del model
-    compiled_program.compiled.cache_clear()
+    compiled_program.compile_program.cache_clear()
     signature._shapes_of.cache_clear()
     gc.collect()
     assert held() is None

@@ -13,8 +13,8 @@ from inference.chains.chain_batch import renew_together
 from inference.chains.sampling import sample
 from inference.warmup import cross_chain_pool, fisher_mass_matrix
 from inference.warmup.adaptation import adaptation_init, schedule
-from inference.warmup.cross_chain_pool import is_pooled, pooled, thinned
-from inference.warmup.fisher_mass_matrix import fisher_matrix, renewed
+from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
+from inference.warmup.fisher_mass_matrix import fisher_matrix, renew_matrices
 from tests.inference.targets import FakeTarget
 
 SETTINGS = {
@@ -36,7 +36,7 @@ def chains(num_chains, seed=0):
 
 def test_the_pool_holds_deviations_from_the_means_of_chains():
     windows, log_densities = chains(40)
-    draws, agrees = pooled(windows, log_densities)
+    draws, agrees = pool_windows(windows, log_densities)
     assert agrees.all()
     deviations = windows - np.mean(windows, 1, keepdims=True)
     np.testing.assert_allclose(draws, deviations.reshape(-1, 2, 3), rtol=1e-12)
@@ -49,7 +49,7 @@ def test_chains_that_have_gone_astray_are_left_out():
     log_densities[5] -= 2.0
     windows[6, 2, 1, 0] = np.inf
     windows[7, 5, 0, 1] = np.nan
-    draws, agrees = pooled(windows, log_densities)
+    draws, agrees = pool_windows(windows, log_densities)
     np.testing.assert_array_equal(np.flatnonzero(~agrees), [3, 4, 6, 7])
     assert draws.shape == (36 * 12, 2, 3)
     assert np.all(np.isfinite(draws))
@@ -57,8 +57,8 @@ def test_chains_that_have_gone_astray_are_left_out():
 
 def test_a_pool_may_be_empty_or_of_chains_that_stand_still():
     windows, log_densities = chains(32)
-    assert pooled(np.full_like(windows, np.nan), log_densities)[0].shape == (0, 2, 3)
-    assert pooled(windows, np.zeros_like(log_densities))[1].all()
+    assert pool_windows(np.full_like(windows, np.nan), log_densities)[0].shape == (0, 2, 3)
+    assert pool_windows(windows, np.zeros_like(log_densities))[1].all()
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_a_pool_may_be_empty_or_of_chains_that_stand_still():
 def test_rows_are_thinned_evenly_where_there_are_many(
     monkeypatch, num_draws, num_chains, most_draws, expected
 ):
-    monkeypatch.setattr(cross_chain_pool, "_MOST_NUMBERS", 10_000)
-    monkeypatch.setattr(cross_chain_pool, "_MOST_DRAWS", most_draws)
+    monkeypatch.setattr(cross_chain_pool, "_MAX_NUMBERS", 10_000)
+    monkeypatch.setattr(cross_chain_pool, "_MAX_DRAWS", most_draws)
     window = np.arange(2.0 * num_draws).reshape(num_draws, 2)
-    rows, others = thinned([window, window + 1], num_chains)
+    rows, others = thin_windows([window, window + 1], num_chains)
     np.testing.assert_array_equal(others, rows + 1)
     assert len(rows) == expected
     np.testing.assert_array_equal(rows[[0, -1]], window[[0, -1]])
     assert np.ptp(np.diff(rows[:, 0])) <= 2
-    assert len(thinned([window], 10**6)[0]) == 4
+    assert len(thin_windows([window], 10**6)[0]) == 4
 
 
 def test_chains_with_one_window_learn_what_one_would_alone():
@@ -84,8 +84,8 @@ def test_chains_with_one_window_learn_what_one_would_alone():
     target = FakeTarget(lambda x, _: -0.5 * jnp.sum(x**2), (3,), jnp.ones(3))
     state = start_of(target, 5)
     shared, own = rng.normal(size=(2, 15, 2, 3))
-    found = renewed(state, [shared, own, None, shared, shared]).inverse_mass_matrix
-    copies = renewed(state, [shared.copy(), own, None, shared.copy(), shared.copy()])
+    found = renew_matrices(state, [shared, own, None, shared, shared]).inverse_mass_matrix
+    copies = renew_matrices(state, [shared.copy(), own, None, shared.copy(), shared.copy()])
     np.testing.assert_allclose(found, copies.inverse_mass_matrix, rtol=1e-6)
     np.testing.assert_array_equal(found[0], found[3])
     np.testing.assert_array_equal(found[2], state.inverse_mass_matrix[2])
@@ -119,7 +119,7 @@ def test_a_chain_astray_learns_from_its_own_draws_if_they_are_enough(
     ]
     renew_together(groups, everyone, np.array([True, True, True, False]) & (not is_empty))
     matrices = np.concatenate([state.inverse_mass_matrix for state in learnt])
-    expected = renewed(start_of(target, 1), [own[3] if learns_alone else None])
+    expected = renew_matrices(start_of(target, 1), [own[3] if learns_alone else None])
     np.testing.assert_allclose(matrices[3], expected.inverse_mass_matrix[0], rtol=1e-6)
     np.testing.assert_array_equal(np.concatenate([state.window for state in learnt]), 1)
     assert np.array_equal(matrices[0], matrices[2]) != is_empty
@@ -249,7 +249,7 @@ def two_modes(x, data):
 @pytest.mark.parametrize("leaves_out", [True, False], ids=["left out", "broken"])
 def test_chains_in_another_mode_learn_alone(x64, monkeypatch, leaves_out):
     if not leaves_out:
-        monkeypatch.setattr(cross_chain_pool, "_MOST_DEVIATIONS", np.inf)
+        monkeypatch.setattr(cross_chain_pool, "_MAX_DEVIATIONS", np.inf)
     far = jnp.full(3, 100.0)
     target = FakeTarget(two_modes, (3,), far)
     places = np.where(np.arange(32)[:, None] < 4, far, 0.0)

@@ -23,7 +23,7 @@ import distributions as dist
 import ppl
 from inference import HMC, laplace, mcmc, optimize, pathfinder, svgd, svi
 from inference.chains import sampling
-from inference.runtime.devices import default_device, share_of
+from inference.runtime.devices import default_device, share_chains
 
 NUM_CHAINS, MANY = 8, 32  # that learn each its own mass matrix, and one together
 SETTINGS = {
@@ -116,9 +116,9 @@ def test_a_mesh_changes_no_draw(x64, shape, num_chains):
 @pytest.mark.slow
 @pytest.mark.parametrize("num_devices", [1, 2])
 def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, num_devices):
-    share = dataclasses.replace(share_of(NUM_CHAINS, mesh(num_devices)), is_mapped=True)
+    share = dataclasses.replace(share_chains(NUM_CHAINS, mesh(num_devices)), is_mapped=True)
     whole = draws()
-    monkeypatch.setattr(sampling, "share_of", lambda *_: share)
+    monkeypatch.setattr(sampling, "share_chains", lambda *_: share)
     # Other vector instructions round otherwise, and chaos makes that grow.
     mu = draws().draws["mu"][:, :5]
     np.testing.assert_allclose(mu, whole.draws["mu"][:, :5], rtol=1e-6, atol=1e-9)
@@ -127,13 +127,13 @@ def test_chains_mapped_over_as_on_accelerators_draw_the_same(x64, monkeypatch, n
 def test_a_mesh_of_one_device_is_that_device():
     """On the default one there is a thread for each core; a program is compiled for another."""
     first, other = jax.devices()[0], jax.devices()[2]
-    assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is None
-    there = share_of(8, Mesh(np.array([other]), ("a",))).mesh
+    assert share_chains(8, Mesh(np.array([first]), ("a",))).mesh is None
+    there = share_chains(8, Mesh(np.array([other]), ("a",))).mesh
     assert there is not None
     assert list(there.devices) == [other]
     with jax.default_device(other):
-        assert share_of(8, Mesh(np.array([other]), ("a",))).mesh is None
-        assert share_of(8, Mesh(np.array([first]), ("a",))).mesh is not None
+        assert share_chains(8, Mesh(np.array([other]), ("a",))).mesh is None
+        assert share_chains(8, Mesh(np.array([first]), ("a",))).mesh is not None
         assert default_device() == other
     with jax.default_device("cpu"):  # pyright: ignore[reportArgumentType]
         assert default_device() == first
@@ -240,9 +240,9 @@ def test_chains_and_the_model_cannot_both_be_spread():
 
 def test_chains_that_cannot_be_shared_are_explained():
     with pytest.raises(ValueError, match="multiple of the 3 devices of the mesh, got 8"):
-        share_of(8, mesh(3))
+        share_chains(8, mesh(3))
     with pytest.raises(TypeError, match="mesh must be a mesh of devices"):
-        share_of(8, jax.devices())
+        share_chains(8, jax.devices())
 
 
 def test_a_failure_names_the_chain_on_a_mesh():

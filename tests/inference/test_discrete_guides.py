@@ -11,9 +11,9 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, ForwardKL, ScoreFunction, importance, svi
-from inference.drivers.discrete_target import Values
+from inference.drivers.discrete_target import DiscreteTarget
 from inference.drivers.guide_function import guide_function
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 from inference.variational.score_function import ScoreFunction as Score
 
 Z = 4.5  # failure rate 7e-6 for each comparison
@@ -78,7 +78,7 @@ def exact_gradient(order, y):
 
 
 def estimates(order, y, objective):
-    values = Values.of(switch, (y,), {})
+    values = DiscreteTarget.of(switch, (y,), {})
     guide = guide_function(guide_of(order), values)
     density = lambda flat: values.log_density(values.layout.unravel(flat))  # noqa: E731
     at = {name: jnp.asarray(x) for name, x in AT.items()}
@@ -220,9 +220,9 @@ GUIDE = guide_of("discrete first")
 
 def test_new_data_and_keys_compile_nothing():
     quick(objective=ScoreFunction())
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     quick(1, 2.5, objective=ScoreFunction())
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
 
 
 REFUSED = {
@@ -246,7 +246,7 @@ def test_scaled_discrete_draws_are_seen():
     def guide(key, y):
         ppl.scale(guide_of("discrete first"), 2.0)(key, y)
 
-    made = guide_function(guide, Values.of(switch, (floats(1.0),), {}))
+    made = guide_function(guide, DiscreteTarget.of(switch, (floats(1.0),), {}))
     assert made.jumps == (("k",),)
 
 
@@ -263,7 +263,7 @@ def test_nothing_follows_the_path_of_a_draw_that_has_none():
         x = ppl.sample(key, dist.VonMisesFisher(north, concentration), name="x")
         ppl.sample(key, dist.Normal(x[0] + ppl.param(floats(0.1), name="z"), 1.0), name="z")
 
-    made = guide_function(guide, Values.of(model, (floats(1.0),), {}))
+    made = guide_function(guide, DiscreteTarget.of(model, (floats(1.0),), {}))
     assert made.jumps == (("x",),)
     at = {"x": floats(0.3), "z": floats(0.1)}
     slopes = jax.jacobian(made.sample)(at, jax.random.key(0))

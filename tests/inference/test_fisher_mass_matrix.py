@@ -10,9 +10,9 @@ import pytest
 import distributions as dist
 import ppl
 from inference import mcmc
-from inference.common.matrices import LowRankMatrix, factorize, of_kind
+from inference.common.matrices import LowRankMatrix, expand_diagonal, factorize
 from inference.warmup.adaptation import adaptation_init
-from inference.warmup.fisher_mass_matrix import fisher_low_rank, gains_of, renewed
+from inference.warmup.fisher_mass_matrix import estimate_gains, fisher_low_rank, renew_matrices
 
 SCALES = np.array([1e-3, 0.1, 1.0, 10.0, 1e3])
 
@@ -41,24 +41,26 @@ def test_the_gain_is_that_of_all_pairs_of_draws(kind):
 
     expected = 0.25 * np.log(of_pairs(dense) / of_pairs(np.diag(SCALES)))
     several = jax.tree.map(lambda x: np.stack([x, x]), old)
-    np.testing.assert_allclose(gains_of(gradients, several, np.diag(SCALES)), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        estimate_gains(gradients, several, np.diag(SCALES)), expected, rtol=1e-10
+    )
     others = jax.tree.map(lambda x, y: np.stack([x, y]), old, jax.tree.map(lambda x: 2 * x, old))
-    assert gains_of(gradients, others, old)[0] == 0.0
-    assert gains_of(gradients, others, old)[1] > 0.0
+    assert estimate_gains(gradients, others, old)[0] == 0.0
+    assert estimate_gains(gradients, others, old)[1] > 0.0
 
 
 def test_a_gain_is_that_of_the_frequencies():
     """The fourth root of sums of fourth powers, within 10 %, which a second root misses by far."""
     draws = np.random.default_rng(2).normal(size=(4000, 5))
     new = np.diag(SCALES)
-    gains = [gains_of(part / SCALES, np.eye(5)[None], new) for part in np.split(draws, 100)]
+    gains = [estimate_gains(part / SCALES, np.eye(5)[None], new) for part in np.split(draws, 100)]
     expected = 0.25 * np.log(np.sum(SCALES**-4) / 5)
     np.testing.assert_allclose(np.mean(gains), expected, atol=0.1)
 
 
 def test_no_gain_is_known_of_gradients_that_are_not_finite_or_do_not_vary():
     for gradients in (np.full((15, 5), np.nan), np.zeros((15, 5)), np.ones((1, 5))):
-        assert gains_of(gradients, np.eye(5)[None], np.diag(SCALES)) == 0.0
+        assert estimate_gains(gradients, np.eye(5)[None], np.diag(SCALES)) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])
@@ -82,10 +84,10 @@ def test_a_window_in_which_nothing_moves_tells_nothing(kind, num_draws):
     x, gradient = np.array([101.7, 99.3, 0.1]), np.array([-1.7, 0.3, 0.7])
     window = np.repeat(np.stack([x, gradient])[None], num_draws, 0)
     diagonal = np.array([0.4, 0.7, 1.3])
-    matrix = of_kind(diagonal, kind)
+    matrix = expand_diagonal(diagonal, kind)
     state = adaptation_init(jnp.asarray(0.1), matrix)
     batch = jax.tree.map(lambda x: np.asarray(x)[None], state)
-    found = renewed(batch, [window]).inverse_mass_matrix
+    found = renew_matrices(batch, [window]).inverse_mass_matrix
     found = jax.tree.map(lambda x: x[0], found)
     found = np.diag(found) if kind == "dense" else found.diagonal()
     np.testing.assert_allclose(found, diagonal, rtol=1e-6)

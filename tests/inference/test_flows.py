@@ -20,8 +20,8 @@ from inference import (
     svi,
 )
 from inference.common.layout import Layout
-from inference.guides.masked_mlp import autoregressive
-from inference.runtime.compiled_program import compiled
+from inference.guides.masked_mlp import autoregressive_masks
+from inference.runtime.compiled_program import compile_program
 
 Z = 4.3  # standard errors, of ten means at most: a failure rate of 2e-4
 
@@ -101,7 +101,7 @@ def test_masks_are_autoregressive(x64, hidden_sizes):
     assert np.all(jacobian[np.triu_indices(6, 1)] == 0)
     assert np.all(jacobian[np.tril_indices(6)] != 0)
     paths = np.eye(6)
-    for mask in autoregressive(6, (16, 16), 2).weights:
+    for mask in autoregressive_masks(6, (16, 16), 2).weights:
         paths = mask @ paths
     np.testing.assert_array_equal(paths > 0, np.tile(np.tril(np.ones((6, 6)), -1) > 0, (2, 1)))
 
@@ -199,9 +199,9 @@ def test_a_flow_is_a_banana(name):
 def test_new_keys_and_scales_compile_nothing():
     settings = {"num_steps": 20, "num_draws": 10}
     svi(random.key(0), funnel, guide=MaskedAutoregressive(1, (4,)), **settings)
-    sizes = compiled.cache_info().misses
+    sizes = compile_program.cache_info().misses
     svi(random.key(1), funnel, guide=MaskedAutoregressive(1, (4,), 0.3), **settings)
-    assert compiled.cache_info().misses == sizes
+    assert compile_program.cache_info().misses == sizes
 
 
 LARGE = {

@@ -10,7 +10,7 @@ import distributions as dist
 import ppl
 from distributions import constraints
 from inference import ELBO, ForwardKL, ImportanceWeighted, Renyi, importance, mcmc, svi
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 RATE = {"optimizer": optax.adam(optax.exponential_decay(0.05, 1000, 0.5)), "num_steps": 6000}
 STUCK = {"objective": ELBO(stick_the_landing=True)}
@@ -130,9 +130,9 @@ def test_a_guide_of_several_sites_agrees_with_mcmc_and_gives_weights():
 
 def test_new_data_keys_and_steps_compile_nothing():
     fitted(num_steps=200)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     fitted(1, y=data(1), num_steps=300)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
 
 
 def test_going_on_is_one_long_run():

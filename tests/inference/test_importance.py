@@ -11,7 +11,7 @@ import scipy.stats as st
 import distributions as dist
 import ppl
 from inference import FullRank, PointMass, importance, laplace, mcmc, svi
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 X = np.array([-1.0, 0.0, 2.0, 3.0])
 Y = np.array([0.3, -0.4, 1.5, 1.0])
@@ -92,9 +92,9 @@ def test_the_standard_error_is_the_spread_of_estimates():
 
 def test_new_data_compile_nothing():
     importance(jax.random.key(0), posterior(), x(), num_draws=100)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     importance(jax.random.key(1), posterior(Y + 1), x() + 1, num_draws=100)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
 
 
 def test_draws_are_taken_by_their_weights():

@@ -23,8 +23,8 @@ from inference import (
     svgd,
     svi,
 )
-from inference.drivers.init_from_result import _chosen, covariance_of, starts_of
-from inference.guides.low_rank_normal import Mixture
+from inference.drivers.init_from_result import _choose_draws, choose_starts, covariance_of
+from inference.guides.low_rank_normal import GuideMixture
 
 KEY = jax.random.key(0)
 
@@ -68,12 +68,12 @@ def begun(result, num_warmup=0, kernel=NUTS(step_size=1e-6, max_depth=1), **sett
 @pytest.mark.parametrize("name", RESULTS)
 def test_chains_start_at_draws_each_at_its_own(name):
     result = RESULTS[name]()
-    starts = starts_of(KEY, result, target(), 5)
-    again = starts_of(jax.random.PRNGKey(0), result, target(), 3)
+    starts = choose_starts(KEY, result, target(), 5)
+    again = choose_starts(jax.random.PRNGKey(0), result, target(), 3)
     jax.tree.map(lambda x, y: np.testing.assert_array_equal(x[:3], y), starts, again)
     assert len(np.unique(starts["mu"])) == 5
     assert np.all(np.isin(starts["mu"], result.draws["mu"]))
-    other = starts_of(jax.random.key(1), result, target(), 3)
+    other = choose_starts(jax.random.key(1), result, target(), 3)
     assert not np.array_equal(other["mu"], again["mu"])
 
 
@@ -82,7 +82,7 @@ def test_chains_start_at_draws_each_at_its_own(name):
 )
 def test_all_chains_start_at_a_point(make):
     result = make(KEY, POSTERIOR, X)
-    starts = starts_of(KEY, result, target(), 3)
+    starts = choose_starts(KEY, result, target(), 3)
     assert len(np.unique(starts["mu"])) == 1
     assert covariance_of(result) is None
 
@@ -93,11 +93,11 @@ def test_draws_are_taken_by_their_weights_without_replacement():
     The share of 4000 choices stays within 4.3 standard errors but for a rate of 2e-5.
     """
     weights = np.array([0.3, 0.0, 0.7])
-    chosen = np.array([_chosen(jax.random.key(i), weights, 2) for i in range(4000)])
+    chosen = np.array([_choose_draws(jax.random.key(i), weights, 2) for i in range(4000)])
     assert set(map(tuple, chosen)) == {(0, 2), (2, 0)}
     assert abs(np.mean(chosen[:, 0] == 0) - 0.3) < 4.3 * np.sqrt(0.21 / 4000)
-    np.testing.assert_array_equal(np.sort(_chosen(KEY, weights, 4)), [0, 0, 2, 2])
-    np.testing.assert_array_equal(_chosen(KEY, np.array([0.0, 1e-310, 1.0]), 2), [2, 1])
+    np.testing.assert_array_equal(np.sort(_choose_draws(KEY, weights, 4)), [0, 0, 2, 2])
+    np.testing.assert_array_equal(_choose_draws(KEY, np.array([0.0, 1e-310, 1.0]), 2), [2, 1])
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_chains_begin_there_with_the_covariance_that_is_known():
     result = RESULTS["laplace"]()
     covariance = covariance_of(result)
     np.testing.assert_array_equal(covariance, result.guide.covariance(result.parameters))
-    starts = starts_of(KEY, result, target(), 3)
+    starts = choose_starts(KEY, result, target(), 3)
     still = begun(result)
     np.testing.assert_allclose(still.draws["mu"][:, 0], starts["mu"], atol=1e-4)
     np.testing.assert_array_equal(still.inverse_mass_matrix[0], np.eye(3))  # without a warm-up
@@ -119,7 +119,7 @@ def test_chains_begin_there_with_the_covariance_that_is_known():
 
 def test_the_covariance_of_several_paths_is_that_of_the_best():
     result = RESULTS["pathfinder"]()
-    assert isinstance(result.guide, Mixture)
+    assert isinstance(result.guide, GuideMixture)
     best = jax.tree.map(lambda x: x[np.argmax(result.elbos)], result.parameters.components)
     expected = result.guide.guide.covariance(best)
     np.testing.assert_array_equal(covariance_of(result), expected)
@@ -134,7 +134,7 @@ def test_a_covariance_that_is_none_is_left_out():
 def test_copies_of_a_draw_are_one_start():
     result = RESULTS["pathfinder"]()
     copies = jax.tree.map(lambda x: x[:, np.r_[np.zeros(48, int), 1, 2]], result.draws)
-    starts = starts_of(KEY, dataclasses.replace(result, draws=copies), target(), 3)
+    starts = choose_starts(KEY, dataclasses.replace(result, draws=copies), target(), 3)
     assert len(np.unique(starts["mu"])) == 3
 
 

@@ -11,13 +11,13 @@ import scipy.stats as st
 import distributions as dist
 import ppl
 from inference import NUTS, MCMCResult, mcmc, optimize, svi
-from inference.chains.chain import Plan, advance
-from inference.chains.initial_chain import unplaced_chain
+from inference.chains.chain import ChainPlan, advance_chain
+from inference.chains.initial_chain import make_unplaced_chain
 from inference.chains.sampling import sample
 from inference.common.layout import Layout
 from inference.hamiltonian.leapfrog import energy_change, flat_value_and_grad
-from inference.initialization.initial_positions import MOST_ATTEMPTS, Init, starting_points
-from inference.initialization.short_lbfgs import climb
+from inference.initialization.initial_positions import MAX_ATTEMPTS, Init, starting_points
+from inference.initialization.short_lbfgs import climb_briefly
 from inference.warmup.adaptation import schedule
 from tests.inference.targets import Dynamics, FakeTarget, leapfrog
 
@@ -38,15 +38,15 @@ def search_of(target, step_size=0.1, tune=True):
     """The search of a chain that makes no transition, from a random point."""
     kernel = NUTS(step_size=step_size, inverse_mass_matrix=jnp.ones(2))
     layout = Layout.of(target.initial(jax.random.key(0)))
-    chain = unplaced_chain(kernel, layout, "diagonal", tune)
+    chain = make_unplaced_chain(kernel, layout, "diagonal", tune)
     position = layout.ravel(target.initial(jax.random.key(0)))
     chain = chain._replace(trajectory=chain.trajectory._replace(position=position))
-    plan = Plan(schedule(0), jnp.float32(0.8), jnp.int32(0))
+    plan = ChainPlan(schedule(0), jnp.float32(0.8), jnp.int32(0))
 
     @jax.jit
     def run(chain):
         rows, count = jnp.zeros((2, layout.size + 8)), jnp.int32(0)
-        return advance(kernel, target, layout, plan, chain, rows, count, count + 1000)[0]
+        return advance_chain(kernel, target, layout, plan, chain, rows, count, count + 1000)[0]
 
     return run(chain).progress.search
 
@@ -145,7 +145,7 @@ def test_a_gradient_that_is_not_finite_is_no_start():
 def test_a_model_that_is_finite_nowhere_is_an_error_that_names_the_site(density, message):
     with pytest.raises(ValueError, match=re.escape(message)) as raised:
         sample(jax.random.key(0), FakeTarget(density, (2,)), NUTS(), **SETTINGS)
-    assert f"in {MOST_ATTEMPTS} attempts" in str(raised.value)
+    assert f"in {MAX_ATTEMPTS} attempts" in str(raised.value)
     assert "'prior'" not in str(raised.value)
 
 
@@ -228,9 +228,11 @@ def test_a_climb_comes_near_to_where_uniform_starts_are_far():
 
 
 def test_a_climb_stays_where_the_density_is_finite():
-    climbed = climb(lambda x: jnp.sum(jnp.log(x)) - jnp.sum(x), jnp.array([1e-3, 30.0]))
+    climbed = climb_briefly(lambda x: jnp.sum(jnp.log(x)) - jnp.sum(x), jnp.array([1e-3, 30.0]))
     assert np.all(climbed > 0)
-    np.testing.assert_array_equal(climb(lambda x: jnp.sum(x) * jnp.nan, jnp.ones(2)), np.ones(2))
+    np.testing.assert_array_equal(
+        climb_briefly(lambda x: jnp.sum(x) * jnp.nan, jnp.ones(2)), np.ones(2)
+    )
 
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])

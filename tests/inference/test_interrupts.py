@@ -65,7 +65,10 @@ def test_further_interrupts_lose_nothing(monkeypatch):
 
         return interrupt_and_call
 
-    for owner, name in ((sampling.ThreadPoolExecutor, "shutdown"), (sampling._Run, "samples")):
+    for owner, name in (
+        (sampling.ThreadPoolExecutor, "shutdown"),
+        (sampling._SamplingRun, "samples"),
+    ):
         monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
     with pytest.warns(RuntimeWarning, match="the result holds"):
         result = interrupted(monkeypatch, 5000)
@@ -78,13 +81,13 @@ def test_further_interrupts_lose_nothing(monkeypatch):
 @pytest.mark.parametrize(("seconds", "budget"), [(1.0, 1), (1e-2, 10), (1e-9, 1024)])
 def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds, budget):
     """Of a density whose evaluation, and every call, takes so many seconds."""
-    clock, budgets, move = itertools.count(), [], sampling._Run._move
+    clock, budgets, move = itertools.count(), [], sampling._SamplingRun._move
 
     def recorded(self, group, budget):
         budgets.append(int(budget))
         return move(self, group, budget)
 
-    monkeypatch.setattr(sampling._Run, "_move", recorded)
+    monkeypatch.setattr(sampling._SamplingRun, "_move", recorded)
     ticking = types.SimpleNamespace(monotonic=lambda: next(clock) * seconds)
     monkeypatch.setattr(sampling, "time", ticking)
     mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
@@ -97,7 +100,7 @@ def test_an_interrupt_in_warm_up_is_one(monkeypatch):
 
 
 def test_an_error_in_one_thread_is_told_before_the_others_are_done(monkeypatch):
-    calls, runs, move = itertools.count(), [], sampling._Run._move
+    calls, runs, move = itertools.count(), [], sampling._SamplingRun._move
 
     def failing(self, *arguments):
         runs.append(self)
@@ -106,7 +109,7 @@ def test_an_error_in_one_thread_is_told_before_the_others_are_done(monkeypatch):
         return move(self, *arguments)
 
     monkeypatch.setattr(sampling, "_CALL_SECONDS", 1e-3)
-    monkeypatch.setattr(sampling._Run, "_move", failing)
+    monkeypatch.setattr(sampling._SamplingRun, "_move", failing)
     with pytest.raises(MemoryError, match="no more"):
         mcmc(jax.random.key(0), posterior(), design(), num_draws=100_000, num_chains=8)
     assert runs[0].num_done < 50_000

@@ -112,6 +112,6 @@ def test_doublings_joined_whatever_their_weight_are_caught(monkeypatch):
         tree = old.subtree._replace(log_weight=jnp.log(2.0) * old.depth)
         return honest(old._replace(subtree=tree, log_weight=jnp.log(2.0) * old.depth))
 
-    honest = tree_module.join
-    monkeypatch.setattr(tree_module, "join", join)
+    honest = tree_module.join_subtree
+    monkeypatch.setattr(tree_module, "join_subtree", join)
     assert p_values(KERNELS["NUTS"])[1] < FAILURE_RATE

@@ -8,8 +8,13 @@ import scipy.stats as st
 
 from inference.common.layout import Layout
 from inference.common.matrices import LowRankMatrix
-from inference.guides.low_rank_normal import Mixture, Shares, Stretched, StretchedNormal
-from inference.optimization.inverse_hessian import no_pairs, normal_from, with_pair
+from inference.guides.low_rank_normal import (
+    GuideMixture,
+    GuideMixtureParameters,
+    LowRankNormalGuide,
+    LowRankNormalParameters,
+)
+from inference.optimization.inverse_hessian import add_pair, init_pairs, normal_from
 
 Z = 4.3  # for at most forty means: failure rate 7e-4
 
@@ -20,9 +25,9 @@ def some_pairs(size, number, history, dtype):
     root = rng.normal(size=(size, size)) + 2 * np.eye(size)
     steps = rng.normal(size=(number, size))
     falls = steps @ (root @ root.T) + 0.1 * rng.normal(size=(number, size))
-    pairs = no_pairs(jnp.zeros(size, dtype), history)
+    pairs = init_pairs(jnp.zeros(size, dtype), history)
     for step, fall in zip(steps, falls, strict=True):
-        pairs = jax.jit(with_pair)(pairs, jnp.asarray(step, dtype), jnp.asarray(fall, dtype))
+        pairs = jax.jit(add_pair)(pairs, jnp.asarray(step, dtype), jnp.asarray(fall, dtype))
     return pairs, steps, falls
 
 
@@ -49,7 +54,7 @@ def test_the_covariance_is_that_of_the_compact_form(name, float_dtype):
     expected = compact(np.float64(pairs.variance), steps[-history:], falls[-history:])
     tolerance = {"atol": (1e-9 if float_dtype == jnp.float64 else 2e-4) * np.abs(expected).max()}
     rank = min(size, 2 * history)
-    covariance = StretchedNormal(rank).covariance(found)
+    covariance = LowRankNormalGuide(rank).covariance(found)
     assert covariance.dtype == float_dtype
     assert found.factor.vectors.shape == (rank, size)
     np.testing.assert_allclose(covariance, expected, **tolerance)
@@ -64,33 +69,33 @@ def test_the_diagonal_is_that_of_a_dense_update(x64):
     hessian = np.diag(fall**2 @ old / (fall @ step) / old)
     along = hessian @ step
     hessian += np.outer(fall, fall) / (fall @ step) - np.outer(along, along) / (step @ along)
-    pairs = no_pairs(jnp.zeros(3), 3)
+    pairs = init_pairs(jnp.zeros(3), 3)
 
     def updated(variance):
-        return with_pair(pairs._replace(variance=jnp.asarray(variance)), step, fall).variance
+        return add_pair(pairs._replace(variance=jnp.asarray(variance)), step, fall).variance
 
     np.testing.assert_allclose(updated(old), 1 / np.diag(hessian), rtol=1e-12)
     np.testing.assert_allclose(updated(1 / curvature), 1 / curvature, rtol=1e-12)
 
 
 def test_pairs_without_curvature_are_left_out():
-    pairs, step = no_pairs(jnp.zeros(3), 2), jnp.ones(3)
+    pairs, step = init_pairs(jnp.zeros(3), 2), jnp.ones(3)
     for fall in (-step, 0 * step, jnp.nan * step, jnp.array([1.0, -1.0, 0.0])):
-        jax.tree.map(np.testing.assert_array_equal, with_pair(pairs, step, fall), pairs)
+        jax.tree.map(np.testing.assert_array_equal, add_pair(pairs, step, fall), pairs)
 
 
 def some_stretched(dtype, seed=0):
     rng = np.random.default_rng(seed)
     vectors = np.linalg.qr(rng.normal(size=(4, 2)))[0].T
     loc, scale = rng.normal(size=4), np.exp(rng.normal(size=4) - 1)
-    parameters = Stretched(loc, LowRankMatrix(scale, vectors, np.array([2.7, 0.5])))
+    parameters = LowRankNormalParameters(loc, LowRankMatrix(scale, vectors, np.array([2.7, 0.5])))
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), parameters)
 
 
 def some_mixture(dtype):
     components = [some_stretched(dtype, seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *components)
-    return Shares(jnp.log(jnp.array([0.25, 0.75], dtype)), stacked), components
+    return GuideMixtureParameters(jnp.log(jnp.array([0.25, 0.75], dtype)), stacked), components
 
 
 def check_draws(guide, parameters, mean, covariance, num_draws=40_000):
@@ -104,7 +109,7 @@ def check_draws(guide, parameters, mean, covariance, num_draws=40_000):
 
 
 def test_a_stretched_normal_is_normal(float_dtype):
-    guide, parameters = StretchedNormal(2), some_stretched(float_dtype)
+    guide, parameters = LowRankNormalGuide(2), some_stretched(float_dtype)
     mean, covariance = np.float64(parameters.loc), np.float64(guide.covariance(parameters))
     exact = st.multivariate_normal(mean, covariance)
     at = jnp.asarray(np.random.default_rng(0).normal(size=(5, 4)), float_dtype)
@@ -117,8 +122,8 @@ def test_a_stretched_normal_is_normal(float_dtype):
 
 def test_a_mixture_is_one(float_dtype):
     parameters, components = some_mixture(float_dtype)
-    family = StretchedNormal(2)
-    guide = Mixture(family, 2)
+    family = LowRankNormalGuide(2)
+    guide = GuideMixture(family, 2)
     locs = np.float64(parameters.components.loc)
     exact = [
         st.multivariate_normal(np.float64(x.loc), np.float64(family.covariance(x)))

@@ -12,7 +12,7 @@ import distributions as dist
 import ppl
 from inference import importance, laplace, mcmc
 from inference.optimization import hessian_normal
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import design, evidence, exact_posterior, posterior
 from tests.inference.test_optimize import DESIGN as LOGISTIC_DESIGN
 from tests.inference.test_optimize import exponential, labelled, nowhere, schools
@@ -84,10 +84,10 @@ def test_the_evidence_of_a_gamma_is_that_of_stirling(x64):
 def test_new_data_compile_nothing_and_legacy_keys_are_the_same():
     settings = {"num_draws": 100}
     laplace(KEY, posterior(), design(), **settings)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     y = np.linspace(0, 1, 30)
     typed = laplace(jax.random.key(3), posterior(y), design() + 1, **settings)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     legacy = laplace(jax.random.PRNGKey(3), posterior(y), design() + 1, **settings)
     jax.tree.map(np.testing.assert_array_equal, typed.draws, legacy.draws)
 

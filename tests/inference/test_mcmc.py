@@ -12,9 +12,9 @@ import distributions as dist
 import ppl
 from inference import HMC, NUTS, mcmc
 from inference.chains import sampling
-from inference.chains.sampling import MOST_DENSE, MOST_LOW_RANK
-from inference.common.matrices import RANK, LowRankMatrix, of_kind
-from inference.runtime.compiled_program import compiled
+from inference.chains.sampling import MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE
+from inference.common.matrices import RANK, LowRankMatrix, expand_diagonal
+from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget
 
@@ -84,10 +84,14 @@ def test_stats_describe_every_transition():
 @pytest.mark.parametrize(
     ("kernel", "num_sites", "shape"),
     [
-        (NUTS(), MOST_DENSE, (MOST_DENSE, MOST_DENSE)),
-        (NUTS(), MOST_DENSE + 1, "low rank"),
-        (NUTS(), MOST_LOW_RANK + 1, (MOST_LOW_RANK + 1,)),
-        (NUTS(inverse_mass_matrix=of_kind(np.ones(5, np.float32), "low_rank")), 5, "low rank"),
+        (NUTS(), MAX_DENSE_SIZE, (MAX_DENSE_SIZE, MAX_DENSE_SIZE)),
+        (NUTS(), MAX_DENSE_SIZE + 1, "low rank"),
+        (NUTS(), MAX_LOW_RANK_SIZE + 1, (MAX_LOW_RANK_SIZE + 1,)),
+        (
+            NUTS(inverse_mass_matrix=expand_diagonal(np.ones(5, np.float32), "low_rank")),
+            5,
+            "low rank",
+        ),
         (NUTS(inverse_mass_matrix=jnp.ones(2)), 2, (2,)),
         (NUTS(inverse_mass_matrix=jnp.eye(120)), 120, (120, 120)),
     ],
@@ -166,9 +170,9 @@ def test_a_density_is_traced_once_and_never_again():
 
 def test_new_data_compile_nothing():
     mcmc(jax.random.key(0), posterior(), design(), **QUICK)
-    sizes = compiled.cache_info().misses
+    sizes = compile_program.cache_info().misses
     mcmc(jax.random.key(1), posterior(Y + 1), design() + 1, **QUICK | {"num_draws": 20})
-    assert compiled.cache_info().misses == sizes
+    assert compile_program.cache_info().misses == sizes
 
 
 class Elsewhere:
@@ -190,9 +194,9 @@ def test_what_a_model_reads_elsewhere_may_change():
         return [draws["mu"].mean(), draws["custom"].mean()]
 
     model = Elsewhere(0.0, np.zeros(3, np.float32))
-    found, misses = [means()], compiled.cache_info().misses
+    found, misses = [means()], compile_program.cache_info().misses
     found.append(means())
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     model.loc = 40.0
     found.append(means())
     model.data[:] = -20.0

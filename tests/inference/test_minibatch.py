@@ -13,7 +13,7 @@ import ppl
 from distributions import constraints
 from inference import ELBO, FullRank, MeanField, svi
 from inference.drivers.svi import _problem
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 NUM_ROWS, SIZE = 10_000, 100
 RNG = np.random.default_rng(0)
@@ -160,12 +160,12 @@ QUICK = {"num_steps": 200, "num_draws": 10, "batch": batch}
 
 def test_new_data_keys_and_steps_compile_nothing():
     svi(jax.random.key(0), posterior, *data(500), **QUICK)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     again = lambda key, x, y, num_rows: batch(key, x, y, num_rows)  # noqa: E731
     svi(jax.random.key(1), posterior, *data(500, 1.0), **QUICK | {"num_steps": 300})
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     svi(jax.random.key(1), posterior, *data(500, 1.0), **QUICK | {"batch": again})
-    assert compiled.cache_info().misses > misses
+    assert compile_program.cache_info().misses > misses
 
 
 def test_going_on_is_one_long_run_and_keys_of_all_kinds_do():

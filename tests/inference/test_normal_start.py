@@ -32,7 +32,7 @@ from inference import (
 from inference.common.layout import Layout
 from inference.drivers.init_from_result import normal_start
 from inference.guides.guide import init_of_guide
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 KEY = jax.random.key(0)
 LAYOUT = Layout.of({"a": jnp.zeros(2), "b": jnp.zeros(1), "c": jnp.zeros(2)})
@@ -221,10 +221,10 @@ def test_a_known_start_compiles_no_new_steps():
     settings = {"num_steps": 3, "num_draws": 10, "guide": FullRank()}
     svi(KEY, model, init=result, **settings | {"guide": MeanField()})  # the starting points
     svi(KEY, model, **settings)
-    before = compiled.cache_info().misses
+    before = compile_program.cache_info().misses
     svi(KEY, model, init=result, **settings)
     svi(jax.random.key(1), model, init=result, **settings)
-    assert compiled.cache_info().misses == before + 1  # the state before the first step
+    assert compile_program.cache_info().misses == before + 1  # the state before the first step
 
 
 def other(key):

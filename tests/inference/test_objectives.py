@@ -25,7 +25,7 @@ from inference import (
 )
 from inference.common.layout import Layout
 from inference.guides.normal import LocScale
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 from inference.variational.multi_sample_bounds import log_mean
 
 Z = 4.5  # failure rate 7e-6 for each comparison
@@ -216,9 +216,9 @@ def scalar(key, scale):
 def test_new_data_and_keys_compile_nothing(objective, x64):
     settings = {"objective": objective, "num_particles": 3, "num_steps": 100, "num_draws": 30}
     svi(jax.random.key(0), scalar, 2.0, **settings)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     result = svi(jax.random.key(1), scalar, 3.0, **settings)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     assert result.elbos.dtype == jnp.float64
     assert result.parameters.loc.dtype == jnp.float64
 

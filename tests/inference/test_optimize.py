@@ -13,7 +13,7 @@ import distributions as dist
 import ppl
 from inference import mcmc, optimize
 from inference.optimization import lbfgs, mode_search
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 KEY = jax.random.key(0)
 
@@ -213,11 +213,11 @@ def test_starts_that_are_not_finite_are_drawn_anew():
 
 def test_new_data_and_keys_compile_nothing():
     optimize(KEY, labelled(), jnp.asarray(DESIGN, jnp.float32))
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     new = labelled(1 - LABELS), jnp.asarray(DESIGN + 1, jnp.float32)
     a = optimize(jax.random.key(1), *new, max_steps=100, tolerance=1e-4)
     b = optimize(jax.random.PRNGKey(1), *new, max_steps=100, tolerance=1e-4)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     np.testing.assert_array_equal(a.values["w"], b.values["w"])
 
 
@@ -253,7 +253,7 @@ def test_a_scale_that_has_grown_in_place_of_the_mean_is_no_mode(mean):
 
 
 def test_a_climb_that_is_ended_short_of_the_mode_is_told(monkeypatch):
-    monkeypatch.setattr(mode_search, "_MOST_CLIMBS", 1)
+    monkeypatch.setattr(mode_search, "_MAX_CLIMBS", 1)
     y = (1e4 + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
     result = optimize(jax.random.key(0), ppl.condition(far_from_zero, {"y": y}))
     assert any("no mode: a stride along loc" in problem for problem in result.problems)

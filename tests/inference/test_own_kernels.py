@@ -15,7 +15,7 @@ import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
 from inference.chains.step_sampling import sample_by_steps
 from inference.hamiltonian.leapfrog import State as HamiltonianState
-from inference.runtime.devices import share_of
+from inference.runtime.devices import share_chains
 
 # Of ten estimates, one is beyond by chance in a run of 6,000.
 Z = 4.3
@@ -203,7 +203,7 @@ def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):
     alone = draws()
     monkeypatch.setattr(
         "inference.chains.step_sampling.share_of",
-        lambda *args: dataclasses.replace(share_of(*args), is_mapped=True),
+        lambda *args: dataclasses.replace(share_chains(*args), is_mapped=True),
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8), draws(), alone)
 

@@ -16,8 +16,8 @@ from inference.common.layout import Layout
 from inference.drivers import pathfinder as pathfinder_module
 from inference.guides import low_rank_normal
 from inference.optimization import pathfinder_paths
-from inference.results.pathfinder_result import resampled, weights_of
-from inference.runtime.compiled_program import compiled
+from inference.results.pathfinder_result import normalize_weights, resample_systematically
+from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import design, evidence, posterior
 from tests.inference.targets import FakeTarget
 from tests.inference.test_optimize import far_from_zero, nowhere
@@ -80,7 +80,7 @@ BROKEN = {
 def test_broken_variants_are_rejected(monkeypatch, name):
     monkeypatch.setattr(pathfinder_paths, *BROKEN[name])
     monkeypatch.setattr(
-        pathfinder_module, "paths", lambda *args: pathfinder_paths.paths(*args)
+        pathfinder_module, "follow_paths", lambda *args: pathfinder_paths.follow_paths(*args)
     )  # traced anew
     assert not is_exact(found(num_paths=1))
 
@@ -113,7 +113,7 @@ def test_modes_have_the_shares_of_their_masses(x64):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Alone(low_rank_normal.Mixture):
+class Alone(low_rank_normal.GuideMixture):
     """Each draw has its own path's density alone, as if no other path led to its mode."""
 
     def log_prob(self, parameters, position):
@@ -121,7 +121,7 @@ class Alone(low_rank_normal.Mixture):
 
 
 def test_shares_of_paths_in_place_of_masses_are_rejected(x64, monkeypatch):
-    monkeypatch.setattr(pathfinder_module, "Mixture", Alone)
+    monkeypatch.setattr(pathfinder_module, "GuideMixture", Alone)
     assert left_share()[0] > 3 * Z
 
 
@@ -135,9 +135,9 @@ def test_the_guide_gives_the_evidence_and_more_draws():
 def test_new_data_compile_nothing_and_legacy_keys_are_the_same():
     settings = {"num_draws": 100, "num_paths": 3}
     found(**settings)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     typed = found(jax.random.key(3), MEAN + 1, max_steps=50, **settings)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     legacy = found(jax.random.PRNGKey(3), MEAN + 1, **settings)
     jax.tree.map(np.testing.assert_array_equal, typed.draws, legacy.draws)
     other = found(jax.random.key(4), MEAN + 1, **settings)
@@ -236,7 +236,7 @@ def test_a_halt_as_close_as_rounding_allows_is_an_end(tolerance, has_ended):
         steps,
         jnp.float32(tolerance),
     )
-    ascent = pathfinder_paths.paths(position, seed, FakeTarget(lying, (2,)), *rest).ascent
+    ascent = pathfinder_paths.follow_paths(position, seed, FakeTarget(lying, (2,)), *rest).ascent
     np.testing.assert_allclose(ascent.decrement, 1.0)
     assert ascent.step < steps
     assert ascent.has_converged == has_ended
@@ -267,16 +267,16 @@ def test_a_key_is_asked_for():
 
 def test_resampling_takes_each_as_often_as_it_counts():
     weights = np.array([0.5, 0.0, 0.3, 0.2])
-    counts = np.bincount(resampled(KEY, weights, 1000), minlength=4)
+    counts = np.bincount(resample_systematically(KEY, weights, 1000), minlength=4)
     assert np.all(np.abs(counts - 1000 * weights) <= 1)
     assert counts[1] == 0
 
 
 def test_weights_of_nothing_known_are_alike():
-    np.testing.assert_array_equal(weights_of(np.full((1, 4), -np.inf)), 0.25)
+    np.testing.assert_array_equal(normalize_weights(np.full((1, 4), -np.inf)), 0.25)
     log_weights = st.norm(0, 0.1).rvs((1, 100), random_state=0)
     log_weights[0, 3] = np.nan
-    assert weights_of(log_weights)[0, 3] == 0
+    assert normalize_weights(log_weights)[0, 3] == 0
 
 
 def test_an_end_where_a_scale_has_grown_in_place_of_the_mean_is_no_mode():

@@ -13,7 +13,7 @@ import ppl
 from inference import svgd
 from inference.common.layout import Layout
 from inference.drivers import svgd as svgd_module
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 from inference.variational import svgd_step
 from tests.inference.test_optimize import nowhere
 
@@ -65,16 +65,16 @@ def without_repulsion(particles, gradients, bandwidth):
     return ascent - RIGHT(particles, zeros, bandwidth)[0], discrepancy
 
 
-RIGHT = svgd_step.stein
+RIGHT = svgd_step.stein_direction
 
 
 @pytest.mark.slow
 def test_particles_without_repulsion_are_rejected(monkeypatch):
-    monkeypatch.setattr(svgd_step, "stein", without_repulsion)
-    compiled.cache_clear()
+    monkeypatch.setattr(svgd_step, "stein_direction", without_repulsion)
+    compile_program.cache_clear()
     jax.clear_caches()
     result = moved()
-    compiled.cache_clear()
+    compile_program.cache_clear()
     jax.clear_caches()
     assert not is_normal(result)
     assert np.all(np.std(result.draws["w"], 1) < 0.1)
@@ -93,7 +93,7 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
     both = pairs(lambda a, b: jnp.trace(jax.jacfwd(jax.grad(k, 0), 1)(a, b)))
     across = jnp.einsum("jd,ijd->ij", g, first)
     steins = kernel * (g @ g.T) + across + across.T + both
-    found, discrepancy = svgd_step.stein(x, g, jnp.asarray(bandwidth))
+    found, discrepancy = svgd_step.stein_direction(x, g, jnp.asarray(bandwidth))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(discrepancy, np.sqrt(steins.mean()), rtol=1e-10)
 
@@ -101,7 +101,7 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
 @pytest.mark.parametrize("num_alike", [9, 10])
 def test_the_bandwidth_is_finite_where_most_particles_are_at_one_place(x64, num_alike):
     x = jnp.where(jnp.arange(10) < num_alike, 0.3, 1.3)[:, None]
-    found, discrepancy = svgd_step.stein(x, -x, jnp.asarray(-1.0))
+    found, discrepancy = svgd_step.stein_direction(x, -x, jnp.asarray(-1.0))
     h = 1 / np.log(11)
     kernel = np.exp(-((x - x.T) ** 2) / h)
     expected = -kernel @ x + np.sum(2 / h * kernel * (x - x.T), 1, keepdims=True)
@@ -117,7 +117,7 @@ def test_one_particle_climbs_to_the_mode():
 def test_going_on_is_one_long_run_and_new_data_compile_nothing():
     settings = {"num_particles": 10, "bandwidth": 2.0}
     whole = moved(num_steps=150, **settings)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     first = moved(num_steps=100, **settings)
     rest = moved(num_steps=50, state=first.state, **settings)
     jax.tree.map(np.testing.assert_array_equal, rest.state, whole.state)
@@ -125,7 +125,7 @@ def test_going_on_is_one_long_run_and_new_data_compile_nothing():
         np.r_[first.discrepancies, rest.discrepancies], whole.discrepancies
     )
     other = moved(jax.random.key(1), MEAN + 1, num_steps=5, **settings | {"bandwidth": None})
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
     legacy = moved(jax.random.PRNGKey(1), MEAN + 1, num_steps=5, **settings | {"bandwidth": None})
     jax.tree.map(np.testing.assert_array_equal, other.draws, legacy.draws)
 
@@ -164,7 +164,7 @@ def test_an_interrupt_keeps_the_steps():
             raise KeyboardInterrupt
 
     begun = moved(num_particles=10, num_steps=1)
-    swarm = svgd_module._swarm(
+    swarm = svgd_module._make_swarm(
         ppl.unconstrain(correlated, jnp.asarray(MEAN, float)),
         None,
         None,

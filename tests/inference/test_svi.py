@@ -11,7 +11,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, FullRank, LowRank, PointMass, svi
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 from inference.variational import svi_loop
 from tests.inference.regression import (
     QUICK,
@@ -145,13 +145,13 @@ def test_another_key_is_another_run():
 def test_new_data_keys_steps_and_optimizers_compile_nothing():
     settings = QUICK | {"guide": FullRank(), "optimizer": optax.adam(0.02), "tolerance": 1e-9}
     fitted(0, **settings)
-    sizes = compiled.cache_info().misses
+    sizes = compile_program.cache_info().misses
     changes = {"num_steps": 5000, "optimizer": optax.adam(0.02), "guide": FullRank(0.2)}
     result = fitted(1, Y + 1, **settings | changes | {"tolerance": 1e-8})
     fitted(1, Y + 1, state=result.state, **settings)
-    assert compiled.cache_info().misses == sizes
+    assert compile_program.cache_info().misses == sizes
     fitted(1, **settings | {"optimizer": optax.adam(0.03)})
-    assert compiled.cache_info().misses > sizes
+    assert compile_program.cache_info().misses > sizes
 
 
 def test_a_density_is_traced_once_for_all_steps_and_once_for_draws():
@@ -163,7 +163,7 @@ def test_a_density_is_traced_once_for_all_steps_and_once_for_draws():
 
     def run(data, num_steps):
         problem = problem_of(FakeTarget(density, (2,), jnp.float32(data)))
-        return svi_loop.drawn(
+        return svi_loop.draw_from_guide(
             jax.random.key(1), problem, fit(problem, num_steps=num_steps).state.average, 10
         )
 

@@ -248,7 +248,7 @@ ROWS = {
     "intervene": Row(ppl.intervene(chain, {"b": 1.0}), "b>unused b>c"),
     "block": Row(ppl.block(chain, ["b"]), "a>unused a>c"),
     "scale": Row(ppl.scale(chain, 0.5), "a>b b>unused b>c"),
-    "reparam": Row(ppl.reparam(chain, {"b": ppl.NonCentred()}), "a>b b>unused b>c"),
+    "reparam": Row(ppl.reparam(chain, {"b": ppl.NonCentered()}), "a>b b>unused b>c"),
     "deterministic": Row(with_deterministic, "a>t t>b"),
     "deterministic-not-used": Row(beside_deterministic, "a>t a>b"),
     "factor": Row(with_factor, "a>f"),

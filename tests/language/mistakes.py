@@ -352,12 +352,12 @@ def _():
 @mistake("Non-centring what has no location", "'p'", "Beta", "Pushforward")
 def _():
     model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
-    ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentred()}))
+    ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentered()}))
 
 
-@mistake("A weight that is none", "PartiallyCentred", "[0, 1]", "2.0", "NonCentred()")
+@mistake("A weight that is none", "PartiallyCentered", "[0, 1]", "2.0", "NonCentered()")
 def _():
-    ppl.reparam(line, {"slope": ppl.PartiallyCentred(2.0)})
+    ppl.reparam(line, {"slope": ppl.PartiallyCentered(2.0)})
 
 
 @mistake("A weight for each element of a vmap", "'x'", "()", "(3,)", "one draw")
@@ -367,7 +367,7 @@ def _():
         return jax.vmap(site)(split(key, 3))
 
     weights = jnp.array([0.0, 0.5, 1.0])
-    ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weights)}))
+    ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentered(weights)}))
 
 
 @mistake("Floats as draws of counts", "'n'", "int32", "float32", ".astype")

@@ -11,7 +11,7 @@ from jax.random import key, split
 import distributions as dist
 import inference
 import ppl
-from inference.runtime.compiled_program import compiled
+from inference.runtime.compiled_program import compile_program
 
 from .checks import assert_close
 
@@ -162,9 +162,9 @@ def test_chains_find_a_banana(init):
 def test_new_data_compile_nothing():
     run = lambda bend: inference.mcmc(key(0), model(), bend, num_warmup=20, num_draws=20)  # noqa: E731
     run(0.5)
-    misses = compiled.cache_info().misses
+    misses = compile_program.cache_info().misses
     run(0.25)
-    assert compiled.cache_info().misses == misses
+    assert compile_program.cache_info().misses == misses
 
 
 def normal(position: Any, mean: Any) -> Any:

@@ -354,7 +354,7 @@ SITE = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="y")  # 
 NUMBERS = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(3)), name="n")  # noqa: E731
 SIMPLEX = lambda key: ppl.sample(key, dist.Dirichlet(jnp.ones(3)), name="p")  # noqa: E731
 HOLE = np.array([1.0, NAN, 2.0])
-NON_CENTRED = {"y": ppl.NonCentred()}
+NON_CENTRED = {"y": ppl.NonCentered()}
 MASKED = np.ma.masked_array([1.0, np.nan, 3.0], [False, False, True])
 
 

@@ -43,7 +43,7 @@ def test_types_of_like_fields_are_told_apart():
     assert len({jax.tree.structure(k) for k in kinds}) == 60
 
 
-LIKE = ppl.NonCentred(), ppl.Circular(), MeanField(), FullRank()
+LIKE = ppl.NonCentered(), ppl.Circular(), MeanField(), FullRank()
 
 
 @pytest.mark.parametrize(("a", "b"), list(itertools.combinations(LIKE, 2)))

@@ -22,7 +22,7 @@ from .programs import EFFECTS, SIGMA, eight_schools
 tfd = tfp.distributions
 KEY = key(5)
 POSITION = {"scale": jnp.float32(-0.3), "x": jnp.array([0.5, -1.0, 2.0])}
-NON_CENTRED, HALF = ppl.NonCentred(), ppl.PartiallyCentred(0.3)
+NON_CENTRED, HALF = ppl.NonCentered(), ppl.PartiallyCentered(0.3)
 NORMAL = stats.norm.logpdf
 
 
@@ -125,7 +125,7 @@ ROWS = (
         "transformed-tfp-independent": (one(lambda loc, scale: tfd.Independent(tfd.LogNormal(loc, scale * jnp.ones(2)), 1)), {"x": ppl.Transformed(NON_CENTRED)}),
         "transformed-tfp": (one(lambda loc, scale: tfd.TransformedDistribution(tfd.Normal(loc, scale), tfp.bijectors.Softplus())), {"x": ppl.Transformed(HALF)}),
         "own": (one(lambda loc, scale: dist.Gamma(0.5, scale)), {"x": by_square}),
-        "weights-by-element": (one(FAMILIES["normal"]), {"x": ppl.PartiallyCentred(np.array([0.2, 0.9]))}),
+        "weights-by-element": (one(FAMILIES["normal"]), {"x": ppl.PartiallyCentered(np.array([0.2, 0.9]))}),
         "vmap": (mapped, {"x": NON_CENTRED}),
         "scan": (walk, {"x": NON_CENTRED}),
         "cond": (in_cond, {"x": NON_CENTRED}),
@@ -190,7 +190,7 @@ def test_a_weight_is_learned():
     """Gradients reach the weight, and a new one compiles nothing anew."""
 
     def target(weight: Any) -> Any:
-        return ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(weight)}))
+        return ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentered(weight)}))
 
     position = target(0.5).initial(KEY)
     traced = []
@@ -208,11 +208,11 @@ def test_a_weight_is_learned():
 
 def test_a_weight_that_is_not_known_passes():
     """Traced, or the gradient with respect to one."""
-    weight = ppl.PartiallyCentred(0.5)
-    assert jax.jit(lambda w: ppl.PartiallyCentred(w).centredness)(2.0) == 2.0
-    assert jax.grad(lambda w: -3.0 * w.centredness)(weight).centredness == -3.0
+    weight = ppl.PartiallyCentered(0.5)
+    assert jax.jit(lambda w: ppl.PartiallyCentered(w).centeredness)(2.0) == 2.0
+    assert jax.grad(lambda w: -3.0 * w.centeredness)(weight).centeredness == -3.0
     ((path, leaf),) = jax.tree_util.tree_leaves_with_path(weight)
-    assert (jax.tree_util.keystr(path), leaf) == (".centredness", 0.5)
+    assert (jax.tree_util.keystr(path), leaf) == (".centeredness", 0.5)
 
 
 @pytest.mark.parametrize("name", ["value", "cosine", "sine"])
@@ -334,18 +334,18 @@ ERRORS = {
     "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
     "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
     "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
-    "rule's number": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: 3)), TypeError, r"the rule, of site .x.: expected a strategy, as ppl.NonCentred\(\).*, got 3"),
-    "rule's class": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: ppl.NonCentred)), TypeError, "reparam: the rule, of site 'x': expected a strategy, as ppl.NonCentred()"),
-    "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentred}), TypeError, "expected a strategy, as ppl.NonCentred()"),
-    "one strategy": (lambda: ppl.reparam(SAMPLE, NON_CENTRED), TypeError, "expected a dict of strategies.*NonCentred"),
-    "text as weight": (lambda: ppl.PartiallyCentred("a"), TypeError, "PartiallyCentred: expected a number or an array as centredness, got 'a'"),
-    "list as weight": (lambda: ppl.PartiallyCentred([0.5]), TypeError, r"expected a number or an array as centredness, got \[0.5\]"),
+    "rule's number": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: 3)), TypeError, r"the rule, of site .x.: expected a strategy, as ppl.NonCentered\(\).*, got 3"),
+    "rule's class": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, lambda name, d: ppl.NonCentered)), TypeError, "reparam: the rule, of site 'x': expected a strategy, as ppl.NonCentered()"),
+    "class": (lambda: ppl.reparam(SAMPLE, {"x": ppl.NonCentered}), TypeError, "expected a strategy, as ppl.NonCentered()"),
+    "one strategy": (lambda: ppl.reparam(SAMPLE, NON_CENTRED), TypeError, "expected a dict of strategies.*NonCentered"),
+    "text as weight": (lambda: ppl.PartiallyCentered("a"), TypeError, "PartiallyCentered: expected a number or an array as centeredness, got 'a'"),
+    "list as weight": (lambda: ppl.PartiallyCentered([0.5]), TypeError, r"expected a number or an array as centeredness, got \[0.5\]"),
     "number": (lambda: ppl.reparam(SAMPLE, 3), TypeError, "expected a dict of strategies.*3"),
-    "weight": (lambda: ppl.PartiallyCentred(2.0), ValueError, r"centredness must lie in \[0, 1\], got 2.0. 0 is NonCentred"),
-    "weight-below": (lambda: ppl.PartiallyCentred(jnp.array([0.5, -0.1])), ValueError, r"in \[0, 1\], got \[ 0.5 -0.1\]"),
-    "weight-nan": (lambda: ppl.PartiallyCentred(np.nan), ValueError, r"in \[0, 1\], got nan"),
-    "weight-in-jit": (lambda: jax.jit(lambda x: ppl.PartiallyCentred(np.float32(1.5)).centredness * x)(1.0), ValueError, r"in \[0, 1\], got 1.5"),
-    "weight-shape": (lambda: ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentred(np.array([0.1, 0.5, 0.9]))})), ValueError, r"'x': a draw has the shape \(\), but what the strategy makes of it, \(3,\)"),
+    "weight": (lambda: ppl.PartiallyCentered(2.0), ValueError, r"centeredness must lie in \[0, 1\], got 2.0. 0 is NonCentered"),
+    "weight-below": (lambda: ppl.PartiallyCentered(jnp.array([0.5, -0.1])), ValueError, r"in \[0, 1\], got \[ 0.5 -0.1\]"),
+    "weight-nan": (lambda: ppl.PartiallyCentered(np.nan), ValueError, r"in \[0, 1\], got nan"),
+    "weight-in-jit": (lambda: jax.jit(lambda x: ppl.PartiallyCentered(np.float32(1.5)).centeredness * x)(1.0), ValueError, r"in \[0, 1\], got 1.5"),
+    "weight-shape": (lambda: ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentered(np.array([0.1, 0.5, 0.9]))})), ValueError, r"'x': a draw has the shape \(\), but what the strategy makes of it, \(3,\)"),
     "no-pushforward": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": lambda d: d})), TypeError, "'x': expected of the strategy ppl.Pushforward"),
 }  # fmt: skip
 

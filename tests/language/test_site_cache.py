@@ -20,7 +20,7 @@ def traced(model):
 
 
 def num_kept():
-    return site_cache._program.cache_info().currsize
+    return site_cache._jit_at_site.cache_info().currsize
 
 
 def test_a_site_is_traced_once():

@@ -146,7 +146,7 @@ TRANSFORMATIONS = {
     "intervene": lambda model: ppl.intervene(model, FIXED),
     "block": lambda model: ppl.block(model, ["total"]),
     "scale": lambda model: ppl.scale(model, 3.0),
-    "reparam": lambda model: ppl.reparam(model, {"c": ppl.NonCentred()}),
+    "reparam": lambda model: ppl.reparam(model, {"c": ppl.NonCentered()}),
 }
 
 
@@ -219,7 +219,7 @@ def test_one_array_by_element_and_as_a_whole():
     gone = jnp.eye(3, dtype=bool)
     ignored = ppl.condition(same, {"y": ppl.ignore(y, gone)})
     assert_close(ppl.log_density(ignored)({}, x), jnp.where(gone, 0, scores).sum(), "float32")
-    target = ppl.unconstrain(ppl.reparam(same, {"y": ppl.NonCentred()}), x)
+    target = ppl.unconstrain(ppl.reparam(same, {"y": ppl.NonCentered()}), x)
     assert_close(target.constrain({"y": y})["y"], x[:, None] + x * y, "float32")
 
 

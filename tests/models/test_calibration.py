@@ -155,5 +155,5 @@ def test_a_sampler_with_momenta_that_are_too_large_is_rejected(monkeypatch):
 
 
 def forget_programs():
-    compiled_program.compiled.cache_clear()
+    compiled_program.compile_program.cache_clear()
     jax.clear_caches()  # which hold what was traced

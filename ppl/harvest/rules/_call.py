@@ -14,7 +14,7 @@ from ppl.harvest._plants import Plants
 from ppl.harvest._survey import Sites, Survey
 
 
-class Call(Construct):
+class CallRule(Construct):
     """A body that sows, and reads, what the call does."""
 
     body: ClassVar[str] = "jaxpr"  # The parameter that holds it.
@@ -46,19 +46,19 @@ def call_again(
     live_args = on.liveness.inputs(jaxpr, live_outs)
 
     def call(planted: Any, *live: Any) -> tuple[list[Any], list[Reaped]]:
-        outs, reaps = on.run(jaxpr, spread(live, live_args), planted, live_outs)
-        return only(outs, live_outs), reaps
+        outs, reaps = on.run(jaxpr, scatter_items(live, live_args), planted, live_outs)
+        return select_items(outs, live_outs), reaps
 
-    results, reaps = wrap(call)(plants.take(on.survey(jaxpr)), *only(args, live_args))
-    return spread(results, live_outs), reaps
+    results, reaps = wrap(call)(plants.take(on.survey(jaxpr)), *select_items(args, live_args))
+    return scatter_items(results, live_outs), reaps
 
 
-def only(items: Sequence[Any], mask: Mask) -> list[Any]:
+def select_items(items: Sequence[Any], mask: Mask) -> list[Any]:
     """The items that the mask keeps."""
     return [item for item, keep in zip(items, mask, strict=True) if keep]
 
 
-def spread(items: Sequence[Any], mask: Mask) -> list[Any]:
+def scatter_items(items: Sequence[Any], mask: Mask) -> list[Any]:
     """The items back in their places, None elsewhere."""
     rest = iter(items)
     return [next(rest) if keep else None for keep in mask]

@@ -13,7 +13,7 @@ from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, Sites, SowError
 
 
-class Kept:
+class LastValues:
     """The last value of each clobbered name that a loop body sows, as a part of the loop's carry.
 
     A carried value is (record, pred): `pred` tells whether there was any; it is None where every
@@ -52,7 +52,7 @@ class Kept:
                 ran = _for_site(active, found)
                 took_place = ran if new.pred is None else ran & new.pred
                 new = Reaped(new.record, took_place, new.site)
-            new = new.after(old)
+            new = new.override_where_taken(old)
             carry.append(_values.as_varying((new.record, new.pred)))
         return carry
 
@@ -64,7 +64,7 @@ class Kept:
         ]
 
 
-class Sum:
+class RunningSum:
     """The sum of what all iterations record, in the carry, for an action that only `adds`.
 
     It is compensated (Kahan 1965): the error of a million additions is that of one. The carry is

@@ -40,7 +40,7 @@ _MAX_WORK = 4  # of all branches of a cond, as a multiple of that of one
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
-def by_rank(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
+def rank_states(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
     """States by the number of steps that they look back: what one needs stands in earlier rows.
 
     None if a state is needed, by way of others perhaps, for what it becomes.
@@ -81,15 +81,15 @@ class Steps:
         known = {self._num_carry + i: x for i, x in enumerate(rows)}
         last: dict[int, Any] = {}
         for rank in ranks:
-            for i, after in zip(rank, self._mapped(rank, known), strict=True):
+            for i, after in zip(rank, self._map_steps(rank, known), strict=True):
                 first = _jax.as_aval(start[i], inner.invars[i].aval)[None]
                 parts = (after[1:], first) if reverse else (first, after[:-1])
                 known[i], last[i] = jnp.concatenate(parts), after[0 if reverse else -1]
-        outputs = self._mapped(range(self._num_carry, len(inner.outvars)), known)
+        outputs = self._map_steps(range(self._num_carry, len(inner.outvars)), known)
         outs = [*(last[i] for i in range(self._num_carry)), *outputs]
         return jax.tree.unflatten(self._tree, outs)
 
-    def parted(self, carry: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
+    def run_in_parts(self, carry: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
         """The last carry and the stacked outputs, from a loop that does no more than it must.
 
         Step by step is evaluated what needs a state and is needed for a later one. What needs
@@ -99,20 +99,20 @@ class Steps:
         inner, consts = _jaxprs.raw(self._jaxpr)
         carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
         states, scanned = inner.invars[: self._num_carry], inner.invars[self._num_carry :]
-        needed = [eqn for eqn, _ in _needed(inner, range(self._num_carry), is_open=False)[0]]
+        needed = [eqn for eqn, _ in _find_needed(inner, range(self._num_carry), is_open=False)[0]]
         may_map = lambda eqn: not _waits(eqn, is_open=False)  # noqa: E731
-        before, looped = _parted(needed, {*scanned, *inner.constvars}, may_map)
-        made = _made(needed)
-        after, read = _needed(inner, range(self._num_carry, len(inner.outvars)), made)
+        before, looped = _partition_equations(needed, {*scanned, *inner.constvars}, may_map)
+        made = _output_variables(needed)
+        after, read = _find_needed(inner, range(self._num_carry, len(inner.outvars)), made)
         rows = jax.tree.leaves(inputs)
         too_large = options["length"] * _size(inner) > _MAX_ELEMENTS
         if not after or not rows or too_large or inner.effects:
             return None
         if any(_waits(eqn) for eqn, _ in after):
             return None
-        late = [v for v in [*states, *_made(looped)] if v in read]
+        late = [v for v in [*states, *_output_variables(looped)] if v in read]
         read |= _variables(carried).union(*(_variables(eqn.invars) for eqn in looped))
-        early = [v for v in _made(before) if v in read]
+        early = [v for v in _output_variables(before) if v in read]
         constants = dict(zip(inner.constvars, consts, strict=True))
 
         def prepare(rows: Sequence[Any]) -> list[Any]:
@@ -144,12 +144,12 @@ class Steps:
         if any(map(_waits, inner.eqns)):
             return None
         carried = range(self._num_carry)
-        ranks = by_rank({i: _inputs_of(inner, [i]).intersection(carried) for i in carried})
+        ranks = rank_states({i: _find_inputs(inner, [i]).intersection(carried) for i in carried})
         # Each rank evaluates again what it shares with others.
-        work = sum(len(_needed(inner, rank)[0]) for rank in ranks or [])
+        work = sum(len(_find_needed(inner, rank)[0]) for rank in ranks or [])
         return ranks if work <= 2 * len(inner.eqns) else None
 
-    def _mapped(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
+    def _map_steps(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
         """Some results of all steps, from those inputs that they depend on."""
         return jax.vmap(lambda known: _evaluate(self._jaxpr, wanted, known))(known)
 
@@ -163,7 +163,7 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
     inner, consts = _jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
     env |= {inner.invars[i]: x for i, x in args.items()}
-    _evaluate_all(_needed(inner, wanted)[0], env)
+    _evaluate_all(_find_needed(inner, wanted)[0], env)
     found = [inner.outvars[i] for i in wanted]
     return [_jax.as_aval(_read(env, v), v.aval) for v in found]
 
@@ -173,7 +173,7 @@ def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any,
     for eqn, outs in equations:
         body, branches = _transparent(eqn), _branches(eqn)
         if body is not None and not _is_whole(body, outs):
-            needed = _inputs_of(_jaxprs.raw(body)[0], outs)
+            needed = _find_inputs(_jaxprs.raw(body)[0], outs)
             results = _evaluate(body, outs, {i: _read(env, eqn.invars[i]) for i in needed})
         elif branches:
             operands = [_read(env, v) for v in eqn.invars]
@@ -191,7 +191,7 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
         env.update(zip(eqn.outvars, outs, strict=True))
 
 
-def _parted(
+def _partition_equations(
     equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
 ) -> tuple[list[Any], list[Any]]:
     """Equations that depend on known variables and on one another, and the others."""
@@ -208,7 +208,7 @@ def _variables(atoms: Iterable[Any]) -> set[Any]:
     return {v for v in atoms if not isinstance(v, jex.Literal)}
 
 
-def _made(equations: Iterable[Any]) -> list[Any]:
+def _output_variables(equations: Iterable[Any]) -> list[Any]:
     return [v for eqn in equations for v in eqn.outvars]
 
 
@@ -219,40 +219,40 @@ def _read(env: Mapping[Any, Any], v: Any) -> Any:
 def _select(eqn: jex.JaxprEqn, branches: Sequence[Jaxpr], args: Sequence[Any]) -> list[Any]:
     """The results of a cond, all of whose branches are evaluated."""
     index, *operands = args
-    results = [_of_branch(branch, operands, index == i) for i, branch in enumerate(branches)]
+    results = [_evaluate_branch(branch, operands, index == i) for i, branch in enumerate(branches)]
     columns = zip(eqn.outvars, *results, strict=True)
     return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
 
-def _of_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> list[Any]:
+def _evaluate_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> list[Any]:
     """The results of a branch; a derivative that is no number goes no further if it is not taken.
 
     What all steps share becomes one value for each there: so elements are picked from it before.
     """
     inner, consts = _jaxprs.raw(branch)
     env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
-    linear, passed, others = _parts_of(inner)
+    linear, passed, others = _split_branch(inner)
     _bind_all(linear, env)
-    env = {v: _passed(env[v], is_taken) for v in passed}
+    env = {v: _stop_untaken_gradient(env[v], is_taken) for v in passed}
     _evaluate_all(others, env)
     return [_jax.as_aval(_read(env, v), v.aval) for v in inner.outvars]
 
 
-def _parts_of(branch: Any) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
+def _split_branch(branch: Any) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
     """The linear equations of operands, the variables that others read, and the others."""
     inputs, wanted = [*branch.constvars, *branch.invars], range(len(branch.outvars))
-    needed = [eqn for eqn, _ in _needed(branch, wanted)[0]]
-    linear, _ = _parted(needed, {*inputs}, _is_linear)
-    others, read = _needed(branch, wanted, _made(linear))
-    return linear, [v for v in [*inputs, *_made(linear)] if v in read], others
+    needed = [eqn for eqn, _ in _find_needed(branch, wanted)[0]]
+    linear, _ = _partition_equations(needed, {*inputs}, _is_linear)
+    others, read = _find_needed(branch, wanted, _output_variables(linear))
+    return linear, [v for v in [*inputs, *_output_variables(linear)] if v in read], others
 
 
-def _passed(x: Any, is_taken: Any) -> Any:
+def _stop_untaken_gradient(x: Any, is_taken: Any) -> Any:
     is_inexact = _is_inexact(jnp.result_type(x))
     return jnp.where(is_taken, x, lax.stop_gradient(x)) if is_inexact else x
 
 
-def _needed(
+def _find_needed(
     jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
 ) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
     """Dependencies of some results of a jaxpr, where the variables of `given` are known.
@@ -268,15 +268,15 @@ def _needed(
             equations.append((eqn, outs))
             operands = range(len(eqn.invars))
             if is_open and (body := _transparent(eqn)) is not None:
-                operands = _inputs_of(_jaxprs.raw(body)[0], outs)
+                operands = _find_inputs(_jaxprs.raw(body)[0], outs)
             read = (eqn.invars[i] for i in operands)
             variables.update(v for v in read if not isinstance(v, jex.Literal))
     return equations[::-1], variables
 
 
-def _inputs_of(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
+def _find_inputs(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
     """The inputs that some results of a jaxpr depend on, by position."""
-    _, variables = _needed(jaxpr, wanted)
+    _, variables = _find_needed(jaxpr, wanted)
     return {i for i, v in enumerate(jaxpr.invars) if v in variables}
 
 
@@ -292,7 +292,7 @@ def _is_whole(body: Jaxpr, outs: Iterable[int]) -> bool:
     JAX keeps what it made of the body the last time.
     """
     inner, _ = _jaxprs.raw(body)
-    return len(_inputs_of(inner, outs)) == len(inner.invars) and not _has_cond(inner)
+    return len(_find_inputs(inner, outs)) == len(inner.invars) and not _has_cond(inner)
 
 
 def _has_cond(jaxpr: Any) -> bool:
@@ -348,7 +348,7 @@ def _size(jaxpr: Any) -> int:
         bodies = [_jaxprs.raw(body)[0] for body in _jax.subjaxprs(eqn)]
         given += eqn.params.get("length", 1) * sum(map(_size, bodies))
         if _branches(eqn):
-            given += sum(_num_elements(_parts_of(body)[1]) for body in bodies)
+            given += sum(_num_elements(_split_branch(body)[1]) for body in bodies)
     return given
 
 

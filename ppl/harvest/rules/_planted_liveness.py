@@ -17,7 +17,7 @@ from ppl.harvest._wiring import Branches, Scan
 
 
 @dataclasses.dataclass(frozen=True)
-class _Given(Action):
+class _PlantedSites(Action):
     """Sites whose values do not depend on the program."""
 
     action: Action
@@ -82,13 +82,13 @@ def _agree(sources: Sequence[Any]) -> bool:
     return sources[0] is not None and len(set(sources)) == 1
 
 
-def needs(
+def find_needed_states(
     scan: Scan, on: Interpreter, live_body: Mask, planted: Collection[Path]
 ) -> dict[int, list[int]]:
     """For each needed state of a scan, the states of the step before that it is made of."""
     names = frozenset(planted)
     rules = {name: _Rule(construct, names) for name, construct in CONSTRUCTS.items()}
-    liveness = on.under(_Given(on.action, names), planted, rules).liveness
+    liveness = on.under(_PlantedSites(on.action, names), planted, rules).liveness
     found = {}
     for i in range(scan.num_carry):
         if live_body[i]:

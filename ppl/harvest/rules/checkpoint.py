@@ -8,10 +8,10 @@ import jax
 from ppl.harvest import _jax
 from ppl.harvest._construct import register
 from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import Call, call_again
+from ppl.harvest.rules._call import CallRule, call_again
 
 
-class Checkpoint(Call):
+class Checkpoint(CallRule):
     """Rematerialization: a record is saved, as every result; the rest is computed again."""
 
     is_parallel: ClassVar[bool] = False  # It exists to save memory.

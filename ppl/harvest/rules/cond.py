@@ -47,7 +47,7 @@ class Cond(Construct):
     def run(self, opened: Opened) -> Results:
         """A cond of the branches, with their plants and records."""
         eqn, args, plants, live_outs, on = opened
-        sites = on.survey.of_equation(eqn)
+        sites = on.survey.survey_equation(eqn)
         sown: list[Any] = []
         recorded: dict[Path, Any] = {}
 

@@ -14,15 +14,15 @@ from jax.tree_util import Partial
 
 from ppl.harvest import _jax, _values, _wiring
 from ppl.harvest._construct import Construct, register
-from ppl.harvest._interpreter import Interpreter, Opened, Reaped, Results, Within
+from ppl.harvest._interpreter import Interpreter, Opened, Reaped, RestrictedAction, Results
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._survey import Sites, Survey
-from ppl.harvest.rules._call import only, spread
+from ppl.harvest.rules._call import scatter_items, select_items
 
 Function = Callable[..., Any]
 
 
-class Custom(Construct):
+class CustomDerivative(Construct):
     """The function is again one with the derivative that the original equation has.
 
     What is sown in its code differentiates as the code does. A plant in its code changes the
@@ -62,23 +62,23 @@ class Custom(Construct):
 
         def code(shifts: Any, *args: Any) -> tuple[list[Any], list[Reaped]]:
             outs, reaps = on.run(body, [args[i] for i in indices], shifts, live_outs)
-            return only(outs, live_outs), reaps
+            return select_items(outs, live_outs), reaps
 
         def sown(shifts: Any, *args: Any) -> list[Reaped]:
             if not on.action.records:
                 return []
-            alone = Within(on.action, frozenset(on.survey(body)), alone=True)
+            alone = RestrictedAction(on.action, frozenset(on.survey(body)), alone=True)
             operands, nothing = [args[i] for i in indices], [False] * len(live_outs)
             return on.under(alone, shifts).run(body, operands, shifts, nothing)[1]
 
         def original(*args: Any) -> list[Any]:
-            return only(_jax.bind(eqn, args), live_outs)
+            return select_items(_jax.bind(eqn, args), live_outs)
 
         def derivative(transform: Function) -> Function:
             return lambda *args: _without_sows(transform, eqn, on, args)
 
         outs, reaps = self.rebuild(code, sown, original, derivative)(planted, *args)
-        return spread(outs, live_outs), reaps
+        return scatter_items(outs, live_outs), reaps
 
     @abc.abstractmethod
     def rebuild(
@@ -96,7 +96,7 @@ class Custom(Construct):
         """
 
 
-class CustomJVP(Custom):
+class CustomJVP(CustomDerivative):
     """Forward mode: a rule that gives results and tangents."""
 
     def rebuild(
@@ -122,7 +122,7 @@ class CustomJVP(Custom):
         return function
 
 
-class CustomVJP(Custom):
+class CustomVJP(CustomDerivative):
     """Reverse mode: rules that give results with residuals, and cotangents."""
 
     def rebuild(
@@ -155,7 +155,7 @@ class CustomVJP(Custom):
             grads = functools.reduce(_add, parts) if parts else [None] * sum(moving)
             if shifts:
                 (shifts,) = jax.vjp(lambda s: code(s, *args), shifts)[1](cotangents)
-            return shifts, *spread(grads, moving)
+            return shifts, *scatter_items(grads, moving)
 
         function.defvjp(forward, backward, symbolic_zeros=True)
         return function
@@ -176,7 +176,7 @@ def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, An
         rest = iter(some)
         return function(*(next(rest) if m else x for x, m in zip(args, moving, strict=True)))
 
-    return jax.vjp(of_moving, *only(args, moving))
+    return jax.vjp(of_moving, *select_items(args, moving))
 
 
 def _without_sows(
@@ -191,10 +191,10 @@ def _without_sows(
         full = [next(rest) if t else leaf for leaf, t in zip(leaves, traced, strict=True)]
         return transform(*jax.tree.unflatten(tree, full))
 
-    operands = only(leaves, traced)
+    operands = select_items(leaves, traced)
     jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*operands)
     names = frozenset(on.survey(_jax.custom_body(eqn)[0]))
-    outs, _ = on.under(Within(on.action, names)).run(
+    outs, _ = on.under(RestrictedAction(on.action, names)).run(
         jaxpr, operands, {}, [True] * len(jaxpr.out_avals)
     )
     return jax.tree.unflatten(jax.tree.structure(shapes), outs)

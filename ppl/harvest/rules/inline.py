@@ -7,10 +7,10 @@ from jax.extend import core as jex
 
 from ppl.harvest._construct import Threading, register
 from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import Call
+from ppl.harvest.rules._call import CallRule
 
 
-class Inline(Call):
+class Inline(CallRule):
     """The body takes the place of the call, as it does when JAX lowers it."""
 
     body: ClassVar[str] = "call_jaxpr"

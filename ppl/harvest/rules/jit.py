@@ -9,10 +9,10 @@ from jax.extend import core as jex
 from ppl.harvest import _jax
 from ppl.harvest._construct import Threading, register
 from ppl.harvest._interpreter import Opened, Results
-from ppl.harvest.rules._call import Call, call_again, only
+from ppl.harvest.rules._call import CallRule, call_again, select_items
 
 
-class Jit(Call):
+class Jit(CallRule):
     """The call stays a call, with its name and shardings; plants and reaps pass through it."""
 
     is_transparent: ClassVar[bool] = True
@@ -25,11 +25,11 @@ class Jit(Call):
         live_args = on.liveness.inputs(jaxpr, live_outs)
         options = _jax.jit_options(eqn)
         if any(s is not None for s in ins):
-            options["in_shardings"] = (None, *only(ins, live_args))
+            options["in_shardings"] = (None, *select_items(ins, live_args))
         if any(s is not None for s in outs):
-            options["out_shardings"] = (only(outs, live_outs), None)
+            options["out_shardings"] = (select_items(outs, live_outs), None)
         if not on.holds_arrays:  # What is reaped or planted must not be given away.
-            donated = only(_jax.jit_donated(eqn), live_args)
+            donated = select_items(_jax.jit_donated(eqn), live_args)
             options["donate_argnums"] = tuple(i for i, gone in enumerate(donated, 1) if gone)
 
         def wrap(call: Any) -> Any:

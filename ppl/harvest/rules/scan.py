@@ -14,9 +14,9 @@ from ppl.harvest._interpreter import Interpreter, Opened, Results
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._plants import move_axis, unstack
 from ppl.harvest._survey import Sites, SowError, Survey
-from ppl.harvest.rules._loop_carry import Kept, Sum
-from ppl.harvest.rules._parallel_scan import Steps, by_rank
-from ppl.harvest.rules._planted_liveness import needs
+from ppl.harvest.rules._loop_carry import LastValues, RunningSum
+from ppl.harvest.rules._parallel_scan import Steps, rank_states
+from ppl.harvest.rules._planted_liveness import find_needed_states
 
 
 class Scan(Construct):
@@ -52,11 +52,11 @@ class Scan(Construct):
         consts, carry, xs = wiring.split(args)
         live_body, _ = _live(wiring, live_outs, on.liveness)
         sites = on.survey(body)
-        taken = plants.take(on.survey.of_equation(eqn))
+        taken = plants.take(on.survey.survey_equation(eqn))
         fixed = {p: plant for p, plant in taken.items() if sites[p].clobbers}
         sliced = [p for p in taken if p not in fixed]
         rows = [move_axis(taken[p][0], sites[p].loop_axis, 0) for p in sliced]
-        kept, added = Kept(on, sites, taken), Sum(on)
+        kept, added = LastValues(on, sites, taken), RunningSum(on)
 
         def run_body(carry: Any, inputs: Any) -> Any:
             xs, rows = inputs
@@ -67,9 +67,9 @@ class Scan(Construct):
         if _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
             options, found = _jax.scan_options(eqn), None
-            if by_rank(needs(wiring, on, live_body, taken)) is not None:
+            if rank_states(find_needed_states(wiring, on, live_body, taken)) is not None:
                 found = steps.at_once(carry, (xs, rows), reverse=options["reverse"])
-            if found := found or steps.parted(carry, (xs, rows), options):
+            if found := found or steps.run_in_parts(carry, (xs, rows), options):
                 carry, (ys, reaps) = found
                 return [*carry, *ys], on.condense(reaps)
 

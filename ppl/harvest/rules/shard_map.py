@@ -14,10 +14,10 @@ from ppl.harvest._construct import register
 from ppl.harvest._interpreter import Interpreter, Opened, Reaped, Results
 from ppl.harvest._plants import ByPath, move_axis, unstack
 from ppl.harvest._survey import Found, Path, Sites, Survey
-from ppl.harvest.rules._call import Call, only, spread
+from ppl.harvest.rules._call import CallRule, scatter_items, select_items
 
 
-class ShardMap(Call):
+class ShardMap(CallRule):
     """Every shard sows for itself: what is reaped, or planted, has an axis over the shards."""
 
     is_parallel: ClassVar[bool] = False
@@ -39,27 +39,29 @@ class ShardMap(Call):
         jaxpr, shards = eqn.params["jaxpr"], _jax.shards(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
         sites = on.survey(jaxpr)
-        taken = {p: rows for p, (rows,) in plants.take(on.survey.of_equation(eqn)).items()}
+        taken = {p: rows for p, (rows,) in plants.take(on.survey.survey_equation(eqn)).items()}
         rows, row_specs = _rows(taken, sites, eqn)
 
         def body(live: list[Any], rows: Any) -> Any:
             here = jax.tree.map(lambda x: x[0], rows)
             here = {path: unstack(row, sites[path]) for path, row in here.items()}
-            outs, reaps = on.run(jaxpr, spread(live, live_args), here, live_outs)
-            records = list(on.gather(_summed(reaps, shards, eqn, on), sites).values())
-            return only(outs, live_outs), jax.tree.map(lambda x: jnp.expand_dims(x, 0), records)
+            outs, reaps = on.run(jaxpr, scatter_items(live, live_args), here, live_outs)
+            records = list(on.gather(_sum_over_shards(reaps, shards, eqn, on), sites).values())
+            return select_items(outs, live_outs), jax.tree.map(
+                lambda x: jnp.expand_dims(x, 0), records
+            )
 
         in_specs, out_specs = _jax.shard_specs(eqn)
         reap_specs = PartitionSpec() if on.action.adds else PartitionSpec(tuple(shards))
         mapped = jax.shard_map(
             body,
-            in_specs=(only(in_specs, live_args), row_specs),
-            out_specs=(only(out_specs, live_outs), reap_specs),
+            in_specs=(select_items(in_specs, live_args), row_specs),
+            out_specs=(select_items(out_specs, live_outs), reap_specs),
             **_jax.shard_options(eqn),
         )
-        outs, reaps = mapped(only(args, live_args), rows)
+        outs, reaps = mapped(select_items(args, live_args), rows)
         reaps = [self._outside(reaped, sites, on) for reaped in reaps]
-        return spread(outs, live_outs), reaps
+        return scatter_items(outs, live_outs), reaps
 
     def _outside(self, reaped: Reaped, sites: Sites, on: Interpreter) -> Reaped:
         """A record with the shards in front, with their axis where it belongs."""
@@ -71,7 +73,7 @@ class ShardMap(Call):
 register(ShardMap("shard_map"))
 
 
-def _summed(
+def _sum_over_shards(
     reaps: list[Reaped], shards: Mapping[Any, int], eqn: jex.JaxprEqn, on: Interpreter
 ) -> list[Reaped]:
     """For an action that only adds, the sum over all shards of what differs between them."""
@@ -109,5 +111,5 @@ def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, Parti
         by_axis = leaf.reshape(*shards.values(), *leaf.shape[1:])[first]
         row = by_axis.reshape(math.prod(shards[axis] for axis in axes), *leaf.shape[1:])
         spec = PartitionSpec(tuple(axes))
-        pairs.append((_jax.placed(row, eqn, spec), spec))
+        pairs.append((_jax.reshard_operand(row, eqn, spec), spec))
     return pairs

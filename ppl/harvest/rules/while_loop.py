@@ -15,7 +15,7 @@ from ppl.harvest._interpreter import Interpreter, Opened, Results
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
-from ppl.harvest.rules._loop_carry import Kept
+from ppl.harvest.rules._loop_carry import LastValues
 
 
 class While(Construct):
@@ -63,8 +63,8 @@ class While(Construct):
         cond, body = wiring.condition, wiring.body
         cond_consts, body_consts, carry = wiring.split(args)
         live_carry, _ = _live(wiring, live_outs, on.liveness)
-        fixed = plants.take(on.survey.of_equation(eqn))
-        kept = Kept(on, _sites(wiring, on.survey), fixed)
+        fixed = plants.take(on.survey.survey_equation(eqn))
+        kept = LastValues(on, _sites(wiring, on.survey), fixed)
         is_batched = _pred_shape(cond) != ()
         if is_batched:
             _check_none_stays(body, on)
@@ -122,7 +122,7 @@ def _sites(loop: _wiring.While, survey: Survey) -> Sites:
     return sites
 
 
-def _loop(goes_on: Any, step: Any, carry: Any, kept: Kept, is_batched: bool) -> Any:
+def _loop(goes_on: Any, step: Any, carry: Any, kept: LastValues, is_batched: bool) -> Any:
     """The loop as JAX has it. With a predicate for each element, it runs until all have ended."""
 
     def iterate(state: Any) -> Any:
@@ -134,7 +134,7 @@ def _loop(goes_on: Any, step: Any, carry: Any, kept: Kept, is_batched: bool) -> 
 
 
 def _loop_that_sows_in_its_condition(
-    goes_on: Any, step: Any, carry: Any, kept: Kept, is_batched: bool
+    goes_on: Any, step: Any, carry: Any, kept: LastValues, is_batched: bool
 ) -> Any:
     """The condition moves into the body, behind the iteration before, to be recorded there."""
 
