@@ -8,8 +8,8 @@ MUTANTS = (
     Mutant(
         name="clobber-keeps-first",
         file="ppl/harvest/_interpreter.py",
-        old="lambda old, new: new.after(old)",
-        new="lambda old, new: old.after(new)",
+        old="lambda old, new: new.override_where_taken(old)",
+        new="lambda old, new: old.override_where_taken(new)",
         breaks="a name sown again with mode='clobber' keeps its first value",
         tests=("tests/harvest/test_documentation.py",),
         keyword="clobber",
@@ -77,9 +77,9 @@ MUTANTS = (
     ),
     Mutant(
         name="state-lost-in-scan",
-        file="ppl/harvest/state_threading.py",
-        old='outs, state = on.run(eqn.params["jaxpr"], [*consts, *carry, *xs], state)',
-        new='outs, _ = on.run(eqn.params["jaxpr"], [*consts, *carry, *xs], state)',
+        file="ppl/harvest/rules/scan.py",
+        old='outs, state = on.run(wiring.body, [*consts, *carry, *row], state)',
+        new='outs, _ = on.run(wiring.body, [*consts, *carry, *row], state)',
         breaks="the state of a handler forgets what the steps of a scan do",
         tests=("tests/harvest/test_handle.py",),
         keyword="state",
@@ -96,8 +96,8 @@ MUTANTS = (
     Mutant(
         name="jacobian-dropped",
         file="ppl/common/distribution_protocol.py",
-        old="summed(log_det(b, position)) + summed(log_prob(d, value))",
-        new="summed(log_prob(d, value))",
+        old="sum_all(log_det(b, position)) + sum_all(log_prob(d, value))",
+        new="sum_all(log_prob(d, value))",
         breaks="the density on unconstrained space has no Jacobian",
         tests=("tests/language/test_unconstrain.py",),
         keyword="determinant",
@@ -114,8 +114,8 @@ MUTANTS = (
     Mutant(
         name="angle-without-jacobian",
         file="ppl/transforms/reparam_bases.py",
-        old="distribution.summed(log_prob) + jnp.sum(away)",
-        new="distribution.summed(log_prob)",
+        old="distribution_protocol.sum_all(log_prob) + jnp.sum(away)",
+        new="distribution_protocol.sum_all(log_prob)",
         breaks="the plane of an angle has no density along its radius",
         tests=("tests/language/test_reparam.py",),
         keyword="angle",
@@ -229,7 +229,7 @@ MUTANTS = (
     ),
     Mutant(
         name="censored-count-off-by-one",
-        file="distributions/truncated.py",
+        file="distributions/combinators/censored.py",
         old="jnp.ceil(high) - 1 if discrete else high",
         new="jnp.ceil(high) if discrete else high",
         breaks="a count censored at its upper bound leaves out the bound itself",
@@ -238,7 +238,7 @@ MUTANTS = (
     ),
     Mutant(
         name="mixture-weights-unnormalized",
-        file="distributions/mixture.py",
+        file="distributions/combinators/mixture.py",
         old="if is_probs else jax.nn.log_softmax(weights)",
         new="if is_probs else weights",
         breaks="the logits of a mixture are taken for logarithms of weights",
@@ -247,7 +247,7 @@ MUTANTS = (
     ),
     Mutant(
         name="inflated-counts-unweighted",
-        file="distributions/inflated.py",
+        file="distributions/combinators/zero_inflated.py",
         old="-jnp.inf, log_count + log_rest)",
         new="-jnp.inf, log_rest)",
         breaks="counts of ZeroInflated keep the mass that has gone to zero",
@@ -256,7 +256,7 @@ MUTANTS = (
     ),
     Mutant(
         name="stationary-start",
-        file="distributions/processes.py",
+        file="distributions/multivariate/auto_regressive.py",
         old="first * jnp.square(z[..., 0])",
         new="jnp.square(z[..., 0])",
         breaks="the first value of an autoregression has the variance of a step",
@@ -300,7 +300,7 @@ MUTANTS = (
     ),
     Mutant(
         name="binomial-cdf-off-by-one",
-        file="distributions/counts.py",
+        file="distributions/discrete/binomial.py",
         old="- x, 1), x + 1, log_q, log_p)",
         new="- x, 1), x, log_q, log_p)",
         breaks="the distribution function of Binomial stops a count too early",
@@ -309,7 +309,7 @@ MUTANTS = (
     ),
     Mutant(
         name="stopping-sign",
-        file="distributions/ordinal.py",
+        file="distributions/discrete/stopping_ratio_logistic.py",
         old="jax.nn.softplus(cutpoints - column(loc))",
         new="jax.nn.softplus(column(loc) - cutpoints)",
         breaks="a stopping ratio goes on where it should stop",
@@ -318,7 +318,7 @@ MUTANTS = (
     ),
     Mutant(
         name="degrees-dropped",
-        file="distributions/spatial.py",
+        file="distributions/multivariate/car.py",
         old="(log_degrees + log_dets)",
         new="log_dets",
         breaks="the determinant of CAR forgets the numbers of neighbors",
@@ -327,7 +327,7 @@ MUTANTS = (
     ),
     Mutant(
         name="vector-t-exponent",
-        file="distributions/multivariate.py",
+        file="distributions/multivariate/multivariate_student_t.py",
         old="log_kernel = -0.5 * (df + n)",
         new="log_kernel = -0.5 * (df + 1)",
         breaks="the tails of MultivariateStudentT are those of one dimension",
@@ -345,9 +345,9 @@ MUTANTS = (
     ),
     Mutant(
         name="negative-binomial-variance",
-        file="distributions/overdispersed.py",
-        old="mean + jnp.square(mean) / _size(*parameters)",
-        new="mean + mean / _size(*parameters)",
+        file="distributions/discrete/negative_binomial.py",
+        old="mean + jnp.square(mean) / negative_binomial_size(*parameters)",
+        new="mean + mean / negative_binomial_size(*parameters)",
         breaks="the variance of NegativeBinomial grows no faster than its mean",
         tests=("tests/distributions/test_sample.py",),
         keyword="moments and NegativeBinomial",
@@ -414,7 +414,7 @@ MUTANTS = (
     Mutant(
         name="rhat-without-splitting",
         file="inference/results/diagnostics.py",
-        old="halves = _split(draws)",
+        old="halves = _split_halves(draws)",
         new="halves = draws",
         breaks="R-hat does not see a chain that drifts",
         tests=("tests/inference/test_diagnostics.py",),
