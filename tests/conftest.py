@@ -59,8 +59,11 @@ num_tests = itertools.count(1)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Runs a test, with the fixtures that it sets up, under its promotion settings."""
+    """Runs a test, with the fixtures that it sets up, under its settings."""
     settings = promotion_of(item)
+    # Compiling is most of what tests do, and takes half the time at XLA's cheapest level.
+    is_optimized = item.get_closest_marker("optimized") is not None
+    jax.config.update("jax_disable_most_optimizations", not is_optimized)
     with jax.numpy_rank_promotion(settings["rank"]), jax.numpy_dtype_promotion(settings["dtype"]):
         result = yield
     if next(num_tests) % TESTS_PER_CACHE == 0:
