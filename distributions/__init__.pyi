@@ -38,9 +38,6 @@ from distributions.continuous.exponentially_modified_gaussian import (
 from distributions.continuous.frechet import Frechet as Frechet
 from distributions.continuous.gamma import Gamma as Gamma
 from distributions.continuous.gamma_gamma import GammaGamma as GammaGamma
-from distributions.continuous.generalized_extreme_value import (
-    GeneralizedExtremeValue as GeneralizedExtremeValue,
-)
 from distributions.continuous.generalized_normal import GeneralizedNormal as GeneralizedNormal
 from distributions.continuous.generalized_pareto import GeneralizedPareto as GeneralizedPareto
 from distributions.continuous.gompertz import Gompertz as Gompertz
@@ -142,9 +139,6 @@ from distributions.multivariate.power_spherical import PowerSpherical as PowerSp
 from distributions.multivariate.projected_normal import ProjectedNormal as ProjectedNormal
 from distributions.multivariate.relaxed_one_hot_categorical import (
     RelaxedOneHotCategorical as RelaxedOneHotCategorical,
-)
-from distributions.multivariate.sine_bivariate_von_mises import (
-    SineBivariateVonMises as SineBivariateVonMises,
 )
 from distributions.multivariate.spherical_uniform import SphericalUniform as SphericalUniform
 from distributions.multivariate.stick_breaking_weights import (
