@@ -140,6 +140,9 @@ from distributions.multivariate.projected_normal import ProjectedNormal as Proje
 from distributions.multivariate.relaxed_one_hot_categorical import (
     RelaxedOneHotCategorical as RelaxedOneHotCategorical,
 )
+from distributions.multivariate.sine_bivariate_von_mises import (
+    SineBivariateVonMises as SineBivariateVonMises,
+)
 from distributions.multivariate.spherical_uniform import SphericalUniform as SphericalUniform
 from distributions.multivariate.stick_breaking_weights import (
     StickBreakingWeights as StickBreakingWeights,
