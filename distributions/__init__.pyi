@@ -38,6 +38,9 @@ from distributions.continuous.exponentially_modified_gaussian import (
 from distributions.continuous.frechet import Frechet as Frechet
 from distributions.continuous.gamma import Gamma as Gamma
 from distributions.continuous.gamma_gamma import GammaGamma as GammaGamma
+from distributions.continuous.generalized_extreme_value import (
+    GeneralizedExtremeValue as GeneralizedExtremeValue,
+)
 from distributions.continuous.generalized_normal import GeneralizedNormal as GeneralizedNormal
 from distributions.continuous.generalized_pareto import GeneralizedPareto as GeneralizedPareto
 from distributions.continuous.gompertz import Gompertz as Gompertz
