@@ -78,8 +78,8 @@ MUTANTS = (
     Mutant(
         name="state-lost-in-scan",
         file="ppl/harvest/rules/scan.py",
-        old='outs, state = on.run(wiring.body, [*consts, *carry, *row], state)',
-        new='outs, _ = on.run(wiring.body, [*consts, *carry, *row], state)',
+        old="outs, state = on.run(wiring.body, [*consts, *carry, *row], state)",
+        new="outs, _ = on.run(wiring.body, [*consts, *carry, *row], state)",
         breaks="the state of a handler forgets what the steps of a scan do",
         tests=("tests/harvest/test_handle.py",),
         keyword="state",

@@ -42,7 +42,7 @@ def test_a_tiny_comparison_runs(tmp_path, arguments, chains, is_mapped):
     assert MODEL in (tmp_path / "tiny.md").read_text()
 
 
-def test_in_lock_step_every_chain_waits_for_the_longest_trajectory():
+def test_chains_in_lock_step_wait_for_the_longest_trajectory():
     output = Output({}, np.array([[1, 3], [1, 1]]), np.array([[7], [7]]))
     assert executed(Tool(print, is_lockstep=True), output) == 2 * (1 + 3 + 7) / 20
     assert executed(Tool(print), output) == 1.0
@@ -86,7 +86,7 @@ ENTRIES = [
 ]
 
 
-def test_peers_are_compared_with_our_means_where_nothing_is_published():
+def test_peers_are_compared_with_us_where_nothing_is_published():
     ours, numpyro, *_ = with_distances(ENTRIES)
     assert "z" not in ours
     assert numpyro["z"] == pytest.approx(1 / 0.02**0.5)

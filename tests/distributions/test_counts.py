@@ -258,7 +258,7 @@ def test_large_integers_are_subtracted_exactly():
     assert dist.DiscreteUniform(0, 2**24 + 1).log_prob(2**24 + 2) == -np.inf
 
 
-def test_the_mean_of_a_negative_binomial_is_a_parameter_and_a_method(x64):
+def test_the_mean_of_negative_binomial_is_parameter_and_method(x64):
     d = dist.NegativeBinomial(mean=2.0, concentration=np.array([1.0, 4.0]))
     np.testing.assert_allclose(d.mean(), [2, 2])
     assert repr(d) == "NegativeBinomial(mean=2.0, concentration=float64[2])"

@@ -230,7 +230,7 @@ def test_what_a_derivative_rule_sows_belongs_to_the_derivative() -> None:
     assert_same(harvest(slope, tag=TAG)({"slope": 1.0}, THREE), (1.0, {"saved": 3.0}))
 
 
-def test_what_a_derivative_rule_sows_stays_if_the_function_is_harvested_first() -> None:
+def test_sows_of_a_derivative_rule_outlive_an_earlier_harvest() -> None:
     """It is left for a harvest outside, for both kinds of rule, opened or not."""
 
     @jax.custom_vjp
@@ -244,7 +244,7 @@ def test_what_a_derivative_rule_sows_stays_if_the_function_is_harvested_first() 
     assert_same(harvest(exclusive, tag=TAG)({}, THREE), (6.0, {}))
 
 
-def test_what_is_sown_in_a_function_with_its_own_derivative_differentiates_as_the_code() -> None:
+def test_sows_in_a_custom_derivative_differentiate_as_the_code() -> None:
     for wrap in (with_jvp, with_vjp):
         sown = total(reap(wrap(once("strict")), tag=TAG))
         assert_same(jax.grad(sown)(THREE), 1.0)
@@ -252,7 +252,7 @@ def test_what_is_sown_in_a_function_with_its_own_derivative_differentiates_as_th
         assert_same(jax.grad(lambda x, both=both: both({}, x))(THREE), 101.0)
 
 
-def test_other_sows_in_a_function_with_its_own_derivative_are_sown_once() -> None:
+def test_other_sows_in_a_custom_derivative_are_sown_once() -> None:
     for wrap in (with_jvp, with_vjp):
         f = wrap(lambda x: put(x + 1) * sow(x, tag=OTHER, name="o"))
         inside = jax.grad(lambda x, f=f: total(harvest(f, tag=TAG))({}, x))

@@ -187,7 +187,7 @@ def test_reaps_come_in_program_order() -> None:
     assert "sow" not in primitives(reap(f, tag=TAG), jnp.float32(1))
 
 
-def test_a_jit_donates_its_operands_but_nothing_that_is_reaped_or_planted() -> None:
+def test_a_jit_donates_nothing_that_is_reaped_or_planted() -> None:
     row = jnp.array([1.0, 2.0])
     take = jax.jit(lambda x: put(x + 1) * 2, donate_argnums=0)
     (eqn,) = [e for e in equations(harvest(take, tag=TAG), {}, row) if e.primitive.name == "jit"]

@@ -237,7 +237,7 @@ def test_an_effect_is_neither_dropped_nor_doubled(f: Function) -> None:
     assert primitives(f, X).count("perform") == 1
 
 
-def test_without_its_jax_effect_and_its_rule_for_vmap_it_would_be_lost() -> None:
+def test_an_effect_needs_its_jax_effect_and_its_rule_for_vmap() -> None:
     pure = _jax.make_primitive("pure", impl=list, abstract_eval=list, jvp=None, batch=None)  # pyright: ignore
     f = lambda x: (pure.bind(), x)[1]  # noqa: E731
     assert "pure" not in primitives(jax.grad(jax.jit(f)), X)

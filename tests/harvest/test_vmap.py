@@ -97,7 +97,7 @@ def test_clobbers_inside_and_after_a_loop_under_vmap() -> None:
     assert_same(reap(lambda x: mapped(loop(x)), tag=TAG)(x), {"y": floats(4, 5)})
 
 
-def test_a_sow_of_another_tag_in_a_loop_that_vmap_stops_element_by_element() -> None:
+def test_another_tag_in_a_loop_that_vmap_stops_by_element() -> None:
     """A loop cannot be rebuilt around one tag for the other: harvest says so, and what to do."""
 
     def f(x: Any) -> Any:
@@ -114,7 +114,7 @@ def test_a_sow_of_another_tag_in_a_loop_that_vmap_stops_element_by_element() -> 
     assert_same(mapped(x), expected)
 
 
-def test_an_axis_inside_of_a_loop_is_not_taken_for_the_one_outside() -> None:
+def test_axes_inside_and_outside_of_a_loop_are_told_apart() -> None:
     """A vmap in the body, as large as the vmap around the loop, over what does not vary."""
 
     def f(x: Any) -> Any:

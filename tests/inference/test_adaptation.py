@@ -147,7 +147,7 @@ def run_dense(plan, metric, draws, gradients, rates):
     return jax.tree.map(lambda *x: np.stack(x), *states)
 
 
-def test_windows_renew_the_matrix_and_the_end_fixes_the_step_size():
+def test_windows_renew_the_matrix_and_the_end_fixes_the_step():
     num_warmup, rng = 150, np.random.default_rng(1)
     draws, gradients = rng.normal(size=(2, num_warmup, 2)) * [1.0, 5.0]
     rates = rng.uniform(0.6, 1.0, size=num_warmup)
@@ -273,7 +273,7 @@ def test_the_matrix_of_a_normal_density_is_its_covariance(num_draws):
     assert np.max(np.abs(np.cov(draws.T) - CORRELATED) / np.outer(sd, sd)) > 2 * error
 
 
-def test_directions_that_no_draw_has_taken_keep_the_scale_of_the_diagonal():
+def test_directions_without_draws_keep_the_scale_of_the_diagonal():
     draws = np.random.default_rng(5).normal(size=(4, 6)) * np.geomspace(0.1, 10.0, 6)
     gradients = -draws / np.geomspace(0.1, 10.0, 6) ** 2
     scaled = fisher_matrix(draws, gradients, np.ones(6)) / np.outer(
@@ -300,7 +300,7 @@ def condition(matrix, covariance):
 
 
 @pytest.mark.parametrize(("size", "num_draws"), [(12, 60), (80, 200), (300, 100)])
-def test_a_matrix_of_low_rank_finds_the_directions_that_are_stretched(size, num_draws):
+def test_a_matrix_of_low_rank_finds_stretched_directions(size, num_draws):
     """Those of a normal density, from fewer draws than dimensions too; a diagonal cannot."""
     covariance, rng = stretched(size, 6).dense(), np.random.default_rng(8)
     draws = rng.normal(size=(num_draws, size)) @ np.linalg.cholesky(covariance).T
@@ -355,7 +355,7 @@ def test_a_matrix_of_low_rank_is_renewed_in_its_form():
     assert not is_due(plan, np.full(3, 35), after).any()
 
 
-def test_a_matrix_of_low_rank_may_stretch_further_than_its_floats_hold():
+def test_a_matrix_of_low_rank_stretches_beyond_its_floats():
     """Its roots are what is stored; an improper flat prior makes them grow without end."""
     metric = expand_diagonal(np.array([1.0, 1.0], np.float32), "low_rank")._replace(
         scale=np.array([1e25, 1.0], np.float32)

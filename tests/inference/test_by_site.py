@@ -55,7 +55,7 @@ def test_parts_have_their_own_coordinates():
     np.testing.assert_array_equal(GUIDE.sample(parameters, random.PRNGKey(0))[5:].shape, (2,))
 
 
-def test_a_scope_stands_for_its_sites_and_the_rest_for_the_others():
+def test_a_scope_stands_for_its_sites_and_the_rest_for_others():
     guide = BySite({"part": NeuralSpline(1, (4,))}, rest=PointMass())
     parameters = guide.init(FLAT, LAYOUT)
     assert {name: part.loc.shape for name, part in parameters.parts.items()} == {

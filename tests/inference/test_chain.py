@@ -97,7 +97,7 @@ def narrow():
 
 
 @pytest.mark.parametrize(("max_depth", "most", "later"), [(10, 31, 127), (3, 7, 7)])
-def test_trajectories_are_brief_until_there_is_something_to_learn_from(max_depth, most, later):
+def test_trajectories_are_brief_until_the_first_window_ends(max_depth, most, later):
     kernel = NUTS(max_depth=max_depth)
     chains, rows, _ = mapped(kernel, 4, plan(200, 20, jnp.float32), 220, narrow, 0)
     num_steps = rows[:, :220, 2 + list(stats_of(kernel, chains)).index("num_steps")]
@@ -220,7 +220,7 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
-def test_windows_hold_the_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
+def test_windows_hold_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), chain_batch.renew_matrices
     monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // num_groups)

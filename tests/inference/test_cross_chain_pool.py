@@ -97,9 +97,7 @@ def test_chains_with_one_window_learn_what_one_would_alone():
     [(14, False, False), (15, False, True), (5, True, True)],
     ids=["short", "as long as of a chain alone", "of no chain"],
 )
-def test_a_chain_astray_learns_from_its_own_draws_if_they_are_enough(
-    num_draws, is_empty, learns_alone
-):
+def test_a_chain_astray_learns_from_its_own_draws(num_draws, is_empty, learns_alone):
     """In 5 dimensions, of two groups of two chains the last one has gone astray."""
     rng = np.random.default_rng(0)
     target = FakeTarget(lambda x, _: -0.5 * jnp.sum(x**2), (5,), jnp.ones(5))
@@ -224,7 +222,7 @@ FAR_STARTS = {
 
 @pytest.mark.parametrize("case", FAR_STARTS.values(), ids=FAR_STARTS)
 @pytest.mark.parametrize("num_warmup", [300, 1000])
-def test_many_chains_that_start_millions_of_deviations_away_arrive(case, num_warmup):
+def test_many_chains_arrive_from_millions_of_deviations_away(case, num_warmup):
     """In single precision: none is left where rounding of its energy is all that it sees.
 
     Means of chains that arrive differ by a few tenths of a deviation.
@@ -262,7 +260,7 @@ def test_chains_in_another_mode_learn_alone(x64, monkeypatch, leaves_out):
         np.testing.assert_allclose(scales[4:], 1.0, rtol=0.3)
 
 
-def test_only_matrices_of_chains_that_can_wait_are_learnt_together():
+def test_only_chains_that_can_wait_learn_matrices_together():
     assert is_pooled(32, "dense", is_mapped=False)
     assert is_pooled(32, "low_rank", is_mapped=False)
     assert not is_pooled(31, "dense", is_mapped=False)

@@ -159,7 +159,7 @@ def test_data_on_other_devices_are_copied_to_where_chains_run(x64, place, is_sha
     check({"mu": result.draws["mu"], "steps": result.stats["num_steps"]}, draws())
 
 
-def test_numbers_of_a_kernel_on_another_device_are_copied_to_where_chains_run():
+def test_a_kernel_on_another_device_is_copied_to_the_chains():
     there = partial(jax.device_put, device=jax.devices()[3])
     kernel = HMC(
         step_size=there(0.1),

@@ -271,7 +271,7 @@ def test_nothing_follows_the_path_of_a_draw_that_has_none():
     np.testing.assert_array_equal(slopes["z"], [0.0, 0.0, 0.0, 1.0])
 
 
-def test_a_guide_without_discrete_draws_for_a_model_that_has_them():
+def test_a_guide_must_draw_the_discrete_sites_of_a_model():
     def guide(key, y):
         ppl.sample(key, dist.Normal(ppl.param(floats(0.0), name="loc"), 1.0), name="x")
         ppl.sample(key, dist.Normal(ppl.param(floats(0.0), name="k"), 1.0), name="k")

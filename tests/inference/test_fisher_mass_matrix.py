@@ -58,7 +58,7 @@ def test_a_gain_is_that_of_the_frequencies():
     np.testing.assert_allclose(np.mean(gains), expected, atol=0.1)
 
 
-def test_no_gain_is_known_of_gradients_that_are_not_finite_or_do_not_vary():
+def test_gains_need_finite_gradients_that_vary():
     for gradients in (np.full((15, 5), np.nan), np.zeros((15, 5)), np.ones((1, 5))):
         assert estimate_gains(gradients, np.eye(5)[None], np.diag(SCALES)) == 0.0
 

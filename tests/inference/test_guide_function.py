@@ -112,7 +112,7 @@ def hierarchy_guide(key, x):
 
 
 @pytest.mark.slow
-def test_a_guide_of_several_sites_agrees_with_mcmc_and_gives_weights():
+def test_a_guide_of_several_sites_agrees_with_mcmc():
     y = 1.5 * X + np.tile([0.5, -0.5, 0.0], 4) + np.random.default_rng(0).normal(0.0, 0.3, 12)
     model = ppl.condition(hierarchy, {"y": floats(y)})
     result = svi(jax.random.key(0), model, floats(X), guide=hierarchy_guide, **RATE)

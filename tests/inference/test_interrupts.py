@@ -99,7 +99,7 @@ def test_an_interrupt_in_warm_up_is_one(monkeypatch):
         interrupted(monkeypatch, 10, num_warmup=200_000)
 
 
-def test_an_error_in_one_thread_is_told_before_the_others_are_done(monkeypatch):
+def test_an_error_in_a_thread_is_told_before_others_are_done(monkeypatch):
     calls, runs, move = itertools.count(), [], sampling._SamplingRun._move
 
     def failing(self, *arguments):

@@ -96,7 +96,7 @@ def test_stats_describe_every_transition():
         (NUTS(inverse_mass_matrix=jnp.eye(120)), 120, (120, 120)),
     ],
 )
-def test_the_kind_of_mass_matrix_follows_from_the_number_of_coordinates(kernel, num_sites, shape):
+def test_the_kind_of_mass_matrix_follows_from_the_size(kernel, num_sites, shape):
     def model(key):
         return ppl.sample(key, dist.Normal(jnp.zeros(num_sites), 1.0), name="x")
 

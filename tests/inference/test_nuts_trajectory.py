@@ -134,7 +134,7 @@ def test_nuts_is_the_recursive_one(step_size, max_depth, scales):
 
 
 @pytest.mark.parametrize("size", [3, 45])
-def test_two_stretches_turn_where_one_of_six_products_is_negative(size):
+def test_stretches_turn_where_one_of_six_products_is_negative(size):
     """Each of the six decides for some of these vectors, so that none can be left out."""
     vectors = np.random.default_rng(0).normal(size=(3000, 6, size)) + 0.5 / np.sqrt(size)
     vectors[:, 4:] *= np.sqrt(size)

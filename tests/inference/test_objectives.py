@@ -169,7 +169,7 @@ def test_bounds_rise_from_the_elbo_to_the_evidence():
 
 
 @pytest.mark.parametrize("objective", [ImportanceWeighted(), Renyi(0.3), ForwardKL()], ids=str)
-def test_gradients_have_no_noise_where_the_guide_is_the_posterior(objective):
+def test_gradients_have_no_noise_at_the_posterior(objective):
     log_density = lambda x: -0.5 * jnp.sum((x - 1) ** 2)  # noqa: E731
     at = parameters(jnp.ones(()), jnp.zeros(()))
     keys = jax.random.split(jax.random.key(0), 5)
@@ -183,7 +183,7 @@ def correlated(key, covariance):
 
 
 @pytest.mark.slow
-def test_fits_cover_more_of_the_posterior_from_the_elbo_to_the_forward_divergence():
+def test_fits_cover_more_from_the_elbo_to_the_forward_divergence():
     """Mean fields: the ELBO's variances are those of the precision, the other's the posterior's."""
     scales = {}
     for objective in (ELBO(), Renyi(0.5), ForwardKL()):

@@ -279,7 +279,7 @@ def test_weights_of_nothing_known_are_alike():
     assert normalize_weights(log_weights)[0, 3] == 0
 
 
-def test_an_end_where_a_scale_has_grown_in_place_of_the_mean_is_no_mode():
+def test_an_end_where_a_scale_has_grown_is_no_mode():
     y = (1e4 + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
     result = pathfinder(KEY, ppl.condition(far_from_zero, {"y": y}), num_paths=1)
     assert result.draws["loc"].mean() < 100

@@ -196,9 +196,7 @@ def test_an_unknown_tag_is_refused_in_words(tmp_path):
         ImportanceResult.load(path)
 
 
-@pytest.mark.parametrize(
-    "name", ["inference.saved:Result", "inference.guides:os", "os:system"]
-)
+@pytest.mark.parametrize("name", ["inference.saved:Result", "inference.guides:os", "os:system"])
 def test_format_0_names_no_other_classes(name, tmp_path):
     path = rewritten(FILES[0], tmp_path / "bad.npz", fields={"guide": {"named": name, "items": []}})
     with pytest.raises(ValueError, match=f"names '{name}', which is not of this library"):

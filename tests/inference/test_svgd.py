@@ -99,7 +99,7 @@ def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
 
 
 @pytest.mark.parametrize("num_alike", [9, 10])
-def test_the_bandwidth_is_finite_where_most_particles_are_at_one_place(x64, num_alike):
+def test_the_bandwidth_is_finite_where_particles_coincide(x64, num_alike):
     x = jnp.where(jnp.arange(10) < num_alike, 0.3, 1.3)[:, None]
     found, discrepancy = svgd_step.stein_direction(x, -x, jnp.asarray(-1.0))
     h = 1 / np.log(11)

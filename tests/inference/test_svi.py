@@ -154,7 +154,7 @@ def test_new_data_keys_steps_and_optimizers_compile_nothing():
     assert compile_program.cache_info().misses > sizes
 
 
-def test_a_density_is_traced_once_for_all_steps_and_once_for_draws():
+def test_a_density_is_traced_once_for_steps_and_once_for_draws():
     traces = collections.Counter()
 
     def density(x, data):

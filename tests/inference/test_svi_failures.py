@@ -59,7 +59,7 @@ class WithoutGradient(MeanField):
         return jnp.sum(jnp.where(log_scale > np.log(0.2), jnp.nan, 1.0) * log_scale)
 
 
-def test_parameters_of_the_guide_are_named_where_the_sites_are_finite():
+def test_guide_parameters_are_named_where_sites_are_finite():
     problem = problem_of(FakeTarget(lambda x, _: -jnp.sum(x**2), (2,)), WithoutGradient())
     with pytest.warns(RuntimeWarning, match="svi stopped at step"):
         result = fit(problem, num_steps=1000)

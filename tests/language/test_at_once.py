@@ -122,7 +122,7 @@ def test_innovations_are_added_up_step_by_step():
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["open", "jit"])
-def test_so_many_elements_that_memory_matters_are_scored_one_by_one(wrap, monkeypatch):
+def test_elements_that_fill_memory_are_scored_one_by_one(wrap, monkeypatch):
     monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 500)
 
     def wide(key, s, x):
@@ -150,9 +150,7 @@ NO_NUMBERS = {
     [(0.0, -np.arange(7.0)), (0.9, 2.2 * np.arange(7.0) - 3)],
     ids=["never", "at-times"],
 )
-def test_derivatives_by_what_all_steps_share_where_a_branch_is_not_taken(
-    high, first, xs, one_by_one
-):
+def test_derivatives_by_shared_values_of_a_branch_not_taken(high, first, xs, one_by_one):
     """Where none of the steps takes the branch, it has no derivative by the first element."""
     density = ppl.log_density(by_sign(high))
     values = {"p": jnp.array([first, 0.7, 0.2]), "x": jnp.array(xs)}
@@ -173,13 +171,13 @@ PICKED = {
 
 
 @pytest.mark.parametrize("high", PICKED.values(), ids=PICKED)
-def test_what_all_steps_share_is_not_repeated_for_all_where_a_branch_picks_from_it(high):
+def test_shared_tables_that_a_branch_picks_from_are_not_repeated(high):
     density = ppl.log_density(by_sign(high, 11))
     jaxpr = jax.make_jaxpr(jax.grad(density))({"p": jnp.ones(11), "x": jnp.arange(7.0)})
     assert "[7,11]" not in str(jaxpr)
 
 
-def test_what_is_repeated_for_all_steps_is_among_elements_that_they_compute(monkeypatch):
+def test_repeated_values_are_among_elements_of_the_steps(monkeypatch):
     monkeypatch.setattr("ppl.harvest.rules._parallel_scan._MAX_ELEMENTS", 7 * 500)
     assert has_loop(by_sign(lambda p, s, i: (p @ p) * s, 500))
     assert not has_loop(by_sign(lambda p, s, i: p[i] * s, 500))

@@ -108,7 +108,7 @@ def test_one_value_for_all_shards_is_an_error():
 
 
 @pytest.mark.parametrize("model", [checkpointed, with_jvp, with_vjp])
-def test_the_derivative_of_a_conditioned_model_has_each_site_once(model):
+def test_derivatives_of_a_conditioned_model_have_each_site_once(model):
     """`condition` and `nest` put sites back where they were, also into derivatives."""
     posterior = ppl.nest(ppl.condition(model, {"mu": 0.3}), scope="a")
 

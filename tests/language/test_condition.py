@@ -81,7 +81,7 @@ def test_observed_values_are_simulated(case):
     assert_equal(pick(values, case.observed), jax.tree.map(jnp.float32, case.observed))
 
 
-def test_draws_behind_see_the_data_and_those_before_do_not_change():
+def test_later_draws_see_the_data_and_earlier_ones_stay():
     draws = ppl.simulate(submodel)(KEY, 0.5)
     fixed = ppl.simulate(ppl.condition(submodel, {"x": 100.0}))(KEY, 0.5)
     assert fixed["x"] == 100.0

@@ -51,7 +51,7 @@ def one_value(key):
 
 
 @pytest.mark.parametrize("each", EACH)
-def test_data_within_a_model_for_each_key_are_those_of_each_element(each):
+def test_data_for_each_key_are_those_of_each_element(each):
     """A site is observed as often as it is drawn, whether the data are the same or not."""
     observed = lambda key, y: ppl.condition(one_value, {"y": y})(key)  # noqa: E731
     y = jnp.array([0.5, -1.0, 2.0])
@@ -65,7 +65,7 @@ def test_data_within_a_model_for_each_key_are_those_of_each_element(each):
 
 
 @pytest.mark.parametrize("each", EACH)
-def test_a_value_fixed_within_a_model_for_each_key_is_that_of_each_element(each):
+def test_a_value_fixed_for_each_key_is_that_of_each_element(each):
     fixed = lambda key: each(ppl.intervene(one_value, {"y": 0.5}), split(key, 3))  # noqa: E731
     assert fixed(KEY).tolist() == [0.5] * 3
     assert ppl.simulate(fixed)(KEY)["y"].ravel().tolist() == [0.5] * 3
@@ -140,7 +140,7 @@ def test_imputed_entries_in_all_constructs(each):
     assert_close(target.log_density({"y": jnp.full(4, 0.25)}), expected, "float32")
 
 
-def test_prior_and_likelihood_of_branches_whose_densities_have_other_shapes():
+def test_prior_and_likelihood_of_branches_of_other_shapes():
     wide = dist.MultivariateNormal(jnp.zeros(3), scale_diag=jnp.ones(3))
     apart = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="z")  # noqa: E731
     joint = lambda key: ppl.sample(key, wide, name="z")  # noqa: E731
@@ -186,7 +186,7 @@ def test_branches_miss_the_same_entries(branches):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_what_depends_on_a_value_that_one_branch_ignores_has_no_density(is_first):
+def test_dependents_of_a_value_ignored_in_a_branch_have_no_density(is_first):
     count = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(2)), name="y")  # noqa: E731
     part = ppl.condition(count, {"y": ppl.ignore(np.array([1, 0]), np.array([False, True]))})
     whole = ppl.condition(count, {"y": np.array([1, 2])})

@@ -14,7 +14,7 @@ VALUE = {"positive": 2.0, "simplex": np.array([0.2, 0.3, 0.5]), "real": -1.5}
 
 
 @pytest.mark.parametrize("name", VALUE)
-def test_a_parameter_begins_with_its_value_and_stays_in_its_support(name):
+def test_a_parameter_begins_with_its_value_and_keeps_its_support(name):
     support = getattr(constraints, name)
 
     def guide(key):

@@ -1,0 +1,63 @@
+"""Docstrings open with the thing that they describe, and make sense without a signature."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PACKAGES = ("ppl", "distributions", "inference")
+# Such a docstring describes a thing by a clause instead of calling it by its name.
+OPENINGS = ("What", "Which", "Where", "How", "Of", "That", "The same", "It")
+
+
+def docstrings(path: pathlib.Path) -> Iterator[tuple[str, str]]:
+    """The place and text of each docstring of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and (text := ast.get_docstring(node)):
+            place = path.relative_to(ROOT).as_posix()
+            yield f"{place}:{getattr(node, 'lineno', 1)}", text
+
+
+def opens_badly(text: str) -> bool:
+    return any(text == word or text.startswith((f"{word} ", f"{word},")) for word in OPENINGS)
+
+
+def test_openings_are_told_apart():
+    assert opens_badly("What is drawn.")
+    assert opens_badly("The same of a matrix.")
+    assert opens_badly("Of what is known, the half.")
+    assert not opens_badly("Whether it is known.")
+    assert not opens_badly("Iterations of warm-up.")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_open_with_the_thing(package):
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert files
+    found = [(place, text) for path in files for place, text in docstrings(path)]
+    bad = [f"{place}: {text.splitlines()[0]}" for place, text in found if opens_badly(text)]
+    assert not bad
+
+
+def summary(folder: pathlib.Path) -> str:
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+
+
+def test_folders_say_what_they_hold():
+    folders = {path.parent for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    assert len(folders) > 20
+    assert not [folder for folder in folders if len(summary(folder).split()) < 4]
+
+
+def test_names_of_tests_are_sentences_of_sixty_letters_at_most():
+    names = [
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    ]
+    assert len(names) > 1000
+    assert not [name for name in names if len(name) > 60]
