@@ -52,7 +52,7 @@ def test_folders_say_what_they_hold():
     assert not [folder for folder in folders if len(summary(folder).split()) < 4]
 
 
-def test_names_of_tests_are_sentences_of_sixty_letters_at_most():
+def test_names_of_tests_have_sixty_letters_at_most():
     names = [
         node.name
         for path in (ROOT / "tests").rglob("test_*.py")

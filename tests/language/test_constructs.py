@@ -186,7 +186,7 @@ def test_branches_miss_the_same_entries(branches):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_dependents_of_a_value_ignored_in_a_branch_have_no_density(is_first):
+def test_dependents_of_an_ignored_value_have_no_density(is_first):
     count = lambda key: ppl.sample(key, dist.Poisson(jnp.ones(2)), name="y")  # noqa: E731
     part = ppl.condition(count, {"y": ppl.ignore(np.array([1, 0]), np.array([False, True]))})
     whole = ppl.condition(count, {"y": np.array([1, 2])})
