@@ -14,8 +14,8 @@ from ppl.harvest import _jax
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.reparam_bases import NormalBase, PlaneBase, angle
 
-# Names of families (as in TFP, parameters too) that are closed under x -> a + b x (location-scale),
-# or under x -> b x with a scale or with a rate as parameter.
+# Families by the names of TFP, as are those of their parameters. A family is closed under
+# x -> a + b x (location-scale), or under x -> b x (scale, rate).
 _LOCATION_SCALE = (
     *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"),
     *("HalfCauchy", "HalfStudentT"),
