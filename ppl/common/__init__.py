@@ -1,4 +1,4 @@
-"""Means that several folders of `ppl` share.
+"""Modules that several folders of `ppl` share.
 
 Reading order: `distribution_protocol` (with `tfp_precision`), `missing_data`, `arguments`, `lift`,
 `text_table`.

@@ -137,7 +137,7 @@ class Imputed(distribution_protocol.DistributionWrapper):
         return position
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The value at a position, and its log density, with the log determinant of missing entries."""
+        """The value at a position, and its log density; known entries have no log determinant."""
         value = self.forward(position)
         log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
         if distribution_protocol.num_event_axes(self.base):  # then the map is the identity

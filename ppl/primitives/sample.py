@@ -40,7 +40,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
         ()
     """
     check_name("sample", name)
-    if distribution_protocol.is_distribution(key):  # Hence the default of `dist`.
+    # If the key is forgotten, `dist` is missing: hence its default.
+    if distribution_protocol.is_distribution(key):
         raise TypeError(
             f"sample {name!r}: expected a random key first, got "
             f"{distribution_protocol.name_of(key)}. Write ppl.sample(key, distribution, name=...)."

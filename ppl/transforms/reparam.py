@@ -41,7 +41,7 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
 
     @property
     def moves(self) -> bool:
-        """Whether positions differ from those of the distribution by itself: always."""
+        """Whether positions differ from those of the base by itself: always true."""
         return True
 
     def forward(self, position: Any) -> Any:
