@@ -55,7 +55,7 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
     """Fix sites of a model to values without scoring them: Pearl's do-operator.
 
     The sites become deterministic. Unlike the data of `condition`, the values have no density: they
-    change the sites that depend on them, and say nothing about the sites that they depend on.
+    change the sites downstream and carry no information upstream.
 
     Args:
         model: A function of a random key.
