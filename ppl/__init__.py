@@ -1,4 +1,14 @@
-"""The language: models as plain functions of a random key, and their transformations."""
+"""Probabilistic programming language: models are functions of a random key, to be transformed.
+
+The folders, in reading order:
+
+1. `harvest`: function transformations that reap and plant the values that a function has sown.
+2. `primitives`: the sites of a model, such as `sample` and `factor`.
+3. `common`: the protocol of distributions, missing data and other means of several folders.
+4. `analysis`: dependence graphs and the audits of a model, read off its program.
+5. `core`: a model traced and run under an action at its sites.
+6. `transforms`: the transformations of models, such as `condition` and `log_density`.
+"""
 
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute

@@ -1,1 +1,6 @@
-"""analysis."""
+"""Analyses of a traced model: its dependence graph, and audits for models without a density.
+
+1. `dependence`: the sites that each site depends on; `plates` and `graphviz` draw the graph.
+2. `terms`, `element_rules` and `symbolic_evaluation`: the keys of a program as symbolic terms.
+3. Audits: `key_reuse`, `ignored_dependence`, `misplaced_sites`.
+"""

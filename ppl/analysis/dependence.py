@@ -1,6 +1,6 @@
 """Dependence between the sites of a program, read off its jaxpr; nothing is evaluated.
 
-Each jaxpr is read once, whatever it is called with: its summary speaks of its inputs by position.
+Each jaxpr is read once, whatever its operands: its summary names its inputs by position.
 """
 
 import dataclasses
@@ -26,21 +26,22 @@ from ppl.primitives.site_kinds import LATENT, RANDOM, TAGS, kind_of
 
 @dataclasses.dataclass(frozen=True)
 class Earlier:
-    """A site in a scan, as of a step before the present one."""
+    """A site in an earlier step of a scan."""
 
     path: Path
 
 
-Sources = frozenset[int | Path | Earlier]  # Inputs of the jaxpr by position, and sites.
+Sources = frozenset[int | Path | Earlier]  # inputs of the jaxpr by position, and sites
 
 
 @dataclasses.dataclass(frozen=True)
 class DataFlow:
-    """Sources of a variable, other than through a site.
+    """Sources of a variable, traced back to the nearest sites.
 
     Attributes:
-        sources: All of it.
-        copy_of: The leaf of a site, as (path, index), or the input of which it is a mere copy.
+        sources: The inputs and sites that the variable depends on.
+        copy_of: The leaf of a site (path, index), or the input, that the variable merely copies;
+            None if it is computed.
     """
 
     sources: Sources = frozenset()
@@ -49,9 +50,12 @@ class DataFlow:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part of what a site depends on, and which `vmap` axes of the site, innermost first, map it.
+    """One dependence of a site: a leaf of its distribution, its value, or a predicate.
 
-    What no axis maps is the same for all elements.
+    Attributes:
+        sources: The inputs and sites that it depends on.
+        mapped: Whether each `vmap` axis of the site, innermost first, maps it. If none does, it is
+            equal for all elements.
     """
 
     sources: Sources
@@ -60,7 +64,13 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A "scan" of some steps, or the "shards" of a shard_map; `equation` tells it from others."""
+    """A loop around a site.
+
+    Attributes:
+        kind: "scan", "shards" (of a `shard_map`), or "vmap" for an axis.
+        size: The number of steps, shards or elements.
+        equation: The `id` of the equation, to tell loops apart.
+    """
 
     kind: str
     size: int
@@ -69,7 +79,14 @@ class Loop:
 
 @dataclasses.dataclass(frozen=True)
 class SownSite:
-    """A site in a jaxpr, with the loops around it, innermost first."""
+    """A site in a jaxpr, with its dependences.
+
+    Attributes:
+        site: The site.
+        families: The names of its distributions: several in a cond, none if it is not random.
+        parts: Its dependences.
+        loops: The loops around it, innermost first.
+    """
 
     site: Site
     families: tuple[str, ...]
@@ -78,12 +95,12 @@ class SownSite:
 
     @property
     def parents(self) -> frozenset[Path]:
-        """The sites that it depends on, in a loop those of the same step."""
+        """The sites that it depends on; in a loop, only within one step."""
         return frozenset(s for part in self.parts for s in part.sources if isinstance(s, tuple))
 
     @property
     def earlier(self) -> frozenset[Path]:
-        """The sites of which it depends on the value in a step before."""
+        """The sites that it depends on through an earlier step of a scan."""
         sources = (s for part in self.parts for s in part.sources)
         return frozenset(s.path for s in sources if isinstance(s, Earlier))
 
@@ -96,7 +113,7 @@ class DependenceSummary:
     sites: Mapping[Path, SownSite] = dataclasses.field(default_factory=dict)
 
     def at(self, operands: Sequence[DataFlow]) -> "DependenceSummary":
-        """Summary of a call with these operands."""
+        """Summary of a call: sources that are inputs give way to the sources of operands."""
 
         def sources(of: Sources) -> Sources:
             flows = [operands[s].sources if isinstance(s, int) else {s} for s in of]
@@ -115,7 +132,7 @@ class DependenceSummary:
         return DependenceSummary(tuple(map(flow, self.outs)), sites)
 
     def enclose_in_loop(self, loop: Loop) -> "DependenceSummary":
-        """Summary as seen from outside of a loop."""
+        """Summary seen from outside of a loop, which is added to the loops of each site."""
         sites = {
             path: dataclasses.replace(found, loops=(*found.loops, loop))
             for path, found in self.sites.items()
@@ -124,11 +141,11 @@ class DependenceSummary:
 
 
 class MutableArrayError(NotImplementedError):
-    """A program that writes to a mutable array."""
+    """Error for a program that writes to a mutable array."""
 
 
 class Dependence:
-    """Summaries of jaxprs, each of which is read once."""
+    """Reader of jaxprs that caches the summary of each."""
 
     def __init__(self) -> None:
         self._memo: dict[int, tuple[Any, DependenceSummary]] = {}
@@ -145,7 +162,7 @@ class Dependence:
         sites: dict[Path, SownSite] = {}
 
         def read(atoms: Sequence[Any]) -> list[DataFlow]:
-            """Literals and constants depend on nothing."""
+            """Data flows of atoms; literals and constants have no sources."""
             return [
                 DataFlow() if isinstance(v, jex.Literal) else flows.get(v, DataFlow())
                 for v in atoms
@@ -198,7 +215,8 @@ def _sow(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
         Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes))
         for i, extra in enumerate(extras)
     ]
-    if kind_of(site) != LATENT:  # Of a draw, the distribution counts; of the others, the value.
+    # A latent site depends on others by its distribution alone, any other site also by its value.
+    if kind_of(site) != LATENT:
         parts.append(Part(_union(values), (True,) * len(site.axes)))
     outs = (DataFlow(frozenset([site.path]), (site.path, i)) for i in range(site.num_values))
     return DependenceSummary(tuple(outs), {site.path: SownSite(site, _families(eqn), tuple(parts))})
@@ -220,20 +238,20 @@ def _families(eqn: jex.JaxprEqn) -> tuple[str, ...]:
 
 
 def _convert(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
-    """A copy, where the dtype stays; that weak types become strong is no other value."""
+    """Data flow of a cast: a copy if the dtype stays, even if a weak type becomes strong."""
     is_copy = _jax.dtype_of(eqn.invars[0]) == _jax.dtype_of(eqn.outvars[0])
     return DependenceSummary((operands[0] if is_copy else DataFlow(operands[0].sources),))
 
 
 def _shards(body: DependenceSummary, shards: Shards, equation: int) -> DependenceSummary:
-    """Results are no copies: specs that differ put the same shards together otherwise."""
+    """Summary of a shard_map. Results are no copies, as specs may reassemble shards otherwise."""
     summary = body.enclose_in_loop(Loop("shards", math.prod(shards.axes.values()), equation))
     outs = tuple(DataFlow(flow.sources) for flow in summary.outs)
     return dataclasses.replace(summary, outs=outs)
 
 
 def _branches(branches: list[DependenceSummary], index: DataFlow) -> DependenceSummary:
-    """Results depend on the predicate, unless all branches give the very same value."""
+    """Summary of a cond: results depend on the predicate, unless all branches copy one value."""
     outs = []
     for flows in zip(*(branch.outs for branch in branches), strict=True):
         copies = {flow.copy_of for flow in flows}
@@ -254,7 +272,7 @@ def _branches(branches: list[DependenceSummary], index: DataFlow) -> DependenceS
 def _scan(
     body: DependenceSummary, scan: Scan, operands: list[DataFlow], equation: int
 ) -> DependenceSummary:
-    """Dependence goes from step to step, until what the carry depends on repeats itself."""
+    """Summary of a scan: iterates over steps until the sources of the carry repeat."""
     length, num_carry = scan.length, scan.num_carry
     consts, carry, xs = scan.split(operands)
     carry, steps = [DataFlow(flow.sources) for flow in carry], []
@@ -262,7 +280,7 @@ def _scan(
         steps.append(carry)
         outs = body.at([*consts, *carry, *xs]).outs[:num_carry]
         carry = [DataFlow(_mark_earlier(flow.sources, body)) for flow in outs]
-        if len(steps) > 4 * num_carry:  # It turns in a long circle: so all that it was before, too.
+        if len(steps) > 4 * num_carry:  # A long cycle: join its steps, so that it ends.
             carry = _join_rows([carry, steps[-1]])
     if len(steps) < length:
         start = steps.index(carry)
@@ -290,7 +308,11 @@ def _join_rows(rows: Sequence[Sequence[DataFlow]]) -> list[DataFlow]:
 def _while(
     test: DependenceSummary, body: DependenceSummary, loop: While, operands: list[DataFlow]
 ) -> DependenceSummary:
-    """There may be any number of steps, and how many depends on the condition."""
+    """Summary of a while loop: a fixed point over any number of steps.
+
+    Results depend on the condition, as it decides the number of steps; a carry that the body passes
+    on unchanged does not.
+    """
     test_consts, body_consts, start = loop.split(operands)
     before, carry = None, [DataFlow(flow.sources) for flow in start]
     while carry != before:

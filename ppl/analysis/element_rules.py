@@ -1,6 +1,7 @@
-"""What the elements of an array are along its first axis, for each primitive that handles keys.
+"""Rules for the elements of arrays along the first axis, for each primitive that handles keys.
 
-Each rule gives the term of the `i`-th element of a result, or None if it is no other value.
+A rule `(terms, made, out, i)` gives the term of the `i`-th element of the result `out` in terms of
+elements of the operands, or None if there is no simpler term.
 """
 
 from collections.abc import Mapping
@@ -84,7 +85,7 @@ def _split(terms: Terms, made: Made, out: int, i: int) -> Term | None:
 
 
 def _elementwise(terms: Terms, made: Made, out: int, i: int) -> Term | None:
-    """Of what does the same to all elements, its operands of one rank or scalars."""
+    """Rule of an elementwise primitive, with operands of one rank or scalars."""
     if len({len(shape) for shape in made.shapes if shape}) != 1:
         return None
     operands: list[Any] = [

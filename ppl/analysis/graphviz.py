@@ -1,4 +1,4 @@
-"""A graph in the language of Graphviz."""
+"""Dependence graphs in DOT, the language of Graphviz."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,13 @@ def dot(
     direct: Sequence[tuple[str, str]],
     carried: Sequence[tuple[str, str]],
 ) -> str:
-    """The source of a picture of nodes, which have a kind, a family and plates, and edges."""
+    """DOT source of a dependence graph.
+
+    Args:
+        nodes: The sites by name, each with a `kind`, a `family` and `plates`.
+        direct: The edges (parent, child) within one step.
+        carried: The edges (parent, child) to a later step of a scan.
+    """
     lines = ["digraph {", "  node [shape=circle];"]
     lines += _level(nodes, (), list(nodes))
     for edges, style in ((direct, {}), (carried, _LATER)):
@@ -33,7 +39,7 @@ def dot(
 def _level(
     nodes: Mapping[str, Any], around: tuple[Plate, ...], names: Sequence[str]
 ) -> Iterator[str]:
-    """The nodes in a plate, and the plates in it."""
+    """DOT lines of the nodes directly in a plate, then of the plates inside of it."""
     indent, depth = "  " * (len(around) + 1), len(around)
     inside: dict[Plate, list[str]] = {}
     for name in names:
@@ -70,7 +76,7 @@ def _attributes(attributes: Mapping[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """A string; in labels a backslash is an escape too."""
+    """A quoted DOT string; backslashes are doubled, as labels take them for escapes."""
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\r", ""), ("\n", "\\n")):
         text = text.replace(char, escaped)
     return f'"{text}"'

@@ -1,4 +1,4 @@
-"""The audit of `ignore`: what depends on a value that is not there has no density."""
+"""Audit of `ignore`: a site that depends on a missing value has no density."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,19 +15,19 @@ def check_ignored(model: str, program: Program, sites: Sites) -> None:
     """Check that no random site or factor depends on a site with entries that are ignored.
 
     Args:
-        model: How errors name it.
+        model: The name of the model in errors.
         program: The traced model.
         sites: Its sites.
 
     Raises:
-        ValueError: If one does.
+        ValueError: If a random site or a factor does.
     """
     ignored = [path for path, found in sites.items() if any(map(_is_ignored, found.sites))]
     if not ignored:
         return
     try:
         sown = Dependence()(program.jaxpr).sites
-    except MutableArrayError:  # Through a mutable array: NaN tells then.
+    except MutableArrayError:  # A dependence is not seen here; it makes the density NaN.
         return
     for path in ignored:
         for child in _children(path, sown):
@@ -43,7 +43,7 @@ def _is_ignored(site: Site) -> bool:
 
 
 def _children(path: Path, sown: Mapping[Path, SownSite]) -> Iterator[Path]:
-    """The random sites and factors that depend on a site, perhaps by way of deterministic ones."""
+    """Random sites and factors that depend on a site, directly or through deterministic ones."""
     through = [path]
     for parent in through:
         for child, site in sown.items():

@@ -1,4 +1,7 @@
-"""The audit of keys: sites that would share all their randomness have no density as they stand."""
+"""Audit of keys: two draws with one name and one key share all their randomness.
+
+The density takes the draws for independent, so it would be wrong.
+"""
 
 from collections.abc import Hashable
 from typing import NamedTuple
@@ -28,14 +31,20 @@ _LOOPS = {
 
 
 class Conflict(NamedTuple):
-    """Two sites, or one in several iterations of a `loop`, that are drawn alike."""
+    """Two sites with equal draws, or one site in several iterations of a `loop`.
+
+    Attributes:
+        first: The path of the first site.
+        second: The path of the second site.
+        loop: "scan", "vmap" or "shard_map" for one site, else ''.
+    """
 
     first: Path
     second: Path
     loop: str = ""
 
     def complaint(self) -> str:
-        """What is wrong, and what to do."""
+        """Error message with a remedy."""
         if self.loop:
             where, remedy = _LOOPS[self.loop]
             return (
@@ -54,9 +63,9 @@ def check_keys(model: str, program: Program, survey: Survey) -> None:
     """Check that each site has randomness of its own, in every iteration, element and shard.
 
     Args:
-        model: How errors name it.
+        model: The name of the model in errors.
         program: The traced model.
-        survey: That of its sites.
+        survey: The survey of its sites.
 
     Raises:
         ValueError: If two draws have one name and one key.
@@ -66,7 +75,7 @@ def check_keys(model: str, program: Program, survey: Survey) -> None:
 
 
 class Keys:
-    """The random sites of a program by what they are drawn with: the name and the key."""
+    """Random sites of a program, indexed by name and key."""
 
     def __init__(self, program: Program, survey: Survey):
         self._draws: dict[tuple[Hashable, Term], list[tuple[Path, Place]]] = {}
@@ -99,6 +108,6 @@ class Keys:
 
 
 def _find_shared_loop(there: Place, here: Place) -> str:
-    """The loop, in two iterations of which two places are."""
+    """The outermost loop in which two places are in different iterations."""
     pairs = zip(there.steps, here.steps, strict=False)
     return next(a[0] for a, b in pairs if a != b)

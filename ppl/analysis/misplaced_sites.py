@@ -1,4 +1,4 @@
-"""Errors of sites out of place: where it is open which variables a model has, or none can look."""
+"""Errors for misplaced sites, in a construct that leaves the set of variables open or is opaque."""
 
 from collections.abc import Collection
 from typing import Any
@@ -43,7 +43,7 @@ _RECORDS = {
 
 
 def explain(error: MisplacedError) -> str:
-    """Why a site cannot stand where it does, and what to do."""
+    """Error message for a misplaced site: the reason and a remedy."""
     site, construct = error.site, error.construct
     if construct not in _WHY:
         return f"site {describe(site.path)}: {error.message}"
@@ -54,7 +54,11 @@ def explain(error: MisplacedError) -> str:
 
 
 def check_no_site(eqn: jex.JaxprEqn, tags: Collection[Any]) -> None:
-    """An error if a site stands in an equation that an analysis does not open."""
+    """Check that no site stands in an equation that an analysis cannot open.
+
+    Raises:
+        NotImplementedError: If one does, or may.
+    """
     for site in sites_in(eqn):
         if site.tag in tags:
             raise NotImplementedError(

@@ -1,4 +1,4 @@
-"""Plates: the `vmap` axes, loops and shards that sites stand under, and which they share."""
+"""Plates: the `vmap` axes, loops and shards around sites, shared between sites."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,8 +13,8 @@ class Plate:
 
     Attributes:
         kind: "vmap", "scan" or "shards".
-        size: How many copies.
-        number: Tells it from others; the same in all nodes that share it.
+        size: The number of copies.
+        number: An identifier, equal in all nodes that share the plate.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Plate:
 
 @dataclasses.dataclass(frozen=True)
 class _Frame:
-    """One level around a site, and the sites that cannot stand under the same."""
+    """One level around a site, and the sites that cannot share its plate."""
 
     loop: Loop
     apart: frozenset[Path] = frozenset()
@@ -37,9 +37,9 @@ class _Frame:
 def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]:
     """The plates of each site, outermost first.
 
-    A program shows its loops, but of a `vmap` nothing is left than the size of its axis. Axes of
-    one size at the same place count as one plate, but for those of a site and of another that it
-    depends on as a whole, the same for all of its elements.
+    A program shows its loops, but keeps only the size of a `vmap` axis. Axes of one size at the
+    same place count as one plate. The exception is a site that depends on another as a whole, alike
+    for all of its elements: their axes are two plates.
     """
     found: dict[Path, tuple[Plate, ...]] = {}
     inside: dict[tuple[Plate, ...], dict[Plate, Loop]] = {}
@@ -71,7 +71,7 @@ def _frames(sown: SownSite) -> Iterator[_Frame]:
 
 
 def _find_unmapped_parents(sown: SownSite, axis: int) -> frozenset[Path]:
-    """What a site depends on only in parts that an axis does not map."""
+    """The sites that a site depends on only through parts that an axis does not map."""
     whole = {s for part in sown.parts if not part.mapped[axis] for s in part.sources}
     by_element = {s for part in sown.parts if part.mapped[axis] for s in part.sources}
     return frozenset(s for s in whole - by_element if isinstance(s, tuple))

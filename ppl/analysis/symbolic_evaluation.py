@@ -1,4 +1,7 @@
-"""A program evaluated without numbers, the first iterations of each loop: who draws with what."""
+"""Symbolic evaluation of a program: the key of each random site as a term.
+
+Only the first iterations of each loop are evaluated.
+"""
 
 import dataclasses
 import itertools
@@ -20,37 +23,45 @@ from ppl.harvest._wiring import Branches, Call, Scan, Shards
 from ppl.harvest.rules import CONSTRUCTS, wiring_of
 from ppl.primitives.site_kinds import RANDOM
 
-_MAX_ITERATIONS = 3  # Of the iterations, elements or shards of a loop: two keys may take turns.
+_MAX_ITERATIONS = 3  # iterations, elements or shards of a loop looked at: two keys may alternate
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Position of a run: iterations, elements and shards, and branches."""
+    """Place in an evaluation: iterations, elements, shards and branches.
+
+    Attributes:
+        steps: Loops around, outermost first, each with the index of its iteration.
+        branches: Conditions around, each with the index of its branch.
+        shards: Mesh axes, each with the index of its shard.
+        is_real: False in a loop body evaluated as a function, in no iteration.
+    """
 
     steps: tuple[tuple[str, int], ...] = ()
     branches: tuple[tuple[Term, int], ...] = ()
     shards: tuple[tuple[Hashable, int], ...] = ()
-    is_real: bool = True  # Otherwise it is in a loop as a whole, in no iteration.
+    is_real: bool = True
 
     def step(self, loop: str, i: int) -> "Place":
-        """In the `i`-th iteration of a loop, element of a `vmap` or shard."""
+        """The place in the `i`-th iteration of a loop, element of a `vmap` or shard."""
         return dataclasses.replace(self, steps=(*self.steps, (loop, i)))
 
     def steps_of(self, loop: str, size: int) -> "list[Place]":
-        """The first iterations of a loop here; one, where a loop around is not at its first.
+        """The places in the first iterations of a loop.
 
-        So the places to look at are as many as the loops, and no power of that.
+        There is one if a loop around is past its first iteration. So the number of places is
+        proportional to the number of loops, not exponential in it.
         """
         is_first = all(i == 0 for _, i in self.steps)
         looked_at = _MAX_ITERATIONS if is_first else 1
         return [self.step(loop, i) for i in range(min(size, looked_at if self.is_real else 0))]
 
     def branch(self, index: Term, i: int) -> "Place":
-        """In the `i`-th branch of a cond."""
+        """The place in the `i`-th branch of a cond."""
         return dataclasses.replace(self, branches=(*self.branches, (index, i)))
 
     def shards_of(self, axes: Mapping[Any, int]) -> "list[Place]":
-        """The first shards of a shard_map here."""
+        """The places in the first shards of a shard_map."""
         places: list[Place] = [self]
         for axis, size in axes.items():
             places = [
@@ -61,7 +72,7 @@ class Place:
         return places
 
     def excludes(self, other: "Place") -> bool:
-        """Whether the two are different branches of one condition."""
+        """Whether two places are in different branches of one condition."""
         pairs = itertools.product(self.branches, other.branches)
         return any(a[0] == b[0] and a[1] != b[1] for a, b in pairs)
 
@@ -70,7 +81,7 @@ Visit = Callable[[Site, Term, Place], None]
 
 
 class Symbolic:
-    """Evaluates the keys of a program as terms, and calls `visit` with that of each random site."""
+    """Symbolic evaluator of keys; it calls `visit(site, key, place)` at each random site."""
 
     def __init__(self, program: Program, survey: Survey, visit: Visit):
         self._program = program
@@ -86,7 +97,7 @@ class Symbolic:
     def _walk(
         self, jaxpr: Jaxpr, args: Sequence[Any], live_outs: Sequence[bool], place: Place
     ) -> list[Any]:
-        """The results of a jaxpr; what is not needed is None, among `args` and results."""
+        """The results of a jaxpr; `args` and results that are not needed are None."""
         inner, consts = _jaxprs.raw(jaxpr)
         given = [*(self.terms.of("constant", id(c)) for c in consts), *args]
         env = dict(zip([*inner.constvars, *inner.invars], given, strict=True))
@@ -149,7 +160,7 @@ class Symbolic:
     def _after_scan(
         self, scan: Scan, operands: list[Any], live_body: Mask, place: Place
     ) -> list[Term]:
-        """The results of a loop: its body, as a function, and its operands determine them."""
+        """The results of a loop as terms of its body, evaluated as a function, and its operands."""
         num_consts, num_carry = scan.num_consts, scan.num_carry
         symbols = [self.terms.of("symbol", i) for i in range(len(operands))]
         whole = dataclasses.replace(place, is_real=False)
@@ -157,7 +168,7 @@ class Symbolic:
         loop = self.terms.of("scan", scan.length, scan.reverse, tuple(outs), tuple(operands))
         results = [self.terms.of("result", loop, i) for i in range(len(outs))]
         for i in range(num_consts, num_consts + num_carry):
-            if outs[i - num_consts] == symbols[i]:  # The body passes it on as it came.
+            if outs[i - num_consts] == symbols[i]:  # The body returns it unchanged.
                 results[i - num_consts] = operands[i]
         return results
 
@@ -183,12 +194,12 @@ class Symbolic:
             self._walk(shards.body, blocks, live_outs, shard)
 
     def _block(self, array: Any, spec: Any, place: Place) -> Any:
-        """Block that a shard has of an operand, which may be split over axes of the mesh."""
+        """The block of an operand in one shard, if the operand is split over axes of the mesh."""
         at = tuple((axis, i) for axis, i in place.shards if axis in _jax.axes_in(spec))
         return array if array is None or not at else self.terms.of("block", array, spec, at)
 
 
 def _reads(eqn: jex.JaxprEqn) -> Mask:
-    """Operands of a site that count: the key alone."""
+    """The operands of a sow that are needed: the key alone."""
     num_keys = int(eqn.params["site"].has_key)
     return (*[False] * (len(eqn.invars) - num_keys), *[True] * num_keys)

@@ -1,4 +1,4 @@
-"""Values of a program as terms: two values with one term are equal, whatever the inputs are."""
+"""Terms, by value numbering: two values with one term are equal, whatever the inputs are."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,14 +12,14 @@ Term = int
 
 
 class Made(NamedTuple):
-    """How values are made: by an equation, or by what it does to one element of its operands.
+    """An application of a primitive: an equation, or its action on one element of its operands.
 
     Attributes:
         eqn: The equation.
-        params: Its parameters.
-        shapes: Those of the operands.
-        operands: Their terms.
-        context: On what the result depends beside them.
+        params: The parameters of the primitive.
+        shapes: The shapes of the operands.
+        operands: The terms of the operands.
+        context: Whatever else the result depends on, such as the shard.
     """
 
     eqn: jex.JaxprEqn
@@ -30,19 +30,19 @@ class Made(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the primitive."""
+        """The name of the primitive."""
         return self.eqn.primitive.name
 
 
 class Terms:
-    """Numbers expressions, so that equal ones have equal numbers.
+    """Value numbering (hash-consing): equal expressions get equal numbers.
 
     An expression is a primitive with its parameters and the terms of its operands. Two values with
     different terms may still be equal.
 
     Args:
-        elements: By primitive, `(terms, made, out, i) -> term`: what the `i`-th element of a result
-            is along the first axis, or None if it is no other value.
+        elements: Rules by primitive, `(terms, made, out, i) -> term`: the `i`-th element of the
+            result `out` along the first axis, or None if there is no simpler term.
     """
 
     def __init__(self, elements: "Mapping[str, Element]") -> None:
@@ -55,23 +55,23 @@ class Terms:
         return self._numbers.setdefault(expression, len(self._numbers))
 
     def fresh(self) -> Term:
-        """A value that is known to be equal to no other."""
+        """A new term, equal to no other."""
         return self.of("fresh", len(self._numbers))
 
     def literal(self, literal: jex.Literal) -> Term:
-        """A number that stands in the program."""
+        """The term of a constant in the program, by its dtype, shape and bits."""
         value = np.asarray(literal.val)
         return self.of("literal", _jax.dtype_of(literal), value.shape, value.tobytes())
 
     def results(
         self, eqn: jex.JaxprEqn, operands: Sequence[Any], context: Hashable = ()
     ) -> Sequence[Any]:
-        """The results of an equation, which may depend on a `context` beside its operands."""
+        """The terms of the results of an equation; a `context` tells equal operands apart."""
         shapes = [getattr(v.aval, "shape", ()) for v in eqn.invars]
         return self.make(Made(eqn, eqn.params, shapes, operands, context))
 
     def make(self, made: Made) -> Sequence[Any]:
-        """The values that are made so, in one form wherever there are several."""
+        """The terms of the results of an application, simplified to a normal form."""
         if _jax.passes_on(made.eqn):
             return made.operands[: len(made.eqn.outvars)]
         if (simpler := self._simpler(made)) is not None:
@@ -89,12 +89,12 @@ class Terms:
             return self.fresh()
         try:
             params = frozenset(made.params.items())
-        except TypeError:  # One of them has no hash.
+        except TypeError:  # A parameter has no hash.
             return self.fresh()
         return self.of(made.eqn.primitive, params, tuple(made.operands), made.context)
 
     def _simpler(self, made: Made) -> Sequence[Any] | None:
-        """The results, if they are elements of the operand, or the operand again."""
+        """The results, if they are elements of the operand or the operand itself; else None."""
         if made.name == "unstack" and made.params["axis"] == 0:
             return [self.element(made.operands[0], i) for i in range(len(made.eqn.outvars))]
         if made.name == "squeeze" and 0 in made.params["dimensions"]:
@@ -122,6 +122,6 @@ Element = Callable[[Terms, Made, int, int], Term | None]
 
 
 def row(made: Made, operands: Sequence[Any], **params: Any) -> Made:
-    """The same for `operands` that are elements of those before, along the first axis."""
+    """An application to `operands` that are elements of the previous ones along the first axis."""
     shapes = [shape[1:] for shape in made.shapes]
     return made._replace(params={**made.params, **params}, shapes=shapes, operands=operands)

@@ -1,1 +1,5 @@
-"""common."""
+"""Modules that several folders of `ppl` share.
+
+Reading order: `distribution_protocol` (with `tfp_precision`), `missing_data`, `arguments`, `lift`,
+`text_table`.
+"""

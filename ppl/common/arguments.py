@@ -1,4 +1,4 @@
-"""The arguments of a call as data, for a jitted function, and all else."""
+"""Arguments of a call, split into data for a jitted function and a static part."""
 
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
@@ -10,12 +10,17 @@ import numpy as np
 
 
 class _HOLE:
-    """Where data stand among static leaves."""
+    """Placeholder for data among static leaves."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Arguments:
-    """The arguments of a call that are no data: objects, integers, the structure."""
+    """Static part of the arguments of a call: structure, integers and other hashable objects.
+
+    Attributes:
+        tree: The structure of the pair (args, kwargs).
+        leaves: The static leaves, with placeholders for data.
+    """
 
     tree: Any
     leaves: tuple[Hashable, ...]
@@ -26,7 +31,11 @@ class Arguments:
     def split(
         cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple["Arguments", list[Any]]:
-        """The static part of arguments, and their data: arrays and floats."""
+        """The static part of arguments, and their data: arrays, floats and complex numbers.
+
+        Raises:
+            TypeError: If an argument is neither data nor hashable.
+        """
         leaves, tree = jax.tree.flatten((args, dict(kwargs)))
         data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
         rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)
@@ -41,6 +50,6 @@ class Arguments:
         return cls(tree, rest), data
 
     def join(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with these data."""
+        """The arguments `(args, kwargs)` with data in place of the placeholders."""
         rest = iter(data)
         return jax.tree.unflatten(self.tree, [next(rest) if x is _HOLE else x for x in self.leaves])

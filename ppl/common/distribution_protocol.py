@@ -1,4 +1,4 @@
-"""All that the language needs of a distribution, and how TensorFlow Probability's give it."""
+"""Protocol of distributions: all that models need of one, for this library's and TFP's classes."""
 
 from typing import Any
 
@@ -8,10 +8,8 @@ from jax import lax
 
 from ppl.common.tfp_precision import default_bijector, in_default_precision
 
-FAMILIES_OF_PARTS = (
-    "Independent",
-    "IID",
-)  # families of one event of independent parts, by their names
+# Names of the families whose event consists of independent parts.
+FAMILIES_OF_PARTS = ("Independent", "IID")
 
 
 def is_distribution(d: Any) -> bool:
@@ -21,7 +19,7 @@ def is_distribution(d: Any) -> bool:
 
 
 class DistributionWrapper:
-    """A distribution that differs from its `base` in a part of what the language asks of it."""
+    """Base class of wrappers: all methods are delegated to `base` unless overridden."""
 
     base: Any
 
@@ -46,17 +44,17 @@ class DistributionWrapper:
         return constrain(self.base, position)
 
     def merge_known(self, value: Any) -> Any:
-        """The value with what is known of it."""
+        """The value with its known entries set to the data, in a site observed in part."""
         return merge_known(self.base, value)
 
     @property
     def moves(self) -> bool:
-        """Whether positions are others than those of the distribution by itself."""
+        """Whether positions differ from those of the distribution by itself."""
         return isinstance(self.base, DistributionWrapper) and self.base.moves
 
     @property
     def support(self) -> Any:
-        """The set of values with positive density, or None where it is not told."""
+        """The set of values with positive density, or None if the base has no `support`."""
         return getattr(self.base, "support", None)
 
     @property
@@ -66,12 +64,12 @@ class DistributionWrapper:
 
 
 def _base(d: Any) -> Any:
-    """What a wrapper stands around, if anything."""
+    """The base of a wrapper, or None for any other distribution."""
     return getattr(d, "base", None) if isinstance(d, DistributionWrapper) else None
 
 
 def merge_known(d: Any, value: Any) -> Any:
-    """The value with what is known of it."""
+    """The value with its known entries set to the data, in a site observed in part."""
     return d.merge_known(value) if isinstance(d, DistributionWrapper) else value
 
 
@@ -90,7 +88,8 @@ def inverse(d: Any, value: Any) -> Any:
 def nan_outside_support(d: Any, value: Any, position: Any) -> Any:
     """The position, with NaN for events whose value is outside of the support.
 
-    Of a scalar the map itself says so; the map from a simplex, say, forgets what the sum is.
+    A scalar map gives NaN by itself. A map of vectors may not: the map from the simplex, for
+    example, ignores the sum.
     """
     support: Any = getattr(d, "support", None)
     if not getattr(support, "event_ndims", 0) or support.is_unrestricted:
@@ -103,7 +102,8 @@ def nan_outside_support(d: Any, value: Any, position: Any) -> Any:
 def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
     """The value at an unconstrained position, and the log density of the position.
 
-    That is the log probability of the value plus the log determinant of the map.
+    The log density of a position is the log probability of its value plus the log determinant of
+    the map.
     """
     if isinstance(d, DistributionWrapper):
         return d.constrain(position)
@@ -113,9 +113,10 @@ def constrain(d: Any, position: Any) -> tuple[Any, jax.Array]:
 
 
 def transform(d: Any) -> Any:
-    """The map that makes a transformed distribution of another one; None of all others.
+    """The transform of a transformed distribution, or None for any other distribution.
 
-    TFP's and those that it derives have it as a bijector, which ours has to its support.
+    In TFP, this is the attribute `bijector`. In this library, `bijector` is the map onto the
+    support, and the transform is the attribute `transform`.
     """
     if _is_tfp(d):
         return getattr(d, "bijector", None) if hasattr(d, "distribution") else None
@@ -123,7 +124,7 @@ def transform(d: Any) -> Any:
 
 
 def sum_all(x: jax.Array) -> jax.Array:
-    """The sum of all elements; of one element, nothing that must be traced."""
+    """The sum of all elements; a scalar is returned as it is, to trace nothing."""
     return jnp.sum(x) if jnp.ndim(x) else x
 
 
@@ -132,13 +133,13 @@ def _is_tfp(d: Any) -> bool:
 
 
 def name_of(d: Any) -> str:
-    """The family's name."""
+    """The name of the family, through wrappers."""
     base = _base(d)
     return type(d).__name__ if base is None else name_of(base)
 
 
 def part_of(d: Any) -> Any:
-    """The distribution of one part, where a distribution is of independent parts; else itself."""
+    """The distribution of one independent part, if a distribution has such parts; else itself."""
     return part_of(d.distribution) if name_of(d) in FAMILIES_OF_PARTS else d
 
 
@@ -148,11 +149,11 @@ def draw(d: Any, key: jax.Array) -> Any:
 
 
 def abstract_draw(d: Any, key: Any) -> Any:
-    """Shape and dtype of a draw, without tracing the sampler where the distribution tells them."""
+    """Shape and dtype of a draw; the sampler is traced only if the distribution lacks them."""
     dtype = getattr(d, "dtype", None)
     try:
         return jax.ShapeDtypeStruct((*map(int, d.batch_shape), *map(int, d.event_shape)), dtype)
-    except (AttributeError, TypeError, ValueError):  # A joint one, or one that tells nothing.
+    except (AttributeError, TypeError, ValueError):  # A joint distribution, or no shapes.
         return jax.eval_shape(lambda k: draw(d, k), key)
 
 
@@ -165,7 +166,7 @@ def bijector(d: Any) -> Any:
     """The map from unconstrained space onto the support.
 
     Raises:
-        NotImplementedError: If there is none, as for a discrete distribution.
+        NotImplementedError: If there is no such map, as for a discrete distribution.
     """
     if not _is_tfp(d):
         if not hasattr(d, "bijector"):
@@ -178,11 +179,10 @@ def bijector(d: Any) -> Any:
 
 
 def replace_outside_support(d: Any, value: Any, log_prob: jax.Array) -> Any:
-    """The value, or a point of the support where it is outside.
+    """The value, with events outside of the support replaced by a point of the support.
 
-    Whatever depends on a value outside of its support is then scored at a point where it has a
-    meaning, so that neither the total of -inf nor its gradient becomes NaN. Where a mask leaves the
-    value out of the total, the value stays.
+    Later sites are then scored at valid parameters, so that neither the total of -inf nor its
+    gradient becomes NaN. Events that a mask leaves out of the total stay as they are.
     """
     value = merge_known(d, value)
     support = getattr(d, "support", None)
@@ -205,7 +205,7 @@ def num_event_axes(d: Any) -> int:
 
 
 def is_real(d: Any) -> bool:
-    """Whether values are unconstrained, so that they are positions themselves."""
+    """Whether values are unconstrained, so that values are positions."""
     support = getattr(d, "support", None)
     if support is not None:
         return support.is_unrestricted
@@ -213,7 +213,7 @@ def is_real(d: Any) -> bool:
 
 
 def feasible_point(d: Any, like: Any) -> Any:
-    """A point of the support, for each entry of an array."""
+    """A point of the support, broadcast to the shape and dtype of an array."""
     if (base := _base(d)) is not None:
         return feasible_point(base, like)
     support = getattr(d, "support", None)
@@ -235,12 +235,13 @@ def log_det(b: Any, position: Any) -> jax.Array:
 
 
 def _tfp_log_prob(d: Any, value: Any) -> jax.Array:
-    """The log density of a TFP distribution, which by itself is NaN at many values off the support.
+    """The log density of a TFP distribution, -inf outside of the support.
 
-    There the map to unconstrained space is NaN too; a point of the support is scored in their
-    place, so that gradients are finite.
+    TFP gives NaN at many values outside of the support. The map to unconstrained space gives NaN
+    there too, by which such values are found. A point of the support is scored in their place, so
+    that gradients are finite.
     """
-    d = in_default_precision(d)  # Known leaves are arrays of NumPy here.
+    d = in_default_precision(d)  # Leaves of known value are NumPy arrays here.
     try:
         b = bijector(d)
     except NotImplementedError:

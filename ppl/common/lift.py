@@ -1,4 +1,4 @@
-"""A function of one site applied under the `vmap` axes that were recorded there."""
+"""lift: a function of one site, mapped over the `vmap` axes recorded at the site."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,13 +9,15 @@ from ppl.harvest._sow import Axis
 
 
 def lift(fn: Callable[..., Any], axes: Sequence[Axis], num_mapped: int = 0) -> Callable[..., Any]:
-    """`fn` of arrays under `vmap` for each axis, innermost first.
+    """Map a function by `vmap` over recorded axes, innermost first.
 
     Args:
-        fn: A function of `num_mapped` pytrees, which have every axis in front, and of the operands
-            whose axes are recorded.
-        axes: The recorded axes.
-        num_mapped: How many arguments have every axis.
+        fn: A function of `num_mapped` pytrees and of the operands of a site.
+        axes: The recorded axes; each says which operands it maps.
+        num_mapped: The number of leading arguments that every axis maps.
+
+    Returns:
+        A function of the same arguments, with the axes that map them in front.
     """
     for axis in axes:
         recorded = (0 if is_mapped else None for is_mapped in axis.mapped)

@@ -1,4 +1,4 @@
-"""impute and ignore: what it means that data are missing."""
+"""impute and ignore: missing data, inferred as latent values or integrated out."""
 
 import dataclasses
 import functools
@@ -17,35 +17,40 @@ from ppl.harvest.pytrees import register_dataclass
 
 @dataclasses.dataclass(frozen=True)
 class Mask:
-    """Which entries of an array are missing, as something hashable."""
+    """Hashable mask of the missing entries of an array.
+
+    Attributes:
+        shape: The shape of the array.
+        bits: The booleans, eight to a byte.
+    """
 
     shape: tuple[int, ...]
     bits: bytes
 
     @classmethod
     def of(cls, missing: np.ndarray) -> "Mask":
-        """The mask that a boolean array is."""
+        """The mask with the entries of a boolean array."""
         return cls(missing.shape, np.packbits(missing).tobytes())
 
     @functools.cached_property
     def missing(self) -> np.ndarray:
-        """As a boolean array."""
+        """Boolean array, True at missing entries."""
         bits = np.frombuffer(self.bits, np.uint8)
         return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
 
     def broadcast_over(self, shape: tuple[int, ...]) -> "Mask":
-        """Of an array of that shape, whose axes in front have the same entries missing all along.
+        """Mask of an array with more axes in front, along which the same entries are missing.
 
-        They are those of `vmap` and loops around a conditioned model.
+        Such axes come from `vmap` and loops around a conditioned model.
         """
         return self if shape == self.shape else Mask.of(np.broadcast_to(self.missing, shape))
 
     def pick(self, array: Any) -> Any:
-        """The missing entries, on one axis."""
+        """The missing entries of an array, flattened to one axis."""
         return array[self.missing]
 
     def spread(self, entries: Any) -> Any:
-        """The array with these entries where they are missing, and zeros elsewhere."""
+        """An array with the given entries at missing places, and zeros elsewhere."""
         return jnp.zeros(self.shape, entries.dtype).at[self.missing].set(entries)
 
 
@@ -55,9 +60,9 @@ class Missing:
     """Data with missing entries, for `condition`; made by `impute` or `ignore`.
 
     Attributes:
-        data: The data; what stands at a missing entry does not matter.
-        missing: Where they are missing, for data that are ignored there.
-        mask: The same, for data that are imputed there.
+        data: The data, arbitrary at missing entries.
+        missing: Boolean array, True at missing entries.
+        mask: The missing entries as a hashable mask for `impute`, None for `ignore`.
     """
 
     data: Any
@@ -68,13 +73,13 @@ class Missing:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Ignored(distribution_protocol.DistributionWrapper):
-    """A distribution that does not score missing entries."""
+    """A distribution that leaves missing entries out of its log probability."""
 
     base: Any
     missing: Any
 
     def log_prob(self, value: Any) -> jax.Array:
-        """The log probability of what is there, 0 for what is missing."""
+        """The log probability of the known entries; a missing event counts 0."""
         safe = jnp.where(
             self.missing, distribution_protocol.feasible_point(self.base, value), value
         )
@@ -82,7 +87,7 @@ class Ignored(distribution_protocol.DistributionWrapper):
 
 
 def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
-    """The log probability of what is there; NaN where a part of what is joint is missing."""
+    """The log probability of the known entries; NaN for a joint event missing in part."""
     num_events = distribution_protocol.num_event_axes(d)
     if distribution_protocol.name_of(d) not in distribution_protocol.FAMILIES_OF_PARTS:
         axes = tuple(range(missing.ndim - num_events, missing.ndim))
@@ -92,9 +97,8 @@ def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Arra
         return jnp.where(missing.all(axes), 0, known)
     num_inner = distribution_protocol.num_event_axes(d.distribution)
     axes = tuple(range(num_inner - num_events, 0))
-    if (
-        distribution_protocol.name_of(d) == "IID"
-    ):  # whose copies have axes behind those of the batch
+    # The copies of IID have their axes behind those of the batch.
+    if distribution_protocol.name_of(d) == "IID":
         own = tuple(range(value.ndim - num_events, value.ndim - num_inner))
         axes = tuple(range(len(own)))
         value, missing = (jnp.moveaxis(x, own, axes) for x in (value, missing))
@@ -104,7 +108,7 @@ def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Arra
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Imputed(distribution_protocol.DistributionWrapper):
-    """A distribution of which some entries are known: positions of the others alone count."""
+    """A distribution with some entries known; only positions of the missing entries count."""
 
     base: Any
     data: Any
@@ -112,7 +116,7 @@ class Imputed(distribution_protocol.DistributionWrapper):
     mask: Mask = dataclasses.field(metadata={"static": True})
 
     def merge_known(self, value: Any) -> Any:
-        """The value with the data where they are known."""
+        """The value with its known entries set to the data."""
         return jnp.where(self.missing, value, jnp.asarray(self.data, value.dtype))
 
     def log_prob(self, value: Any) -> jax.Array:
@@ -133,7 +137,7 @@ class Imputed(distribution_protocol.DistributionWrapper):
         return position
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The value at a position, and its log density with the determinant of what is missing."""
+        """The value at a position, and its log density; known entries have no log determinant."""
         value = self.forward(position)
         log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
         if distribution_protocol.num_event_axes(self.base):  # then the map is the identity
@@ -146,13 +150,14 @@ class Imputed(distribution_protocol.DistributionWrapper):
 def impute(data: Any, missing: Any = None) -> Missing:
     """Data whose missing entries are unknown values, to be inferred, for `condition`.
 
-    The site stays latent, with as many coordinates as there are missing entries. Its values, in
-    draws too, are complete: the data where they are known. Later sites may depend on them.
+    The site stays latent, with as many coordinates as there are missing entries. Its values, also
+    in draws, are complete arrays that agree with the data at known entries. Later sites may depend
+    on them.
 
     Args:
-        data: An array of floats, or one of NumPy's masked arrays.
-        missing: Which entries are missing, a boolean array of the same shape whose values are known
-            (they decide shapes); by default those that are NaN, or masked.
+        data: An array of floats, or a masked array of NumPy.
+        missing: Boolean array of the shape of `data`, True at missing entries; by default the
+            entries that are NaN or masked. It decides shapes, so it must not be traced.
 
     Raises:
         TypeError: If data or mask are no arrays of floats and booleans.
@@ -184,15 +189,22 @@ def impute(data: Any, missing: Any = None) -> Missing:
 def ignore(data: Any, missing: Any = None) -> Missing:
     """Data whose missing entries are integrated out, for `condition`.
 
-    They are left out of the density, which is right where nothing else depends on them: where a
-    random site or a factor does, on whatever entry, no density can be derived. Parts of
-    `dist.iid` and `dist.Independent` may be missing. Any other vector must be missing as a whole:
-    a part is an error, or a density of NaN where the mask is traced.
+    Missing entries are left out of the density. This is exact if nothing else depends on the site.
+    If a random site or a factor depends on any of its entries, no density can be derived.
+
+    | distribution | may be missing |
+    |---|---|
+    | of scalars | any entry |
+    | `dist.iid`, `dist.Independent` | any part |
+    | of vectors with a joint distribution | whole vectors only |
+
+    A vector that is missing in part is an error; if the mask is traced, its density is NaN.
 
     Args:
-        data: An array, or one of NumPy's masked arrays.
-        missing: Which entries are missing, a boolean array of the same shape; by default those that
-            are NaN, or masked. It may be traced, so that new data with other gaps do not recompile.
+        data: An array, or a masked array of NumPy.
+        missing: Boolean array of the shape of `data`, True at missing entries; by default the
+            entries that are NaN or masked. It may be traced, so that new data with other gaps do
+            not recompile.
 
     Raises:
         TypeError: If data or mask are no arrays of numbers and booleans.
@@ -221,7 +233,7 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
         data = _values.as_array(given)
         if missing is None and _jax.is_traced(given):
             missing = jnp.isnan(data)
-        elif missing is None:  # What is known stays known where a program is traced around it.
+        elif missing is None:  # NumPy: stays concrete under a trace.
             missing = np.asarray(np.isnan(np.asarray(given)))
         missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
@@ -240,18 +252,18 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
 
 
 def mask_of(site: Site) -> Mask | None:
-    """Which entries of a site are missing, if it is observed in part, and the rest latent."""
+    """The mask of missing entries of a site that `impute` observes in part, else None."""
     masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
     return next((mask for (mask,) in masks), None)
 
 
 def is_imputed(site: Site) -> bool:
-    """Whether a site is observed in part, and the rest latent."""
+    """Whether `impute` observes a site in part, so that its missing entries are latent."""
     return mask_of(site) is not None
 
 
 def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:
-    """Values that are known to be NaN are an error: what that means must be said."""
+    """Check that no value is known to be NaN, as its meaning must be said explicitly."""
     is_missing = lambda x: isinstance(x, Missing)  # noqa: E731
     for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
         num_missing = 0 if is_missing(leaf) else _count_nan(leaf)
@@ -264,7 +276,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
 
 
 def check_whole(where: str, d: Any, missing: Any) -> None:
-    """A vector with a joint distribution of which a part is known to be missing is an error."""
+    """Check that no event of a joint distribution is known to be missing in part."""
     d = distribution_protocol.part_of(d)
     if _jax.is_traced(missing) or not (num_events := distribution_protocol.num_event_axes(d)):
         return
@@ -273,7 +285,8 @@ def check_whole(where: str, d: Any, missing: Any) -> None:
     num_torn = int(np.sum(flags.any(axes) & ~flags.all(axes)))
     if num_torn:
         raise ValueError(
-            f"{where}: {num_torn} of {flags.any(axes).size} draws of {distribution_protocol.name_of(d)} are "
+            f"{where}: {num_torn} of {flags.any(axes).size} draws of "
+            f"{distribution_protocol.name_of(d)} are "
             "missing in part, but their entries have a joint distribution. Infer them with "
             "ppl.impute(data), sample the entries that are there from their own distribution, or "
             "mark all entries of such a draw as missing."
@@ -281,7 +294,7 @@ def check_whole(where: str, d: Any, missing: Any) -> None:
 
 
 def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
-    """Floats with gaps for a site of integers are an error: a cast would fill the gaps."""
+    """Check that a site of integers is not given floats with gaps: a cast would fill the gaps."""
     is_float = jnp.issubdtype(given.data.dtype, jnp.floating)
     for aval in avals:
         if is_float and jnp.issubdtype(aval.dtype, jnp.integer):
@@ -293,7 +306,7 @@ def check_integers(where: str, given: Missing, avals: Iterable[Any]) -> None:
 
 
 def _count_nan(leaf: Any) -> int:
-    """How many are known to be NaN, or masked."""
+    """The number of entries that are known to be NaN, or masked."""
     if isinstance(leaf, np.ma.MaskedArray):
         return np.ma.count_masked(leaf) + _count_nan(leaf.compressed())
     if _jax.is_traced(leaf) or not isinstance(leaf, jax.Array | np.ndarray | np.generic | float):

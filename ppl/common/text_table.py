@@ -1,10 +1,10 @@
-"""Text in columns."""
+"""Tables of text in aligned columns."""
 
 from collections.abc import Collection, Sequence
 
 
 def table(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
-    """Rows with their columns aligned, those numbered in `right` at their end; empty ones go."""
+    """Rows as lines of aligned columns; columns in `right` align right, empty ones are dropped."""
     columns = [
         [cell.rjust(width) if i in right else cell.ljust(width) for cell in column]
         for i, column in enumerate(zip(*rows, strict=True))

@@ -1,1 +1,4 @@
-"""core."""
+"""A model traced to a program and run under an action at its sites.
+
+Reading order: `model_pytree`, `model_run`, `site_cache`, `captured_constants`.
+"""

@@ -1,4 +1,4 @@
-"""What a model takes from elsewhere than its arguments: from globals, closures and attributes."""
+"""Captured constants: numbers that a model takes from globals, closures and attributes."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -24,14 +24,22 @@ _PLAIN = (bool, int, float, str)
 def trace_and_fingerprint(
     look: Callable[[Program], Any], model: Model, arguments: Arguments, data: Sequence[Any]
 ) -> tuple[Any, tuple[Hashable, ...]]:
-    """What `look` finds in a model's program, and the numbers that it has beside the data.
+    """Trace a model with abstract data, and fingerprint the constants that it captures.
 
-    The data are abstract, so that numbers are not theirs; where others change, nothing that was
-    compiled for the model serves.
+    If the fingerprint changes, programs compiled for the model are out of date.
+
+    Args:
+        look: A function of the traced program.
+        model: A function of a random key.
+        arguments: The static arguments of the model.
+        data: The data among its arguments; their numbers are not in the fingerprint.
+
+    Returns:
+        The result of `look`, and the fingerprint.
     """
     found = []
 
-    # Of leaves: JAX keeps thousands of the structures that it has seen, with the models in them.
+    # `eval_shape` gets leaves, as JAX keeps thousands of tree structures, with models in them.
     leaves, structure = jax.tree.flatten((model, data))
 
     def trace_and_look(*leaves: Any) -> None:
@@ -45,9 +53,9 @@ def trace_and_fingerprint(
 
 
 def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashable]:
-    """The numbers in a traced program, by their bits, with what is done to them in order.
+    """Fingerprint of a traced program: its primitives in order, and its numbers by their bits.
 
-    Of what is abstract, as the leaves of arguments are, it has the shape alone.
+    Abstract values, such as the leaves of arguments, enter by shape and dtype alone.
     """
     yield from map(_fingerprint_value, consts)
     for eqn in jaxpr.eqns:
@@ -76,7 +84,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _fingerprint_tree(tree: Any) -> Hashable:
-    """A structure, with what it has of functions by their likeness: they may be made anew."""
+    """Fingerprint of a tree structure; functions in it by likeness, as they may be made anew."""
     data = tree.node_data()
     return data and (data[0], likeness(data[1], ()), *map(_fingerprint_tree, tree.children()))
 
@@ -85,6 +93,6 @@ def _fingerprint_value(value: Any) -> Hashable:
     if _jax.is_traced(value) or jnp.issubdtype(jnp.result_type(value), jax.dtypes.extended):
         return jax.typeof(value)
     if not getattr(value, "is_fully_addressable", True):
-        return jax.typeof(value)  # this process cannot look at it
+        return jax.typeof(value)  # shards on other processes cannot be read
     array = np.asarray(value)
     return array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).digest()

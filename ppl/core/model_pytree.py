@@ -1,4 +1,4 @@
-"""Models as they are given: any callable, as a pytree of its data, with a name for errors."""
+"""Models as pytrees: any callable becomes a pytree of its data, with a name for errors."""
 
 import dataclasses
 import reprlib
@@ -15,7 +15,7 @@ Model = Callable[..., Any]
 
 
 def as_pytree(model: Model) -> Model:
-    """A model whose data are the leaves of a pytree, to be an argument of a jitted function."""
+    """A model as a pytree of its data, which can be an argument of a jitted function."""
     check_callable(model)
     if jax.tree_util.all_leaves([model]):
         return Partial(model if has_hash(model) else UnhashableModel(model))
@@ -26,7 +26,11 @@ def as_pytree(model: Model) -> Model:
 
 
 def check_callable(model: Model) -> None:
-    """An error if a model is no function."""
+    """Check that a model is callable.
+
+    Raises:
+        TypeError: If it is not.
+    """
     if not callable(model):
         given = reprlib.repr(model)
         raise TypeError(f"expected a model, a function of a random key, got {given}.")
@@ -38,36 +42,45 @@ def _is_data(leaf: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class UnhashableModel:
-    """A model that has no hash, and equals itself alone."""
+    """Wrapper of a model without a hash, compared by identity."""
 
     __wrapped__: Model
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the wrapped model."""
         return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
+        """Whether both wrap the same object."""
         return isinstance(other, UnhashableModel) and self.__wrapped__ is other.__wrapped__
 
     def __hash__(self) -> int:
+        """The identity of the wrapped model."""
         return id(self.__wrapped__)
 
 
 @dataclasses.dataclass(frozen=True)
 class PartitionedModel:
-    """A model whose leaves are not all data, such as a module with functions, without those."""
+    """Static part of a model with leaves that are not data, such as a module with functions.
+
+    Attributes:
+        arguments: The static part; data are placeholders in it.
+    """
 
     arguments: Arguments
 
     def merge_parts(self, data: Sequence[Any]) -> Model:
+        """The model with its data put back."""
         (model,), _ = self.arguments.join(data)
         return model
 
     def __call__(self, data: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the model with its data put back."""
         return self.merge_parts(data)(*args, **kwargs)
 
 
 def unwrap_model(model: Model) -> Model:
-    """A model as it was given."""
+    """The model that `as_pytree` was given, with its present data."""
     func = model.func if isinstance(model, Partial) else None
     return func.merge_parts(*model.args) if isinstance(func, PartitionedModel) else model
 
@@ -81,6 +94,6 @@ def name_of(model: Model) -> str:
 
 
 def _strip_jit(model: Model) -> Model:
-    """What jax.jit and its kin were given, where that is a transformed model."""
+    """The function inside of jax.jit and its kin, if it is a transformed model."""
     inner = getattr(model, "__wrapped__", None)
     return inner if isinstance(inner, Partial) else model

@@ -1,4 +1,4 @@
-"""Models: functions of a random key, traced and run under an action at their random sites."""
+"""Model runs: a model traced to a program, and evaluated under an action at its sites."""
 
 import dataclasses
 import inspect
@@ -44,7 +44,17 @@ _NOT_CONCRETE = (
 def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
-    """Trace a model; without a `key` where only what does not depend on it is wanted."""
+    """Trace a model to a program.
+
+    Args:
+        model: A function of a random key.
+        key: A random key, or None for an abstract one; results must then not depend on it.
+        args: The arguments behind the key.
+        kwargs: Keyword arguments.
+
+    Raises:
+        TypeError: If the model cannot be called with these arguments.
+    """
     check_callable(model)
     try:
         inspect.signature(unwrap_model(model)).bind(key, *args, **kwargs)
@@ -73,31 +83,34 @@ def trace_model(
 
 
 class SiteAction(Action):
-    """An action at the sites of a model that have some tags; those with the others go."""
+    """Action at the sites of a model with certain tags; sites with other tags are stripped."""
 
     tags: ClassVar[tuple[str, ...]] = TAGS
 
     def matches(self, site: Site) -> bool:
+        """Whether the site has one of the tags of the action."""
         return site.tag in self.tags
 
     def strips(self, site: Site) -> bool:
+        """Whether the site has a tag of models, but none of the action."""
         return site.tag in (*TAGS, Hidden.SITE) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution."""
         return not planted, False, True
 
 
 def apply_at_site(
     site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
 ) -> Any:
-    """`fn(value, distribution)` under the axes of the site."""
+    """Apply `fn(value, distribution)` under the axes of a site."""
     return lift_to_leaves(fn, site)(tuple(values), *operands.extras)
 
 
 def score(
     site: Site, operands: Operands, values: Sequence[Any], *, summed: bool = False
 ) -> tuple[Sequence[Any], jax.Array]:
-    """A value, within the support for what follows, and its log probability."""
+    """A value, replaced by a point of the support if outside of it, and its log probability."""
     if site.tag == FACTOR:
         return values, distribution_protocol.sum_all(values[0]) if summed else values[0]
     fn = _value_and_log_prob if operands.is_used else _only_log_prob
@@ -106,7 +119,10 @@ def score(
 
 
 def _value_and_log_prob(value: Any, d: Any) -> tuple[Any, jax.Array]:
-    """None for a value that stays as it is: it is then seen not to depend on the distribution."""
+    """Value and log probability; value None if it stays as it is.
+
+    None shows that the value does not depend on the distribution.
+    """
     log_prob = distribution_protocol.log_prob(d, value)
     safe = distribution_protocol.replace_outside_support(d, value, log_prob)
     return None if safe is value else safe, log_prob
@@ -128,16 +144,23 @@ def log_prob(
 def replace_distribution(
     site: Site, operands: Operands, make: Callable[[Any], Any], by_element: Sequence[Any] = ()
 ) -> tuple[Site, Operands]:
-    """A random site whose distribution gives way to `make(distribution)`, a wrapper around it.
+    """Replace the distribution of a random site by `make(distribution)`, a wrapper around it.
 
-    What the wrapper adds is the same for all elements of the axes of the site, but for the arrays
-    `by_element`, which have these axes in front.
+    Args:
+        site: The site.
+        operands: Its operands.
+        make: A function from the distribution to the wrapper.
+        by_element: Arrays in the wrapper with the axes of the site in front. All other arrays that
+            the wrapper adds are equal for all elements.
+
+    Returns:
+        The site and its operands with the wrapper.
     """
     extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
     mapped = {id(leaf) for leaf in by_element}
 
     def maps(axis: Axis) -> Iterator[bool]:
-        old = list(zip(operands.extras, axis.mapped, strict=True))  # in the order that they keep
+        old = list(zip(operands.extras, axis.mapped, strict=True))  # old leaves keep their order
         for leaf in extras:
             is_old = bool(old) and leaf is old[0][0]
             yield old.pop(0)[1] if is_old else id(leaf) in mapped
@@ -162,7 +185,12 @@ _REFUSED = {
 
 
 class ModelRun(Harvester):
-    """A traced model under an action at its sites, whose names are checked."""
+    """A traced model under an action, with checks of its sites and errors that name the model.
+
+    Raises:
+        ValueError: If a site has an unknown kind, a name is used twice, or one random site or
+            factor is shared by several shards.
+    """
 
     def __init__(self, model: Model, program: Program, action: Action):
         super().__init__(program, action)
@@ -187,14 +215,18 @@ class ModelRun(Harvester):
                 )
 
     def _find_sites(self) -> Sites:
-        """The sites, whose number must not depend on values."""
+        """The sites; an error if their number depends on values."""
         with self._explain_errors():
             return self.sites
 
     def run(
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
     ) -> tuple[list[Any], dict[Path, Any]]:
-        """As a harvester's, with errors that name the model."""
+        """Evaluate the program with plants by path, with errors that name the model.
+
+        Returns:
+            The leaves of the output (None if `live_outs` is false), and the records by path.
+        """
         with self._explain_errors():
             return super().run(plants, live_outs=live_outs)
 
@@ -209,7 +241,11 @@ class ModelRun(Harvester):
             raise ValueError(f"{where}: {error.message}") from error
 
     def check_kinds(self) -> None:
-        """An error if a site is observed in some branches of a cond and latent in others."""
+        """Check that each site has one kind in all branches of a cond.
+
+        Raises:
+            ValueError: If a site is latent in some branches and observed in others, say.
+        """
         for path, found in self.sites.items():
             first, *others = dict.fromkeys(map(kind_of, found.sites))
             if others:
@@ -221,11 +257,12 @@ class ModelRun(Harvester):
                 )
 
     def latent(self) -> dict[Path, Found]:
+        """The latent sites by path."""
         self.check_kinds()
         return {p: found for p, found in self.sites.items() if kind_of(found.site) == LATENT}
 
     def output(self, plants: Mapping[Path, Any]) -> Any:
-        """What the model returns."""
+        """The return value of the model."""
         return self._program.unflatten(self.run(plants)[0])
 
     def fit(
@@ -236,13 +273,24 @@ class ModelRun(Harvester):
         complete: bool = False,
         kinds: Sequence[str] = (LATENT,),
     ) -> dict[Path, tuple[jax.Array, ...]]:
-        """The leaves of values for sites of some kinds, each as its site demands."""
+        """The leaves of values by path, cast to the dtypes of their sites and checked.
+
+        Args:
+            values: Values by name, nested as the scopes are.
+            where: The name of the caller in errors.
+            complete: Whether all latent sites must have a value.
+            kinds: The kinds of site that may have values.
+
+        Raises:
+            ValueError: If a name or shape does not fit.
+            TypeError: If a value has another kind of dtype than its site.
+        """
         return self.fit_entries(self.entries(values, where, complete=complete, kinds=kinds), where)
 
     def fit_entries(
         self, entries: Mapping[Path, Any], where: str
     ) -> dict[Path, tuple[jax.Array, ...]]:
-        """The leaves of values by path, each as its site demands."""
+        """The leaves of values given by path, cast to the dtypes of their sites and checked."""
         sites = self.sites
         return {
             path: fit_plant(f"{where}: site {describe(path)}", value, sites[path], same_kind=True)
@@ -257,10 +305,14 @@ class ModelRun(Harvester):
         complete: bool = False,
         kinds: Sequence[str] = (LATENT,),
     ) -> dict[Path, Any]:
-        """Values for sites of some kinds by path; unknown, other and missing ones are errors.
+        """Values by path, from values by name for sites of some kinds.
 
-        Values of deterministic sites that the action strips are passed over: they follow from the
-        others, and draws and simulations have them.
+        Values of deterministic sites that the action strips are skipped: draws and simulations
+        contain them, but they follow from other sites.
+
+        Raises:
+            ValueError: If a name is unknown, a site has another kind, or, if `complete`, a latent
+                site has no value.
         """
         self.check_kinds()
         entries = dict(paths_in(values, self.sites))
@@ -272,7 +324,8 @@ class ModelRun(Harvester):
         for path in entries:
             if path not in self.sites:
                 raise ValueError(
-                    f"{where}: {self.name} has no site {describe(path)}. {suggest_names(allowed, path)}"
+                    f"{where}: {self.name} has no site {describe(path)}. "
+                    f"{suggest_names(allowed, path)}"
                 )
             if path not in allowed:
                 raise ValueError(
@@ -294,14 +347,16 @@ class ModelRun(Harvester):
         return Survey(is_stripped, lambda _: False, CONSTRUCTS)(self._program.jaxpr)
 
     def parameters(self) -> list[Path]:
-        """The parameters that are made by `param`."""
+        """The paths of parameters made by `param`."""
         is_param = lambda site: site.tag == PARAM  # noqa: E731
         return list(Survey(is_param, lambda _: False, CONSTRUCTS)(self._program.jaxpr))
 
     def records(self, plants: Mapping[Path, Any]) -> dict[Path, Any]:
-        """The records: those of a density, so every draw must have randomness of its own.
+        """The records by path of an action that scores sites: parts of a density.
 
-        They must not depend on the model's key beyond its draws.
+        Raises:
+            ValueError: If the records depend on the key of the model except through its draws, or
+                if draws share their randomness.
         """
         self.check_kinds()
         if self.reads(0, plants):
@@ -314,7 +369,11 @@ class ModelRun(Harvester):
         return self.run(plants, live_outs=False)[1]
 
     def check(self) -> None:
-        """An error if it has no density: for what kinds sites are, or how they are drawn."""
+        """Check that the model has a density: kinds of sites, keys and ignored data.
+
+        Raises:
+            ValueError: If it has none.
+        """
         self.check_kinds()
         check_keys(self.name, self._program, self._survey)
         check_ignored(self.name, self._program, self.sites)

@@ -1,4 +1,4 @@
-"""What is done at a site, traced once for all programs that have such a site."""
+"""Cache of functions at sites: each is traced once for all programs with such a site."""
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
@@ -13,13 +13,13 @@ from ppl.harvest import _jax, _values
 from ppl.harvest._sow import Axis, Site
 
 _CONTAINERS = (type(None), tuple, list, dict)
-_MAX_HOST_NUMBERS = 256  # of the host, that stay in memory with what is kept
+_MAX_HOST_NUMBERS = 256  # numbers of the host that one cached function may keep in memory
 
 OfSite = Callable[[Any, Any], Any]
 
 
 def lift_to_leaves(fn: OfSite, site: Site) -> Callable[..., Any]:
-    """`fn(value, distribution)` as a function of leaves, under the axes of the site."""
+    """Turn `fn(value, distribution)` into a function of leaves, under the axes of a site."""
     return _lift_to_leaves(fn, site.tree, site.extra_tree, site.axes)
 
 
@@ -35,11 +35,18 @@ def _lift_to_leaves(
 def cached_at_site(
     fn: OfSite, site: Site, values: Sequence[Any], extras: Sequence[Any], *, summed: bool
 ) -> tuple[Any, jax.Array]:
-    """`fn(value, distribution)`, a pair whose second part may be summed, under the site's axes.
+    """Apply `fn(value, distribution)` under the axes of a site, from a cache of traced functions.
 
-    What is traced is kept, to be called again, where the distribution says that it depends on
-    nothing but its leaves and their structure; `fn` is a function of a module. To trace a density
-    takes many times as long as to call what was traced before.
+    Tracing a density takes many times as long as calling a traced function. A traced function is
+    cached if the distribution declares (`is_closed`) that it depends on its leaves and their
+    structure alone.
+
+    Args:
+        fn: A function of a module that gives a pair.
+        site: The site.
+        values: The leaves of the value.
+        extras: The leaves of the distribution.
+        summed: Whether to sum the second part of the pair.
     """
     values = tuple(values)
     traced = any(_jax.is_traced(x) for x in (*values, *extras))
@@ -58,13 +65,13 @@ def _finish(pair: tuple[Any, jax.Array], summed: bool) -> tuple[Any, jax.Array]:
 
 @functools.lru_cache(maxsize=1024)
 def _is_pure_tree(tree: Any) -> bool:
-    """Whether all distributions of a tree are functions of their leaves and of their structure."""
+    """Whether all distributions in a tree depend on their leaves and structure alone."""
     kinds = (kind for kind, _ in _values.nodes(tree))
     return all(kind in _CONTAINERS or getattr(kind, "is_closed", False) for kind in kinds)
 
 
 class _HostOperand:
-    """An operand of the host, equal to another of the same type and bits."""
+    """Hashable operand of the host, equal to another of the same type, dtype, shape and bits."""
 
     def __init__(self, value: Any):
         self.value = value

@@ -1,4 +1,4 @@
-"""deterministic: a quantity that follows from the sites of a model, recorded."""
+"""deterministic: a site for a derived quantity of a model, without a density."""
 
 from typing import Any
 
@@ -10,9 +10,10 @@ from ppl.primitives.site_kinds import DETERMINISTIC
 def deterministic(value: Any, *, name: str) -> Any:
     """Record a derived quantity of a model under a name.
 
-    It has no density. `simulate`, `trace` and `predict` give it, and `intervene` can fix it;
-    `inference` keeps its draws beside those of the latent sites. Where a density is derived, it is
-    no more than its value. What no `vmap` around maps has no axis of it: it is one value.
+    The site has no density. `simulate`, `trace` and `predict` give its value, and `intervene` can
+    fix it; `inference` keeps its draws beside those of the latent sites. Where a density is
+    derived, the site is no more than its value. A value that is the same for all elements of a
+    `vmap` has no axis for that `vmap`.
 
     Args:
         value: Any pytree of arrays.

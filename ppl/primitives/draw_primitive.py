@@ -1,4 +1,4 @@
-"""The draw as a primitive: its sampler is traced only where something needs the draw."""
+"""draw_p: a draw as a JAX primitive, whose sampler is traced only where the draw is needed."""
 
 import dataclasses
 import hashlib
@@ -16,7 +16,15 @@ from ppl.harvest.leaked_tracers import explain_leaked_tracer
 
 @dataclasses.dataclass(frozen=True)
 class Draw:
-    """The static part of a draw; its operands are the key and the leaves of the distribution."""
+    """Static part of a draw; its operands are the key and the leaves of the distribution.
+
+    Attributes:
+        name: The name of the site.
+        distribution: The tree structure of the distribution.
+        tree: The tree structure of the value.
+        avals: Shape and dtype of each leaf of the value, without the `vmap` axes.
+        axes: The `vmap` axes that the draw stands under, innermost first.
+    """
 
     name: str
     distribution: Any
@@ -25,6 +33,7 @@ class Draw:
     axes: tuple[Axis, ...] = ()
 
     def sample(self, key: jax.Array, *leaves: Any) -> tuple[jax.Array, ...]:
+        """The leaves of one draw, without the `vmap` axes."""
         d = jax.tree.unflatten(self.distribution, leaves)
         try:
             with explain_leaked_tracer(f"site {self.name!r}: "):
@@ -36,7 +45,7 @@ class Draw:
 
 
 def draw(key: jax.Array, d: Any, *, name: str) -> Any:
-    """A draw from `d`, which depends on `key` and `name` alone: one key serves many names."""
+    """A draw from `d`, determined by `key` and `name`: one key serves many names."""
     leaves, distribution_tree = jax.tree.flatten(d)
     arrays = [_as_array(leaf, d, name) for leaf in leaves]
     avals, tree = jax.tree.flatten(distribution_protocol.abstract_draw(d, key))
@@ -46,7 +55,7 @@ def draw(key: jax.Array, d: Any, *, name: str) -> Any:
 
 
 def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
-    """A leaf of a distribution: it may be made of arrays and structure alone."""
+    """A leaf of a distribution as an array; any other leaf is an error."""
     try:
         return _values.as_array(leaf)
     except TypeError as error:
@@ -57,13 +66,13 @@ def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
                 "jax.tree_util.register_dataclass or jax.tree_util.register_pytree_node."
             )
         raise TypeError(
-            f"sample {name!r}: the distribution {distribution_protocol.name_of(d)} has a leaf of type "
-            f"{type(leaf).__name__}: {leaf!r}. {remedy}"
+            f"sample {name!r}: the distribution {distribution_protocol.name_of(d)} has a leaf of "
+            f"type {type(leaf).__name__}: {leaf!r}. {remedy}"
         ) from error
 
 
 def _salt(name: str) -> int:
-    """A hash of a name that is the same in every process."""
+    """Hash of a name (BLAKE2b, 4 bytes), the same in every process."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest())
 
 

@@ -14,13 +14,18 @@ from ppl.primitives.site_kinds import FACTOR
 def factor(log_weight: Any, *, name: str) -> None:
     """Add a term to the log density of a model.
 
-    For what is no draw from a distribution: a likelihood with discrete variables summed out, a
-    censored observation, a soft constraint. As with a site, a `vmap` that maps it adds it once for
-    each element and a scan once for each step; having no key, what nothing maps is added once. In
-    a `shard_map` with ``check_vma=False`` each shard adds it.
+    Use it for a likelihood with discrete variables summed out, a censored observation or a soft
+    constraint. How often the term is added depends on the construct around it:
+
+    | construct | the term is added |
+    |---|---|
+    | `vmap` that maps `log_weight` | once for each element |
+    | `vmap` that does not map it | once |
+    | scan | once for each step |
+    | `shard_map` with ``check_vma=False`` | once for each shard |
 
     Args:
-        log_weight: An array of real numbers; all of them are added.
+        log_weight: An array of floats; the term is their sum.
         name: The name of the term, unique within the model and its scope.
 
     Raises:

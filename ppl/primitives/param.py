@@ -1,4 +1,4 @@
-"""param: a number that an optimiser is to find."""
+"""param: a parameter of a guide, to be found by an optimiser."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,13 +19,18 @@ PARAM_VALUE = "param_value"
 def param(value: Any, *, name: str, support: Any = None) -> Any:
     """A parameter of a guide, which `inference.svi` fits.
 
-    A guide is a function of a random key, as a model is. A parameter is sown in unconstrained
-    space with the tag "param", so that ``reap(guide, tag="param")`` gives the numbers to begin
-    with, and ``plant(guide, tag="param")`` is the guide as a function of them. Its value in the
-    support has the tag "param_value". It has no density.
+    A guide is a function of a random key, as a model is. A parameter has no density. It is sown
+    twice:
+
+    | tag | space | value |
+    |---|---|---|
+    | "param" | unconstrained | ``reap(guide, tag="param")`` gives the initial parameters |
+    | "param_value" | the support | the value that the guide works with |
+
+    ``plant(guide, tag="param")`` is the guide as a function of its unconstrained parameters.
 
     Args:
-        value: Where to begin: a pytree of arrays of floats, or with a `support` one array.
+        value: The initial value: a pytree of arrays of floats, or with a `support` one array.
         name: The name of the parameter, unique within the guide and its scope.
         support: A set from `distributions.constraints`, such as `positive`; by default all numbers.
 
@@ -59,7 +64,7 @@ def param(value: Any, *, name: str, support: Any = None) -> Any:
 
 
 def _position(name: str, value: Any, support: Any) -> jax.Array:
-    """The unconstrained position of a value."""
+    """The unconstrained position of an initial value, checked to lie in the support."""
     if not hasattr(support, "bijector"):
         raise TypeError(
             f"param {name!r}: expected a support such as constraints.positive, got {support!r}."

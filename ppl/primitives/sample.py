@@ -40,10 +40,11 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
         ()
     """
     check_name("sample", name)
-    if distribution_protocol.is_distribution(key):  # Perhaps alone: so `dist` can be left out.
+    # If the key is forgotten, `dist` is missing: hence its default.
+    if distribution_protocol.is_distribution(key):
         raise TypeError(
-            f"sample {name!r}: expected a random key first, got {distribution_protocol.name_of(key)}. Write "
-            "ppl.sample(key, distribution, name=...)."
+            f"sample {name!r}: expected a random key first, got "
+            f"{distribution_protocol.name_of(key)}. Write ppl.sample(key, distribution, name=...)."
         )
     if not distribution_protocol.is_distribution(dist):
         raise TypeError(
@@ -57,20 +58,20 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
 
 
 def check_name(where: str, name: Any) -> None:
-    """A name of a site.
+    """Check that the name of a site is a string.
 
     Raises:
-        TypeError: If it is no string.
+        TypeError: If `name` is no string.
     """
     if not isinstance(name, str):
         raise TypeError(f"{where}: name must be a string, got {name!r}.")
 
 
 def check_key(where: str, key: Any) -> None:
-    """One random key, not a batch of them.
+    """Check that a key is one random key, typed or legacy, and not a batch of them.
 
     Raises:
-        TypeError: If `key` is none.
+        TypeError: If `key` is anything else.
     """
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key):

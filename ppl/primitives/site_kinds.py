@@ -1,23 +1,23 @@
-"""The kinds of site that a model has, and the tags under which they are sown."""
+"""Kinds of site in a model, and the tags under which they are sown."""
 
 import enum
 
 from ppl.harvest._sow import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
-RANDOM = "random"  # the tag of latent and observed sites; the other kinds are their own tags
-PARAM = "param"  # of guides
+RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag
+PARAM = "param"  # the tag of parameters of guides
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 
 class Hidden(enum.Enum):
-    """The tag of sites that are hidden by block; tags that are strings are free for users."""
+    """Tag of sites hidden by `block`, distinct from every string that users may choose."""
 
     SITE = enum.auto()
 
 
 def kind_of(site: Site) -> str:
-    """The kind of a site; what else was sown with one of the tags has none: ''."""
+    """The kind of a site, or '' for a sow of the user's own under one of the tags."""
     if site.note in (LATENT, OBSERVED):
         return site.note if site.tag == RANDOM else ""
     return str(site.note) if site.note == site.tag else ""

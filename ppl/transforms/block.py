@@ -20,21 +20,23 @@ from ppl.transforms.intervene import as_deterministic
 
 @dataclasses.dataclass(frozen=True)
 class Hide(SiteAction):
-    """Sites under some names get a tag that no transformation of a model looks at."""
+    """Action of `block`: named sites get a tag that no transformation of a model looks at."""
 
     names: frozenset[str] = frozenset()
     records = False
 
     def hides(self, path: Path) -> bool:
-        """Whether a site goes by one of the names, or stands in a scope that does."""
+        """Whether a site, or a scope around it, has one of the names."""
         return any("/".join(map(str, path[:i])) in self.names for i in range(1, len(path) + 1))
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands; the distribution only if the site stays visible."""
         return True, True, not self.hides(site.path)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the value again, with the hidden tag if the site is named."""
         if self.hides(site.path):
-            # It stays, so that its value has the axes that its key is mapped over.
+            # The site stays, so that its value has the axes that its key is mapped over.
             site = dataclasses.replace(as_deterministic(site), tag=Hidden.SITE, note=None)
             operands = dataclasses.replace(operands, extras=())
         return sow_again(site, operands), None
@@ -43,17 +45,17 @@ class Hide(SiteAction):
 def block(model: Model, names: Collection[str]) -> Model:
     """Hide sites of a model from every later transformation.
 
-    A hidden site is drawn as ever, and is no part of results and densities any more. So a density
-    can be derived where what is hidden is observed, deterministic or a factor; a hidden latent site
-    would leave randomness in it, which is an error.
+    A hidden site is still drawn, but is no longer part of results and densities. A density can be
+    derived if all hidden sites are observed, deterministic or factors. A hidden latent site would
+    leave randomness in the density, which is an error.
 
     Args:
         model: A function of a random key.
-        names: Names of sites or of scopes, with all that is in them; what stands in a scope goes by
+        names: Names of sites, or of scopes to hide all sites in them; a site in a scope is named
             "scope/name".
 
     Returns:
-        The model without these sites, again a model.
+        A model without these sites.
 
     Raises:
         TypeError: If `names` is no collection of strings.

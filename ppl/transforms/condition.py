@@ -37,16 +37,18 @@ from ppl.primitives.site_kinds import OBSERVED
 
 @dataclasses.dataclass(frozen=True)
 class Observe(SiteAction):
-    """The value gives way to the planted one, and the site is marked as observed."""
+    """Action of `condition`: planted data replace the value, and the site becomes observed."""
 
     missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
-    completes: bool = False  # whether sites may be observed in part, and the rest be planted
+    completes: bool = False  # whether a plant may fill the gaps of a site observed in part
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if no plant replaces all of it; predicate and distribution always."""
         return not planted or self.missing.get(site.path) is not None, True, True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the planted value, or the drawn one if there is no plant."""
         if plant is None:
             return sow_again(site, operands), None
         if site.path not in self.missing:
@@ -59,7 +61,7 @@ class Observe(SiteAction):
         return sow_again(site, operands), None
 
     def _complete_values(self, site: Site, operands: Operands, plant: Any) -> Sequence[Any]:
-        """The values of a site that is observed in part: what is known stays."""
+        """The planted values of a site observed in part, with the known entries kept."""
         if not self.completes:
             raise ValueError(
                 f"condition: site {describe(site.path)} is observed in part already. Give all of "
@@ -75,7 +77,7 @@ class Observe(SiteAction):
 def _observe_partially(
     site: Site, operands: Operands, data: jax.Array, missing: jax.Array, mask: Mask | None
 ) -> tuple[Site, Operands]:
-    """A site that is observed in part: the rest stays latent, or is not there."""
+    """A site observed in part: missing entries are latent (`impute`) or left out (`ignore`)."""
     (drawn,) = operands.values
     if mask is None:
         make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
@@ -90,7 +92,7 @@ def _observe_partially(
 
 
 def _wrap_ignored(site: Site, d: Any, missing: jax.Array) -> Any:
-    """Within what transformations of the model have put around a distribution."""
+    """`Ignored` around the innermost distribution, within the wrappers of transformations."""
     if isinstance(d, distribution_protocol.DistributionWrapper):
         return dataclasses.replace(d, base=_wrap_ignored(site, d.base, missing))  # pyright: ignore
     check_whole(f"condition: site {describe(site.path)}", d, missing)
@@ -108,23 +110,24 @@ def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask:
 
 
 def condition(model: Model, data: Mapping[str, Any]) -> Model:
-    """Fix sites of a model to data, which are scored in its density.
+    """Fix sites of a model to data, to be scored in its density.
 
     Args:
         model: A function of a random key.
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
             scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
-            `ppl.impute(data)` or `ppl.ignore(data)`. Within a function that is mapped, they are
-            observed for each of its keys.
+            `ppl.impute(data)` or `ppl.ignore(data)`. If a conditioned model is mapped by `vmap`,
+            its data are observed once for each key.
 
     Returns:
-        The model with these sites observed, a function of the same arguments: again a model. It is
-        a pytree whose leaves are the data, so that new data of the same shapes do not recompile.
+        A model of the same arguments with these sites observed. It is a pytree whose leaves are the
+        data, so that new data of the same shapes do not recompile.
 
     Raises:
         ValueError: If data are known to be NaN. When the result is called or transformed, if a
             name is unknown, a site is observed already, or a value has another shape than its site.
-        TypeError: Then, if a value has another kind of dtype.
+        TypeError: If `data` is no dict. When the result is called or transformed, if a value has
+            another kind of dtype than its site.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -149,7 +152,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
 
 
 def condition_and_complete(model: Model, values: Mapping[str, Any]) -> Model:
-    """As `condition`, but the values may be those of sites that are observed in part."""
+    """Condition on values, which may also fill the gaps of sites observed in part."""
     return Partial(_run_completed, as_pytree(model), values)
 
 

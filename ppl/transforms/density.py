@@ -1,4 +1,4 @@
-"""log_density and log_probs: a model scored at given values."""
+"""log_density and log_probs: the log density of a model at given values, in total or by site."""
 
 import dataclasses
 import functools
@@ -19,35 +19,37 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 @dataclasses.dataclass(frozen=True)
 class LogProbs(SiteAction):
-    """Log probabilities are recorded as they are."""
+    """Action of `log_probs`: records the log probability of each element of a site."""
 
     tags: ClassVar = (RANDOM, FACTOR)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Score the planted value, or the sown one if there is no plant."""
         return score(site, operands, operands.values if plant is None else plant)
 
 
 @dataclasses.dataclass(frozen=True)
 class Scores(SiteAction):
-    """Log probabilities are summed where they arise, and kept apart by site."""
+    """Action that records the log probability of each site, summed over its elements."""
 
     tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Score the planted value, or the sown one if there is no plant, summed over the site."""
         return score(site, operands, operands.values if plant is None else plant, summed=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class LogDensity(Scores):
-    """Log probabilities are summed where they arise, and of all sites."""
+    """Action of `log_density`: records the sum of the log probabilities of all sites."""
 
     adds: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
 
 
 def total(records: Mapping[Any, jax.Array]) -> jax.Array:
-    """The sum over sites."""
+    """The sum of the records of all sites, 0 if there are none."""
     return functools.reduce(operator.add, records.values()) if records else jnp.zeros(())
 
 
@@ -64,14 +66,14 @@ def log_density(model: Model) -> Callable[..., jax.Array]:
 
     log p(values, data | args) = sum over sites of log p(site | the sites before it)
 
-    It is unnormalised as a function of the latent values if sites are observed.
+    If sites are observed, this is an unnormalised log density of the latent values.
 
     Args:
         model: A function of a random key.
 
     Returns:
         A function of a dict of the values of all latent sites, nested as the scopes are, and of the
-        arguments of the model without its key. Outside of the support it is -inf.
+        arguments of the model without its key. It gives -inf outside of the support.
 
     Raises:
         ValueError: When called, if a name is missing, unknown, observed or used twice, if a value
@@ -102,12 +104,12 @@ def log_probs(model: Model) -> Callable[..., dict[str, Any]]:
         model: A function of a random key.
 
     Returns:
-        A function of the same arguments as `log_density(model)`, that gives by site the log
-        probability for each element of `vmap` and loop axes and of the distribution's batch.
+        A function of the same arguments as `log_density(model)`. It gives a dict by site of log
+        probabilities, one for each element of `vmap` axes, loops and the distribution's batch.
 
     Raises:
-        ValueError: As `log_density`.
-        TypeError: As `log_density`.
+        ValueError: In the cases of `log_density`.
+        TypeError: In the cases of `log_density`.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist

@@ -88,9 +88,11 @@ class _Reals:
     description: ClassVar[str] = "finite"
 
     def check(self, value: Any) -> jax.Array:
+        """Whether each number is finite."""
         return jnp.isfinite(value)
 
     def feasible(self, shape: tuple[int, ...] = ()) -> float:
+        """A point of the support: 0."""
         del shape
         return 0.0
 
@@ -123,10 +125,12 @@ class FlatPrior:
     bijector: ClassVar[_Identity] = _Identity()
 
     def log_prob(self, value: Any) -> jax.Array:
+        """0 at finite numbers and -inf elsewhere."""
         zero, infinity = np.zeros((), self.dtype), np.array(-np.inf, self.dtype)
         return jnp.where(self.support.check(value), zero, infinity)
 
     def sample(self, key: jax.Array) -> NoReturn:
+        """Raise an error: an improper distribution has no draws."""
         del key
         raise NotImplementedError(
             "a model of ppl.from_density has no prior to draw from, as its sites are improper. "
@@ -136,7 +140,7 @@ class FlatPrior:
 
 @dataclasses.dataclass(frozen=True)
 class _DensityModel:
-    """Function of a log density, a key and arguments: the sites in their order, and a factor."""
+    """Function of a log density, a key and arguments: samples each site, then adds the factor."""
 
     tree: Any
     sites: tuple[tuple[tuple[str, ...], FlatPrior], ...]
@@ -158,7 +162,7 @@ class _DensityModel:
 
 
 def _sample_scope(key: jax.Array, scope: Mapping[str, Any]) -> dict[str, Any]:
-    """Values by name; each scope in it has a key of its own, as its names may be the same."""
+    """Values by name. Each inner scope has its own key, as names may recur between scopes."""
     values = {}
     for i, (name, entry) in enumerate(scope.items()):
         if isinstance(entry, FlatPrior):

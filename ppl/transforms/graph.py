@@ -1,4 +1,4 @@
-"""graph: which site of a model depends on which."""
+"""graph: the dependence graph of a model, whose nodes are its sites."""
 
 import collections
 import contextlib
@@ -32,11 +32,11 @@ class Node:
 
     Attributes:
         kind: "latent", "observed", "deterministic" or "factor".
-        family: The name of its distribution, or of those in the branches of a `cond`; '' for what
-            is not random.
+        family: The name of its distribution, or the names of those in the branches of a `cond`; ''
+            for a deterministic site or a factor.
         value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of them, with
             the axes of its plates in front.
-        plates: The plates that it stands in, outermost first.
+        plates: The plates around it, outermost first.
     """
 
     kind: str
@@ -57,13 +57,13 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """The dependence between the sites of a model; it prints as a table, a site in each line.
+    """Dependence graph of a model; it prints as a table, a site in each line.
 
     Attributes:
-        nodes: By name, "scope/name" for what stands in a scope, in the order of the program.
-        direct: The edges (parent, child) of a straight program, and within one step of a scan.
-        carried: The edges of a scan from a site in one step to one in a later step, which may be
-            itself.
+        nodes: The sites by name, "scope/name" within a scope, in program order.
+        direct: The edges (parent, child) outside of scans, and within one step of a scan.
+        carried: The edges (parent, child) from one step of a scan to a later one; both ends may be
+            the same site.
     """
 
     nodes: Mapping[str, Node]
@@ -72,23 +72,23 @@ class Graph:
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """All edges (parent, child), by the order of the children and then of the parents."""
+        """All edges (parent, child), sorted by child, then by parent, in program order."""
         order = {name: i for i, name in enumerate(self.nodes)}
         found = {*self.direct, *self.carried}
         return tuple(sorted(found, key=lambda edge: (order[edge[1]], order[edge[0]])))
 
     def parents(self, name: str) -> tuple[str, ...]:
-        """The sites that a site depends on, not only through others."""
+        """The sites with an edge to a site: its direct dependences."""
         self._check(name)
         return tuple(a for a, b in self.edges if b == name)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """The sites that depend on a site, not only through others."""
+        """The sites with an edge from a site: its direct dependents."""
         self._check(name)
         return tuple(b for a, b in self.edges if a == name)
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """The sites that a site depends on in any way; itself too, if it does from step to step."""
+        """The sites with a path of edges to a site; itself, if it depends on its earlier steps."""
         found, new, edges = set(), set(self.parents(name)), self.edges
         while new:
             found |= new
@@ -98,11 +98,12 @@ class Graph:
     def _check(self, name: str) -> None:
         if name not in self.nodes:
             raise ValueError(
-                f"graph: there is no site {name!r}. {suggest_names([(name,) for name in self.nodes])}"
+                f"graph: there is no site {name!r}. "
+                f"{suggest_names([(name,) for name in self.nodes])}"
             )
 
     def __str__(self) -> str:
-        """A line for each site: name, kind, family, value, plates, and what it depends on."""
+        """A table with a line for each site: name, kind, family, value, plates and parents."""
         parents: dict[str, list[str]] = {name: [] for name in self.nodes}
         for a, b in self.direct:
             parents[b].append(a)
@@ -111,16 +112,21 @@ class Graph:
         return table([_row(name, node, parents[name]) for name, node in self.nodes.items()])
 
     def to_dot(self) -> str:
-        """The graph in the language of Graphviz.
+        """The graph in DOT, the language of Graphviz.
 
-        Latent sites are circles, observed ones are shaded, deterministic ones have a double line;
-        factors are black squares. A plate is a frame with its size. Edges from one step of a scan
-        to a later one are dashed.
+        | part | drawn as |
+        |---|---|
+        | latent site | a circle |
+        | observed site | a shaded circle |
+        | deterministic site | a circle with a double line |
+        | factor | a black square |
+        | plate | a frame with its size |
+        | edge to a later step of a scan | a dashed arrow |
         """
         return dot(self.nodes, self.direct, self.carried)
 
     def to_svg(self, path: str | pathlib.Path | None = None) -> str:
-        """The picture as SVG, which is also written to a file if a path is given.
+        """The graph drawn by Graphviz as SVG text, also written to a file if a path is given.
 
         Raises:
             RuntimeError: If the program `dot` of Graphviz is not installed, or fails.
@@ -141,7 +147,7 @@ class Graph:
         return done.stdout
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """For notebooks: the picture, where it can be drawn, and the text."""
+        """The text, and the picture if Graphviz is installed, for notebooks."""
         bundle = {"text/plain": str(self)}
         with contextlib.suppress(RuntimeError):
             bundle["image/svg+xml"] = self.to_svg()
@@ -151,24 +157,27 @@ class Graph:
 def graph(model: Model) -> Callable[..., Graph]:
     """The dependence graph of a model: `(*args, **kwargs) -> Graph`.
 
-    There is an edge from a site a to a site b if the distribution of b, or the value of a
-    deterministic site or factor b, depends on the value of a, and not only through other sites. So
-    the density is the product of the factors and of p(b | parents of b) over the random sites.
+    There is an edge from a site a to a site b if the distribution of b depends on the value of a
+    directly, not only through other sites. For a deterministic site or a factor b, its value counts
+    in place of a distribution. So the density is the product of the factors and of
+    p(b | parents of b) over the random sites.
 
-    It is read off the program of the model; nothing is evaluated. Dependence is followed through
-    jit, `vmap`, loops, branches (what stands in them, and what they give, depends on the predicate)
-    and all else that JAX has. No edge is missing, but one may be too many: `0 * a` counts as
-    depending on a, and an array is one whole, so that an element of it depends on all that it was
-    put together from.
+    The graph is read off the program of the model; nothing is evaluated. Dependence is followed
+    through jit, `vmap`, loops, branches and all other constructs of JAX. Sites in a branch, and the
+    results of a branch, depend on the predicate. No edge is missing, but some may be superfluous:
+    `0 * a` counts as depending on a, and each element of an array counts as depending on everything
+    that the array was computed from.
 
-    An observed site keeps its parents, and has those as children that use its data. A site that is
-    fixed by `intervene` is deterministic and has no parents, but for the predicate of a `cond` that
-    it stands in. A site that is blocked is no node: its children depend on its parents.
+    | site | in the graph |
+    |---|---|
+    | observed | keeps its parents; its children are the sites that use its data |
+    | fixed by `intervene` | deterministic; its only parent is the predicate of a `cond` around it |
+    | hidden by `block` | no node: its children depend on its parents |
 
-    Of a `vmap` a program keeps no more than the size of its axis. Two sites share a plate if they
-    have an axis of the same size at the same place, unless one depends on the other as a whole,
-    alike for all elements. So axes that have the same size by chance make one plate; and of plates
-    that cross, one is drawn inside of the other, and once more beside it.
+    A program keeps only the size of a `vmap` axis. Two sites share a plate if they have an axis of
+    the same size at the same place, unless one depends on the other as a whole, alike for all
+    elements. So axes of equal size by chance make one plate. Of two plates that cross, one is drawn
+    twice: inside of the other, and beside it.
 
     Args:
         model: A function of a random key.

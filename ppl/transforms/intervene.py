@@ -1,4 +1,4 @@
-"""intervene: fix sites of a model without scoring them."""
+"""intervene: Pearl's do-operator, sites fixed without being scored."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,16 @@ from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 @dataclasses.dataclass(frozen=True)
 class Fix(SiteAction):
-    """The value gives way to the planted one, and the site is random no more."""
+    """Action of `intervene`: the planted value replaces the site, which becomes deterministic."""
 
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The predicate always; value and distribution only if nothing is planted."""
         return not planted, True, not planted
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the planted value as a deterministic site, or the site again if there is none."""
         if plant is not None:
             if is_imputed(site):
                 raise ValueError(
@@ -39,7 +41,7 @@ class Fix(SiteAction):
 
 
 def as_deterministic(site: Site) -> Site:
-    """A site that has a value and no distribution."""
+    """A deterministic site in place of a random one: the value stays, the distribution goes."""
     return dataclasses.replace(
         site,
         tag=DETERMINISTIC,
@@ -50,10 +52,10 @@ def as_deterministic(site: Site) -> Site:
 
 
 def intervene(model: Model, values: Mapping[str, Any]) -> Model:
-    """Fix sites of a model from outside, whatever they depend on: Pearl's do.
+    """Fix sites of a model to values without scoring them: Pearl's do-operator.
 
-    Unlike the data of `condition`, the values have no density: the sites become deterministic, what
-    depends on them follows, and what they depend on does not learn of them.
+    The sites become deterministic. Unlike the data of `condition`, the values have no density: they
+    change the sites downstream and carry no information upstream.
 
     Args:
         model: A function of a random key.
@@ -61,12 +63,13 @@ def intervene(model: Model, values: Mapping[str, Any]) -> Model:
             the axes of `vmap` and of loops in front.
 
     Returns:
-        The model with these sites fixed, again a model and a pytree whose leaves are the values.
+        A model with these sites fixed: a pytree whose leaves are the values.
 
     Raises:
         ValueError: If values are known to be NaN. When the result is called or transformed, if a
             name is unknown, a site is observed, or a value has another shape than its site.
-        TypeError: Then, if a value has another kind of dtype.
+        TypeError: If `values` is no dict. When the result is called or transformed, if a value has
+            another kind of dtype than its site.
 
     Example:
         >>> import jax, ppl, distributions as dist

@@ -1,4 +1,4 @@
-"""predict: what a model says of all else, draw by draw."""
+"""predict: prior and posterior predictive distributions."""
 
 import dataclasses
 import functools
@@ -23,21 +23,23 @@ from ppl.harvest._survey import Found, Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of
 
-_CHUNK_ELEMENTS = 2**24  # What one chunk predicts by default: 64 MiB of float32.
+_CHUNK_ELEMENTS = 2**24  # numbers predicted in one chunk by default: 64 MiB of float32
 
 Leaves = Mapping[Path, tuple[Any, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Complete(SiteAction):
-    """Values are planted, and those of the other sites are recorded, but for data."""
+    """Action of `predict`: plants draws, and records the values of sites neither given nor data."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted."""
         return not planted, False, False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value; or the sown value with its record, None if it is data."""
         if plant is not None:
             return plant, None
         is_data = kind_of(site) == OBSERVED
@@ -47,25 +49,31 @@ class Complete(SiteAction):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Predict:
-    """A predictive distribution, made by `predict`: draws by `(key, *args)`, or in a `stream`."""
+    """Predictive distribution, made by `predict`; a call draws from it, all at once or streamed.
+
+    Attributes:
+        model: The model, as a pytree.
+        draws: Values of latent sites by name, or the number of draws from the prior.
+        chunk_size: How many draws are made at once, or None for the default.
+    """
 
     model: Model
     draws: Any
     chunk_size: int | None
 
     def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Every site that is not among the draws, with the axes of the draws in front."""
+        """Values of all sites neither given nor observed, with the axes of the draws in front."""
         plan, data, draws = self._plan(key, args, kwargs)
         return _predict_all(plan, self.model, data, key, draws)
 
     def stream(self, key: jax.Array, *args: Any, **kwargs: Any) -> Iterator[dict[str, Any]]:
-        """The same in chunks on the host: dicts of NumPy arrays, the axes of the draws as one.
+        """Predictions in chunks on the host: dicts of NumPy arrays, axes of draws flattened to one.
 
-        No more than one chunk is in memory; the draws may be a file that is mapped into it.
+        Only one chunk is in memory at a time; the draws may be a memory-mapped file.
         """
         plan, data, draws = self._plan(key, args, kwargs)
         for start in range(0, plan.num_draws, plan.chunk_size):
-            # The last chunk is filled up with its last draw, so that nothing is compiled again.
+            # The last chunk is padded with copies of the last draw, so that nothing recompiles.
             index = np.arange(start, start + plan.chunk_size)
             num = min(plan.chunk_size, plan.num_draws - start)
             rows = np.minimum(index, plan.num_draws - 1)
@@ -105,7 +113,15 @@ class Predict:
 
 @dataclasses.dataclass(frozen=True)
 class PredictionPlan:
-    """What is static of a prediction."""
+    """Static part of a prediction.
+
+    Attributes:
+        arguments: The static arguments of the model.
+        batch: The shape of the axes of the draws.
+        chunk_size: How many draws are made at once.
+        has_empty: Whether the value of some site has no elements.
+        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
+    """
 
     arguments: Arguments
     batch: tuple[int, ...]
@@ -115,14 +131,15 @@ class PredictionPlan:
 
     @property
     def num_draws(self) -> int:
+        """The number of draws over all axes."""
         return math.prod(self.batch)
 
     def flat(self, x: Any) -> Any:
-        """Draws with their axes as one."""
+        """Draws with their axes flattened to one."""
         return x.reshape(self.num_draws, *x.shape[len(self.batch) :])
 
     def one(self, model: Model, data: list[Any], key: Any, index: Any, draw: Leaves) -> Any:
-        """The prediction of one draw, which depends on the key and on where the draw stands."""
+        """The prediction of one draw, from the key with the index of the draw folded in."""
         args, kwargs = self.arguments.join(data)
         key = jax.random.fold_in(key, index)
         run = ModelRun(model, trace_model(model, key, args, kwargs), Complete())
@@ -148,7 +165,7 @@ def _predict_some(
 
 
 def _check(run: ModelRun, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
-    """The axes of the draws, which must be the same for all sites, and their leaves."""
+    """The axes of the draws, checked to be equal for all sites, and the leaves by latent site."""
     kinds = (LATENT, DETERMINISTIC)
     entries = run.entries(draws, "predict", kinds=kinds)
     sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
@@ -175,7 +192,7 @@ def _check(run: ModelRun, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Le
 
 
 def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
-    """The axes of the draws of one site."""
+    """The axes of the draws of one site, in front of its own shape."""
     leaves, tree = jax.tree.flatten(draws)
     shapes = [a.shape for a in found.collapse().avals]
     if tree == found.site.tree:
@@ -196,7 +213,7 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
 
 
 def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
-    """Floats for counts would be cut off to integers."""
+    """Check that no float is given for a site of integers, and that integers are in range."""
     for x, aval in zip(leaves, found.collapse().avals, strict=True):
         have, is_float = jnp.result_type(x), lambda dtype: jnp.issubdtype(dtype, np.inexact)
         if is_float(have) and not is_float(aval.dtype):
@@ -214,25 +231,28 @@ def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
 def predict(
     model: Model, draws: Mapping[str, Any] | int, *, chunk_size: int | None = None
 ) -> Predict:
-    """The predictive distribution of a model: what it says of all other sites, draw by draw.
+    """Predictive distribution of a model: all other sites drawn anew for each given draw.
 
-    With draws of a posterior, and the model as it was before `condition`, this is the posterior
-    predictive distribution; with a number of draws, the prior predictive one. A draw of the
-    prediction depends on the key and on the position of its draw, and so not on the chunks, but for
-    the rounding of matrix products and factorisations, which XLA computes otherwise for a batch,
-    and for keys of "rbg", with which JAX draws other numbers for a batch of keys.
+    Given the model as it was before `condition`, this is
+
+    - the posterior predictive distribution, if `draws` come from a posterior;
+    - the prior predictive distribution, if `draws` is a number.
+
+    Each prediction is a function of the key and of the index of its draw, so the size of the chunks
+    does not matter. There are two exceptions: XLA rounds matrix products and factorisations
+    otherwise in a batch, and with keys of "rbg" JAX draws other numbers for a batch of keys.
 
     Args:
         model: A function of a random key.
         draws: Values of latent sites by name, nested as the scopes are, with the same axes in
             front, as in the result of a sampler: (chain, draw, ...). Sites that are not among them
-            are drawn anew; deterministic ones are computed anew. Or a number: how many draws of all
-            sites.
+            are drawn anew; deterministic ones are computed anew. Or an integer: the number of draws
+            of all sites.
         chunk_size: How many draws are made at once; by default as many as make 2^24 numbers.
 
     Returns:
         A function `(key, *args, **kwargs) -> dict` of the values of all sites that are neither
-        given nor observed. Its method `stream(key, *args, **kwargs)` gives the same in chunks.
+        given nor observed. Its method `stream(key, *args, **kwargs)` yields them in chunks.
 
     Raises:
         ValueError: When called, if a name is unknown, the axes of the draws do not agree, or there

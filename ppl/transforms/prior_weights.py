@@ -1,4 +1,4 @@
-"""Importance sampling from the prior: a model's draws, weighted by the likelihood."""
+"""Importance sampling from the prior: draws of a model, weighted by the likelihood."""
 
 import dataclasses
 from collections.abc import Hashable, Iterable
@@ -25,10 +25,17 @@ from ppl.transforms.simulate import simulate
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PriorWeights:
-    """Draws of a model's latent sites from the prior; their weights are likelihoods.
+    """Importance sampler with the prior as proposal, so that weights are likelihoods.
 
-    No gradient and no map from unconstrained space is needed, so that latent sites may be
-    discrete. A pytree whose leaves are the data, as `ppl.Unconstrained`.
+    It needs neither gradients nor a map from unconstrained space, so latent sites may be discrete.
+    Like `ppl.Unconstrained`, it is a pytree whose leaves are the data.
+
+    Attributes:
+        model: The model, as a pytree.
+        data: The data among the arguments of the model.
+        arguments: The static arguments of the model.
+        latent: The paths of the latent sites.
+        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
     model: Model
@@ -39,7 +46,7 @@ class PriorWeights:
 
     @classmethod
     def of(cls, model: Model, args: tuple[Any, ...], kwargs: Any) -> "PriorWeights":
-        """A model with its arguments.
+        """The prior weights of a model called with some arguments.
 
         Raises:
             ValueError: If the model has no latent site, or a `param`.
@@ -55,7 +62,7 @@ class PriorWeights:
         return cls(model, data, arguments, latent, numbers)
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-        """Values drawn from the prior, and their log weight: data given them, and factors."""
+        """Values drawn from the prior, and their log weight: log density of data and factors."""
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), Scores())
@@ -69,7 +76,7 @@ class PriorWeights:
 
 
 def latent_sites(run: ModelRun) -> dict[Path, Found]:
-    """The latent sites of a model, of which it must have one, and no parameter."""
+    """The latent sites of a model; an error if it has none, or a `param`."""
     if parameters := run.parameters():
         raise ValueError(
             f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
@@ -83,7 +90,7 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
 
 
 def check_not_partial(paths: Iterable[Path]) -> None:
-    """An error for the paths of sites that are observed in part."""
+    """Raise an error for the first of some sites observed in part, if there are any."""
     for path in paths:
         raise NotImplementedError(
             f"site {describe(path)} is observed in part, so draws from the prior have no "

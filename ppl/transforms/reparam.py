@@ -1,4 +1,4 @@
-"""reparam: other coordinates for latent sites, in which a sampler moves more easily."""
+"""reparam: reparameterisation of latent sites, so that samplers move more easily."""
 
 import dataclasses
 import inspect
@@ -27,7 +27,13 @@ Strategy = Callable[[Any], Any]
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reparameterized(distribution_protocol.DistributionWrapper):
-    """A distribution in the coordinates that a strategy gives it."""
+    """A distribution in the coordinates of a strategy.
+
+    Attributes:
+        base: The distribution of the site.
+        strategy: A function from the distribution to its `Pushforward`.
+        site: The name of the site, for errors.
+    """
 
     base: Any
     strategy: Strategy
@@ -35,7 +41,7 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
 
     @property
     def moves(self) -> bool:
-        """It does."""
+        """Whether positions differ from those of the base by itself: always true."""
         return True
 
     def forward(self, position: Any) -> Any:
@@ -51,13 +57,13 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
         return position
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The value at a position, and the log density of the position, which is the base's."""
+        """The value at a position, and the log density of the position under the base."""
         by = self._pushforward()
         z, log_density = distribution_protocol.constrain(by.base, position)
         return by.forward(z), log_density
 
     def _check_shape(self, value: Any, image: Any) -> None:
-        """A weight with more elements than the site, say, would make several values of one."""
+        """Check that a strategy keeps the shape of a draw; a weight with an extra axis does not."""
         expected, got = (jax.tree.map(jnp.shape, tree) for tree in (value, image))
         if got != expected:
             raise ValueError(
@@ -84,16 +90,18 @@ class Reparameterized(distribution_protocol.DistributionWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class Reparameterize(SiteAction):
-    """Latent sites get coordinates, by path or by a rule."""
+    """Action of `reparam`: gives latent sites coordinates, chosen by path or by a rule."""
 
     strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
     rule: Callable[[str, Any], Strategy | None] | None = None
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands."""
         return True, True, True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the site again, its distribution wrapped if a strategy is chosen for it."""
         if kind_of(site) == LATENT:
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
@@ -108,7 +116,7 @@ class Reparameterize(SiteAction):
 
 
 def unwrap_distribution(d: Any) -> Any:
-    """A distribution without what transformations of the model have put around it."""
+    """The innermost distribution, without the wrappers of model transformations."""
     return (
         unwrap_distribution(d.base)
         if isinstance(d, distribution_protocol.DistributionWrapper)
@@ -117,7 +125,7 @@ def unwrap_distribution(d: Any) -> Any:
 
 
 def _is_free(d: Any) -> bool:
-    """Whether a site may get coordinates: it has none, and is not observed in part."""
+    """Whether a site may be reparameterised: not yet done, and not observed in part."""
     if isinstance(d, Imputed | Reparameterized):
         return False
     return not isinstance(d, distribution_protocol.DistributionWrapper) or _is_free(d.base)
@@ -138,27 +146,29 @@ def _wrap_with_strategy(d: Any, strategy: Strategy, site: str) -> Any:
 def reparam(
     model: Model, strategies: Mapping[str, Any] | Callable[[str, Any], Strategy | None]
 ) -> Model:
-    """Give latent sites other coordinates, in which samplers and optimisers see them.
+    """Reparameterise latent sites: samplers and optimisers see them in other coordinates.
 
     Names, values, draws and densities of the sites stay as they are; only the positions of
     `unconstrain` change, and with them the geometry that an algorithm works in.
 
     Args:
         model: A function of a random key.
-        strategies: By latent site, nested as the scopes are: `NonCentered()`,
-            `PartiallyCentered(weight)`, `Transformed()`, `Circular()`, or a function from the
-            distribution of the site to a `Pushforward`. A function that needs a value of a `vmap`
-            or loop around the site takes it along, as `jax.tree_util.Partial(f, value)`, to be
-            called as `f(value, distribution)`. Or a rule over all latent sites,
-            `(name, distribution) -> strategy or None`, such as `auto_reparam`; it is not asked
-            about sites that are observed in part, or have been reparameterised already.
+        strategies: A dict of strategies by latent site, nested as the scopes are, or a rule.
+
+            - A strategy is `NonCentered()`, `PartiallyCentered(weight)`, `Transformed()`,
+              `Circular()`, or a function from the distribution of the site to a `Pushforward`. Pass
+              a value of a `vmap` or loop around the site to such a function by
+              `jax.tree_util.Partial(f, value)`; it is called as `f(value, distribution)`.
+            - A rule is a function `(name, distribution) -> strategy or None`, such as
+              `auto_reparam`. It is called for every latent site, except for sites observed in part
+              and sites that are reparameterised already.
 
     Returns:
-        The model with these coordinates, again a model and a pytree.
+        A model with these coordinates: a pytree.
 
     Raises:
         ValueError: When the result is called or transformed, if a name is unknown or no latent
-            site, or a site has been reparameterised already; when it is unconstrained, if a
+            site, or a site has been reparameterised already. When the result is unconstrained, if a
             strategy does not suit a distribution.
         TypeError: If the strategies are no dict and no function.
 
@@ -190,7 +200,7 @@ def reparam(
 def _takes_two(rule: Any) -> bool:
     try:
         inspect.signature(rule).bind("name", None)
-    except TypeError:  # it is not callable, too
+    except TypeError:  # also if the rule is not callable
         return False
     except ValueError:  # a callable without a signature
         pass
@@ -200,8 +210,8 @@ def _takes_two(rule: Any) -> bool:
 def _parse_strategy(where: str, strategy: Any) -> Strategy:
     if not callable(strategy) or isinstance(strategy, type):
         raise TypeError(
-            f"{where}: expected a strategy, as ppl.NonCentered() or a function of the distribution, "
-            f"got {strategy!r}."
+            f"{where}: expected a strategy, as ppl.NonCentered() or a function of the "
+            f"distribution, got {strategy!r}."
         )
     return as_pytree(strategy)
 

@@ -1,4 +1,4 @@
-"""What strategies of reparam start from: distributions of real numbers."""
+"""Base distributions of reparam strategies, over unconstrained real numbers."""
 
 import dataclasses
 import math
@@ -10,28 +10,31 @@ import jax.numpy as jnp
 from ppl.common import distribution_protocol
 
 _HALF_LOG_TWO_PI = 0.9189385332046727
-_AWAY = 4  # the gamma distribution's shape
+_AWAY = 4  # shape and rate of the gamma distribution of the squared distance
 _LOG_NORMALIZER = math.log(2) + _AWAY * math.log(_AWAY) - math.lgamma(_AWAY)
 
 
 class _Real(distribution_protocol.DistributionWrapper):
-    """Values are positions as they are."""
+    """Base class of real distributions: values are positions."""
 
     def forward(self, position: Any) -> Any:
+        """The position itself."""
         return position
 
     def inverse(self, value: Any) -> Any:
+        """The value itself."""
         return value
 
 
 @dataclasses.dataclass(frozen=True)
 class NormalBase(_Real):
-    """Independent normal numbers, as many as there are; they need no other package."""
+    """Independent normal numbers, as many as a position has."""
 
     loc: Any
     scale: Any
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The position itself, and the sum of its normal log densities."""
         z = (position - self.loc) / self.scale
         terms = -0.5 * z**2 - jnp.log(self.scale) - _HALF_LOG_TWO_PI
         return position, distribution_protocol.sum_all(terms)
@@ -39,14 +42,16 @@ class NormalBase(_Real):
 
 @dataclasses.dataclass(frozen=True)
 class PlaneBase(_Real):
-    """Points of the plane whose direction has a distribution, and the squared distance another.
+    """Points of the plane with independent direction and distance from the origin.
 
-    That is a gamma distribution of mean 1, which keeps from the origin, where all directions meet.
+    The direction has the distribution `base`, the squared distance Gamma(4, 4). That gamma
+    distribution has mean 1 and keeps points away from the origin, where all directions meet.
     """
 
     base: Any
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The point itself, and its log density: of the direction plus of the distance."""
         log_prob = distribution_protocol.log_prob(self.base, angle(position))
         squared = jnp.sum(position**2, -1)
         away = (_AWAY - 1) * jnp.log(squared) - _AWAY * squared + _LOG_NORMALIZER
@@ -54,5 +59,5 @@ class PlaneBase(_Real):
 
 
 def angle(point: Any) -> Any:
-    """The direction of a point, in (-pi, pi]."""
+    """The direction of a point on the last axis of size 2, in radians in (-pi, pi]."""
     return jnp.arctan2(point[..., 1], point[..., 0])

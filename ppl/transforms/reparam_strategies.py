@@ -1,4 +1,4 @@
-"""Strategies of reparam: non-centring, partial centring, transforms, the circle, one's own."""
+"""Strategies of reparam: non-centring, partial centring, transforms, the circle, pushforwards."""
 
 import dataclasses
 from collections.abc import Callable, Iterable
@@ -14,8 +14,8 @@ from ppl.harvest import _jax
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.reparam_bases import NormalBase, PlaneBase, angle
 
-# Families by the names that TFP gives them and their parameters, where x -> a + b x, or x -> b x,
-# makes of a member another one.
+# Families by the names of TFP, as are those of their parameters. A family is closed under
+# x -> a + b x (location-scale), or under x -> b x (scale, rate).
 _LOCATION_SCALE = (
     *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"),
     *("HalfCauchy", "HalfStudentT"),
@@ -28,12 +28,15 @@ _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
 
 @dataclasses.dataclass(frozen=True)
 class Pushforward:
-    """A distribution as that of `forward(z)` with z from a base: what a strategy gives.
+    """Pushforward of a base distribution: the law of `forward(z)` with z drawn from the base.
+
+    A strategy of `reparam` returns one.
 
     Args:
         base: The distribution of z.
-        forward: From z to a value; its image of the base must be the distribution of the site.
-        inverse: From a value to z.
+        forward: Map from z to a value; if z has the distribution `base`, then `forward(z)` must
+            have the distribution of the site.
+        inverse: Map from a value to z.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -55,11 +58,17 @@ class Pushforward:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NonCentered:
-    """A member of a location-scale family as `loc + scale * z`, z from the standard member.
+    """Non-centred parameterisation: a value as an affine function of a standard variable z.
 
-    Also of a scale family as `scale * z`, of a log-normal as its exponential, and of a multivariate
-    normal as `loc + L z` with independent z; of `dist.iid` and `dist.Independent`, each part. It
-    suits sites of which the data say little.
+    | family | value | z |
+    |---|---|---|
+    | location-scale | `loc + scale * z` | the standard member |
+    | scale or rate | `scale * z`, or `z / rate` | the standard member |
+    | log-normal | `exp(loc + scale * z)` | standard normal |
+    | multivariate normal | `loc + L z`, `L L^T` the covariance | independent standard normals |
+    | `dist.iid`, `dist.Independent` | each part by its own family | |
+
+    It suits sites about which the data say little.
 
     Example:
         >>> import ppl
@@ -85,16 +94,18 @@ class NonCentered:
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyCentered:
-    """Between `NonCentered` (0) and the original coordinates (1), by a weight that may be learned.
+    """Partially centred parameterisation, by a weight c that may be learned.
 
-    z comes from the member with location `c * loc` and scale `scale^c`, and the value is
+    c = 0 is `NonCentered`, and c = 1 leaves the original coordinates. z has the distribution of the
+    family with location `c * loc` and scale `scale^c`, and the value is
     `loc + scale^(1 - c) (z - c * loc)`.
 
     Args:
         centeredness: c, in [0, 1]; broadcasts with the batch of the distribution.
 
     Raises:
-        ValueError: If c is known to lie elsewhere.
+        ValueError: If c is known to lie outside of [0, 1].
+        TypeError: If c is no number and no array.
 
     Example:
         >>> import ppl
@@ -109,7 +120,7 @@ class PartiallyCentered:
     centeredness: Any
 
     def __post_init__(self) -> None:
-        """Checks the weight, if it is known."""
+        """Check the type of the weight, and its range if it is known."""
         weight = self.centeredness
         if not isinstance(weight, _NUMBERS) or isinstance(weight, bool):
             raise TypeError(
@@ -135,7 +146,7 @@ class PartiallyCentered:
 
 
 def _unflatten_unchecked(_: None, leaves: Iterable[Any]) -> PartiallyCentered:
-    """Without the check: a gradient may stand for the weight, or any object."""
+    """Rebuild a `PartiallyCentered` unchecked: JAX puts gradients and other objects in leaves."""
     self = object.__new__(PartiallyCentered)
     (self.__dict__["centeredness"],) = leaves
     return self
@@ -151,12 +162,13 @@ jax.tree_util.register_pytree_with_keys(
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Transformed:
-    """A transformed distribution as the transform of its base, a log-normal as exp of a normal.
+    """Transformed distribution, sampled in the coordinates of its base.
 
-    Of `dist.iid` and `dist.Independent`, each part.
+    A log-normal is the exponential of a normal. In `dist.iid` and `dist.Independent`, each part is
+    transformed.
 
     Args:
-        then: A strategy for the base, if it is not to stay as it is.
+        then: A strategy for the base, or None to leave the base as it is.
 
     Example:
         >>> import ppl
@@ -170,7 +182,7 @@ class Transformed:
         """The coordinates of a distribution.
 
         Raises:
-            NotImplementedError: If it is no transformed one.
+            NotImplementedError: If the distribution is no transformed one.
         """
         if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
             return _apply_by_part(d, self)
@@ -182,7 +194,8 @@ class Transformed:
         else:
             raise NotImplementedError(
                 "Transformed() is for a LogNormal or a TransformedDistribution, got "
-                f"{distribution_protocol.name_of(d)}. Give a function of it that returns a ppl.Pushforward."
+                f"{distribution_protocol.name_of(d)}. Give a function of it that returns a "
+                "ppl.Pushforward."
             )
         if self.then is None:
             return Pushforward(base, forward, inverse)
@@ -195,11 +208,12 @@ class Transformed:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Circular:
-    """An angle, in (-pi, pi], as the direction of a point in the plane.
+    """Angle in (-pi, pi] as the direction of a point in the plane.
 
-    Its position has a last axis of 2, and the squared distance from the origin, on which the value
-    does not depend, has the distribution Gamma(4, 4), which keeps from the origin, where precise
-    directions narrow. A sampler can then go around the circle, where an interval has two ends.
+    A position has a last axis of size 2. A sampler can go around the circle in the plane, while an
+    interval has two ends. The squared distance from the origin does not affect the angle. It has
+    the distribution Gamma(4, 4), which keeps points away from the origin: there, a precise
+    direction is a narrow wedge.
 
     Example:
         >>> import ppl
@@ -211,12 +225,13 @@ class Circular:
         """The coordinates of a distribution on the circle.
 
         Raises:
-            NotImplementedError: If its support is not known to be that interval.
+            NotImplementedError: If its support is not known to be (-pi, pi].
         """
         if not _is_circular(d):
             raise NotImplementedError(
                 "Circular() is for angles whose support is known to be (-pi, pi], such as VonMises "
-                f"or Uniform(-math.pi, math.pi), got {distribution_protocol.name_of(d)} with the support "
+                "or Uniform(-math.pi, math.pi), got "
+                f"{distribution_protocol.name_of(d)} with the support "
                 f"{getattr(d, 'support', None)}. Shift the distribution, or give a function of it "
                 "that returns a ppl.Pushforward."
             )
@@ -225,7 +240,7 @@ class Circular:
 
 
 def _is_circular(d: Any) -> bool:
-    """Whether values are angles in (-pi, pi]; of TFP's families, which tell no support, by name."""
+    """Whether values are angles in (-pi, pi]: by the support, or by the name of a TFP family."""
     d = distribution_protocol.part_of(d)
     support = getattr(d, "support", None)
     if support is None:
@@ -237,7 +252,10 @@ def _is_circular(d: Any) -> bool:
 
 
 def auto_reparam(name: str, d: Any) -> NonCentered | None:
-    """A rule for `reparam`: non-centre every site whose scale or location is no plain number.
+    """Rule for `reparam`: non-centres every site with a JAX array among its parameters.
+
+    Sites whose parameters are plain numbers, and families without location and scale, stay as they
+    are.
 
     Example:
         >>> import ppl, distributions as dist
@@ -255,7 +273,7 @@ def auto_reparam(name: str, d: Any) -> NonCentered | None:
 
 
 def _standardize_family(d: Any, centeredness: Any) -> Pushforward:
-    """A scalar family by location and scale; a centeredness of None is exactly 0."""
+    """Partial centring of a scalar family; a centeredness of None is exactly 0."""
     family = distribution_protocol.name_of(d)
     if family == "LogNormal":
         return Transformed(lambda base: _standardize_family(base, centeredness))(d)
@@ -267,8 +285,8 @@ def _standardize_family(d: Any, centeredness: Any) -> Pushforward:
         loc, scale = None, 1 / d.rate
     else:
         raise NotImplementedError(
-            f"{family} has no location and scale to centre by; NonCentered and PartiallyCentered are "
-            f"for {', '.join((*_LOCATION_SCALE, *_SCALE, *_RATE, 'LogNormal'))} and, without "
+            f"{family} has no location and scale to centre by; NonCentered and PartiallyCentered "
+            f"are for {', '.join((*_LOCATION_SCALE, *_SCALE, *_RATE, 'LogNormal'))} and, without "
             "partial centring, MultivariateNormal. Give a function of the distribution that "
             "returns a ppl.Pushforward."
         )
@@ -298,20 +316,19 @@ def _affine(loc: Any, stretch: Any, shift: Any) -> tuple[Any, Any]:
 
 
 def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
-    """Independent parts of one event, each by a strategy; those of `iid` are copies."""
+    """A strategy applied to each independent part of an event; the parts of `iid` are copies."""
     part = strategy(d.distribution)
     num = 0 if distribution_protocol.name_of(d) == "Independent" else len(d.sample_shape)
     ndim = len(d.distribution.event_shape)
-    if isinstance(
-        part.base, distribution_protocol.DistributionWrapper
-    ):  # of as many numbers as there are
+    # Bases of this module take their shape from the position, so only their parameters widen.
+    if isinstance(part.base, distribution_protocol.DistributionWrapper):
         widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
         base = _replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
     else:
         base = _replace(d, {"distribution": part.base})
 
     def mapped(map_one: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def map_all(x: Any) -> Any:  # the copies' axes, after those of the batch, in front of them
+        def map_all(x: Any) -> Any:  # moves the axes of the copies in front of the batch axes
             axes = tuple(range(x.ndim - ndim - num, x.ndim - ndim))
             front = tuple(range(num))
             return jnp.moveaxis(map_one(jnp.moveaxis(x, axes, front)), front, axes)
@@ -322,14 +339,14 @@ def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
 
 
 def _whiten(d: Any) -> Pushforward:
-    """A multivariate normal by independent standard normals."""
+    """Whitening of a multivariate normal: coordinates are independent standard normals."""
     loc = 0.0 if d.loc is None else d.loc
     multiply, solve = _root_products(d)
     return Pushforward(NormalBase(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
 
 
 def _root_products(d: Any) -> tuple[Any, Any]:
-    """The product with the root of a covariance matrix, and with the inverse of the root."""
+    """Functions x -> L x and x -> L^-1 x, where L L^T is the covariance matrix."""
     if hasattr(d, "scale"):  # TFP's linear operator
         return d.scale.matvec, d.scale.solvevec
     if d.precision is not None:
@@ -353,5 +370,5 @@ def _ones(x: Any) -> Any:
 
 
 def _replace(d: Any, parameters: dict[str, Any]) -> Any:
-    """A distribution of the same family with some other parameters."""
+    """A distribution with some parameters replaced."""
     return d.copy(**parameters) if hasattr(d, "copy") else dataclasses.replace(d, **parameters)

@@ -1,4 +1,4 @@
-"""scale: the scores of a model times a factor, as for a minibatch."""
+"""scale: the log probabilities of a model times a factor, as for a minibatch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -23,17 +23,17 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Scaled(distribution_protocol.DistributionWrapper):
-    """A distribution whose log probability counts `factor` times."""
+    """A distribution with its log probability multiplied by `factor`."""
 
     base: Any
     factor: Any
 
     def log_prob(self, value: Any) -> jax.Array:
-        """The log probability under `base`, times the factor; still -inf outside of the support."""
+        """The log probability under `base` times the factor, -inf outside of the support."""
         return _multiply_score(distribution_protocol.log_prob(self.base, value), self.factor)
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """A value, and its scaled log probability with the log determinant, which is as it was."""
+        """The value, and its scaled log probability plus the unscaled log determinant."""
         value, log_density = distribution_protocol.constrain(self.base, position)
         unscaled = distribution_protocol.log_prob(self.base, value)
         finite = jnp.where(unscaled == -jnp.inf, 0, unscaled)
@@ -44,15 +44,17 @@ class Scaled(distribution_protocol.DistributionWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class Multiply(SiteAction):
-    """Scores are multiplied."""
+    """Action of `scale`: multiplies log probabilities and factors."""
 
     factor: Any = None
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands."""
         return True, True, True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the site again: a random one in `Scaled`, a factor multiplied."""
         if site.tag == RANDOM:
             make = lambda d: Scaled(d, self.factor)  # noqa: E731
             site, operands = replace_distribution(site, operands, make)
@@ -65,15 +67,15 @@ class Multiply(SiteAction):
 def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
     """Multiply the log probabilities of all sites in a function, and its factors.
 
-    For a minibatch of a data set: `scale(likelihood, len(data) / len(batch))` makes the log
-    likelihood of the batch an unbiased estimate of that of all data. Draws stay as they are.
+    With a random minibatch of a data set, `scale(likelihood, len(data) / len(batch))` gives an
+    unbiased estimate of the log likelihood of all data. Draws stay as they are.
 
     Args:
-        f: A model or a part of one: any function that samples.
-        factor: A number, or a scalar array; not negative.
+        f: A model or a part of one, any function that samples.
+        factor: A number or a scalar array, not negative.
 
     Returns:
-        A function of the same arguments, a pytree whose leaf is the factor.
+        A function of the same arguments: a pytree whose leaf is the factor.
 
     Raises:
         ValueError: If `factor` is known to be negative, or is no scalar.

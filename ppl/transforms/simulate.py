@@ -1,4 +1,4 @@
-"""simulate: the draws of a model."""
+"""simulate: one draw of every site of a model."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -17,26 +17,28 @@ from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM
 
 @dataclasses.dataclass(frozen=True)
 class Record(SiteAction):
-    """Values are recorded."""
+    """Action of `simulate`: records the value of each site."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value."""
         return True, False, False
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The sown value, and the value as its record."""
         return operands.values, jax.tree.unflatten(site.tree, operands.values)
 
 
 def simulate(model: Model) -> Callable[..., dict[str, Any]]:
-    """Every site's draw: `(key, *args, **kwargs) -> values`.
+    """Draw every site of a model: `(key, *args, **kwargs) -> values`.
 
     Args:
         model: A function of a random key.
 
     Returns:
-        A function that gives a dict of values by site, observed and deterministic ones included,
-        nested as the scopes are; a site under `vmap` or in a scan has these axes in front.
+        A function that gives a dict of values by site, nested as the scopes are, with observed and
+        deterministic sites. A site under `vmap` or in a scan has these axes in front.
 
     Raises:
         TypeError: When called, if the first argument is no random key.

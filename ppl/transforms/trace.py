@@ -1,4 +1,4 @@
-"""trace: a model's run, site by site."""
+"""trace: one run of a model, recorded site by site."""
 
 import dataclasses
 import functools
@@ -23,19 +23,19 @@ from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, RANDOM, kind_of
 
-_WIDTH = 40  # of a support, in characters
+_WIDTH = 40  # characters that the description of a support may have
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SiteTrace:
-    """A site of a model's run.
+    """A site in a run of a model.
 
     Attributes:
-        value: What was drawn, observed or recorded, or the log weight of a factor.
-        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front;
-            None for a site in a `cond`, whose branches may have different ones, and for what is
-            not random.
+        value: The value drawn, observed or recorded, or the log weight of a factor.
+        distribution: Its distribution, each parameter with the axes of `vmap` and loops in front.
+            None for a deterministic site or a factor, and for a site in a `cond`, as branches may
+            have different distributions.
         log_prob: The log probability of `value`, one for each element of the axes and of the batch;
             None for a deterministic site.
         kind: "latent", "observed", "deterministic" or "factor".
@@ -48,17 +48,17 @@ class SiteTrace:
 
     @property
     def support(self) -> Any:
-        """The set of values with positive density, if the distribution tells."""
+        """The set of values with positive density, or None if the distribution has no `support`."""
         return getattr(self.distribution, "support", None)
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """A model's run, which prints as a table.
+    """A run of a model; it prints as a table.
 
     Attributes:
-        output: What the model returns.
+        output: The return value of the model.
         sites: A `SiteTrace` by name, nested as the scopes are, in the order of the program.
     """
 
@@ -110,11 +110,16 @@ def _number(x: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Inspect(SiteAction):
-    """Value, distribution and log probability are recorded."""
+    """Action of `trace`: records the value, distribution and log probability of each site.
+
+    Attributes:
+        conditional: The sites in a `cond`, for which no distribution is recorded.
+    """
 
     conditional: frozenset[Path] = frozenset()
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, or the sown one if there is none, and its `SiteTrace`."""
         values, kind = operands.values if plant is None else plant, kind_of(site)
         d = None
         if site.tag == RANDOM and site.path not in self.conditional:
@@ -125,26 +130,26 @@ class Inspect(SiteAction):
 
 
 def inspection(model: Model, program: Program) -> ModelRun:
-    """A model's run that records all that there is to know of its sites."""
+    """A run of a model that records a `SiteTrace` at each site."""
     sites = ModelRun(model, program, Inspect()).sites
     conditional = frozenset(path for path, found in sites.items() if found.branches)
     return ModelRun(model, program, Inspect(conditional))
 
 
 def trace(model: Model) -> Callable[..., Trace]:
-    """A model's run with all that there is to know of its sites: `(key, *args, **kwargs) -> Trace`.
+    """Run a model and record all of its sites: `(key, *args, **kwargs) -> Trace`.
 
     Args:
         model: A function of a random key.
 
     Returns:
-        A function that gives a `Trace`: the `output`, and in `sites` a `SiteTrace` by name. It
-        prints as a table.
+        A function that gives a `Trace`: the `output`, and in `sites` a `SiteTrace` by name. A
+        `Trace` prints as a table.
 
     Raises:
         TypeError: When called, if the first argument is no random key.
-        ValueError: When called, if two sites have one name, or would share all their randomness, so
-            that the log probabilities would be wrong.
+        ValueError: When called, if two sites have one name, or if two draws share one key and one
+            name within their scopes, so that the log probabilities would be wrong.
 
     Example:
         >>> import jax, ppl, distributions as dist

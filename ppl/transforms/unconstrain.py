@@ -1,4 +1,4 @@
-"""unconstrain: a model's density over unconstrained space."""
+"""unconstrain: the log density of a model over unconstrained space."""
 
 import dataclasses
 import itertools
@@ -33,7 +33,7 @@ from ppl.transforms.trace import inspection
 
 
 def _position(site: Site, value: Any, d: Any) -> Any:
-    """The unconstrained position of a value of a latent site."""
+    """The unconstrained position of the value of a latent site, NaN outside of its support."""
     try:
         return distribution_protocol.nan_outside_support(
             d, value, distribution_protocol.inverse(d, value)
@@ -48,7 +48,7 @@ def _position(site: Site, value: Any, d: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Constrain(SiteAction):
-    """Positions become values, which are recorded, with their log determinants and densities."""
+    """Action of `log_density`: maps positions to values, records log densities of positions."""
 
     tags: ClassVar = (RANDOM, FACTOR)
     batched: ClassVar[bool] = False
@@ -56,6 +56,7 @@ class Constrain(SiteAction):
     at_once: ClassVar[bool] = True
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The value at the planted position, or the sown one, and its log density."""
         if plant is None:
             log_density = log_prob(site, operands, operands.values, summed=True)
             return operands.values, log_density
@@ -64,18 +65,22 @@ class Constrain(SiteAction):
 
 
 def _constrain(position: Any, d: Any) -> tuple[Any, jax.Array]:
-    """None for a value that is the position: it is then seen not to depend on the distribution."""
+    """Value and log density of a position; value None if it is the position itself.
+
+    None shows that the value does not depend on the distribution.
+    """
     value, log_density = distribution_protocol.constrain(d, position)
     return None if value is position else value, log_density
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordValues(SiteAction):
-    """Positions become values, which are recorded, as deterministic values are."""
+    """Action of `constrain`: maps positions to values, records them and deterministic values."""
 
     tags: ClassVar = (RANDOM, DETERMINISTIC)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The value at the planted position, or the sown one, recorded unless it is data."""
         if plant is None:
             is_recorded = site.tag == DETERMINISTIC
             value = jax.tree.unflatten(site.tree, operands.values) if is_recorded else None
@@ -88,11 +93,12 @@ class RecordValues(SiteAction):
 
 @dataclasses.dataclass(frozen=True)
 class RecordPositions(SiteAction):
-    """Values become positions, which are recorded."""
+    """Action of `unconstrain`: maps planted values to positions, and records these."""
 
     tags: ClassVar = (RANDOM,)
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value and its position, or the sown value without a record."""
         if plant is None:
             return operands.values, None
         return plant, apply_at_site(site, operands, plant, lambda x, d: _position(site, x, d))
@@ -103,9 +109,19 @@ class RecordPositions(SiteAction):
 class Unconstrained:
     """A model over unconstrained space, made by `unconstrain`.
 
-    A pytree whose leaves are the data, so it can be an argument of a jitted function, and new data
-    of the same shapes never recompile. A position is a dict by latent site, nested as the scopes
-    are, of unconstrained arrays.
+    It is a pytree whose leaves are the data, so it can be an argument of a jitted function, and new
+    data of the same shapes never recompile. A position is a dict of unconstrained arrays by latent
+    site, nested as the scopes are.
+
+    Attributes:
+        model: The model, as a pytree.
+        data: The data among the arguments of the model.
+        arguments: The static arguments of the model.
+        shapes: Path and shape of the position of each latent site.
+        masks: Path and mask of each site observed in part.
+        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
+        mesh: The mesh of a `shard_map` in the model, or None; an abstract mesh stands for the mesh
+            of the context.
     """
 
     model: Model
@@ -113,9 +129,7 @@ class Unconstrained:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
     masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
-    # What the model has of numbers beside the data; where it changes, nothing compiled serves.
     baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
-    # The mesh of a shard_map in the model; an abstract one stands for that of the context.
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
 
     @property
@@ -124,7 +138,7 @@ class Unconstrained:
         return nest_by_path(dict(self.shapes))
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
-        """The log density of a position: that of its values plus the log determinant of the map.
+        """The log density of a position: log density of its values plus log determinant of the map.
 
         Raises:
             ValueError: If a name is missing or unknown, or a shape does not fit.
@@ -136,10 +150,11 @@ class Unconstrained:
         return nest_by_path(self._run(RecordValues()).records(self._plants(position)))
 
     def prior_and_likelihood(self, position: Mapping[str, Any]) -> tuple[jax.Array, jax.Array]:
-        """The log density of the values of a position, in two parts, without log determinants.
+        """The log prior and the log likelihood of a position, without log determinants.
 
-        The first is that of the latent sites given the sites before them, the second that of data
-        and factors given them. A site that is observed in part is in the first as a whole.
+        The log prior is the log density of the latent sites, each given the sites before it. The
+        log likelihood is the log density of data and factors given the latent sites. A site
+        observed in part belongs to the prior as a whole.
         """
         run, latent = self._run(Scores()), _entries(self.constrain(position), self.shapes)
         records = run.records(run.fit_entries(latent, "prior_and_likelihood"))
@@ -148,13 +163,13 @@ class Unconstrained:
         return total(prior), total({path: x for path, x in scores.items() if path not in latent})
 
     def unconstrain(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The position of values; not finite where a value is outside of its support."""
+        """The position of values; not finite for a value outside of its support."""
         run = self._run(RecordPositions())
         records = run.records(run.fit(values, "unconstrain", complete=True))
         return nest_by_path(records | {path: mask.pick(records[path]) for path, mask in self.masks})
 
     def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """A position to start from: uniform on (-2, 2), as Stan's, but where `values` are given.
+        """An initial position, uniform on (-2, 2) as in Stan; `values` fix some or all sites.
 
         Raises:
             ValueError: If values are given for a site that is not latent, or in another shape.
@@ -177,7 +192,7 @@ class Unconstrained:
         return self.unconstrain(nest_by_path(_entries(values, self.shapes)))
 
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-        """Values drawn from the prior, and their log weight: data given them, and factors.
+        """Values drawn from the prior, and their log weight: the log density of data and factors.
 
         Raises:
             NotImplementedError: If a site is observed in part.
@@ -194,7 +209,7 @@ class Unconstrained:
         return nest_by_path(run.records(run.fit_entries(values, "sites")))
 
     def _complete_position(self, key: jax.Array, values: Mapping[str, Any]) -> dict[str, Any]:
-        """A position where some sites have values, and those that are left are uniform."""
+        """A position with given values at some sites, and uniform at the others."""
         given = self._run(RecordPositions()).entries(values, "initial")
         if given.keys() < dict(self.shapes).keys():
             args, kwargs = self.arguments.join(self.data)
@@ -220,7 +235,7 @@ class Unconstrained:
 
 
 def _entries(values: Mapping[str, Any], shapes: Iterable[tuple[Path, Any]]) -> dict[Path, Any]:
-    """The values of the latent sites, which `shapes` tells, by path."""
+    """The values by path of the latent sites, given by the paths in `shapes`."""
     latent = dict(shapes)
     return {path: x for path, x in paths_in(values, latent) if path in latent}
 
@@ -239,7 +254,7 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
 
 
 def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
-    """A model's density over unconstrained space, for samplers and optimisers.
+    """The log density of a model over unconstrained space, for samplers and optimisers.
 
     log_density(position) = log_density(model)(values, *args) + log |d values / d position|,
     where values = constrain(position), site by site through the bijector of its distribution.
@@ -305,10 +320,10 @@ def _shapes(run: ModelRun) -> dict[Path, Any]:
 
 
 def _mask(path: Path, found: Found) -> Mask | None:
-    """Which entries of a latent site are missing, if the others are data.
+    """The mask of missing entries of a site observed in part, or None.
 
     Raises:
-        ValueError: If they are not the same in all branches of a cond.
+        ValueError: If the mask differs between the branches of a cond.
     """
     masks = {mask_of(site) for site in found.sites}
     if len(masks) > 1:
