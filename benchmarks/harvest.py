@@ -281,20 +281,24 @@ class Pair:
 
 
 PAIRS = [
-    Pair(straight_line, straight_line_by_hand, straight_line_planted, 300_000),
-    Pair(in_jit, in_jit_by_hand, size=300_000),
-    Pair(under_vmap, under_vmap_by_hand, size=300_000),
-    Pair(appended_in_scan, appended_in_scan_by_hand, appended_in_scan_planted),
-    Pair(nested_scans, nested_scans_by_hand),
-    Pair(clobbered_in_fori, clobbered_in_fori_by_hand),
-    Pair(clobbered_in_while, clobbered_in_while_by_hand, clobbered_in_while_planted),
-    Pair(sow_cond_in_loop, sow_cond_in_loop_by_hand),
-    Pair(in_cond, in_cond_by_hand, in_cond_planted, 300_000),
-    Pair(in_switch, in_switch_by_hand, size=300_000),
-    Pair(gradient_of_scan, gradient_of_scan_by_hand),
-    Pair(checkpointed_gradient, checkpointed_gradient_by_hand, size=300_000),
-    Pair(own_derivative, own_derivative_by_hand, size=300_000),
-    Pair(in_shard_map, in_shard_map_by_hand, size=300_000),
+    Pair(
+        f=straight_line, by_hand=straight_line_by_hand, planted=straight_line_planted, size=300_000
+    ),
+    Pair(f=in_jit, by_hand=in_jit_by_hand, size=300_000),
+    Pair(f=under_vmap, by_hand=under_vmap_by_hand, size=300_000),
+    Pair(f=appended_in_scan, by_hand=appended_in_scan_by_hand, planted=appended_in_scan_planted),
+    Pair(f=nested_scans, by_hand=nested_scans_by_hand),
+    Pair(f=clobbered_in_fori, by_hand=clobbered_in_fori_by_hand),
+    Pair(
+        f=clobbered_in_while, by_hand=clobbered_in_while_by_hand, planted=clobbered_in_while_planted
+    ),
+    Pair(f=sow_cond_in_loop, by_hand=sow_cond_in_loop_by_hand),
+    Pair(f=in_cond, by_hand=in_cond_by_hand, planted=in_cond_planted, size=300_000),
+    Pair(f=in_switch, by_hand=in_switch_by_hand, size=300_000),
+    Pair(f=gradient_of_scan, by_hand=gradient_of_scan_by_hand),
+    Pair(f=checkpointed_gradient, by_hand=checkpointed_gradient_by_hand, size=300_000),
+    Pair(f=own_derivative, by_hand=own_derivative_by_hand, size=300_000),
+    Pair(f=in_shard_map, by_hand=in_shard_map_by_hand, size=300_000),
 ]
 
 OPERATION = re.compile(r"^\s+(?:ROOT )?\S+ = (\(.*?\)|\S+) ([a-z][\w-]*)\(", re.MULTILINE)

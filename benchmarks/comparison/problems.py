@@ -55,7 +55,7 @@ def posteriordb(name: str) -> Problem:
     model, args = posterior.condition(published["data"])
     observed = posterior.observed(published["data"])
     data = {"args": list(map(np.asarray, args)), "y": np.asarray(observed["y"])}
-    return Problem(model, args, data, means, posterior.derived)
+    return Problem(model=model, args=args, data=data, means=means, derived=posterior.derived)
 
 
 def logistic(num_rows: int) -> Problem:
@@ -70,7 +70,9 @@ def logistic(num_rows: int) -> Problem:
         ppl.sample(key, dist.Bernoulli(logits=intercept + x @ weight), name="y")
 
     observed = {"y": jnp.asarray(y, int)}
-    return Problem(ppl.condition(model, observed), (jnp.asarray(x, float),), {"x": x, "y": y})
+    return Problem(
+        model=ppl.condition(model, observed), args=(jnp.asarray(x, float),), data={"x": x, "y": y}
+    )
 
 
 def radon() -> Problem:
@@ -90,7 +92,7 @@ def radon() -> Problem:
 
     args = jnp.asarray(county), jnp.asarray(floor, float)
     data = {"county": county, "floor": floor.astype(float), "y": y}
-    return Problem(ppl.condition(model, {"y": jnp.asarray(y, float)}), args, data)
+    return Problem(model=ppl.condition(model, {"y": jnp.asarray(y, float)}), args=args, data=data)
 
 
 def gaussian(is_rotated: bool) -> Problem:
@@ -110,7 +112,7 @@ def gaussian(is_rotated: bool) -> Problem:
 
     model, argument = (rotated, precision) if is_rotated else (aligned, scale)
     data = {"precision": precision}
-    return Problem(model, (jnp.asarray(argument, float),), data, means)
+    return Problem(model=model, args=(jnp.asarray(argument, float),), data=data, means=means)
 
 
 def stochastic_volatility(num_steps: int) -> Problem:
@@ -137,7 +139,7 @@ def stochastic_volatility(num_steps: int) -> Problem:
         deviation = sigma * jnp.concatenate([start[None], later])
         ppl.sample(key, dist.Normal(0.0, jnp.exp(0.5 * (mu + deviation))), name="y")
 
-    return Problem(ppl.condition(model, {"y": jnp.asarray(y, float)}), (), {"y": y})
+    return Problem(model=ppl.condition(model, {"y": jnp.asarray(y, float)}), args=(), data={"y": y})
 
 
 PUBLISHED: dict[str, Callable[[], Problem]] = {

@@ -88,7 +88,12 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
             result = sample()
         steps = np.asarray(result.stats["num_steps"])
         run = CountingRun.last
-        return Output(result.draws, run.num_useful - steps.sum(), steps, run.num_executed)
+        return Output(
+            draws=result.draws,
+            warmup=run.num_useful - steps.sum(),
+            sampling=steps,
+            executed=run.num_executed,
+        )
 
     def call(seed: int) -> Output:
         key = jax.random.key(seed)
@@ -105,8 +110,8 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
             return function(seed)
 
     if settings.is_mapped:
-        return Tool(partial(mapped, call), partial(mapped, execute))
-    return Tool(call, execute)
+        return Tool(call=partial(mapped, call), execute=partial(mapped, execute))
+    return Tool(call=call, execute=execute)
 
 
 class _Shared:
@@ -151,7 +156,9 @@ def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
             init = jax.tree.map(lambda x: x[0], init)
         mcmc.run(jax.random.PRNGKey(seed), init_params=init, extra_fields=("num_steps",))
         draws = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
-        return Output(draws, 0, mcmc.get_extra_fields(group_by_chain=True)["num_steps"])
+        return Output(
+            draws=draws, warmup=0, sampling=mcmc.get_extra_fields(group_by_chain=True)["num_steps"]
+        )
 
     @jax.jit
     def chains(keys: jax.Array) -> Any:
@@ -171,9 +178,9 @@ def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
         return Output(*jax.block_until_ready(chains(shared.keys(seed))))
 
     return Tool(
-        call,
-        execute,
-        shared.finish,
+        call=call,
+        execute=execute,
+        finish=shared.finish,
         is_compiled_again=True,
         is_lockstep=True,
         note="exec: its kernel in one jit",

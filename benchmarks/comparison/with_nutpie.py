@@ -45,7 +45,9 @@ def _caller(make: Callable[[], Any], settings: Settings) -> Callable[[int], Outp
         draws = {str(name): x.values for name, x in trace.posterior.data_vars.items()}
         draws = {name: x for name, x in draws.items() if not name.endswith("__")}
         warmup, steps = trace.warmup_sample_stats, trace.sample_stats
-        return Output(draws, warmup["n_steps"].values, steps["n_steps"].values)
+        return Output(
+            draws=draws, warmup=warmup["n_steps"].values, sampling=steps["n_steps"].values
+        )
 
     return call
 

@@ -47,7 +47,12 @@ def main(task: Task, path: str) -> None:
     problem = PROBLEMS[task.problem]()
     jax.block_until_ready(jax.jit(lambda x: x + 1)(1.0))  # JAX itself has started
     for num_chains in task.chains:
-        settings = Settings(num_chains, task.num_warmup, task.num_draws, task.is_mapped)
+        settings = Settings(
+            num_chains=num_chains,
+            num_warmup=task.num_warmup,
+            num_draws=task.num_draws,
+            is_mapped=task.is_mapped,
+        )
         entry = {
             "tool": task.tool,
             "problem": task.problem,

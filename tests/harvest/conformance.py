@@ -16,7 +16,7 @@ import pytest
 from ppl.harvest import plant
 from tests.conftest import STRICT  # first of all: it sets up the devices
 
-from .cases import Case
+from .case import Case
 from .checks import TAG, equations
 from .table import CASES
 from .test_laws import LAWS, check, check_misfits, evaluated
@@ -94,7 +94,7 @@ def outcome(case: Case, *, every: bool) -> Outcome:
     jitted[MISFITS] = _raised(lambda: check_misfits(case, in_jit))
     plain[MISFITS] = _raised(lambda: check_misfits(case, planted))
     evaluated.cache_clear()
-    return Outcome(case, jitted, plain)
+    return Outcome(case=case, jitted=jitted, plain=plain)
 
 
 def outcomes(cases: Sequence[Case], every: bool) -> list[Outcome]:

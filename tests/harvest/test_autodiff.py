@@ -19,7 +19,7 @@ from jax import lax
 from ppl.harvest import harvest, plant, reap, sow, vjp_and_reap
 
 from .calls import over_shards, with_jvp, with_vjp
-from .cases import ONE, PAIR, THREE, Case
+from .case import ONE, PAIR, THREE, Case
 from .checks import OTHER, TAG, assert_same, floats, primitives
 from .constructs import Function, branch, once, put, scan, twice
 from .table import CASES
@@ -60,18 +60,18 @@ def linearized(f: Function) -> Function:
 
 
 DERIVATIVES = {
-    "grad": Derivative(jax.grad, forward=False, reverse=True),
-    "value_and_grad": Derivative(jax.value_and_grad, forward=False, reverse=True),
-    "jvp": Derivative(along_ones, forward=True, reverse=False),
-    "vjp": Derivative(pulled_back, forward=False, reverse=True),
-    "linearize": Derivative(linearized, forward=True, reverse=True),
-    "jacfwd": Derivative(jax.jacfwd, forward=True, reverse=False),
-    "jacrev": Derivative(jax.jacrev, forward=False, reverse=True),
-    "hessian": Derivative(jax.hessian, forward=True, reverse=True),
-    "jvp of grad": Derivative(lambda f: along_ones(jax.grad(f)), forward=True, reverse=True),
-    "grad of jit": Derivative(lambda f: jax.grad(jax.jit(f)), forward=False, reverse=True),
+    "grad": Derivative(of=jax.grad, forward=False, reverse=True),
+    "value_and_grad": Derivative(of=jax.value_and_grad, forward=False, reverse=True),
+    "jvp": Derivative(of=along_ones, forward=True, reverse=False),
+    "vjp": Derivative(of=pulled_back, forward=False, reverse=True),
+    "linearize": Derivative(of=linearized, forward=True, reverse=True),
+    "jacfwd": Derivative(of=jax.jacfwd, forward=True, reverse=False),
+    "jacrev": Derivative(of=jax.jacrev, forward=False, reverse=True),
+    "hessian": Derivative(of=jax.hessian, forward=True, reverse=True),
+    "jvp of grad": Derivative(of=lambda f: along_ones(jax.grad(f)), forward=True, reverse=True),
+    "grad of jit": Derivative(of=lambda f: jax.grad(jax.jit(f)), forward=False, reverse=True),
     "grad of checkpoint": Derivative(
-        lambda f: jax.grad(jax.checkpoint(f)), forward=False, reverse=True
+        of=lambda f: jax.grad(jax.checkpoint(f)), forward=False, reverse=True
     ),
 }
 

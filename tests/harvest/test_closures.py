@@ -12,7 +12,7 @@ from jax import lax
 from ppl.harvest import harvest, nest, vjp_and_reap
 
 from .calls import over_shards
-from .cases import Case
+from .case import Case
 from .checks import TAG, assert_same, floats
 from .constructs import put
 from .table import CASES

@@ -17,7 +17,7 @@ import pytest
 
 from ppl.harvest import call_and_reap, harvest, plant, reap
 
-from .cases import Case
+from .case import Case
 from .checks import OTHER, TAG, assert_same, equations, primitives
 from .table import CASES
 
@@ -113,58 +113,60 @@ def has_no_unrolled(case: Case) -> str:
 
 LAWS = {
     "the function alone": Law(
-        lambda case, x, values: case.f(x),
-        lambda case: case.out,
+        left=lambda case, x, values: case.f(x),
+        known=lambda case: case.out,
     ),
     "1 values, 3 planted is not reaped": Law(
-        with_plants,
-        lambda case: (looks(case), plants(case)),
+        left=with_plants,
+        known=lambda case: (looks(case), plants(case)),
     ),
     "1 derivatives": Law(
-        lambda case, x, values: derivatives(lambda x: harvest(case.f, tag=TAG)({}, x)[0], case, x),
+        left=lambda case, x, values: derivatives(
+            lambda x: harvest(case.f, tag=TAG)({}, x)[0], case, x
+        ),
         right=lambda case, x, values: derivatives(case.f, case, x),
     ),
     "2 round trip": Law(
-        round_trip,
-        changes_nothing,
+        left=round_trip,
+        known=changes_nothing,
         unless=has_no_inverse,
     ),
     "2 plants that are constants": Law(
-        lambda case, x, values: harvest(case.f, tag=TAG)(case.plants, x),
-        plants,
+        left=lambda case, x, values: harvest(case.f, tag=TAG)(case.plants, x),
+        known=plants,
     ),
     "3 nothing left to harvest": Law(
-        lambda case, x, values: harvest(call_and_reap(case.f, tag=TAG), tag=TAG)({}, x),
-        lambda case: (looks(case), {}),
+        left=lambda case, x, values: harvest(call_and_reap(case.f, tag=TAG), tag=TAG)({}, x),
+        known=lambda case: (looks(case), {}),
     ),
     "4 other tags": Law(
-        lambda case, x, values: reap(call_and_reap(case.f, tag=OTHER), tag=TAG)(x),
-        lambda case: case.reaps,
+        left=lambda case, x, values: reap(call_and_reap(case.f, tag=OTHER), tag=TAG)(x),
+        known=lambda case: case.reaps,
     ),
     "4 exclusive": Law(
-        lambda case, x, values: call_and_reap(
+        left=lambda case, x, values: call_and_reap(
             call_and_reap(case.f, tag=OTHER, exclusive=True), tag=TAG
         )(x),
-        lambda case: ((case.out, {}), {}),
+        known=lambda case: ((case.out, {}), {}),
     ),
     "4 blocked": Law(
-        lambda case, x, values: call_and_reap(
+        left=lambda case, x, values: call_and_reap(
             lambda x: harvest(case.f, tag=TAG, allowlist=())(case.plants, x), tag=TAG
         )(x),
-        lambda case: ((case.out, {}), {}),
+        known=lambda case: ((case.out, {}), {}),
     ),
     "5 jit inside": Law(
-        lambda case, x, values: harvest(jax.jit(case.f), tag=TAG)({}, x),
-        looks,
+        left=lambda case, x, values: harvest(jax.jit(case.f), tag=TAG)({}, x),
+        known=looks,
     ),
     "5 vmap inside and outside": Law(
-        vmap_inside,
+        left=vmap_inside,
         right=vmap_outside,
         unless=has_no_vmap_outside,
     ),
     "unrolled": Law(
-        unrolled,
-        lambda case: (case.out, case.reaps if case.unrolled is None else case.unrolled),
+        left=unrolled,
+        known=lambda case: (case.out, case.reaps if case.unrolled is None else case.unrolled),
         unless=has_no_unrolled,
     ),
 }

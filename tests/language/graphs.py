@@ -1,7 +1,5 @@
 """Models and their graphs, by hand: which site depends on which."""
 
-# ruff: noqa: E501
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -238,51 +236,68 @@ class Row:
 SCHOOLS = "mu>theta tau>theta theta>y"
 SWAP = "a>x", "b>x"
 ROWS = {
-    "straight": Row(chain, "a>b b>unused b>c"),
-    "argument": Row(scaled_by_argument, "a>b", args=(2.0,)),
-    "abstract-argument": Row(scaled_by_argument, "a>b", args=(jax.ShapeDtypeStruct((3,), "float32"),)),
-    "eight-schools": Row(eight_schools, SCHOOLS, args=(jax.ShapeDtypeStruct((8,), "float32"),)),
-    "condition": Row(ppl.condition(eight_schools, {"y": EFFECTS}), SCHOOLS, args=(np.ones(8),)),
-    "condition-in-the-middle": Row(ppl.condition(chain, {"b": 1.0}), "a>b b>unused b>c"),
-    "condition-inside": Row(conditioned_inside, "x>y m>y"),
-    "intervene": Row(ppl.intervene(chain, {"b": 1.0}), "b>unused b>c"),
-    "block": Row(ppl.block(chain, ["b"]), "a>unused a>c"),
-    "scale": Row(ppl.scale(chain, 0.5), "a>b b>unused b>c"),
-    "reparam": Row(ppl.reparam(chain, {"b": ppl.NonCentered()}), "a>b b>unused b>c"),
-    "deterministic": Row(with_deterministic, "a>t t>b"),
-    "deterministic-not-used": Row(beside_deterministic, "a>t a>b"),
-    "factor": Row(with_factor, "a>f"),
-    "random-walk": Row(random_walk, "scale>x x>y", "x>x", (0.5,)),
-    "through-carry": Row(through_carry, "x>y y>z", "y>x"),
-    "carried-and-used": Row(carried_and_used, "start>before start>x", "x>before x>x"),
-    "one-step": Row(shift_register(1), "a>x b>x b>y"),
-    "two-steps": Row(shift_register(2), "a>x b>x x>y", "x>x"),
-    "many-steps": Row(shift_register(9), "a>x b>x x>y", "x>x"),
-    "no-steps": Row(shift_register(0), "a>y"),
-    "circles": Row(circles(8), "a>x e>y"),
-    "circles-odd": Row(circles(9), "b>x c>y"),
-    "long-circles": Row(long_circles, "v0>y v1>y v2>y"),
-    "branch-site": Row(predicate("site"), "a>x b>x x>y"),
-    "branch-site-observed": Row(ppl.condition(predicate("site"), {"x": 1.0}), "a>x b>x x>y"),
-    "branch-other": Row(predicate("other"), "a>x a>y b>x x>y"),
-    "branch-outer-site": Row(predicate("outer-site"), "b>y"),
-    "branch-no-site": Row(predicate("no-site"), "a>y b>y"),
-    "branch-families": Row(cond_on(lambda z: z > 0), "z>x x>y", args=(0.1,)),
-    "while": Row(loop, "n>count n>last x>last kept>same"),
-    "jit": Row(two_results(jax.jit), "a>x b>y"),
-    "jit-nested": Row(jitted, "x>y", args=(1.5,)),
-    "vmap": Row(two_results(lambda f: lambda a, b: (x.sum() for x in jax.vmap(f, (0, None))(a * jnp.ones(2), b))), "a>x b>y"),
-    "checkpoint": Row(two_results(jax.checkpoint), "a>x b>y"),
-    "custom-vjp": Row(two_results(custom_vjp), "a>x b>y"),
-    "custom-jvp": Row(two_results(custom_jvp), "a>x b>y"),
-    "shard-map": Row(two_results(sharded), "a>x b>y"),
-    "sites-in-shard-map": Row(sites_in_shards, "a>x x>y"),
-    "site-in-custom-vjp": Row(site_in_derivative_rule, "a>b a>c b>c"),
-    "solve": Row(solve, "a>c b>c c>d"),
-    "sow": Row(tied, "a>y"),
-    "by-group": Row(by_group, "slope>y scale>y level>y", args=(real(3, 4),)),
-    "shared-in-vmap": Row(shared_in_vmap, "slope>y", args=(real(3),)),
-    "scan-of-vmap": Row(walkers, "", "x>x", (real(3),)),
-    "nest": Row(nested, "a/x>a/y a/y>b/x b/x>b/y b/y>c/d/x c/d/x>c/d/y", args=(0.3,)),
-    "nest-scan-jit": Row(hidden_by_name, "a>s/x s/x>b", "s/x>s/x"),
-}  # fmt: skip
+    "straight": Row(model=chain, edges="a>b b>unused b>c"),
+    "argument": Row(model=scaled_by_argument, edges="a>b", args=(2.0,)),
+    "abstract-argument": Row(
+        model=scaled_by_argument, edges="a>b", args=(jax.ShapeDtypeStruct((3,), "float32"),)
+    ),
+    "eight-schools": Row(
+        model=eight_schools, edges=SCHOOLS, args=(jax.ShapeDtypeStruct((8,), "float32"),)
+    ),
+    "condition": Row(
+        model=ppl.condition(eight_schools, {"y": EFFECTS}), edges=SCHOOLS, args=(np.ones(8),)
+    ),
+    "condition-in-the-middle": Row(
+        model=ppl.condition(chain, {"b": 1.0}), edges="a>b b>unused b>c"
+    ),
+    "condition-inside": Row(model=conditioned_inside, edges="x>y m>y"),
+    "intervene": Row(model=ppl.intervene(chain, {"b": 1.0}), edges="b>unused b>c"),
+    "block": Row(model=ppl.block(chain, ["b"]), edges="a>unused a>c"),
+    "scale": Row(model=ppl.scale(chain, 0.5), edges="a>b b>unused b>c"),
+    "reparam": Row(model=ppl.reparam(chain, {"b": ppl.NonCentered()}), edges="a>b b>unused b>c"),
+    "deterministic": Row(model=with_deterministic, edges="a>t t>b"),
+    "deterministic-not-used": Row(model=beside_deterministic, edges="a>t a>b"),
+    "factor": Row(model=with_factor, edges="a>f"),
+    "random-walk": Row(model=random_walk, edges="scale>x x>y", carried="x>x", args=(0.5,)),
+    "through-carry": Row(model=through_carry, edges="x>y y>z", carried="y>x"),
+    "carried-and-used": Row(
+        model=carried_and_used, edges="start>before start>x", carried="x>before x>x"
+    ),
+    "one-step": Row(model=shift_register(1), edges="a>x b>x b>y"),
+    "two-steps": Row(model=shift_register(2), edges="a>x b>x x>y", carried="x>x"),
+    "many-steps": Row(model=shift_register(9), edges="a>x b>x x>y", carried="x>x"),
+    "no-steps": Row(model=shift_register(0), edges="a>y"),
+    "circles": Row(model=circles(8), edges="a>x e>y"),
+    "circles-odd": Row(model=circles(9), edges="b>x c>y"),
+    "long-circles": Row(model=long_circles, edges="v0>y v1>y v2>y"),
+    "branch-site": Row(model=predicate("site"), edges="a>x b>x x>y"),
+    "branch-site-observed": Row(
+        model=ppl.condition(predicate("site"), {"x": 1.0}), edges="a>x b>x x>y"
+    ),
+    "branch-other": Row(model=predicate("other"), edges="a>x a>y b>x x>y"),
+    "branch-outer-site": Row(model=predicate("outer-site"), edges="b>y"),
+    "branch-no-site": Row(model=predicate("no-site"), edges="a>y b>y"),
+    "branch-families": Row(model=cond_on(lambda z: z > 0), edges="z>x x>y", args=(0.1,)),
+    "while": Row(model=loop, edges="n>count n>last x>last kept>same"),
+    "jit": Row(model=two_results(jax.jit), edges="a>x b>y"),
+    "jit-nested": Row(model=jitted, edges="x>y", args=(1.5,)),
+    "vmap": Row(
+        model=two_results(
+            lambda f: lambda a, b: (x.sum() for x in jax.vmap(f, (0, None))(a * jnp.ones(2), b))
+        ),
+        edges="a>x b>y",
+    ),
+    "checkpoint": Row(model=two_results(jax.checkpoint), edges="a>x b>y"),
+    "custom-vjp": Row(model=two_results(custom_vjp), edges="a>x b>y"),
+    "custom-jvp": Row(model=two_results(custom_jvp), edges="a>x b>y"),
+    "shard-map": Row(model=two_results(sharded), edges="a>x b>y"),
+    "sites-in-shard-map": Row(model=sites_in_shards, edges="a>x x>y"),
+    "site-in-custom-vjp": Row(model=site_in_derivative_rule, edges="a>b a>c b>c"),
+    "solve": Row(model=solve, edges="a>c b>c c>d"),
+    "sow": Row(model=tied, edges="a>y"),
+    "by-group": Row(model=by_group, edges="slope>y scale>y level>y", args=(real(3, 4),)),
+    "shared-in-vmap": Row(model=shared_in_vmap, edges="slope>y", args=(real(3),)),
+    "scan-of-vmap": Row(model=walkers, edges="", carried="x>x", args=(real(3),)),
+    "nest": Row(model=nested, edges="a/x>a/y a/y>b/x b/x>b/y b/y>c/d/x c/d/x>c/d/y", args=(0.3,)),
+    "nest-scan-jit": Row(model=hidden_by_name, edges="a>s/x s/x>b", carried="s/x>s/x"),
+}

@@ -1,10 +1,8 @@
 """A mistake, what its error must name, and the models that it is made with."""
 
 import dataclasses
-import inspect
-import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -55,25 +53,13 @@ class Mistake:
         return textwrap.fill(f"{type(error).__name__}: {text}", 100)
 
 
-MISTAKES: list[Mistake] = []
-
-
-def mistake(title: str, *names: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Puts a function into the table."""
+def add_to(
+    table: list[Mistake], title: str, *, names: Sequence[str]
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Puts a function into a table of mistakes."""
 
     def add(run: Callable[[], Any]) -> Callable[[], Any]:
-        MISTAKES.append(Mistake(title, run, names))
+        table.append(Mistake(title=title, run=run, names=tuple(names)))
         return run
 
     return add
-
-
-def page() -> str:
-    """What is written, and what it says."""
-    text = "# What goes wrong, and what the error says\n"
-    for row in MISTAKES:
-        body = inspect.getsource(row.run).split("def _():\n")[1].rstrip()
-        code = textwrap.dedent(body).replace("  # noqa: E731", "")
-        code = re.sub(r"(\n    .*\n)\n(?=\S)", r"\1\n\n", code)
-        text += f"\n## {row.title}\n\n```python\n{code}\n```\n\n```text\n{row.message()}\n```\n"
-    return text

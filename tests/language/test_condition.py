@@ -1,7 +1,5 @@
 """condition: sites fixed to data, in every place where a site may stand."""
 
-# ruff: noqa: E501
-
 import dataclasses
 import functools
 from typing import Any
@@ -55,15 +53,23 @@ def pick(values: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
 
 
 SPLITS = [
-    Split("straight", eight_schools, (SIGMA,), {"y": EFFECTS}, SCHOOLS),
-    Split("a-cause", eight_schools, (SIGMA,), {"mu": 1.0, "theta": real(8)}, {"tau": 2.0, "y": EFFECTS}),
-    Split("scan", random_walk, (0.5,), {"y": real(5)}, {"scale": 0.7, "x": real(5, 1)[:, 0]}),
-    Split("scan-carry", random_walk, (0.5,), {"x": real(5)}, {"scale": 0.7, "y": real(5)}),
-    Split("vmap", by_group, (real(3, 4),), {"y": real(3, 4), "slope": 0.2}, {"scale": 0.7, "level": real(3)}),
-    Split("cond", cond_on(lambda z: z > 0), (0.1,), {"x": 0.8}, {"z": -0.4, "y": 2.0}),
-    Split("scopes", nested, (0.3,), {"a": {"y": 0.2}, "c": {"d": {"y": real(3)}}}, {"a": {"x": 0.1}, "b": NESTED["b"], "c": {"d": {"x": real(3)}}}),
-    Split("nothing", submodel, (0.3,), {}, {"x": 0.1, "y": 0.2}),
-    Split("everything", submodel, (0.3,), {"x": 0.1, "y": 0.2}, {}),
+    Split(id="straight", model=eight_schools, args=(SIGMA,),
+          observed={"y": EFFECTS}, latent=SCHOOLS),
+    Split(id="a-cause", model=eight_schools, args=(SIGMA,),
+          observed={"mu": 1.0, "theta": real(8)}, latent={"tau": 2.0, "y": EFFECTS}),
+    Split(id="scan", model=random_walk, args=(0.5,),
+          observed={"y": real(5)}, latent={"scale": 0.7, "x": real(5, 1)[:, 0]}),
+    Split(id="scan-carry", model=random_walk, args=(0.5,),
+          observed={"x": real(5)}, latent={"scale": 0.7, "y": real(5)}),
+    Split(id="vmap", model=by_group, args=(real(3, 4),),
+          observed={"y": real(3, 4), "slope": 0.2}, latent={"scale": 0.7, "level": real(3)}),
+    Split(id="cond", model=cond_on(lambda z: z > 0), args=(0.1,),
+          observed={"x": 0.8}, latent={"z": -0.4, "y": 2.0}),
+    Split(id="scopes", model=nested, args=(0.3,),
+          observed={"a": {"y": 0.2}, "c": {"d": {"y": real(3)}}},
+          latent={"a": {"x": 0.1}, "b": NESTED["b"], "c": {"d": {"x": real(3)}}}),
+    Split(id="nothing", model=submodel, args=(0.3,), observed={}, latent={"x": 0.1, "y": 0.2}),
+    Split(id="everything", model=submodel, args=(0.3,), observed={"x": 0.1, "y": 0.2}, latent={}),
 ]  # fmt: skip
 EVERY_SPLIT = pytest.mark.parametrize("case", SPLITS, ids=lambda case: case.id)
 

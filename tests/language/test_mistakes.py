@@ -6,8 +6,7 @@ import pathlib
 
 import pytest
 
-from .mistake import MISTAKES
-from .mistakes import page
+from .mistakes import MISTAKES, page
 
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "mistakes.md"
 EVERY_ROW = pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row.title)

@@ -46,17 +46,47 @@ BOTH = [
     ("Poisson", (2.0,), -1),
 ]
 OUTSIDE = [
-    *[Outside(f"{n}-{np.max(v)}", getattr(dist, n), p, v) for n, p, v in BOTH],
-    Outside("Gamma-infinite", dist.Gamma, (2.0, 3.0), np.float32(np.inf)),
-    Outside("Bernoulli", lambda p: dist.Bernoulli(probs=p), (0.3,), 2),
-    Outside("Binomial", lambda p: dist.Binomial(3, probs=p), (0.3,), 4),
-    Outside("Categorical", lambda p: dist.Categorical(probs=p), (P,), 3),
-    Outside("Flat", lambda low: dist.Flat(constraints.greater_than(low)), (1.0,), 0.5),
-    Outside("Mixture", lambda p, rate: dist.MixtureSameFamily(dist.Categorical(probs=p), dist.Exponential(rate)), (P, 1 + P), -1.0),
-    *[Outside(f"tfp-{n}-{np.max(v)}", getattr(tfd, n), p, np.float32(v)) for n, p, v in BOTH if np.max(v) != 0.5],
-    Outside("tfp-LogNormal", tfd.LogNormal, (0.5, 2.0), np.float32(-1.0)),
-    Outside("tfp-TruncatedNormal", tfd.TruncatedNormal, (0.5, 2.0, -1.0, 1.0), np.float32(1.5)),
-]  # fmt: skip
+    *[
+        Outside(id=f"{n}-{np.max(v)}", family=getattr(dist, n), parameters=p, value=v)
+        for n, p, v in BOTH
+    ],
+    Outside(
+        id="Gamma-infinite", family=dist.Gamma, parameters=(2.0, 3.0), value=np.float32(np.inf)
+    ),
+    Outside(id="Bernoulli", family=lambda p: dist.Bernoulli(probs=p), parameters=(0.3,), value=2),
+    Outside(id="Binomial", family=lambda p: dist.Binomial(3, probs=p), parameters=(0.3,), value=4),
+    Outside(id="Categorical", family=lambda p: dist.Categorical(probs=p), parameters=(P,), value=3),
+    Outside(
+        id="Flat",
+        family=lambda low: dist.Flat(constraints.greater_than(low)),
+        parameters=(1.0,),
+        value=0.5,
+    ),
+    Outside(
+        id="Mixture",
+        family=lambda p, rate: dist.MixtureSameFamily(
+            dist.Categorical(probs=p), dist.Exponential(rate)
+        ),
+        parameters=(P, 1 + P),
+        value=-1.0,
+    ),
+    *[
+        Outside(
+            id=f"tfp-{n}-{np.max(v)}", family=getattr(tfd, n), parameters=p, value=np.float32(v)
+        )
+        for n, p, v in BOTH
+        if np.max(v) != 0.5
+    ],
+    Outside(
+        id="tfp-LogNormal", family=tfd.LogNormal, parameters=(0.5, 2.0), value=np.float32(-1.0)
+    ),
+    Outside(
+        id="tfp-TruncatedNormal",
+        family=tfd.TruncatedNormal,
+        parameters=(0.5, 2.0, -1.0, 1.0),
+        value=np.float32(1.5),
+    ),
+]
 
 
 def value_and_gradient(density, values, args):

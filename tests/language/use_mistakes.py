@@ -1,0 +1,169 @@
+"""Mistakes in the use of models: inference, keys that repeat, predictions, reparametrizations."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.random import split
+
+import distributions as dist
+import inference
+import ppl
+
+from .mistake import KEY, VALUES, Mistake, X, add_to, count, line
+
+USES: list[Mistake] = []
+mistake = functools.partial(add_to, USES)
+
+
+@mistake(
+    "A scale that becomes 0",
+    names=["'y'", "at 3 of 3 elements", "Normal(loc=0.0, scale=0.0)", "init="],
+)
+def _():
+    def narrow(key, x):
+        level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
+        return ppl.sample(key, dist.Normal(0.0 * x, jnp.exp(level - 200)), name="y")
+
+    inference.mcmc(KEY, ppl.condition(narrow, {"y": X}), X, progress_bar=False)
+
+
+@mistake("A discrete latent site, given to HMC", names=["'n'", "discrete", "Sum it out"])
+def _():
+    inference.mcmc(KEY, count, progress_bar=False)
+
+
+@mistake("Nothing to infer", names=["'line'", "no latent site"])
+def _():
+    inference.mcmc(KEY, ppl.condition(line, VALUES), X, progress_bar=False)
+
+
+@mistake("Randomness that is no site", names=["'noisy'", "ppl.sample"])
+def _():
+    def noisy(key):
+        loc = jax.random.normal(key)
+        return ppl.sample(key, dist.Normal(loc, 1.0), name="x")
+
+    ppl.log_density(noisy)({"x": 1.0})
+
+
+@mistake(
+    "One key for all elements of a vmap", names=["'x'", "the same draw", "jax.random.split(key, n)"]
+)
+def _():
+    def alike(key, locs):
+        one = lambda loc: ppl.sample(key, dist.Normal(loc, 1.0), name="x")  # noqa: E731
+        return jax.vmap(one)(locs)
+
+    ppl.log_density(alike)({"x": X}, X)
+
+
+@mistake("One key for all steps of a scan", names=["'x'", "the same draw", "scan over the keys"])
+def _():
+    def steps(key):
+        step = lambda x, _: (ppl.sample(key, dist.Normal(x, 1.0), name="x"),) * 2  # noqa: E731
+        return lax.scan(step, 0.0, length=3)
+
+    ppl.log_density(steps)({"x": X})
+
+
+@mistake(
+    "One key for two submodels", names=["'a/rate'", "'b/rate'", "the same draw", "Split the key"]
+)
+def _():
+    def two(key):
+        return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
+
+    posterior = ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})
+    inference.mcmc(KEY, posterior, progress_bar=False)
+
+
+@mistake("Data for a site that has some", names=["'y'", "'line'", "observed already"])
+def _():
+    ppl.condition(ppl.condition(line, {"y": X}), {"y": X})(KEY, X)
+
+
+@mistake("Data for a derived quantity", names=["'mean'", "deterministic"])
+def _():
+    def derived(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        return ppl.deterministic(x.mean(), name="mean")
+
+    ppl.condition(derived, {"mean": 0.0})(KEY)
+
+
+@mistake("A derived quantity that is no array", names=["deterministic 'label'", "'high'", "arrays"])
+def _():
+    ppl.deterministic("high", name="label")
+
+
+@mistake("A blocked latent site", names=["'line'", "blocked"])
+def _():
+    ppl.log_density(ppl.block(line, ["scale"]))({"slope": 1.0, "y": X}, X)
+
+
+@mistake("Predictions of a conditioned model", names=["'line'", "before condition"])
+def _():
+    draws = {"slope": jnp.zeros(5), "scale": jnp.ones(5)}
+    ppl.predict(ppl.condition(line, {"y": X}), draws)(KEY, X)
+
+
+@mistake("Draws of another shape", names=["'slope'", "(2,)", "(3,)"])
+def _():
+    ppl.predict(line, {"slope": jnp.zeros(2), "scale": jnp.ones(3)})(KEY, X)
+
+
+@mistake("Predictions from no draws", names=["'slope'", "(0,)", "at least one"])
+def _():
+    ppl.predict(line, {"slope": jnp.zeros(0), "scale": jnp.zeros(0)})(KEY, X)
+
+
+@mistake("Non-centring what has no location", names=["'p'", "Beta", "Pushforward"])
+def _():
+    model = lambda key: ppl.sample(key, dist.Beta(1.0, 1.0), name="p")  # noqa: E731
+    ppl.unconstrain(ppl.reparam(model, {"p": ppl.NonCentered()}))
+
+
+@mistake("A weight that is none", names=["PartiallyCentered", "[0, 1]", "2.0", "NonCentered()"])
+def _():
+    ppl.reparam(line, {"slope": ppl.PartiallyCentered(2.0)})
+
+
+@mistake("A weight for each element of a vmap", names=["'x'", "()", "(3,)", "one draw"])
+def _():
+    def mapped(key):
+        site = lambda key: ppl.sample(key, dist.Normal(0.0, 2.0), name="x")  # noqa: E731
+        return jax.vmap(site)(split(key, 3))
+
+    weights = jnp.array([0.0, 0.5, 1.0])
+    ppl.unconstrain(ppl.reparam(mapped, {"x": ppl.PartiallyCentered(weights)}))
+
+
+@mistake("Floats as draws of counts", names=["'n'", "int32", "float32", ".astype"])
+def _():
+    ppl.predict(count, {"n": jnp.array([3.5, 2.0])})(KEY)
+
+
+@mistake(
+    "A constraint as a truth value", names=["'order'", "bool[]", "jnp.where(ok, 0.0, -jnp.inf)"]
+)
+def _():
+    ppl.factor(jnp.array(True), name="order")
+
+
+@mistake(
+    "Arguments before values",
+    names=["log_density", "dict of values", "[0., 1., 2.]", "(values, *args)"],
+)
+def _():
+    ppl.log_density(line)(X, VALUES)
+
+
+@mistake("A size that is a site", names=["'sized'", "traced", "sizes as integers of Python"])
+def _():
+    def sized(key):
+        n = ppl.sample(key, dist.Poisson(3.0), name="n")
+        return ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x")
+
+    ppl.log_density(sized)({"n": 3, "x": X})
