@@ -12,6 +12,7 @@ substrate.
     python benchmarks/distribution_tracing.py [rounds]
 """
 
+import dataclasses
 import gc
 import statistics
 import subprocess
@@ -38,52 +39,68 @@ SIMPLEX = np.array([0.25, 0.25, 0.5], np.float32)
 TRIL = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.25, 0.5, 1.0]], np.float32)
 CUTS = np.array([-1.0, 0.5], np.float32)
 
-# Ours, NumPyro's, the parameters, and a value.
-FAMILIES: dict[str, tuple[Make, Make, tuple[Any, ...], Any]] = {
-    "Normal": (dist.Normal, nd.Normal, (0.5, A), X),
-    "HalfNormal": (dist.HalfNormal, nd.HalfNormal, (A,), X),
-    "Cauchy": (dist.Cauchy, nd.Cauchy, (0.5, A), X),
-    "HalfCauchy": (lambda s: dist.HalfCauchy(0.0, s), nd.HalfCauchy, (A,), X),
-    "StudentT": (dist.StudentT, nd.StudentT, (3.0, 0.5, A), X),
-    "Laplace": (dist.Laplace, nd.Laplace, (0.5, A), X),
-    "LogNormal": (dist.LogNormal, nd.LogNormal, (0.5, A), X),
-    "Exponential": (dist.Exponential, nd.Exponential, (A,), X),
-    "Gamma": (dist.Gamma, nd.Gamma, (2.0, A), X),
-    "InverseGamma": (dist.InverseGamma, nd.InverseGamma, (2.0, A), X),
-    "Weibull": (dist.Weibull, lambda k, s: nd.Weibull(s, k), (2.0, A), X),
-    "Beta": (dist.Beta, nd.Beta, (2.0, A), X),
-    "Uniform": (dist.Uniform, nd.Uniform, (0.0, A + 1), X),
-    "Bernoulli": (
-        lambda p: dist.Bernoulli(logits=p),
-        lambda p: nd.Bernoulli(logits=p),
-        (A,),
-        Y.clip(0, 1),
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """A family as we make it and as NumPyro does, from the same parameters, and a value."""
+
+    ours: Make
+    theirs: Make
+    parameters: tuple[Any, ...]
+    value: Any
+
+
+FAMILIES = {
+    "Normal": Family(ours=dist.Normal, theirs=nd.Normal, parameters=(0.5, A), value=X),
+    "HalfNormal": Family(ours=dist.HalfNormal, theirs=nd.HalfNormal, parameters=(A,), value=X),
+    "Cauchy": Family(ours=dist.Cauchy, theirs=nd.Cauchy, parameters=(0.5, A), value=X),
+    "HalfCauchy": Family(
+        ours=lambda s: dist.HalfCauchy(0.0, s), theirs=nd.HalfCauchy, parameters=(A,), value=X
     ),
-    "Binomial": (
-        lambda p: dist.Binomial(9, logits=p),
-        lambda p: nd.Binomial(9, logits=p),
-        (A,),
-        Y,
+    "StudentT": Family(ours=dist.StudentT, theirs=nd.StudentT, parameters=(3.0, 0.5, A), value=X),
+    "Laplace": Family(ours=dist.Laplace, theirs=nd.Laplace, parameters=(0.5, A), value=X),
+    "LogNormal": Family(ours=dist.LogNormal, theirs=nd.LogNormal, parameters=(0.5, A), value=X),
+    "Exponential": Family(ours=dist.Exponential, theirs=nd.Exponential, parameters=(A,), value=X),
+    "Gamma": Family(ours=dist.Gamma, theirs=nd.Gamma, parameters=(2.0, A), value=X),
+    "InverseGamma": Family(
+        ours=dist.InverseGamma, theirs=nd.InverseGamma, parameters=(2.0, A), value=X
     ),
-    "Poisson": (dist.Poisson, nd.Poisson, (A,), Y),
-    "NegativeBinomial": (
-        lambda m, k: dist.NegativeBinomial(mean=m, concentration=k),
-        nd.NegativeBinomial2,
-        (A, 2.0),
-        Y,
+    "Weibull": Family(
+        ours=dist.Weibull, theirs=lambda k, s: nd.Weibull(s, k), parameters=(2.0, A), value=X
     ),
-    "Categorical": (
-        lambda p: dist.Categorical(logits=p),
-        lambda p: nd.Categorical(logits=p),
-        (A,),
-        2,
+    "Beta": Family(ours=dist.Beta, theirs=nd.Beta, parameters=(2.0, A), value=X),
+    "Uniform": Family(ours=dist.Uniform, theirs=nd.Uniform, parameters=(0.0, A + 1), value=X),
+    "Bernoulli": Family(
+        ours=lambda p: dist.Bernoulli(logits=p),
+        theirs=lambda p: nd.Bernoulli(logits=p),
+        parameters=(A,),
+        value=Y.clip(0, 1),
     ),
-    "Dirichlet": (dist.Dirichlet, nd.Dirichlet, (A,), SIMPLEX),
-    "MultivariateNormal": (
-        lambda m, tril: dist.MultivariateNormal(m, scale_tril=tril),
-        lambda m, tril: nd.MultivariateNormal(m, scale_tril=tril),
-        (A, TRIL),
-        X,
+    "Binomial": Family(
+        ours=lambda p: dist.Binomial(9, logits=p),
+        theirs=lambda p: nd.Binomial(9, logits=p),
+        parameters=(A,),
+        value=Y,
+    ),
+    "Poisson": Family(ours=dist.Poisson, theirs=nd.Poisson, parameters=(A,), value=Y),
+    "NegativeBinomial": Family(
+        ours=lambda m, k: dist.NegativeBinomial(mean=m, concentration=k),
+        theirs=nd.NegativeBinomial2,
+        parameters=(A, 2.0),
+        value=Y,
+    ),
+    "Categorical": Family(
+        ours=lambda p: dist.Categorical(logits=p),
+        theirs=lambda p: nd.Categorical(logits=p),
+        parameters=(A,),
+        value=2,
+    ),
+    "Dirichlet": Family(ours=dist.Dirichlet, theirs=nd.Dirichlet, parameters=(A,), value=SIMPLEX),
+    "MultivariateNormal": Family(
+        ours=lambda m, tril: dist.MultivariateNormal(m, scale_tril=tril),
+        theirs=lambda m, tril: nd.MultivariateNormal(m, scale_tril=tril),
+        parameters=(A, TRIL),
+        value=X,
     ),
 }
 
@@ -146,14 +163,15 @@ def main(rounds: int) -> None:
     heads = f"{'ours':>8}{'numpyro':>8}{'ratio':>8}{'ratio':>8}  " * 2
     print(f"{'':20}{heads}{'both':>6}{'difference':>12}")
     columns: list[list[float]] = [[], [], [], [], []]
-    for name, (ours, theirs, parameters, value) in FAMILIES.items():
-        scores = [np.asarray(make(*parameters).log_prob(value)) for make in (ours, theirs)]
+    for name, family in FAMILIES.items():
+        makes, parameters = (family.ours, family.theirs), family.parameters
+        scores = [np.asarray(make(*parameters).log_prob(family.value)) for make in makes]
         difference = np.max(np.abs(scores[0] / scores[1] - 1))
-        shown, at, totals = "", jnp.asarray(value), np.zeros(2)
+        shown, at, totals = "", jnp.asarray(family.value), np.zeros(2)
         for k, (method, first) in enumerate(((log_prob, at), (sample, KEY))):
             calls = [
                 lambda m=make, f=method, args=(first, *parameters): once(f(m), *args)
-                for make in (ours, theirs)
+                for make in makes
             ]
             (a, a_xla), (b, b_xla) = medians(rounds, calls)
             columns[2 * k].append(a / b)

@@ -53,9 +53,16 @@ def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[s
     head = provenance(options)
     for problem in options.models:
         for tool in options.tools:
-            numbers = options.warmup, options.draws, options.repeats
-            kinds = options.execution_only, is_mapped
-            task = Task(tool, problem, options.chains, *numbers, *kinds)
+            task = Task(
+                tool=tool,
+                problem=problem,
+                chains=options.chains,
+                num_warmup=options.warmup,
+                num_draws=options.draws,
+                repeats=options.repeats,
+                is_execution_only=options.execution_only,
+                is_mapped=is_mapped,
+            )
             found = results_of(task, options.timeout)
             entries += found
             for entry in found:

@@ -218,7 +218,7 @@ def blackjax(name: str, problem: Problem, settings: Settings) -> Tool:
     def call(seed: int) -> Output:
         return Output(*jax.block_until_ready(chains(shared.keys(seed))))
 
-    return Tool(call, finish=shared.finish, is_lockstep=True)
+    return Tool(call=call, finish=shared.finish, is_lockstep=True)
 
 
 def _nutpie(name: str, problem: Problem, settings: Settings) -> Tool:

@@ -4,8 +4,6 @@ One row of each construct goes through every derivative that JAX has for it, the
 All that one row needs is compiled as one program, as in `test_laws`.
 """
 
-# ruff: noqa: E501
-
 import dataclasses
 import functools
 from collections.abc import Callable
@@ -260,34 +258,65 @@ def test_other_sows_in_a_custom_derivative_are_sown_once() -> None:
         assert_same(harvest(inside, tag=TAG)({}, THREE), (101.0, {}))
 
 
-PULLBACKS: dict[str, tuple[Function, Any, Any, Any]] = {
-    "straight": (lambda x: put(x + 1) ** 2 * x, THREE, 40.0, {"y": 24.0}),
-    "unused": (lambda x: (put(x + 1), x)[1], THREE, 1.0, {"y": 0.0}),
-    "append-twice": (twice("append"), THREE, 3.0, {"y": floats(3, 1)}),
-    "clobber-twice": (twice("clobber"), THREE, 3.0, {"y": 4.0}),
-    "jit": (jax.jit(once("strict")), THREE, 2.0, {"y": 2.0}),
-    "checkpoint": (jax.checkpoint(once("strict")), THREE, 2.0, {"y": 2.0}),
-    "scan-append": (lambda x: lax.scan(lambda c, v: (put(c * v, "append"), None), x, floats(1, 2, 3))[0], ONE, 6.0, {"y": floats(6, 3, 1)}),
-    "scan-clobber": (lambda x: lax.scan(lambda c, v: (put(c * v, "clobber"), None), x, floats(1, 2, 3))[0], ONE, 6.0, {"y": 10.0}),
-    "cond": (branch("strict"), THREE, 2.0, {"y": 2.0}),
-    "vmap": (jax.vmap(once("strict")), PAIR, floats(2, 2), {"y": floats(2, 2)}),
-    "custom_jvp": (with_jvp(once("strict")), THREE, 100.0, {"y": 2.0}),
-    "custom_vjp": (with_vjp(once("strict")), THREE, 100.0, {"y": 2.0}),
-    "shard_map": (over_shards(lambda x: 2 * put(x)), PAIR, floats(2, 2), {"y": floats([2], [2])}),
-}  # fmt: skip
+@dataclasses.dataclass(frozen=True)
+class Pullback:
+    """A program at `x`, and the cotangents of `x` and of what is reaped, if that of `f(x)` is 1."""
+
+    f: Function
+    x: Any
+    x_bar: Any
+    reaps_bar: Any
 
 
-@pytest.mark.parametrize(("f", "x", "x_bar", "reaps_bar"), PULLBACKS.values(), ids=PULLBACKS)
+PULLBACKS = {
+    "straight": Pullback(
+        f=lambda x: put(x + 1) ** 2 * x, x=THREE, x_bar=40.0, reaps_bar={"y": 24.0}
+    ),
+    "unused": Pullback(f=lambda x: (put(x + 1), x)[1], x=THREE, x_bar=1.0, reaps_bar={"y": 0.0}),
+    "append-twice": Pullback(f=twice("append"), x=THREE, x_bar=3.0, reaps_bar={"y": floats(3, 1)}),
+    "clobber-twice": Pullback(f=twice("clobber"), x=THREE, x_bar=3.0, reaps_bar={"y": 4.0}),
+    "jit": Pullback(f=jax.jit(once("strict")), x=THREE, x_bar=2.0, reaps_bar={"y": 2.0}),
+    "checkpoint": Pullback(
+        f=jax.checkpoint(once("strict")), x=THREE, x_bar=2.0, reaps_bar={"y": 2.0}
+    ),
+    "scan-append": Pullback(
+        f=lambda x: lax.scan(lambda c, v: (put(c * v, "append"), None), x, floats(1, 2, 3))[0],
+        x=ONE,
+        x_bar=6.0,
+        reaps_bar={"y": floats(6, 3, 1)},
+    ),
+    "scan-clobber": Pullback(
+        f=lambda x: lax.scan(lambda c, v: (put(c * v, "clobber"), None), x, floats(1, 2, 3))[0],
+        x=ONE,
+        x_bar=6.0,
+        reaps_bar={"y": 10.0},
+    ),
+    "cond": Pullback(f=branch("strict"), x=THREE, x_bar=2.0, reaps_bar={"y": 2.0}),
+    "vmap": Pullback(
+        f=jax.vmap(once("strict")), x=PAIR, x_bar=floats(2, 2), reaps_bar={"y": floats(2, 2)}
+    ),
+    "custom_jvp": Pullback(f=with_jvp(once("strict")), x=THREE, x_bar=100.0, reaps_bar={"y": 2.0}),
+    "custom_vjp": Pullback(f=with_vjp(once("strict")), x=THREE, x_bar=100.0, reaps_bar={"y": 2.0}),
+    "shard_map": Pullback(
+        f=over_shards(lambda x: 2 * put(x)),
+        x=PAIR,
+        x_bar=floats(2, 2),
+        reaps_bar={"y": floats([2], [2])},
+    ),
+}
+
+
+@pytest.mark.parametrize("row", PULLBACKS.values(), ids=PULLBACKS)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
-def test_vjp_and_reap(wrap: Any, f: Function, x: Any, x_bar: Any, reaps_bar: Any) -> None:
+def test_vjp_and_reap(wrap: Any, row: Pullback) -> None:
     def run(x: Any) -> Any:
-        out, reaps, pullback = vjp_and_reap(f, tag=TAG)(x)
+        out, reaps, pullback = vjp_and_reap(row.f, tag=TAG)(x)
         return out, reaps, *pullback(jnp.ones_like(out))
 
-    out, reaps, (of_x,), of_reaps = wrap(run)(x)
-    assert_same((out, reaps), (f(x), reap(f, tag=TAG)(x)))
-    assert_same(of_x, x_bar)
-    assert_same(of_reaps, reaps_bar)
+    out, reaps, (x_bar,), reaps_bar = wrap(run)(row.x)
+    assert_same((out, reaps), (row.f(row.x), reap(row.f, tag=TAG)(row.x)))
+    assert_same(x_bar, row.x_bar)
+    assert_same(reaps_bar, row.reaps_bar)
 
 
 @pytest.mark.parametrize(

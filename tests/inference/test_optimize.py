@@ -1,6 +1,9 @@
 """optimize on whole models: modes in closed form, other densities, edges, starts and refusals."""
 
+import dataclasses
 import re
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,17 +45,47 @@ def normal(key):
 Y = np.array([3.0, 5.0, -2.0, 4.0])
 COUNTS = jnp.array([3, 2, 1])
 LIKELY, UNCONSTRAINED = {"objective": "likelihood"}, {"include_jacobian": True}
+
+
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    """A model of data `y`, the settings of `optimize`, and the mode, in closed form."""
+
+    model: Callable[..., Any]
+    y: Any
+    settings: dict[str, Any]
+    values: dict[str, Any]
+
+
 MODES = {
-    "gamma": (gamma_poisson, 4, {}, {"rate": 6 / 3}),
-    "gamma, unconstrained": (gamma_poisson, 4, UNCONSTRAINED, {"rate": 7 / 3}),
-    "gamma, likelihood": (gamma_poisson, 4, LIKELY, {"rate": 4.0}),
-    "beta": (beta_binomial, 3, {}, {"p": 4 / 15}),
-    "beta, unconstrained": (beta_binomial, 3, UNCONSTRAINED, {"p": 5 / 17}),
-    "beta, likelihood": (beta_binomial, 3, LIKELY, {"p": 0.3}),
-    "simplex": (dirichlet_multinomial, COUNTS, {}, {"p": np.array([4.0, 4.0, 4.0]) / 12}),
-    "simplex, likelihood": (dirichlet_multinomial, COUNTS, LIKELY, {"p": np.array([3, 2, 1]) / 6}),
-    "flat priors": (normal, Y, {}, {"mu": np.mean(Y), "scale": np.std(Y)}),
-    "likelihood": (normal, Y, LIKELY, {"mu": np.mean(Y), "scale": np.std(Y)}),
+    "gamma": Mode(model=gamma_poisson, y=4, settings={}, values={"rate": 6 / 3}),
+    "gamma, unconstrained": Mode(
+        model=gamma_poisson, y=4, settings=UNCONSTRAINED, values={"rate": 7 / 3}
+    ),
+    "gamma, likelihood": Mode(model=gamma_poisson, y=4, settings=LIKELY, values={"rate": 4.0}),
+    "beta": Mode(model=beta_binomial, y=3, settings={}, values={"p": 4 / 15}),
+    "beta, unconstrained": Mode(
+        model=beta_binomial, y=3, settings=UNCONSTRAINED, values={"p": 5 / 17}
+    ),
+    "beta, likelihood": Mode(model=beta_binomial, y=3, settings=LIKELY, values={"p": 0.3}),
+    "simplex": Mode(
+        model=dirichlet_multinomial,
+        y=COUNTS,
+        settings={},
+        values={"p": np.array([4.0, 4.0, 4.0]) / 12},
+    ),
+    "simplex, likelihood": Mode(
+        model=dirichlet_multinomial,
+        y=COUNTS,
+        settings=LIKELY,
+        values={"p": np.array([3, 2, 1]) / 6},
+    ),
+    "flat priors": Mode(
+        model=normal, y=Y, settings={}, values={"mu": np.mean(Y), "scale": np.std(Y)}
+    ),
+    "likelihood": Mode(
+        model=normal, y=Y, settings=LIKELY, values={"mu": np.mean(Y), "scale": np.std(Y)}
+    ),
 }
 
 
@@ -62,10 +95,10 @@ def conditioned(model, y):
 
 
 def check_mode(name, dtype, tolerance, num_starts):
-    model, y, settings, expected = MODES[name]
-    result = optimize(KEY, conditioned(model, y), num_starts=num_starts, **settings)
-    assert result.values.keys() == expected.keys()
-    for site, value in expected.items():
+    row = MODES[name]
+    result = optimize(KEY, conditioned(row.model, row.y), num_starts=num_starts, **row.settings)
+    assert result.values.keys() == row.values.keys()
+    for site, value in row.values.items():
         assert result.values[site].dtype == dtype
         np.testing.assert_allclose(result.values[site], value, rtol=tolerance)
     assert result.has_converged
