@@ -19,7 +19,7 @@ from tests.conftest import STRICT  # first of all: it sets up the devices
 from .case import Case
 from .checks import TAG, equations
 from .table import CASES
-from .test_laws import LAWS, check, check_misfits, evaluated
+from .test_laws import LAWS, check, check_misfits, evaluate_laws
 
 MISFITS = "7 plants that do not fit"
 COLUMNS = {
@@ -87,13 +87,13 @@ def groups(cases: Sequence[Case]) -> dict[tuple[str, str], list[Case]]:
 def outcome(case: Case, *, every: bool) -> Outcome:
     """One row under every law; not jitted under the slow ones too, if `every`."""
     laws = None if every else frozenset(LAWS) - SLOW
-    jitted = _checked(case, evaluated(case))
-    plain = _checked(case, evaluated(case, jitted=False, laws=laws))
+    jitted = _check_laws(case, evaluate_laws(case))
+    plain = _check_laws(case, evaluate_laws(case, jitted=False, laws=laws))
     planted = plant(case.f, tag=TAG)
     in_jit = lambda values, x: jax.jit(lambda x: planted(values, x))(x)  # noqa: E731
-    jitted[MISFITS] = _raised(lambda: check_misfits(case, in_jit))
-    plain[MISFITS] = _raised(lambda: check_misfits(case, planted))
-    evaluated.cache_clear()
+    jitted[MISFITS] = _error_of(lambda: check_misfits(case, in_jit))
+    plain[MISFITS] = _error_of(lambda: check_misfits(case, planted))
+    evaluate_laws.cache_clear()
     return Outcome(case=case, jitted=jitted, plain=plain)
 
 
@@ -104,11 +104,11 @@ def outcomes(cases: Sequence[Case], every: bool) -> list[Outcome]:
     return rows
 
 
-def _checked(case: Case, sides: dict) -> dict[str, BaseException | None]:
-    return {law: _raised(lambda law=law: check(case, law, sides[law])) for law in sides}
+def _check_laws(case: Case, sides: dict) -> dict[str, BaseException | None]:
+    return {law: _error_of(lambda law=law: check(case, law, sides[law])) for law in sides}
 
 
-def _raised(call: Callable[[], None]) -> BaseException | None:
+def _error_of(call: Callable[[], None]) -> BaseException | None:
     """What a check raises. The error of pytest, where nothing is raised, is no `Exception`."""
     try:
         call()

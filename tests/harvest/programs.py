@@ -65,7 +65,7 @@ def other_branch(body: Program) -> list[Any]:
     return [Arithmetic(-1, 3), *body, Arithmetic(1, -2)]
 
 
-def compiled(program: Program) -> Callable[[Any, Any], Any]:
+def to_jax(program: Program) -> Callable[[Any, Any], Any]:
     """The program as a JAX function of (p, v)."""
 
     def f(p: Any, v: Any) -> Any:
@@ -83,7 +83,7 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
         for i in range(s.times):
             v = put(v + min(i, 1), s.mode, pred=v > s.above, name=s.name)
         return v
-    f = compiled(s.body)
+    f = to_jax(s.body)
     match s.kind:
         case "jit":
             return jax.jit(f)(p, v)
@@ -103,7 +103,7 @@ def _statement(s: Any, p: Any, v: Any) -> Any:
         case "while":
             return lax.fori_loop(0, jnp.int32(s.size), lambda i, v: f(p, clip(v + i, jnp)), v)
         case "cond":
-            other = compiled(other_branch(s.body))
+            other = to_jax(other_branch(s.body))
             return lax.cond(p > s.size, f, other, p, v)
     raise AssertionError(s.kind)
 
@@ -235,7 +235,9 @@ MODES = {
 def programs(max_depth: int = 3) -> st.SearchStrategy[list[Any]]:
     """Programs with at least one sow, every one under a name of its own."""
     return (
-        _bodies("free", max_depth).map(lambda body: _named(body, itertools.count())).filter(names)
+        _bodies("free", max_depth)
+        .map(lambda body: _give_names(body, itertools.count()))
+        .filter(names)
     )
 
 
@@ -265,14 +267,14 @@ def _blocks(kind: str, inside: str, depth: int) -> st.SearchStrategy[Block]:
     return st.builds(Block, st.just(kind), sizes, st.just(""), _bodies(within, depth))
 
 
-def _named(body: Program, counter: Iterator[int]) -> list[Any]:
+def _give_names(body: Program, counter: Iterator[int]) -> list[Any]:
     out: list[Any] = []
     for s in body:
         if isinstance(s, Sow):
             out.append(dataclasses.replace(s, name=f"s{next(counter)}"))
         elif isinstance(s, Block):
             name = f"b{next(counter)}"
-            out.append(dataclasses.replace(s, name=name, body=tuple(_named(s.body, counter))))
+            out.append(dataclasses.replace(s, name=name, body=tuple(_give_names(s.body, counter))))
         else:
             out.append(s)
     return out

@@ -120,7 +120,7 @@ ROWS = [
 
 
 @functools.cache
-def evaluated(case: Case) -> dict[tuple[str, str], Any]:
+def evaluate_derivatives(case: Case) -> dict[tuple[str, str], Any]:
     """By law and derivative, the two sides; or what was raised while they were traced."""
     raised: dict[tuple[str, str], Exception] = {}
 
@@ -143,7 +143,7 @@ def evaluated(case: Case) -> dict[tuple[str, str], Any]:
     [pytest.param(*r, id=f"{r[0].id}-{r[1]}-{r[2]}".replace(" ", "-")) for r in ROWS],
 )
 def test_law(case: Case, law: str, name: str) -> None:
-    sides = evaluated(case)[law, name]
+    sides = evaluate_derivatives(case)[law, name]
     if isinstance(sides, Exception):
         raise sides
     assert_same(*sides)

@@ -34,7 +34,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def exported(f: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+def export_and_load(f: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     """The function as it comes back from bytes."""
     return export.deserialize(export.export(jax.jit(f))(*args).serialize()).call
 
@@ -45,7 +45,7 @@ def test_a_harvested_function_is_exported(f: Callable[[Any], Any]) -> None:
     harvested = harvest(f, tag=TAG)
     plants = reap(f, tag=TAG)(X)
     for g, args in [(f, (X,)), (harvested, ({}, X)), (harvested, (plants, X))]:
-        call = exported(g, *args)
+        call = export_and_load(g, *args)
         assert_same(call(*args), g(*args))
 
 
@@ -57,7 +57,7 @@ def test_a_function_of_any_batch_size() -> None:
         return lax.scan(lambda c, v: (put(c + v, "append", name="sums"), None), x.sum(), XS)[0]
 
     (n,) = export.symbolic_shape("n")
-    call = exported(reap(f, tag=TAG), jax.ShapeDtypeStruct((n,), jnp.float32))
+    call = export_and_load(reap(f, tag=TAG), jax.ShapeDtypeStruct((n,), jnp.float32))
     for size in (1, 4):
         assert_same(call(jnp.ones(size)), reap(f, tag=TAG)(jnp.ones(size)))
 
@@ -70,7 +70,7 @@ def test_a_pullback_is_exported() -> None:
         out, reaps, pullback = vjp_and_reap(lambda x: put(x + 1) ** 2, tag=TAG)(x)
         return out, reaps, pullback(jnp.ones_like(out))
 
-    assert_same(exported(both, X)(X), (16.0, {"y": 4.0}, ((8.0,), {"y": 8.0})))
+    assert_same(export_and_load(both, X)(X), (16.0, {"y": 4.0}, ((8.0,), {"y": 8.0})))
 
 
 def test_an_exported_function_is_differentiated() -> None:
@@ -86,4 +86,4 @@ def test_a_shard_map_is_exported() -> None:
     x = jax.device_put(jnp.array([1.0, 2.0]), jax.NamedSharding(mesh, PartitionSpec("i")))
     harvested = harvest(over_shards(once("strict")), tag=TAG)
     for plants in ({}, jax.device_put(reap(over_shards(once("strict")), tag=TAG)(x), x.sharding)):
-        assert_same(exported(harvested, plants, x)(plants, x), harvested(plants, x))
+        assert_same(export_and_load(harvested, plants, x)(plants, x), harvested(plants, x))

@@ -173,7 +173,7 @@ LAWS = {
 
 
 @functools.cache
-def evaluated(
+def evaluate_laws(
     case: Case, jitted: bool = True, laws: frozenset[str] | None = None
 ) -> dict[str, Any]:
     """By law, the two sides; or what was raised while it was traced. All `laws` if None."""
@@ -213,7 +213,7 @@ def check(case: Case, law: str, sides: Any) -> None:
     ],
 )
 def test_law(case: Case, law: str) -> None:
-    check(case, law, evaluated(case)[law])
+    check(case, law, evaluate_laws(case)[law])
 
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -267,7 +267,7 @@ def test_each_name_planted_alone(case: Case) -> None:
     """Law 3: the names that are not planted are reaped."""
     paths = [path for path, _ in leaves_of(case.plants)]
     for path, value in leaves_of(case.plants):
-        alone = replaced({}, path, value)
+        alone = replace_at({}, path, value)
         rest = jax.eval_shape(lambda x, p=alone: harvest(case.f, tag=TAG)(p, x)[1], case.x)
         assert {p for p, _ in leaves_of(rest)} == set(paths) - {path}
 
@@ -286,7 +286,7 @@ def misfits(case: Case) -> Iterator[Misfit]:
             ({"leaf": value}, ValueError, r"expected .*got (PyTreeDef\(|dict: ){'leaf': "),
             (whole, TypeError, r"expected float32.* got int32.*astype"),
         ]:
-            yield replaced(case.plants, path, other), kind, f"{where}: {message}"
+            yield replace_at(case.plants, path, other), kind, f"{where}: {message}"
     unknown = r"plant 'ypsilon': no sow has this name.*Use one of: "
     yield {**case.plants, "ypsilon": 1.0}, ValueError, unknown
 
@@ -310,11 +310,11 @@ def leaves_of(values: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[tuple[Any
     return [entry for k, v in values.items() for entry in leaves_of(v, (*prefix, k))]
 
 
-def replaced(values: Any, path: tuple[Any, ...], value: Any) -> Any:
+def replace_at(values: Any, path: tuple[Any, ...], value: Any) -> Any:
     """A copy of nested dicts with another value at a path."""
     if not path:
         return value
-    return {**values, path[0]: replaced(values.get(path[0], {}), path[1:], value)}
+    return {**values, path[0]: replace_at(values.get(path[0], {}), path[1:], value)}
 
 
 # A few of each construct; every row is unrolled by the law above, but not run in Python.

@@ -12,7 +12,7 @@ from ppl.harvest import call_and_reap, harvest
 
 from . import programs
 from .checks import TAG, assert_same, primitives, stack
-from .programs import compiled, known_reaps, run, sows
+from .programs import to_jax, known_reaps, run, sows
 
 numbers = st.integers(-4, 4).map(float)
 
@@ -32,7 +32,7 @@ def test_a_program_reaped_and_planted(
     program: Any, p: float, v: float, data: st.DataObject
 ) -> None:
     """Reaping, and planting any choice of the names, agree with the plain interpreter."""
-    f = compiled(program)
+    f = to_jax(program)
     _, reaps = run(program, p, v, {})
     chosen = [path for path in reaps if data.draw(st.booleans())]
     plants = {path: np.asarray(reaps[path][0] + 1, np.float32) for path in chosen}
@@ -72,7 +72,7 @@ def test_a_program_reaped_and_planted(
 @given(programs.programs(), numbers, numbers)
 def test_a_program_under_vmap(program: Any, p: float, v: float) -> None:
     """Law 5: each element is reaped, and planted, as if it were alone."""
-    f = compiled(program)
+    f = to_jax(program)
     vs = [v, v + 1, -v]
     known = stack([oracle(program, p, v, {}) for v in vs])
     reaps = [run(program, p, v, {})[1] for v in vs]

@@ -90,11 +90,11 @@ def test_nest_keeps_one_what_is_called_twice(calls: list[str]) -> None:
 def test_a_program_keeps_its_size(wraps: list[str]) -> None:
     """Nothing is evaluated twice: the harvested program holds each call, loop and branch once."""
     f = deep([WRAPS[w] for w in wraps], 8)
-    assert opened(reap(f, tag=TAG), X) == opened(f, X)
-    assert opened(plant(f, tag=TAG), {"y": 1.0}, X) == opened(f, X)
+    assert constructs_of(reap(f, tag=TAG), X) == constructs_of(f, X)
+    assert constructs_of(plant(f, tag=TAG), {"y": 1.0}, X) == constructs_of(f, X)
 
 
-def opened(f: Callable[..., Any], *args: Any) -> list[str]:
+def constructs_of(f: Callable[..., Any], *args: Any) -> list[str]:
     """The constructs of a program in order, without what `jax.numpy` jits for itself."""
     own = [e for e in equations(f, *args) if not e.params.get("name", "").startswith("_")]
     return [e.primitive.name for e in own if e.primitive.name in WRAPS]

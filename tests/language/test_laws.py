@@ -85,10 +85,12 @@ def run_node(node: Any, key: Any, x: Any, name: str) -> Any:
         return jax.vmap(body)(split(key, node.size), x + jnp.arange(node.size)).mean()
     if node.kind == "scope":
         return ppl.nest(body, scope=name)(key, x)
-    return lax.cond(x > 0.3, body, lambda key, x: run(swapped(node.body), key, x, name), key, x)
+    return lax.cond(
+        x > 0.3, body, lambda key, x: run(swap_families(node.body), key, x, name), key, x
+    )
 
 
-def swapped(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
+def swap_families(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The other branch of a cond: the same names, other families."""
     other = {
         "normal": "laplace",
@@ -99,7 +101,7 @@ def swapped(nodes: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         Sample(other[node.family], -node.weight)
         if isinstance(node, Sample)
-        else dataclasses.replace(node, body=swapped(node.body))
+        else dataclasses.replace(node, body=swap_families(node.body))
         for node in nodes
     )
 
@@ -124,7 +126,7 @@ def score_node(
     if node.kind == "scope":
         return score(node.body, values[name], x, index, name)
     if node.kind == "cond":
-        return score(node.body if x > 0.3 else swapped(node.body), values, x, index, name)
+        return score(node.body if x > 0.3 else swap_families(node.body), values, x, index, name)
     total, ends = 0.0, []
     for i in range(node.size):
         start = x + i if node.kind == "vmap" else x
@@ -207,7 +209,7 @@ def test_the_oracle_sees_what_is_wrong():
     nodes = (Block("scan", 2, (of_vmap, of_cond)),)
     simulate = jax.jit(ppl.simulate(lambda key: run(nodes, key, jnp.array(0.7))))
     values = jax.tree.map(np.asarray, simulate(key(3)))
-    other_branch = (Block("scan", 2, (of_vmap, Block("cond", 2, swapped(of_cond.body)))),)
+    other_branch = (Block("scan", 2, (of_vmap, Block("cond", 2, swap_families(of_cond.body)))),)
     other_weight = (Block("scan", 2, (Block("vmap", 2, (Sample("normal", 0.6),)), of_cond)),)
     right = score(nodes, values, 0.7)[1]
     for wrong in (
