@@ -12,7 +12,7 @@ from ppl.harvest import call_and_reap, harvest
 
 from . import programs
 from .checks import TAG, assert_same, primitives, stack
-from .programs import to_jax, known_reaps, run, sows
+from .programs import known_reaps, run, sows, to_jax
 
 numbers = st.integers(-4, 4).map(float)
 
