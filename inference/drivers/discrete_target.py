@@ -65,7 +65,7 @@ class DiscreteTarget:
         return cls(model, data, arguments, tuple(shapes.items()), derived)
 
     def to(self, args: tuple[Any, ...]) -> "DiscreteTarget":
-        """The same model with other positional arguments."""
+        """Target for this model with other positional arguments."""
         return DiscreteTarget.of(self.model, args, self.arguments.join(self.data)[1])
 
     def call(self, function: Callable[..., Any], first: Any) -> Any:

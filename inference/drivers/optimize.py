@@ -33,8 +33,8 @@ def optimize(
 ) -> OptimizeResult:
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
 
-    The climb takes place on unconstrained space. The density is that of the sites' values, so the
-    mode does not depend on the maps between the two. All starts climb in one compiled program,
+    The climb takes place on unconstrained space, but maximises the density of the sites' values. So
+    the mode does not depend on the maps between the two. All starts climb in one compiled program,
     which serves all data of the same shapes. A climb ends when half of the squared Newton
     decrement, :math:`\tfrac12 g^\top H^{-1} g`, is within the tolerance. Here :math:`g` is the
     gradient and :math:`H` the curvature as L-BFGS estimates it. The decrement estimates how much

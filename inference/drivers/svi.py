@@ -104,8 +104,8 @@ def svi(
 
             A guide that is a function starts with its own numbers. It cannot start at a result.
         state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
-            are one of 2000. The noise of the steps follows from `state`, that of the draws from
-            `key`.
+            are one of 2000. The noise of the steps follows from `state`, the noise of the draws
+            from `key`.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
