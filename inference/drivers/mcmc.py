@@ -92,8 +92,9 @@ def mcmc(
               other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
             - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,
               :func:`svgd` or :func:`optimize` for the same model. Each chain starts at another of
-              its draws, chosen by weight. The covariance of its guide, if known, is the first mass
-              matrix, unless the kernel has one. A short warm-up is then enough.
+              its draws, chosen by weight; all start at a mode of :func:`optimize`. The covariance
+              of its guide, if known, is the first mass matrix, unless the kernel has one. A short
+              warm-up is then enough.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all

@@ -48,7 +48,7 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
 
 @_map_parameters
 def rhat(draws: Array) -> Array:
-    r"""Rank-normalised split :math:`\hat R`: the larger of bulk :math:`\hat R` and folded one.
+    r"""Rank-normalised split :math:`\hat R`: the larger of the bulk and the folded statistic.
 
     It is close to 1 if chains agree, above 1.01 if they have not mixed, and NaN for a single chain.
 
