@@ -74,12 +74,13 @@ class Schedule(NamedTuple):
 def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     """Warm-up schedule of three phases, as Stan's, for dense and low-rank mass matrices.
 
-    | Phase   | Iterations           | Step size | Mass matrix                            |
-    |---------|----------------------|-----------|----------------------------------------|
-    | initial | 20                   | adapts    | fixed                                  |
-    | windows | 15, 30, 60, ...      | adapts    | renewed at the end of each window      |
-    | final   | 50, or 10 % if more  | adapts    | fixed                                  |
+    | Phase   | Iterations           | Mass matrix                       |
+    |---------|----------------------|-----------------------------------|
+    | initial | 20                   | fixed                             |
+    | windows | 15, 30, 60, ...      | renewed at the end of each window |
+    | final   | 50, or 10 % if more  | fixed                             |
 
+    The step size adapts in all phases. A diagonal has phases of its own, see :class:`Schedule`.
     The last window takes all iterations up to the final phase: a window is the last one if the
     next, of twice its length, does not fit. Stan's initial phase is of 75 iterations; this one is
     shorter, as trajectories are long until a matrix is learnt.
@@ -126,7 +127,7 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
 
 
 class Spread(NamedTuple):
-    """The spread of positions and of gradients along each coordinate."""
+    """Running variances of positions and of gradients, by coordinate."""
 
     positions: Welford
     gradients: Welford
