@@ -65,7 +65,7 @@ class Progress(NamedTuple):
 
     @property
     def is_starting(self) -> jax.Array:
-        """Whether the chain is still evaluating its start or searching a step size."""
+        """Whether the chain is still evaluating its start or searching for a step size."""
         return ~(self.search.has_start & self.search.is_done)
 
 
@@ -117,13 +117,14 @@ def advance_chain(
     first: jax.Array,
     budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Moves a chain until one of these holds.
+    """Moves a chain until it is complete or has to stop.
 
-    - The chain is complete.
-    - The rows are full.
-    - `budget` gradients are spent.
-    - The mass matrix is due to be renewed.
-    - The density or its gradient is not finite at the start.
+    A chain stops if one of these holds:
+
+    - `rows` are full;
+    - `budget` gradients are spent;
+    - the mass matrix is due to be renewed;
+    - the density or its gradient is not finite at the start.
 
     Chains mapped over move together: a complete chain moves on, without storing, until all are
     complete.

@@ -32,7 +32,7 @@ class Kernel(Protocol):
     | `log_density`   | optional field of the kernel, ``log_density: Any = None``: the function  |
     |                 | of a position that :func:`inference.mcmc` supplies                       |
 
-    Everything else is a kernel's own. The summary of draws shows a `log_density` of the state, and
+    Everything else is a kernel's own. The summary of draws reads a `log_density` of the state, and
     `acceptance_rate`, `is_divergent`, `energy` and `step_size` of the info, if a kernel has them.
 
     A kernel that moves one gradient at a time is a :class:`HamiltonianKernel`.

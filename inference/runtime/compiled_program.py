@@ -16,7 +16,7 @@ from inference.runtime.signature import signature
 from inference.runtime.xla_options import fuse_small_loops
 
 SMALL_LOOP_BYTES = 1 << 16  # bytes that a loop touches; more gains nothing for products of matrices
-_LARGE_PRODUCT = 1 << 12  # multiplications from which on a library multiplies matrices faster
+_LARGE_PRODUCT = 1 << 12  # multiplications; smaller products of matrices do not count
 
 
 def compile_once(

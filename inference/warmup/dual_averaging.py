@@ -37,7 +37,7 @@ class DualAveraging(NamedTuple):
 
 
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
-    """Initial state at `step_size`; shrinks towards ten times that, as long steps are cheaper."""
+    """Initial state; steps shrink towards ten times `step_size`, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
     zero, center = jnp.zeros_like(log_step_size), log_step_size + math.log(10.0)
     return DualAveraging(log_step_size, log_step_size, zero, zero, center, zero + _FIRST_SHRINKAGE)

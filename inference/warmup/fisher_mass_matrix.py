@@ -237,10 +237,9 @@ def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarra
     num_rows = min(len(gradients), _MAX_PAIRED_DRAWS)
     rows = np.arange(num_rows) * (len(gradients) - 1) // max(1, num_rows - 1)  # evenly spaced
     some = _deviations(gradients)[rows]
+    # Pooled chains share one factor: it is used once.
     if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
-        before = [
-            _sum_of_squares(some, jax.tree.map(lambda x: x[0], old))
-        ]  # one factor for all chains
+        before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]
     else:
         num_chains = len(jax.tree.leaves(old)[0])
         parts = (jax.tree.map(lambda x, i=i: x[i], old) for i in range(num_chains))
