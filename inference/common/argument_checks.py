@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_MAX_COUNT = 1 << 30  # the sum of two counts, less one, fits an int32
+_MAX_COUNT = (1 << 30) - 1  # the sum of two counts fits an int32
 
 
 def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:

@@ -25,7 +25,7 @@ class ByContents:
     Example:
         >>> def power(exponent):
         ...     return lambda x: x**exponent
-        >>> Alike.of(power(2)) == Alike.of(power(2)), Alike.of(power(2)) == Alike.of(power(3))
+        >>> ByContents.of(power(2)) == ByContents.of(power(2)), ByContents.of(power(2)) == ByContents.of(power(3))
         (True, False)
     """
 
