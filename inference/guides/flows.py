@@ -283,7 +283,7 @@ def _solve_one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Arra
 
 
 def _orders(num_layers: int, size: int) -> np.ndarray:
-    """Orders of the coordinates in the layers, ``(layer, size)``: pairs of an order and its reverse.
+    """Orders of the coordinates by layer, ``(layer, size)``: pairs of an order and its reverse.
 
     The first order is the identity, the others are random permutations.
     """

@@ -224,7 +224,10 @@ class LowRank:
         return jnp.outer(scale, scale) * (_identity(parameters) + factor @ factor.T)
 
     def _cholesky(self, factor: jax.Array) -> jax.Array:
-        """The Cholesky factor of :math:`I + W^T W`; its determinant equals :math:`|I + W W^T|^{1/2}`."""
+        """The Cholesky factor of :math:`I + W^T W`.
+
+        By Sylvester's identity, :math:`I + W W^T` has the same determinant as that matrix.
+        """
         return jnp.linalg.cholesky(jnp.eye(self.rank, dtype=factor.dtype) + factor.T @ factor)
 
 
