@@ -1,6 +1,6 @@
 """How many effective draws a second does NUTS make with many chains on an accelerator?
 
-NUTS of this library, NumPyro and BlackJAX, with 1 to 4096 chains that move in lock step, on the
+NUTS of this library, NumPyro and BlackJAX, with 1 to 4096 chains mapped over together, on the
 accelerator that JAX finds. The docstring of `nuts.py` explains the columns; calls that compile
 every time are not timed here. Without an accelerator, the benchmark says so and ends. With
 ``--cpu`` our chains run on the CPU as they would on an accelerator; this shows only that the

@@ -3,8 +3,8 @@
 The density has independent normal coordinates of different scales, so its gradient takes next to no
 time. NUTS runs twice, for 1000 and for 9000 draws. The figure is the extra CPU time of the second
 run over its extra gradients, in microseconds of a core, the median of several pairs of runs.
-Rows "without" leave out one of the workarounds for XLA in `inference/runtime/xla.py`, or all of
-them, as PPL_XLA_TRICKS=0 does.
+Rows "without" leave out one of the XLA tricks of `inference/runtime/xla.py`, or all of them, as
+PPL_XLA_TRICKS=0 does.
 
     python benchmarks/steps.py [coordinates ...]
 """
@@ -49,7 +49,7 @@ TRICKS = {
 
 @contextlib.contextmanager
 def without(*names: str) -> Iterator[None]:
-    """A context without some of the workarounds for XLA."""
+    """A context without some of the XLA tricks."""
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(mock.patch.object(*TRICKS[name]))

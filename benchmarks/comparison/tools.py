@@ -33,7 +33,7 @@ class Settings:
     num_chains: int
     num_warmup: int
     num_draws: int
-    is_mapped: bool = False  # our chains move in lock step, as on an accelerator
+    is_mapped: bool = False  # our chains are mapped over, as on an accelerator
 
 
 class Output(NamedTuple):

@@ -33,7 +33,7 @@ class Task:
         num_draws: Draws of a chain.
         repeats: Number of calls after the first.
         is_execution_only: Whether to leave out calls that compile again each time.
-        is_mapped: Whether our chains move in lock step, as on an accelerator.
+        is_mapped: Whether our chains are mapped over, as on an accelerator.
     """
 
     tool: str
