@@ -43,7 +43,7 @@ class PartParameters:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BySite:
-    r"""A guide for each of several independent groups of sites, :math:`q(z) = \prod_g q_g(z_g)`.
+    r"""Independent guides, one for each group of sites, :math:`q(z) = \prod_g q_g(z_g)`.
 
     Variational EM is the case with :class:`inference.PointMass` for some sites and a normal guide
     for the others: the ELBO is maximised over the points and integrated over the other sites.

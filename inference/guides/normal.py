@@ -33,7 +33,7 @@ class LocScale(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MeanField:
-    r"""Independent normal coordinates, :math:`z = \mu + \sigma \odot \epsilon`.
+    r"""The mean-field guide: independent normals, :math:`z = \mu + \sigma \odot \epsilon`.
 
     The ELBO's best fit to a normal distribution with precision matrix :math:`\Lambda` has variances
     :math:`1 / \Lambda_{ii}`. They are too small where coordinates are correlated.
@@ -103,7 +103,7 @@ class LocFactor(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FullRank:
-    r"""A normal distribution with any covariance, :math:`z = \mu + D L \epsilon`.
+    r"""The full-rank normal guide: any covariance, :math:`z = \mu + D L \epsilon`.
 
     `D` is a positive diagonal and :math:`L` a lower triangle with ones on its diagonal. One step
     size of an optimiser then suits coordinates of any scale.
@@ -161,7 +161,7 @@ class FullRank:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    r"""A normal distribution with covariance :math:`D (I + W W^\top) D`.
+    r"""The low-rank normal guide, with covariance :math:`D (I + W W^\top) D`.
 
     `D` is a positive diagonal and :math:`W` has `rank` columns, the directions in which coordinates
     vary together. A step takes time in proportion to ``size * rank**2``.

@@ -23,9 +23,8 @@ import jax.numpy as jnp
 
 BOUND = 5.0  # the outer knots are at -5 and 5, along both axes
 _MIN_SHARE = 1e-2  # least share of a bin in the axis, and least derivative; keeps inverses accurate
-_UNIT = math.log(
-    math.expm1(1 - _MIN_SHARE)
-)  # added before softplus: the number 0 then gives the derivative 1
+# Added before softplus: the number 0 then gives the derivative 1.
+_UNIT = math.log(math.expm1(1 - _MIN_SHARE))
 
 
 class Bins(NamedTuple):

@@ -46,7 +46,7 @@ class StructuredParameters:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Structured:
-    r"""Global sites with any covariance, and local sites, independent given the global ones.
+    r"""A guide with global sites of any covariance, and local sites independent given these.
 
     .. math::
         g = \mu_g + D_g L \epsilon_g, \qquad

@@ -110,9 +110,7 @@ def _scale_tril(hessian: np.ndarray, eps: float) -> np.ndarray:
         raise NotAPeakError(np.flatnonzero(~np.isfinite(hessian).all(0)), "has no finite curvature")
     precision = -0.5 * (hessian + hessian.T)
     diagonal = np.abs(np.diag(precision))
-    scale = (
-        np.where(diagonal > 0, diagonal, 1.0) ** -0.5
-    )  # unit diagonal: coordinates may have any scale
+    scale = np.where(diagonal > 0, diagonal, 1.0) ** -0.5  # to a unit diagonal
     values, vectors = np.linalg.eigh(scale[:, None] * precision * scale)
     least = _ROUNDING * eps * len(scale)
     if values[0] <= least:

@@ -24,9 +24,7 @@ BLOCK = 100  # steps; the test of settling compares mean ELBOs of blocks
 _NUM_CHANGES = 10  # last relative changes from block to block
 _DECAY = 7  # power of the step in the weights of the average
 _DRAWS = np.uint32(1 << 31)  # first counter of draws, above the counters of starting points
-_BATCHES = np.uint32(
-    0x9E3779B9
-)  # makes the seed of batches differ from the seed of the draws of a step
+_BATCHES = np.uint32(0x9E3779B9)  # keeps the seed of batches apart from the seed of draws
 
 
 class Settling(NamedTuple):
