@@ -1,7 +1,7 @@
 """Target on the values of latent sites, which may be discrete."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
+from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.harvest.pytrees import register_dataclass
 
 Path = tuple[str, ...]
@@ -30,6 +31,8 @@ class DiscreteTarget:
         arguments: All other arguments, static.
         shapes: Shape and dtype of the value of each latent site, by path.
         derived: Paths of deterministic sites.
+        captured: Fingerprint of the constants that the model captures: programs that were compiled
+            for others are out of date.
     """
 
     model: Callable[..., Any]
@@ -39,6 +42,7 @@ class DiscreteTarget:
         metadata={"static": True}
     )
     derived: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
@@ -62,7 +66,8 @@ class DiscreteTarget:
             )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
         model = model if isinstance(model, Partial) else Partial(model)
-        return cls(model, data, arguments, tuple(shapes.items()), derived)
+        captured = fingerprint(model, arguments, data)
+        return cls(model, data, arguments, tuple(shapes.items()), derived, captured)
 
     def to(self, args: tuple[Any, ...]) -> "DiscreteTarget":
         """Target for this model with other positional arguments."""
@@ -111,6 +116,13 @@ class DiscreteTarget:
     @property
     def _paths(self) -> tuple[Path, ...]:
         return (*dict(self.shapes), *self.derived)
+
+
+def fingerprint(
+    function: Callable[..., Any], arguments: Arguments, data: list[Any]
+) -> tuple[Hashable, ...]:
+    """Fingerprint of the constants that a function of a key and arguments captures."""
+    return trace_and_fingerprint(lambda program: None, function, arguments, data)[1]
 
 
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:

@@ -1,7 +1,7 @@
 """Guides that are functions of a key, as models are, with parameters by `ppl.param`."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -12,7 +12,14 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.drivers.discrete_target import DiscreteTarget, Path, nest_by_path, pick, sites_of
+from inference.drivers.discrete_target import (
+    DiscreteTarget,
+    Path,
+    fingerprint,
+    nest_by_path,
+    pick,
+    sites_of,
+)
 from inference.runtime.devices import copy_to_default_device
 from ppl.harvest.pytrees import register_dataclass
 
@@ -29,11 +36,13 @@ class GuideFunction:
         guide: The function.
         target: The model.
         jumps: Paths of sites whose draws are not differentiable in the parameters.
+        captured: Fingerprint of the constants that the function captures.
     """
 
     guide: Callable[..., Any]
     target: DiscreteTarget
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     has_density: ClassVar[bool] = True
 
     @property
@@ -126,7 +135,8 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
             "scale = ppl.param(1.0, name='scale', support=constraints.positive)."
         )
     jumps = tuple(path for path, site in drawn.items() if _jumps(site))
-    return dataclasses.replace(made, jumps=jumps)
+    captured = fingerprint(function, target.arguments, target.data)
+    return dataclasses.replace(made, jumps=jumps, captured=captured)
 
 
 def _plant_parameters(

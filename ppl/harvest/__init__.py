@@ -11,7 +11,7 @@ Reading order:
 5. `_construct`, `_wiring`, `rules/`: one record for each primitive with inner programs.
 6. `_program`: a function traced, surveyed and interpreted.
 7. `_harvest`: the API; `_vjp` and `_tangents`: derivatives.
-8. `_effect`, `_threaded`, `_handle`: effects and handlers, on the same records.
+8. `_effect`, `state_threading`, `_handle`: effects and handlers, on the same records.
 
 `_jax` and `_jaxprs` hold all that is undocumented of JAX.
 """
