@@ -1,4 +1,4 @@
-"""The logit-normal distribution, with moments by Gauss-Hermite quadrature."""
+"""The logit-normal distribution, with moments by the trapezoidal rule."""
 
 import jax
 import jax.numpy as jnp
