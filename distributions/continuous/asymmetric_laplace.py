@@ -60,7 +60,7 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
     quantile=_asymmetric_laplace_quantile,
 )
 class AsymmetricLaplace(Family):
-    r"""Asymmetric Laplace distribution: its two sides have different scales.
+    r"""Asymmetric Laplace distribution: each side of the mode has its own scale.
 
     `p(x) = exp(-|x - loc| / s) / (scale (k + 1 / k))` for real `x`, with `k = asymmetry` and `s`
     equal to `scale k` on the left of `loc` and to `scale / k` on its right.

@@ -112,9 +112,8 @@ class NoncentralChi2(Family):
     r"""Noncentral chi-square distribution: the squared length of a vector of normal variables.
 
     `p(x) = sum_j exp(-m) m^j / j! f(x; df + 2 j)` for `x > 0`, with `m = noncentrality / 2` and
-    `f(x; k)` the density of `Chi2(k)`. The sum runs over
-    the terms around the greatest one. It is precise while the standard deviation exceeds the
-    spacing of floating-point numbers.
+    `f(x; k)` the density of `Chi2(k)`. The sum runs over the terms around the greatest one. It is
+    precise while the standard deviation exceeds the spacing of floating-point numbers.
 
     Args:
         df: Degrees of freedom, positive: the number of variables, of variance 1.

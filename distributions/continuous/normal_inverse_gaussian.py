@@ -161,7 +161,7 @@ def _requires(loc, scale, tailweight, skewness):
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
 )
 class NormalInverseGaussian(Family):
-    r"""Normal inverse Gaussian distribution: a normal one with an inverse Gaussian variance.
+    r"""Normal inverse Gaussian distribution: a normal with inverse Gaussian mean and variance.
 
     `p(x) = scale a K1(a q) exp(scale r + b (x - loc)) / (pi q)` for real `x`, with
     `a = tailweight`, `b = skewness`, `q = sqrt(scale^2 + (x - loc)^2)`, `r = sqrt(a^2 - b^2)` and

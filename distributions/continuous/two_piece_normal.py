@@ -57,7 +57,7 @@ def _normal_quantile(q, loc, scale, k):
     quantile=_normal_quantile,
 )
 class TwoPieceNormal(Family):
-    r"""Two-piece (split) normal distribution: its two sides have different scales.
+    r"""Two-piece (split) normal distribution: each side of the mode has its own scale.
 
     `p(x) = 2 exp(-(x - loc)^2 / (2 s^2)) / (scale (k + 1 / k) sqrt(2 pi))` for real `x`, with
     `k = skewness` and `s` equal to `scale / k` on the left of `loc` and to `scale k` on its right.

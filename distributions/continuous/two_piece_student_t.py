@@ -71,7 +71,7 @@ def _t_variance(df, loc, scale, k):
     log_survival=lambda x, df, loc, scale, k: _t_log_cdf(-x, df, -loc, scale, 1 / k),
 )
 class TwoPieceStudentT(Family):
-    r"""Two-piece (split) Student's t distribution: its two sides have different scales.
+    r"""Two-piece (split) Student's t distribution: each side of the mode has its own scale.
 
     `p(x) = 2 t((x - loc) / s) / (scale (k + 1 / k))` for real `x`, with `t` the density of
     Student's distribution with `df` degrees of freedom, `k = skewness` and `s` equal to `scale / k`

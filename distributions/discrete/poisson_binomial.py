@@ -76,7 +76,7 @@ def _variance(logits, probs):
     log_survival=lambda x, logits, probs: _log_part(x, logits, probs, True),
 )
 class PoissonBinomial(Family):
-    r"""Poisson-binomial distribution: the number of `n` independent events that happen.
+    r"""Poisson-binomial distribution: how many of `n` independent events happen.
 
     `p(k)` is the sum of `prod_(i in A) probs[i] prod_(i not in A) (1 - probs[i])` over the sets
     `A` of `k` events. A recursion over the events computes it in `O(n^2)` operations, without

@@ -90,7 +90,7 @@ def _log_prob(y, rate1, rate2):
 
 
 def _log_tail(x, rate1, rate2):
-    """Whether `x` is above the mean, and the logarithm of the probability on its side.
+    """The side of the mean on which `x` lies, true above, and the log probability beyond `x`.
 
     The line stays away from 0, the pole of the integrand: on one side of the pole the integral is
     the probability above `x`, on the other side the probability below.

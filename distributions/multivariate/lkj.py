@@ -62,8 +62,8 @@ class LKJ(Family):
 
     Args:
         dimension: The number of rows `n`, at least 2.
-        concentration: The concentration around the identity, positive; 1 is the uniform
-            distribution.
+        concentration: The shape, positive; 1 is the uniform distribution, and larger values bring
+            the correlations nearer to zero.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -73,7 +73,7 @@ class LKJCholesky(Family):
 
     Args:
         dimension: The number of rows `n`, at least 2.
-        concentration: The concentration around the identity, positive.
+        concentration: The shape, positive: the larger, the nearer are the correlations to zero.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

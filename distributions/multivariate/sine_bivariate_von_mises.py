@@ -52,7 +52,7 @@ def _grid(c1, c2, r):
 
 
 def _log_normalizer(c1: Array, c2: Array, r: Array) -> Array:
-    """The log normalizer less `c1 + c2`: quadrature over the first angle, the second in closed form."""
+    """The log normalizer less `c1 + c2`: exact in the second angle, quadrature over the first."""
     _, log_weight, log_marginal = _grid(c1, c2, r)
     return log_sum(log_weight + log_marginal) + math.log(_TURN)
 

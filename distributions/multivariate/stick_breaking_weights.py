@@ -72,7 +72,7 @@ class StickBreakingWeights(Family):
     r"""Stick-breaking weights: the weights of a truncated Dirichlet process.
 
     `x_k = b_k (1 - b_1) ... (1 - b_(k-1))` for `k = 1 .. K`, with independent `b_k` from
-    `Beta(1, concentration)`, and the last entry is what is left. `p(x) = a^K x_(K+1)^(a - 1) /
+    `Beta(1, concentration)`, and the last entry is the rest. `p(x) = a^K x_(K+1)^(a - 1) /
     prod_(k=2..K) (x_k + ... + x_(K+1))` with `a = concentration`, for `x` on the open simplex.
 
     Args:
