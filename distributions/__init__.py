@@ -24,8 +24,8 @@ import typing
 # The stub lists every public name beside its module, for type checkers and for the code below: a
 # module is imported when one of its names is first asked for.
 _STUB = pathlib.Path(__file__).with_suffix(".pyi").read_text()
-_LINES = re.findall(r"from (\S+) import \(?\s*(\w+) as", _STUB)
-_MODULES = {name: module for module, name in _LINES}
+_LINE = r"from (\S+) import \(?\s*(\w+) as"  # a long one is wrapped in parentheses
+_MODULES = {name: module for module, name in re.findall(_LINE, _STUB)}
 
 __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 
