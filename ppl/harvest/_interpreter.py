@@ -1,4 +1,4 @@
-"""The one interpreter: evaluates a jaxpr and lets an action decide what happens at each sow."""
+"""Interpreter of jaxprs, the only one of harvest: an action decides what happens at each sow."""
 
 import abc
 import dataclasses
@@ -24,40 +24,39 @@ class Action(abc.ABC):
     """Behavior of a transformation at the sows of a program."""
 
     batched: ClassVar[bool] = True
-    """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
+    """Whether records have the `vmap` axes of the site in front, as values have."""
 
     adds: ClassVar[bool] = False
-    """Whether only the sum of all records matters; they are then not `batched`."""
+    """Whether only the sum of all records matters; `batched` is then False."""
     records: ClassVar[bool] = True
-    """Whether `at` records anything at all. If not, it may sow again, and has the key for it."""
+    """Whether `at` records anything. If not, `at` may sow again, and is given the key for it."""
 
     at_once: ClassVar[bool] = False
-    """Whether the steps of a loop may run at once, where none needs another's state; only for an
-    action that `adds`."""
+    """Whether independent steps of a loop may run at once; only for an action that `adds`."""
 
     perturbs: ClassVar[bool] = False
-    """Whether a plant changes the sown value by little, and both are recorded as one."""
+    """Whether a plant is added to the sown value, and the sum recorded."""
 
     @abc.abstractmethod
     def matches(self, site: Site) -> bool:
         """Whether the transformation looks at this sow."""
 
     def strips(self, site: Site) -> bool:
-        """Whether a sow that does not match is taken out of the program, its value left."""
+        """Whether a sow that does not match is removed from the program; its value stays."""
         return False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """Whether `at` looks at the value, the predicate and the extras."""
+        """Whether `at` reads the value, the predicate and the extras."""
         return not planted, not planted, False
 
     @abc.abstractmethod
     def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
-        """The leaves that take the value's place, and a record (a pytree) to reap or None."""
+        """Leaves in place of the value, and a record to reap: a pytree, or None."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RestrictedAction(Action):
-    """An action on some names. The other sows stay as they are; or go, if it acts `alone`."""
+    """Action restricted to some names. Other sows stay as they are, or go if it acts `alone`."""
 
     action: Action
     names: frozenset[Path]
@@ -82,9 +81,9 @@ class RestrictedAction(Action):
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """The operands of a sow; leaves that the action does not read may be None.
+    """Operands of a sow; leaves that the action does not read may be None.
 
-    `is_used` tells whether anything that is evaluated depends on the sown value.
+    `is_used` tells whether any evaluated equation depends on the sown value.
     """
 
     values: tuple[Any, ...]
@@ -97,9 +96,10 @@ class Operands:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reaped:
-    """A record of one occurrence. `pred` tells whether it took place; None if that is certain.
+    """Record of one occurrence of a sow.
 
-    A record that is `zeroed` is known to be zeros where it did not take place.
+    `pred` tells whether the sow took place; None if that is certain. A `zeroed` record is known to
+    be zeros where the sow did not take place.
     """
 
     record: Any
@@ -139,14 +139,14 @@ Results = tuple[Sequence[Any], list[Reaped]]
 
 
 class Opened(NamedTuple):
-    """An equation that a rule evaluates.
+    """Equation to be evaluated by its rule.
 
     Attributes:
         eqn: The equation.
-        args: Its operands; None for what is not needed.
-        plants: Queues from which it takes its plants.
-        live_outs: Which of its results are needed.
-        on: The interpreter of its inner programs.
+        args: Values of its operands; None for one that is not needed.
+        plants: Queues of plants for its sows.
+        live_outs: Mask of its results that are needed.
+        on: Interpreter of its inner programs.
     """
 
     eqn: jex.JaxprEqn
@@ -157,7 +157,7 @@ class Opened(NamedTuple):
 
 
 class RunRule(Protocol):
-    """Evaluation of an equation with inner programs, around what they sow."""
+    """Evaluation of an equation with inner programs, with their plants and records."""
 
     def run(self, opened: Opened) -> Results: ...
 
@@ -182,14 +182,14 @@ class Interpreter:
         self._planted = frozenset(planted)
         replaced = frozenset() if action.perturbs else self._planted
         self.liveness = Liveness(survey, rules, self._reads, self._opens, replaced)
-        self.holds_arrays = True  # Whether something before the present equation is kept.
+        self.holds_arrays = True  # Whether a record or plant may hold an operand.
         self._stopping: dict[int, tuple[Any, bool]] = {}
-        self.functions: dict[Any, Callable[..., Any]] = {}  # What rules give to the caches of JAX.
+        self.functions: dict[Any, Callable[..., Any]] = {}  # One for each call, for JAX's caches.
 
     def under(
         self, action: Action, planted: Iterable[Path] = (), rules: Any = None
     ) -> "Interpreter":
-        """An interpreter with another action, and perhaps with other rules."""
+        """Interpreter with another action, and perhaps with other rules."""
         rules = self.rules if rules is None else rules
         survey = Survey(action.matches, action.strips, rules)
         return Interpreter(action, rules, planted, survey)
@@ -201,7 +201,7 @@ class Interpreter:
         plants: Mapping[Path, Sequence[Any]],
         live_outs: Sequence[bool],
     ) -> tuple[list[Any], list[Reaped]]:
-        """Results and records of a jaxpr. What is not needed is None, among `args` and results."""
+        """Results and records of a jaxpr; arguments and results that are not needed are None."""
         inner, consts = _jaxprs.raw(jaxpr)
         env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
         queue, reaps = Plants(plants), []
@@ -266,7 +266,7 @@ class Interpreter:
         )
 
     def _tangent(self, eqn: Any, args: list[Any]) -> list[Any]:
-        """Tangents stop at a planted value, both forwards and backwards."""
+        """Tangent of a sown value: zero at a planted one, in forward and in reverse mode."""
         site = eqn.params["site"]
         if self._is_planted(site):
             return [jnp.zeros_like(x) for x in args]
@@ -281,7 +281,7 @@ class Interpreter:
         return self.survey.opens(eqn) or self._stops(eqn)
 
     def _stops(self, eqn: Any) -> bool:
-        """Whether the tangent of a planted value stands inside of an equation."""
+        """Whether an equation holds the tangent of a planted value."""
         return bool(self._planted) and any(map(self._stops_in, _jax.subjaxprs(eqn)))
 
     def _stops_in(self, jaxpr: Any) -> bool:
@@ -308,7 +308,7 @@ class Interpreter:
         )
 
     def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
-        """Records with one for each clobbered name, however often a jaxpr sows it."""
+        """Records of a jaxpr, with one for each clobbered name: the last."""
         if self.action.adds:
             return reaps
         sites = self.survey(jaxpr)
@@ -317,7 +317,7 @@ class Interpreter:
         return others + list(self.gather(clobbered, sites).values())
 
     def gather(self, reaps: Iterable[Reaped], sites: Sites) -> dict[Path, Reaped]:
-        """The records of one level by path: clobbered by the last, or stacked."""
+        """Records of one level by path: the last of a clobbered name, all of an appended one."""
         groups: dict[Path, list[Reaped]] = {}
         for reaped in reaps:
             groups.setdefault(reaped.site.path, []).append(reaped)
@@ -334,18 +334,18 @@ class Interpreter:
         return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
 
     def condense(self, reaps: list[Reaped]) -> list[Reaped]:
-        """The records of one level, as one if only their sum matters."""
+        """Records of one level, summed into one if only the sum matters."""
         if not self.action.adds or not reaps:
             return reaps
         sums = [jnp.sum(r.record) if r.record.ndim else r.record for r in reaps]
         return [dataclasses.replace(reaps[0], record=functools.reduce(operator.add, sums))]
 
     def spread(self, reaped: Reaped, sites: Sites) -> Reaped:
-        """A record with the `vmap` axes that other sows of its name stand under."""
+        """Record broadcast to the `vmap` axes of the other sows of its name."""
         return reaped.spread(sites[reaped.site.path].site) if self.action.batched else reaped
 
     def from_loop_axis(self, record: Any, found: Found) -> Any:
-        """Move the axis that a scan has put in front to where the loop's axis belongs."""
+        """Record with the axis of a scan moved from the front to its place."""
         return move_axis(record, 0, found.loop_axis) if self.action.batched else record
 
 
@@ -354,9 +354,9 @@ def _read(env: Mapping[Any, Any], atom: Any) -> Any:
 
 
 def _operands(eqn: Any, args: list[Any]) -> Operands:
-    """The operands of a sow. A literal among the extras is a scalar of the host.
+    """Operands of a sow. A literal among the extras becomes a host scalar.
 
-    So whoever uses it still knows its value, which a traced number would hide.
+    Its value stays known this way; a traced number would hide it.
     """
     site = eqn.params["site"]
     literal = [

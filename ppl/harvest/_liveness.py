@@ -11,22 +11,27 @@ from ppl.harvest._sow import sow_p
 from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
-Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which results are.
+Needs = tuple[Mask, Mask]  # Masks of an equation: operands that are read, results that are read.
 
 
 class LiveRule(Protocol):
-    """Liveness of the operands of an equation with inner programs, given that of its results."""
+    """Liveness rule of an equation with inner programs: from results to operands."""
 
     def live_operands(self, eqn: Any, live_outs: Mask, liveness: "Liveness") -> Mask: ...
 
 
 class Liveness:
-    """Backward analysis, memoised on the jaxpr and on which of its results are needed.
+    """Backward liveness analysis, memoised on the jaxpr and the mask of its needed results.
 
-    `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it,
-    `opens(eqn)` whether an equation is evaluated by its rule.
-    Equations with a matching sow or with another effect are always needed, a sow that is stripped
-    only as far as its value is.
+    | equation                               | needed                      |
+    |----------------------------------------|-----------------------------|
+    | with a matching sow, or another effect | always                      |
+    | sow that is stripped                   | as far as its value is      |
+    | any other                              | if one of its results is    |
+
+    `reads(eqn)` is the mask of the operands of a matching sow that the transformation reads.
+    `opens(eqn)` tells whether an equation is evaluated by its rule. `replaced` are the paths at
+    which plants replace sown values.
     """
 
     def __init__(
@@ -84,7 +89,7 @@ class Liveness:
                 return rule.live_operands(eqn, outs, self), outs
             if eqn.primitive is sow_p:
                 return self._reads(eqn), outs
-            return (True,) * len(eqn.invars), outs  # of a construct without a rule
+            return (True,) * len(eqn.invars), outs  # a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
         if any(outs) or _jax.acts(eqn) or hides_sow(eqn):

@@ -1,4 +1,8 @@
-"""Tangents are not sown: where JAX solves for one as it solved for the primal, its sows go."""
+"""Tangents of `custom_linear_solve`, from which sows are removed.
+
+Tangents are not sown. JAX solves for a tangent with the program that solves for the primal, whose
+sows would take place again.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +18,7 @@ from ppl.harvest.rules import CONSTRUCTS
 
 
 class Strip(Action):
-    """Takes every sow out of a program."""
+    """Action that removes every sow of a program."""
 
     def matches(self, site: Site) -> bool:
         return False
@@ -27,7 +31,7 @@ class Strip(Action):
 
 
 def without_sows(jaxpr: Any) -> Any:
-    """A program with nothing sown."""
+    """Jaxpr with all sows removed."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
     action = Strip()
