@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _values
 from ppl.harvest._names import fit
@@ -209,21 +210,21 @@ class PerformedEffect:
         return [_jax.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
 
 
-def handler_key(eqn: Any) -> Hashable:
+def handler_key(eqn: jex.JaxprEqn) -> Hashable:
     """Key, in a dict of handlers, of the effect of an equation; None if it has no effect."""
     if eqn.primitive is perform_p:
         return eqn.params["call"].effect
     return SownEffect(eqn.params["site"].tag) if eqn.primitive is sow_p else None
 
 
-def describe_effect(eqn: Any) -> str:
+def describe_effect(eqn: jex.JaxprEqn) -> str:
     """Name, in errors, of the effect of an equation."""
     if eqn.primitive is perform_p:
         return repr(eqn.params["call"].effect)
     return f"sow {describe(eqn.params['site'].path)}"
 
 
-def read_performed(eqn: Any, args: Sequence[Any]) -> PerformedEffect:
+def read_performed(eqn: jex.JaxprEqn, args: Sequence[Any]) -> PerformedEffect:
     """Effect of an equation, with its operands."""
     where = describe_effect(eqn)
     if eqn.primitive is perform_p:

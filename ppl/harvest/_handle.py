@@ -151,7 +151,7 @@ class ContinuationInterpreter:
         self._handlers = handlers
         self._found = found
 
-    def run(self, jaxpr: Any, args: Sequence[Any], rest: Rest) -> Any:
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], rest: Rest) -> Any:
         """Answer of a jaxpr followed by the rest of the program."""
         inner, env = start_evaluation(jaxpr, args)
         return self._run_from(0, inner, env, rest)
@@ -171,7 +171,7 @@ class ContinuationInterpreter:
         env = env | dict(zip(inner.eqns[i].outvars, outs, strict=True))
         return self._run_from(i + 1, inner, env, rest)
 
-    def _perform(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
+    def _perform(self, eqn: jex.JaxprEqn, args: list[Any], rest: Rest) -> Any:
         if (key := handler_key(eqn)) is not None:
             at = read_performed(eqn, args)
             if not at.batch_shape:
@@ -202,7 +202,7 @@ class ContinuationInterpreter:
 
         return lax.switch(index, [branch(body) for body in bodies], *operands)
 
-    def _check_agree(self, eqn: Any, answers: list[str]) -> None:
+    def _check_agree(self, eqn: jex.JaxprEqn, answers: list[str]) -> None:
         if answers[-1] != answers[0]:
             raise ValueError(
                 f"{self._found(eqn)} in a branch of a cond: the answers of all branches must have "

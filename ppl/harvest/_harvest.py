@@ -6,9 +6,11 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._interpreter import Action, Operands
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import check_plants, nest_by_path
 from ppl.harvest._program import Harvester, trace
 from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
@@ -213,7 +215,7 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     return scoped
 
 
-def _move_into_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
+def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> Jaxpr:
     """Jaxpr with all its sows moved into a scope, and nothing else changed.
 
     It is memoised, so that a function that is called twice stays one for the caches of JAX.
@@ -221,7 +223,7 @@ def _move_into_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
     if not names_sites(jaxpr, {}):
         return jaxpr
 
-    def move(eqn: Any) -> Any:
+    def move(eqn: jex.JaxprEqn) -> Any:
         if _jax.has_sow(eqn) and _jax.is_opaque(eqn):
             raise NotImplementedError(
                 f"nest {scope!r}: a sow stands inside of {eqn.primitive.name!r}, into which nest "

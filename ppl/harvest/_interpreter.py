@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, describe, sow_p, tangent_p
@@ -196,7 +197,7 @@ class Interpreter:
 
     def run(
         self,
-        jaxpr: Any,
+        jaxpr: Jaxpr,
         args: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
         live_outs: Sequence[bool],
@@ -222,7 +223,9 @@ class Interpreter:
         ]
         return results, self._last(reaps, jaxpr)
 
-    def _equation(self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask) -> Results:
+    def _equation(
+        self, eqn: jex.JaxprEqn, args: list[Any], queue: Plants, live_outs: Mask
+    ) -> Results:
         sites = self.survey.survey_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
@@ -238,7 +241,7 @@ class Interpreter:
 
     def _sow(
         self,
-        eqn: Any,
+        eqn: jex.JaxprEqn,
         args: list[Any],
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
@@ -257,7 +260,7 @@ class Interpreter:
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
-    def _rule(self, eqn: Any) -> Rule:
+    def _rule(self, eqn: jex.JaxprEqn) -> Rule:
         if eqn.primitive.name in self.rules:
             return self.rules[eqn.primitive.name]
         raise NotImplementedError(
@@ -265,7 +268,7 @@ class Interpreter:
             "harvest cannot open. Plant inside of the differentiation, as grad(plant(f))."
         )
 
-    def _tangent(self, eqn: Any, args: list[Any]) -> list[Any]:
+    def _tangent(self, eqn: jex.JaxprEqn, args: list[Any]) -> list[Any]:
         """Tangent of a sown value: zero at a planted one, in forward and in reverse mode."""
         site = eqn.params["site"]
         if self._is_planted(site):
@@ -277,14 +280,14 @@ class Interpreter:
     def _is_planted(self, site: Site) -> bool:
         return site.path in self._planted and self.action.matches(site) and not self.action.perturbs
 
-    def _opens(self, eqn: Any) -> bool:
+    def _opens(self, eqn: jex.JaxprEqn) -> bool:
         return self.survey.opens(eqn) or self._stops(eqn)
 
-    def _stops(self, eqn: Any) -> bool:
+    def _stops(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation holds the tangent of a planted value."""
         return bool(self._planted) and any(map(self._stops_in, _jax.subjaxprs(eqn)))
 
-    def _stops_in(self, jaxpr: Any) -> bool:
+    def _stops_in(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._stopping:
             self._stopping[id(jaxpr)] = (
                 jaxpr,
@@ -297,7 +300,7 @@ class Interpreter:
             )
         return self._stopping[id(jaxpr)][1]
 
-    def _reads(self, eqn: Any) -> Mask:
+    def _reads(self, eqn: jex.JaxprEqn) -> Mask:
         site = eqn.params["site"]
         value, pred, extras = self.action.reads(site, site.path in self._planted)
         return (
@@ -307,7 +310,7 @@ class Interpreter:
             *[not self.action.records] * site.has_key,
         )
 
-    def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
+    def _last(self, reaps: list[Reaped], jaxpr: Jaxpr) -> list[Reaped]:
         """Records of a jaxpr, with one for each clobbered name: the last."""
         if self.action.adds:
             return reaps
@@ -353,7 +356,7 @@ def _read(env: Mapping[Any, Any], atom: Any) -> Any:
     return atom.val if isinstance(atom, jex.Literal) else env[atom]
 
 
-def _operands(eqn: Any, args: list[Any]) -> Operands:
+def _operands(eqn: jex.JaxprEqn, args: list[Any]) -> Operands:
     """Operands of a sow. A literal among the extras becomes a host scalar.
 
     Its value stays known this way; a traced number would hide it.

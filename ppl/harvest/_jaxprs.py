@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
+Jaxpr = jex.Jaxpr | jex.ClosedJaxpr  # one class from JAX 0.12 on
 
 
 def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
@@ -31,14 +31,14 @@ def jaxprs_in(value: Any) -> list[Jaxpr]:
     return [item for item in items if is_jaxpr(item)]
 
 
-def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
+def map_equations(jaxpr: Any, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
     """Jaxpr with `fn` applied to each of its own equations."""
     if raw(jaxpr)[0] is not jaxpr:
         return jaxpr.replace(jaxpr=map_equations(jaxpr.jaxpr, fn))
     return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
 
 
-def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
+def map_jaxprs(params: dict[str, Any], fn: Callable[[Any], Jaxpr]) -> dict[str, Any]:
     """Parameters of an equation with `fn` applied to each jaxpr among them."""
 
     def mapped(value: Any) -> Any:

@@ -7,6 +7,7 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._hidden_sows import hides_sow
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import sow_p
 from ppl.harvest._survey import Path, Survey
 
@@ -17,7 +18,7 @@ Needs = tuple[Mask, Mask]  # Masks of an equation: operands that are read, resul
 class LiveRule(Protocol):
     """Liveness rule of an equation with inner programs: from results to operands."""
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: "Liveness") -> Mask: ...
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: "Liveness") -> Mask: ...
 
 
 class Liveness:
@@ -49,19 +50,19 @@ class Liveness:
         self._reads = reads
         self._memo: dict[tuple[int, Mask], tuple[list[Needs | None], Mask]] = {}
 
-    def equations(self, jaxpr: Any, live_outs: Sequence[bool]) -> list[Needs | None]:
+    def equations(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> list[Needs | None]:
         """Needs of each equation of a jaxpr; None for a dead one."""
         return self._analyse(jaxpr, tuple(live_outs))[0]
 
-    def inputs(self, jaxpr: Any, live_outs: Sequence[bool]) -> Mask:
+    def inputs(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> Mask:
         """Mask of the inputs of a jaxpr that are needed."""
         return self._analyse(jaxpr, tuple(live_outs))[1]
 
-    def replaces(self, jaxpr: Any) -> bool:
+    def replaces(self, jaxpr: Jaxpr) -> bool:
         """Whether a plant replaces a value in a jaxpr."""
         return not self._replaced.isdisjoint(self._survey(jaxpr))
 
-    def _analyse(self, jaxpr: Any, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
+    def _analyse(self, jaxpr: Jaxpr, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
         if key not in self._memo:
             inner, _ = _jaxprs.raw(jaxpr)
@@ -83,7 +84,7 @@ class Liveness:
             self._memo[key] = equations[::-1], tuple(v in live for v in inner.invars)
         return self._memo[key]
 
-    def _find_live(self, eqn: Any, outs: Mask) -> Needs | None:
+    def _find_live(self, eqn: jex.JaxprEqn, outs: Mask) -> Needs | None:
         if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs

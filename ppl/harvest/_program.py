@@ -11,6 +11,7 @@ import numpy as np
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
@@ -34,7 +35,7 @@ class Program:
         unflatten: Result of the function from the results of the jaxpr.
     """
 
-    jaxpr: Any
+    jaxpr: Jaxpr
     consts: list[Any]
     operands: list[Any]
     unflatten: Callable[[Sequence[Any]], Any]

@@ -11,6 +11,7 @@ from jax.extend import core as jex
 from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._tie import tie
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
@@ -341,7 +342,7 @@ def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
             yield from sites_in(inner)
 
 
-def names_sites(jaxpr: Any, memo: dict[int, bool]) -> bool:
+def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
     """Whether a jaxpr holds a sow, or the tangent of a sown value, at any depth."""
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
@@ -367,12 +368,12 @@ def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
     return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
 
 
-def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
+def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
     """Jaxpr whose sows are marked with the loops around them, `depth` of them around the jaxpr."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
 
-    def mark_equation(eqn: Any) -> Any:
+    def mark_equation(eqn: jex.JaxprEqn) -> Any:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             missing = (len(site.axes),) * (depth - len(site.loops))

@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._hidden_sows import hides_sow, sows
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site, describe, sow_p
 
 Path = tuple[Hashable, ...]
@@ -149,7 +151,7 @@ def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
 class FindRule(Protocol):
     """Sites of an equation with inner programs, as seen from outside."""
 
-    def find(self, eqn: Any, survey: "Survey") -> Sites: ...
+    def find(self, eqn: jex.JaxprEqn, survey: "Survey") -> Sites: ...
 
 
 class Survey:
@@ -168,7 +170,7 @@ class Survey:
         self._strippable: dict[int, tuple[Any, bool]] = {}
         self._staying: dict[int, tuple[Any, list[Path]]] = {}
 
-    def __call__(self, jaxpr: Any) -> Sites:
+    def __call__(self, jaxpr: Jaxpr) -> Sites:
         """Matching sows of a jaxpr by path, in program order."""
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
@@ -179,7 +181,7 @@ class Survey:
             self._found[id(jaxpr)] = (jaxpr, found)
         return self._found[id(jaxpr)][1]
 
-    def survey_equation(self, eqn: Any) -> Sites:
+    def survey_equation(self, eqn: jex.JaxprEqn) -> Sites:
         """Matching sows of one equation by path."""
         if not _jax.has_sow(eqn) and not hides_sow(eqn):
             return {}
@@ -212,7 +214,7 @@ class Survey:
                 )
         return {}
 
-    def staying(self, jaxpr: Any) -> list[Path]:
+    def staying(self, jaxpr: Jaxpr) -> list[Path]:
         """Paths of the sows in a jaxpr, at any depth, that neither match nor are stripped."""
         if id(jaxpr) not in self._staying:
             eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
@@ -220,20 +222,20 @@ class Survey:
             self._staying[id(jaxpr)] = jaxpr, list(dict.fromkeys(paths))
         return self._staying[id(jaxpr)][1]
 
-    def _staying_in(self, eqn: Any) -> list[Path]:
+    def _staying_in(self, eqn: jex.JaxprEqn) -> list[Path]:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             return [site.path] * (not self._matches(site) and not self._strips(site))
         return [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
 
-    def strips(self, eqn: Any) -> bool:
+    def strips(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation is a sow that is removed; its value stays."""
         if eqn.primitive is not sow_p:
             return False
         site = eqn.params["site"]
         return not self._matches(site) and self._strips(site)
 
-    def opens(self, eqn: Any) -> bool:
+    def opens(self, eqn: jex.JaxprEqn) -> bool:
         """Whether an equation must be opened, for a sow that matches or is stripped."""
         if not _jax.has_sow(eqn):
             return False
@@ -243,13 +245,13 @@ class Survey:
             map(self._has_stripped, _jax.subjaxprs(eqn))
         )
 
-    def _has_stripped(self, jaxpr: Any) -> bool:
+    def _has_stripped(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._strippable:
             eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
             self._strippable[id(jaxpr)] = jaxpr, any(map(self._strips_in, eqns))
         return self._strippable[id(jaxpr)][1]
 
-    def _strips_in(self, eqn: Any) -> bool:
+    def _strips_in(self, eqn: jex.JaxprEqn) -> bool:
         return self.strips(eqn) or any(map(self._has_stripped, _jax.subjaxprs(eqn)))
 
     def join(self, path: Path, old: Found, new: Found) -> Found:

@@ -12,6 +12,7 @@ from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter, Operands
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Survey
 from ppl.harvest.rules import CONSTRUCTS
@@ -30,7 +31,7 @@ class Strip(Action):
         raise AssertionError("no site matches")
 
 
-def without_sows(jaxpr: Any) -> Any:
+def without_sows(jaxpr: Jaxpr) -> Jaxpr:
     """Jaxpr with all sows removed."""
     if not _jax.has_sow(jaxpr):
         return jaxpr

@@ -165,7 +165,7 @@ def _first(rows: jax.Array) -> jax.Array:
     return lax.index_in_dim(rows, 0, keepdims=False)
 
 
-def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
+def _evaluate(jaxpr: Jaxpr, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
     """Some results of a jaxpr, from the arguments that they depend on."""
     inner, consts = _jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
@@ -231,7 +231,7 @@ def _select(eqn: jex.JaxprEqn, branches: Sequence[Jaxpr], args: Sequence[Any]) -
     return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
 
-def _evaluate_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> list[Any]:
+def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> list[Any]:
     """Results of a branch, without its derivative if it is not taken, which may be NaN.
 
     The select that stops the derivative would repeat an operand shared by all steps for each step.
@@ -246,7 +246,7 @@ def _evaluate_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> lis
     return [_jax.as_aval(_read(env, v), v.aval) for v in inner.outvars]
 
 
-def _split_branch(branch: Any) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
+def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
     """Linear equations of the operands, variables that other equations read, and the latter."""
     inputs, wanted = [*branch.constvars, *branch.invars], range(len(branch.outvars))
     needed = [eqn for eqn, _ in _find_needed(branch, wanted)[0]]
@@ -261,7 +261,7 @@ def _stop_untaken_gradient(x: Any, is_taken: Any) -> Any:
 
 
 def _find_needed(
-    jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
+    jaxpr: Jaxpr, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
 ) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
     """Dependencies of some results of a jaxpr, where the variables of `given` are known.
 
@@ -282,7 +282,7 @@ def _find_needed(
     return equations[::-1], variables
 
 
-def _find_inputs(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
+def _find_inputs(jaxpr: Jaxpr, wanted: Iterable[int]) -> set[int]:
     """Positions of the inputs that some results of a jaxpr depend on."""
     _, variables = _find_needed(jaxpr, wanted)
     return {i for i, v in enumerate(jaxpr.invars) if v in variables}
@@ -303,7 +303,7 @@ def _is_whole(body: Jaxpr, outs: Iterable[int]) -> bool:
     return len(_find_inputs(inner, outs)) == len(inner.invars) and not _has_cond(inner)
 
 
-def _has_cond(jaxpr: Any) -> bool:
+def _has_cond(jaxpr: Jaxpr) -> bool:
     eqns = _jaxprs.raw(jaxpr)[0].eqns
     return any(_branches(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
 
@@ -348,7 +348,7 @@ def _is_cheap(cond: jex.JaxprEqn, branches: Sequence[Jaxpr]) -> bool:
     return sum(work) <= _MAX_WORK * min(work)
 
 
-def _size(jaxpr: Any) -> int:
+def _size(jaxpr: Jaxpr) -> int:
     """Number of elements that all equations of a jaxpr compute, inner equations included."""
     inner, _ = _jaxprs.raw(jaxpr)
     given = sum(_num_elements(eqn.outvars) for eqn in inner.eqns)

@@ -161,7 +161,7 @@ def _check_none_stays(body: Jaxpr, on: Interpreter) -> None:
 
 def _pred_shape(cond: Jaxpr) -> tuple[int, ...]:
     """Shape of a loop's predicate: the batch axes of a `vmap` that maps it, else empty."""
-    return cond.out_avals[0].shape
+    return cond.out_avals[0].shape  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _select(pred: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Array:
