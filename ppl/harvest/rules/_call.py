@@ -15,7 +15,7 @@ from ppl.harvest._survey import Sites, Survey
 
 
 class CallRule(Construct):
-    """Rule of a call, whose sites and liveness are given by its body."""
+    """Rule of a call, which has the sites and the liveness of its body."""
 
     body: ClassVar[str] = "jaxpr"  # Name of the parameter that holds the body.
     is_transparent: ClassVar[bool] = False

@@ -101,7 +101,7 @@ class Steps:
         | of states, that read states         | in the loop                |
         | of outputs alone, such as densities | after the loop, by `vmap`  |
 
-        None if no equation can be evaluated after the loop.
+        None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
         inner, consts = _jaxprs.raw(self._jaxpr)
         carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]

@@ -97,7 +97,7 @@ def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
 
 
 def _definite(pred: Any, found: Found) -> Any:
-    """Predicate of a record as an array, if any branch may not sow; None if all branches sow."""
+    """Predicate of a record; all True for a sure sow of one branch that is not sure in another."""
     if pred is None and not found.certain:
         return jnp.ones(found.lead, bool)
     return pred
