@@ -39,7 +39,7 @@ class CorrelationCholesky(Bijector):
     event_ndims = 1
 
     def _rows(self, x: ArrayLike) -> tuple[Array, Array, Array]:
-        """The entries as a matrix; the log factors `sech(x_j)`; the log lengths left before each."""
+        """The entries as a matrix; their `log sech`; the logs of the lengths left before each."""
         x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         below = jnp.tril_indices(n, -1)

@@ -37,6 +37,8 @@ Other entries of a row:
 | `event_shape`       | function of the fields: an event shape that differs from the parameters' |
 | `requires`          | function of the fields: the fault of parameters that are valid one by    |
 |                     | one, in words, or None                                                   |
+| `one_of`            | names of alternative parameters, of which exactly one is given           |
+| `increasing`        | names of two parameters, the first less than the second                  |
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
 |                     | formula's are; tracing takes longer                                      |
