@@ -46,9 +46,9 @@ def _capacitance(cov_factor, cov_diag):
 
 
 def _low_rank_square(x, a, c, tril, cov_diag):
-    """`x^T S^-1 x` by the matrix inversion lemma: `min_u |y - A u|^2 + |u / c|^2`, `y = D^(-1/2) x`.
+    """`x^T S^-1 x` by the matrix inversion lemma, without terms that cancel.
 
-    The minimum does not cancel.
+    It is `min_u |y - A u|^2 + |u / c|^2` with `y = D^(-1/2) x`.
     """
     y = x / jnp.sqrt(cov_diag)
     u = solve(tril, solve(tril, multiply(a.mT, y)), transpose=True)

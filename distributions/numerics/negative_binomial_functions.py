@@ -61,7 +61,7 @@ def negative_binomial_mean(r: Any, logits: Any, probs: Any, mean: Any, concentra
 def negative_binomial_sample(
     key: Array, shape: tuple[int, ...], dtype: Any, *parameters: Any
 ) -> Array:
-    """Poisson draws whose rate is a gamma draw with concentration `r` and the mean of the counts."""
+    """Poisson draws with gamma rates of concentration `r` and the mean of the counts."""
     r = negative_binomial_size(*parameters)
     gamma_key, poisson_key = random.split(key)
     rate = gamma(gamma_key, r, shape, dtype) * (negative_binomial_mean(*parameters) / r)
