@@ -71,7 +71,7 @@ def _line(p: Array, drift: Array) -> tuple[Array, Array]:
 
 
 def _log_integral(t: Array, w: Array, u: Array, m: Array) -> tuple[Array, Array]:
-    """For early times, the log share of later or of earlier passages, and whether of later ones."""
+    """The log share of later or of earlier passages, and whether of later ones, at early times."""
     root = jnp.sqrt(t)
     drift = m * root
     p = jnp.minimum(w / root, drift + _CERTAIN)
