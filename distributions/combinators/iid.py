@@ -1,4 +1,4 @@
-"""Distributions whose events are several independent draws."""
+"""Independent copies of a distribution as one event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distributions.core.distribution import Distribution, Shape, as_shape
 
 @pytree_dataclass(eq=False, repr=False)
 class IID(DerivedDistribution):
-    """What `iid` makes."""
+    """Independent copies of a distribution as one event; `iid` makes it."""
 
     is_closed: ClassVar[bool] = True
 
@@ -51,7 +51,7 @@ class IID(DerivedDistribution):
         return jnp.moveaxis(value, tuple(axes), tuple(range(num)))
 
     def _copies_last(self, value: Array, event_ndims: int) -> Array:
-        """The inverse of it, for values with `event_ndims` axes of their own."""
+        """The inverse of `_copies_first`, for values with `event_ndims` axes of their own."""
         num = len(self.sample_shape)
         end = tuple(range(value.ndim - event_ndims - num, value.ndim - event_ndims))
         return jnp.moveaxis(value, tuple(range(num)), end)
@@ -94,8 +94,8 @@ def _widen_bound(bound: Any, num: int, event_ndims: int) -> Any:
 def iid(distribution: Any, sample_shape: int | Sequence[int]) -> IID:
     r"""Independent copies of a distribution, as one event: an exchangeable sample.
 
-    `p(x) = prod_i p0(x_i)`, where `i` runs over `sample_shape`. A batch of distributions has as
-    many samples, each of its own distribution.
+    `p(x) = prod_i p0(x_i)`, where `i` runs over `sample_shape`. Each distribution of a batch has a
+    sample of its own.
 
     Args:
         distribution: Any distribution.

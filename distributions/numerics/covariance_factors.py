@@ -1,12 +1,12 @@
 """The matrix `S` of MultivariateNormal and MultivariateStudentT, in five parametrizations.
 
-| given                      | `S`                                     |
-| -------------------------- | --------------------------------------- |
-| `covariance`               | `covariance`                            |
-| `precision`                | `precision^-1`                          |
-| `scale_tril`               | `L L^T` with `L = scale_tril`           |
-| `scale_diag`               | `diag(scale_diag)^2`                    |
-| `cov_factor` with `cov_diag` | `W W^T + D`: a low rank and a diagonal |
+| given                        | `S`                                                          |
+| ---------------------------- | ------------------------------------------------------------ |
+| `covariance`                 | `covariance`                                                 |
+| `precision`                  | `precision^-1`                                               |
+| `scale_tril`                 | `L L^T` with `L = scale_tril`                                |
+| `scale_diag`                 | `diag(scale_diag)^2`                                         |
+| `cov_factor` with `cov_diag` | `W W^T + D` with `W = cov_factor` and `D = diag(cov_diag)`   |
 """
 
 from collections.abc import Callable

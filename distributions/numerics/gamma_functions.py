@@ -128,7 +128,7 @@ def log_beta(a: Array, b: Array) -> Array:
 
 @jax.jit
 def log_multivariate_beta(a: Array) -> Array:
-    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)` along the last axis, as precise as `log_beta`."""
+    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)` along the last axis, precise as `log_beta`."""
     total = jnp.sum(a, -1, keepdims=True)
     most = a > 0.5 * total  # At most one entry, with a share that may round to 1.
     others = jnp.sum(select(most, 0, a), -1, keepdims=True)

@@ -151,7 +151,7 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
 
 @jax.custom_jvp
 def _log_factorial_rest(k: Array) -> Array:
-    """`log k! - (k log k - k)` for integers: a table of small ones, Stirling's series for others."""
+    """`log k! - (k log k - k)` for integers: tabulated for small ones, else Stirling's series."""
     num_small, some = num_steps(k), _replace_zero_by_one(k)
     rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
     for i in reversed(range(num_small)):
