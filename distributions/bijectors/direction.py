@@ -62,9 +62,8 @@ class UnitVector(Bijector):
 class ZeroSum(Bijector):
     """Isometry onto arrays that sum to zero along each of the last `ndims` axes.
 
-    Each of these axes is longer than that of `x` by one. The map preserves lengths: the log
-    determinant is 0, for densities with respect to area in the plane of such arrays. No entry is
-    singled out.
+    Each of these axes is longer by one than in `x`. The map preserves lengths: the log determinant
+    is 0, for densities with respect to area in the plane of such arrays. No entry is singled out.
 
     >>> from distributions import bijectors
     >>> print(bijectors.ZeroSum().forward(jnp.array([1.0])).round(4))

@@ -17,7 +17,7 @@ from distributions.common.pytree import pytree_dataclass
 class CholeskyFactor(Bijector):
     """Map from `n (n + 1) / 2` numbers onto lower-triangular matrices with a positive diagonal.
 
-    The entries fill the triangle row by row; those of the diagonal are exponentiated.
+    The entries fill the triangle row by row; diagonal entries are exponentiated.
     """
 
     event_ndims = 1

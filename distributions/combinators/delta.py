@@ -99,7 +99,7 @@ class Delta(Distribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The axes of `loc` in front of the event's, broadcast with those of `log_density`."""
+        """The axes of `loc` in front of the event axes, broadcast with `log_density`."""
         shape = np.shape(self.loc)
         own = shape[: len(shape) - self.event_ndims]
         return np.broadcast_shapes(own, np.shape(self.log_density))

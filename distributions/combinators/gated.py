@@ -82,7 +82,7 @@ class Gated(Distribution):
         return self.distribution.dtype
 
     def _align_with_gate(self, *arrays: ArrayLike) -> tuple[Array, ...]:
-        """The log probabilities of 0 by the gate and of a count, and arrays of the same rank."""
+        """The log probabilities of 0 by the gate and of a count, and the arrays, of one rank."""
         dtype = float_dtype(*jax.tree.leaves(self))
         log_count, log_gate = bernoulli_log_probs(*self._odds(dtype))
         return promote(log_gate, log_count, *arrays, dtype=dtype)

@@ -161,7 +161,7 @@ class Hurdle(Gated):
         return factor * (variance + (1 - factor) * jnp.square(mean))
 
     def _entropy(self) -> Array:
-        """The entropy of the gate, plus that of the positive numbers times their probability."""
+        """The entropy of the gate plus the entropy of positive numbers times their probability."""
         parts = self._align_with_gate(self._gate.entropy(), self.distribution.entropy())
         _, log_count, gate, entropy = parts
         return gate + jnp.exp(log_count) * entropy

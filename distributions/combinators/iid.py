@@ -45,7 +45,7 @@ class IID(DerivedDistribution):
         return self.sample_shape + self.distribution.event_shape
 
     def _copies_first(self, value: Array) -> Array:
-        """The axes of the copies moved in front of those of the batch."""
+        """The value with the axes of the copies moved in front of the batch axes."""
         num, inner = len(self.sample_shape), len(self.distribution.event_shape)
         axes = range(value.ndim - inner - num, value.ndim - inner)
         return jnp.moveaxis(value, tuple(axes), tuple(range(num)))
@@ -84,7 +84,7 @@ class IID(DerivedDistribution):
 
 
 def _widen_bound(bound: Any, num: int, event_ndims: int) -> Any:
-    """A bound with axes for the copies between those of the batch and those of the event."""
+    """A bound with axes for the copies between batch axes and event axes."""
     ndim = np.ndim(bound)
     if ndim <= event_ndims:
         return bound
@@ -99,7 +99,7 @@ def iid(distribution: Any, sample_shape: int | Sequence[int]) -> IID:
 
     Args:
         distribution: Any distribution.
-        sample_shape: The number of copies, or the shape in which they are laid out.
+        sample_shape: The number of copies, or their shape.
 
     Returns:
         A distribution of event shape `sample_shape + distribution.event_shape`.

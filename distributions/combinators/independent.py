@@ -68,7 +68,7 @@ class Independent(DerivedDistribution):
 
     @property
     def event_shape(self) -> Shape:
-        """The batch axes that became event axes, and those of the distribution's events."""
+        """The batch axes that became event axes, in front of the distribution's event axes."""
         shape = self.distribution.batch_shape
         return shape[len(shape) - self.reinterpreted_batch_ndims :] + self.distribution.event_shape
 

@@ -1,4 +1,4 @@
-"""Interval censoring: a draw is known by the interval in which it lies."""
+"""Interval censoring: only an interval around a draw is known."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Bounds(Constraint):
 
 @pytree_dataclass(eq=False, repr=False)
 class IntervalCensored(DerivedDistribution):
-    r"""A distribution of numbers whose draws are known only by an interval, interval-censored.
+    r"""Interval-censored draws of a distribution of numbers: only an interval is known.
 
     A value is a pair `(lower, upper)` of bounds, and `X` is a draw of `distribution`:
 

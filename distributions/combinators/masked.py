@@ -1,4 +1,4 @@
-"""Masks: distributions of which some entries of the batch do not count."""
+"""Masks: entries of a batch of distributions that do not count."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class Mixture(MixtureBase):
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype to which those of the components' draws are promoted."""
+        """The promoted dtype of the components' draws."""
         return common_dtype(*(np.empty((), c.dtype) for c in self.components))
 
     @property

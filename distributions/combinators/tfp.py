@@ -19,7 +19,7 @@ from distributions.core.distribution_functions import ENDS
 
 
 def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
-    """A `Distribution` as it is; one of TFP as `FromTFP`.
+    """A `Distribution` unchanged; a distribution of TFP as `FromTFP`.
 
     Raises:
         ValueError: `distribution` is neither; the message names the parameter `name` of `owner`.
@@ -60,7 +60,7 @@ class _Map(Bijector):
 
 
 def as_bijector(bijector: Any) -> Bijector:
-    """A `Bijector` as it is; one of TFP as a `Bijector`."""
+    """A `Bijector` unchanged; a bijector of TFP wrapped as one."""
     return bijector if isinstance(bijector, Bijector) else _Map(in_default_precision(bijector))
 
 

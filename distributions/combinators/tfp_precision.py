@@ -46,7 +46,7 @@ def _children(x: Any) -> Any:
 
 
 def _leaves(x: Any) -> Iterator[Any]:
-    """All parameters, including those of nested objects."""
+    """All parameters, also of nested objects."""
     if _is_built(x) or isinstance(x, dict | list | tuple):
         for child in _children(x):
             yield from _leaves(child)

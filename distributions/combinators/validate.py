@@ -59,7 +59,7 @@ def validate(distribution: D) -> D:
 
 
 def _parts(distribution: Distribution) -> list[Distribution]:
-    """The distributions of which a distribution is made."""
+    """The distributions inside a distribution."""
     leaves = jax.tree.leaves(vars(distribution), is_leaf=lambda x: isinstance(x, Distribution))
     return [leaf for leaf in leaves if isinstance(leaf, Distribution)]
 

@@ -31,7 +31,7 @@ def common_dtype(*values: Any) -> np.dtype:
 
 
 def stack(values: Any) -> Any:
-    """Lists and tuples as one array, on the host where that is possible; anything else as it is."""
+    """Lists and tuples as one array, on the host if possible; anything else unchanged."""
     if not isinstance(values, list | tuple):
         return values
     traced = any(isinstance(leaf, Array) for leaf in jax.tree.leaves(values))
@@ -115,7 +115,7 @@ def is_traced(x: Any) -> bool:
 
 
 def as_host_array(x: Any) -> np.ndarray | None:
-    """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
+    """`x` as a NumPy array, or None if its values are unknown here (traced, or on other hosts)."""
     if not isinstance(x, Array):
         return np.asarray(x)
     return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)

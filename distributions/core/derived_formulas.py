@@ -53,7 +53,8 @@ def transform_formulas(
         forward: The map from `z` and the parameters to `x`.
         inverse: The map from `x` and the parameters to `z`.
         log_det: The logarithm of the derivative of `inverse` in `x`.
-        to_base: The map from the parameters of `x` to those of `z`; the identity by default.
+        to_base: The map from the parameters of `x` to parameters of `base`; by default the
+            identity.
         **own: Formulas that are not derived, or replace a derived one.
     """
 

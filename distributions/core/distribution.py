@@ -66,7 +66,7 @@ class Distribution(abc.ABC):
         """The dtype of draws."""
 
     def mean(self) -> Array:
-        """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
+        """The expectation, of shape `batch_shape + event_shape`; NaN where none exists."""
         return call_compiled(self, "_moment", "mean")
 
     def variance(self) -> Array:

@@ -1,6 +1,6 @@
 """Compiled methods for eager calls, shared by all distributions of one structure.
 
-Without them an eager call compiles each operation by itself, and a loop anew in every call.
+Otherwise an eager call compiles each operation by itself, and compiles a loop in every call.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import lax
 from jax.typing import ArrayLike
 
 from distributions.numerics.special import safe_log, safe_log1m, times_log
@@ -22,6 +22,6 @@ def bernoulli_probability(logits: Any, probs: Any) -> Any:
     return lax.logistic(logits) if probs is None else probs
 
 
-def bernoulli_entropy(*log_probs: ArrayLike) -> Array:
+def bernoulli_entropy(*log_probs: ArrayLike) -> Any:
     """`-sum_i p_i log p_i`, from the log probabilities of 0 and of 1."""
     return -sum(times_log(jnp.exp(log_p), log_p) for log_p in map(jnp.asarray, log_probs))

@@ -45,12 +45,12 @@ _EULER_MACLAURIN = (
 def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array, ...]:
     """`k log(k / (n p)) + m log(m / (n q))` with `n = k + m`, and its derivatives.
 
-    Derivatives are by the log odds, by `k` and by `m`. Not `inner` are pairs in which a count is 0:
-    they have one of the two terms. `excess` is `log(p / q) - log(k / m)`, without the second
+    Derivatives are by the log odds, by `k` and by `m`. `inner` is false for pairs with a count of
+    0, which have one of the two terms. `excess` is `log(p / q) - log(k / m)`, without the second
     logarithm for these pairs. The smaller of the fractions `k / n` and `m / n` weighs an
     exponential, so that a logarithm is taken of 1/2 at least.
     """
-    n, swap = k + m, k > m  # A comparison: at equality, derivatives are those of one side.
+    n, swap = k + m, k > m  # A comparison: at equality, one side gives the derivatives.
     w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
     x = select(swap, -excess, excess)
     y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))

@@ -30,12 +30,12 @@ def _gauss_legendre(num: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gauss_legendre(like: Array, num: int = 40) -> list[np.ndarray]:
-    """Nodes and weights for an integral from 0 to 1, along a new axis behind those of `like`."""
+    """Gauss-Legendre nodes and weights for an integral from 0 to 1, along a new last axis."""
     return [x.reshape((1,) * like.ndim + (-1,)).astype(like.dtype) for x in _gauss_legendre(num)]
 
 
 def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Uniform draws between 0 and 1, neither of which is drawn."""
+    """Uniform draws in the open interval (0, 1)."""
     info = jnp.finfo(dtype)
     return jax.random.uniform(key, shape, dtype, info.tiny, 1 - info.epsneg)
 
