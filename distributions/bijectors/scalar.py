@@ -160,7 +160,7 @@ class Bounded(Bijector):
             (below & ~above, Lower(a)),
             (above & ~below, Upper(b)),
         )
-        # A map gets a harmless point where its case does not apply: its gradient would be NaN.
+        # A map gets a harmless point where its case does not apply, or its gradient would be NaN.
         harmless = 0.0 if method != "inverse" else (a + b) / 2
         result = getattr(Identity(), method)(value)
         for applies, bijector in cases:

@@ -206,7 +206,7 @@ class TransformedDistribution(DerivedDistribution):
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, *bounds(self.support))
         inside = (value > low) & (value < high)
-        # Elsewhere the inverse gets a point of the support: gradients would be NaN.
+        # Elsewhere the inverse gets a point of the support, or gradients would be NaN.
         point = self.transform.forward(self.distribution.support.bijector.forward(0.0))
         value, point = promote(value, point)
         x = self.transform.inverse(select(inside, value, point))

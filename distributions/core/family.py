@@ -200,7 +200,7 @@ class Family(Distribution):
         else:
             return formula(x, *parameters)
         if not self._row.is_flat:
-            # Outside of the support the formula gets a point of the support: its gradient would
+            # Outside of the support the formula gets a point of the support, or its gradient would
             # be NaN.
             point = convert(support.feasible(event_shape), x.dtype)
             entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside

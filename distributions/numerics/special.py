@@ -79,9 +79,9 @@ def times_log(x: Array, log_y: Array) -> Array:
 
 
 def ratio(x: Any, scale: Any) -> Any:
-    """`x / scale`, with a finite derivative in `scale` where `scale**2` underflows or overflows.
+    """`x / scale`, with a derivative in `scale` that does not square it.
 
-    JAX's quotient squares the denominator: in single precision the square of 1e-30 is 0.
+    The derivative of JAX's quotient does: in single precision the square of 1e-30 is 0.
     """
     return _quotient(x, scale, False) if isinstance(scale, Array) else x / scale
 
