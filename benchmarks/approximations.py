@@ -1,13 +1,17 @@
 """How far are approximations of real posteriors from published draws, and does Pareto k tell?
 
-For each posterior of posteriordb that we have as a model, and each guide: the largest distance of a
-mean from the reference's, in its standard deviations; the smallest and largest ratio of a standard
-deviation to the reference's; Pareto k, which is to be at most 0.7 for an approximation to be good;
-and the seconds of a call, compiling included. In float64, seed 0; a guide is fitted by 20,000 steps
-of Adam, with a rate that falls from 0.02 by half every 3,000, and starts at the result of
-Pathfinder, whose seconds are in its own row.
+One row for each approximation of each posterior of posteriordb that we have as a model:
 
-Reads the folder that `PPL_POSTERIORDB` names, else `../shared/posteriordb`.
+    mean             largest distance of a mean from the reference mean, in reference standard
+                     deviations
+    lowest, highest  extreme ratios of a standard deviation to the reference standard deviation
+    Pareto k         at most 0.7 for a good approximation; "!" marks larger values
+    seconds          one call, compiling included
+
+All in float64, with seed 0. Guides are fitted by 20,000 steps of Adam, with a rate that starts at
+0.02 and halves every 3,000 steps. They start at the result of Pathfinder, which has its own row.
+
+The data are read from the folder `$PPL_POSTERIORDB`, by default `../shared/posteriordb`.
 
     python benchmarks/approximations.py [--steps 20000] [posterior ...]
 """
@@ -57,14 +61,14 @@ def pathfinder(_: Any, *args: Any) -> Any:
 
 
 def scalar(draws: dict[str, Any], name: str) -> np.ndarray:
-    """The draws of a parameter that is named as in Stan, `theta[1]`."""
+    """The draws of a scalar parameter, named as in Stan, `theta[1]`."""
     site, _, index = name.partition("[")
     array = np.asarray(draws[site])
     return array[..., int(index[:-1]) - 1] if index else array
 
 
 def distances(draws: dict[str, Any], reference: dict[str, Any]) -> tuple[float, float, float]:
-    """The largest of a mean, in standard deviations, and the extreme ratios of these."""
+    """The largest distance of a mean, and the extreme ratios of standard deviations."""
     means, ratios = [], []
     for name, value in reference.items():
         found = scalar(draws, name)
@@ -76,12 +80,12 @@ def distances(draws: dict[str, Any], reference: dict[str, Any]) -> tuple[float, 
 def row(
     posterior: Posterior, published: dict[str, Any], approximate: Callable[..., Any], start: Any
 ) -> tuple[str, Any]:
-    """A row of the table, and the result."""
+    """One row of the table, and the result; `None` if the approximation fails."""
     model, args = posterior.condition(published["data"])
     began = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a run that stops early says so in the summary
+            warnings.simplefilter("ignore")  # the summary tells of a run that stops early
             result = approximate(start, model, *args)
     except ValueError as error:
         return f"  {str(error).partition(':')[0]}", None
@@ -104,7 +108,7 @@ def main(names: list[str], num_steps: int) -> None:
         start = None
         for name, approximate in tools.items():
             shown, result = row(posterior, published, approximate, start)
-            start = start or result  # that of Pathfinder, the first
+            start = start or result  # Pathfinder's, as it comes first
             print(f"{posterior.name:40} {name:11}{shown}", flush=True)
 
 

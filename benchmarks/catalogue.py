@@ -1,14 +1,17 @@
-"""What do the models of the catalogue cost, to run and to compile, beside densities by hand?
+"""How long do the models of the catalogue take to run and compile, beside densities by hand?
 
-For each of the forty models of examples/catalogue: the log density and its gradient, as `ppl`
-derives it and as it is written by hand. Run times are those of many evaluations in one compiled
-loop. Compile times are those to trace and lower one evaluation and to compile it by XLA, of a new
-function each time, as CPU time, which others on the machine disturb less. Both take turns in one
-process; the figures are medians over rounds and their ratios, the last one of all that there is to
-compile. The largest relative difference of values and gradients is printed beside them.
+The log density and its gradient of the forty models of examples/catalogue, derived by `ppl` and
+written by hand. Both take turns in one process; figures are medians over rounds.
 
-With a second number, models have so many times the observations, all of them repeated, where their
-number is free.
+    run              seconds of an evaluation, among many in one compiled loop
+    trace and lower  CPU seconds for one evaluation, of a new function each time
+    XLA              CPU seconds to compile that evaluation
+    both             ratio of trace, lower and XLA together
+    diff.            largest relative difference of values and gradients
+
+CPU time is disturbed less than elapsed time by other work on the machine.
+
+The second number multiplies the observations: all are repeated, in models that allow it.
 
     python benchmarks/catalogue.py [rounds [times]] [model ...]
 """
@@ -48,7 +51,7 @@ Density = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 def densities(entry: Entry) -> tuple[Any, tuple[Density, Density]]:
-    """Values of the latent sites; our density and the other, each with its data as arguments."""
+    """Values of the latent sites, and both densities with their data as arguments, ours first."""
     args, observed = jax.tree.map(jnp.asarray, entry.data())
     posterior = ppl.condition(entry.model, observed)
     target = ppl.unconstrain(posterior, *args)
@@ -64,7 +67,7 @@ def densities(entry: Entry) -> tuple[Any, tuple[Density, Density]]:
 
 
 def enlarged(entry: Entry, times: int) -> Entry:
-    """With `times` as many observations: all of them repeated, and sizes of the model likewise."""
+    """The entry with all observations repeated `times` times, and sizes of the model to match."""
     args, observed = entry.data()
     rows = max(len(x) for x in jax.tree.leaves(observed or args) if np.ndim(x))
 
@@ -79,7 +82,7 @@ def enlarged(entry: Entry, times: int) -> Entry:
 
 
 def run_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
-    """Seconds for an evaluation in a compiled loop, of both."""
+    """Seconds for an evaluation in a compiled loop, for both densities."""
     f, data = pair[1]
     trial = in_a_loop(f, 100)
     seconds(lambda: trial(values, *data))
@@ -103,7 +106,7 @@ def lower_and_compile(values: Any, density: Density) -> tuple[float, float]:
 
 
 def compile_times(values: Any, pair: tuple[Density, Density], rounds: int) -> list[float]:
-    """CPU seconds to lower and to compile, of both; a first round fills caches, and is left out."""
+    """CPU seconds to lower and to compile, for both densities; a first round only fills caches."""
     times = [
         [t for density in pair for t in lower_and_compile(values, density)]
         for _ in range(rounds + 1)
@@ -121,7 +124,7 @@ def difference(values: Any, pair: tuple[Density, Density]) -> float:
 
 
 def compare(entry: Entry, rounds: int) -> tuple[str, float, float]:
-    """A row of the table, and the ratios of run and compile times."""
+    """One row of the table, and the ratios of run and compile times."""
     values, pair = densities(entry)
     run = run_times(values, pair, rounds)
     lower, compiled, lower_by_hand, compiled_by_hand = compile_times(

@@ -1,13 +1,18 @@
-"""What does it cost to make, to trace and to compile a distribution, beside NumPyro?
+"""How long does it take to make, trace and compile a distribution, beside NumPyro?
 
-For each of the twenty families that models use most: a new function that makes the distribution of
-its arguments and asks for the log density of a value, or for a draw, is traced and lowered, and
-then compiled. Both take turns in one process, with Python's garbage collector off; the figures are
-medians over rounds of CPU time, which others on the machine disturb less than time. "both" is the
-ratio of what density and draw together take to trace and lower. The greatest relative difference of
-the two log densities stands beside it. Above the table: what importing the
-package costs in fresh processes, after JAX, beside the import of TensorFlow Probability's
-substrate.
+For each of the twenty families that models use most, two new functions make the distribution from
+their arguments: one returns the log density of a value, the other a draw. Each is traced and
+lowered, and then compiled. Both libraries take turns in one process, with Python's garbage
+collector off. Figures are medians over rounds of CPU time, which other work on the machine disturbs
+less than elapsed time.
+
+    trace       milliseconds to trace and lower
+    XLA         ratio of the times to compile
+    both        ratio of the times to trace and lower density and draw together
+    difference  largest relative difference of the two log densities
+
+Above the table: seconds to import the package in fresh processes, after JAX, beside NumPyro's
+distributions and TensorFlow Probability's JAX substrate.
 
     python benchmarks/distribution_tracing.py [rounds]
 """
@@ -114,7 +119,7 @@ def sample(make: Make) -> Callable[..., Any]:
 
 
 def once(f: Callable[..., Any], *args: Any) -> tuple[float, float]:
-    """CPU milliseconds to trace and lower a function that is new, and to compile it."""
+    """CPU milliseconds to trace and lower a new function, and to compile it."""
     gc.collect()
     gc.disable()
     start = time.process_time()

@@ -1,9 +1,9 @@
-"""How long does a newcomer wait for the first posterior, and for what?
+"""How long does a newcomer wait for the first posterior, and where does the time go?
 
 A fresh process imports the tool, samples eight schools (non-centred, 4 chains of 1000 draws,
-float32) and makes the summary; the same with NumPyro. Processes take turns. The time splits into
-import, trace (to a jaxpr and to MLIR), compile (XLA) and run (the rest), by the events that JAX
-reports. The posterior means stand beside the times: both tools must agree with the reference (mu
+float32) and makes the summary. Processes with our tool and with NumPyro take turns. The events that
+JAX reports split the time into import, trace (to a jaxpr and to MLIR), compile (XLA) and run (the
+rest). The posterior means stand beside the times: both tools must agree with the reference (mu
 4.41, tau 3.60).
 
     python benchmarks/first_posterior.py [rounds]
@@ -32,7 +32,7 @@ def union(intervals: list[tuple[float, float]]) -> float:
 
 
 class Events:
-    """When JAX traced and when XLA compiled."""
+    """The time intervals in which JAX traced and XLA compiled."""
 
     def __init__(self) -> None:
         import jax

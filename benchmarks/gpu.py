@@ -1,13 +1,14 @@
 """How many effective draws a second does NUTS make with many chains on an accelerator?
 
-Ours beside NumPyro and BlackJAX, from 1 to 4096 chains that all move together, on the accelerator
-that JAX finds. What is measured is explained in `nuts.py`; here nothing is timed that compiles in
-every call. Without an accelerator this says so and ends, but with ``--cpu`` it runs our chains on
-the CPU as it would there, which shows that it works and nothing else.
+NUTS of this library, NumPyro and BlackJAX, with 1 to 4096 chains mapped over together, on the
+accelerator that JAX finds. The docstring of `nuts.py` explains the columns; calls that compile
+every time are not timed here. Without an accelerator, the benchmark says so and ends. With
+``--cpu`` our chains run on the CPU as they would on an accelerator; this shows only that the
+benchmark works.
 
     python benchmarks/gpu.py [--cpu] [--chains 64 1024] [--models radon] [--draws N] ...
 
-Everything goes to `benchmarks/results/` as JSON, table and picture.
+Results go to `benchmarks/results/` as JSON, table and picture.
 """
 
 import pathlib
@@ -25,7 +26,10 @@ CHAINS = [1, 4, 16, 64, 256, 1024, 4096]
 
 
 def accelerator() -> str:
-    """The kind of the accelerator, empty without one; asked for elsewhere, as asking takes it."""
+    """The kind of the accelerator, empty without one.
+
+    A subprocess asks JAX, as the process that asks takes hold of the accelerator.
+    """
     code = "import jax; print(jax.default_backend(), jax.devices()[0].device_kind, sep='\\n')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     backend, kind = done.stdout.splitlines()[-2:] if done.returncode == 0 else ("cpu", "")

@@ -1,10 +1,13 @@
-"""What does a harvested function cost when it runs, beside the same function written by hand?
+"""How long does a harvested function run, beside the same function written by hand?
 
-By hand means that it returns the same intermediates, or takes the planted values as arguments. For
-each: HLO operations in all computations of the compiled program, without parameters, tuples and
-get-tuple-elements, which only pass values on; whether they are the same operations on the same
-shapes; and run time. Both take turns in one process. The ratios of the times are the median over
-rounds, and that of the fastest runs.
+A function by hand returns the intermediates as extra results, or takes the planted values as
+arguments. Both take turns in one process.
+
+    HLO operations  operations in all computations of the compiled program, without parameters,
+                    tuples and get-tuple-elements, which only pass values on
+    same            whether both programs have the same operations on the same shapes
+    milliseconds    median run times
+    ratio           median over rounds of the ratio of run times, and ratio of the fastest runs
 
     python benchmarks/harvest.py [rounds]
 """
@@ -269,9 +272,13 @@ def in_shard_map_by_hand(_, x):
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """`f(x)` sows; by hand, and by hand with all planted, it is `(plants, x) -> (out, reaps)`.
+    """A function that sows, and the same by hand.
 
-    `x` has `size` elements.
+    Attributes:
+        f: The function that sows, `f(x)`.
+        by_hand: The function by hand, `(plants, x) -> (out, reaps)`.
+        planted: The function by hand with all values planted, if that is compared too.
+        size: Number of elements of `x`.
     """
 
     f: Function
@@ -318,12 +325,12 @@ def seconds(call: Function, *args: Any) -> float:
 
 
 def compare(f: Function, by_hand: Function, plants: Any, x: Any, rounds: int) -> str:
-    """A row of the table."""
+    """One row of the table."""
     harvested = ppl.harvest.harvest(f, tag=TAG)
     ours, theirs = (jax.jit(g).lower(plants, x).compile() for g in (harvested, by_hand))
     equal = jax.tree.map(jnp.array_equal, ours(plants, x), theirs(plants, x))
     ops = [operations(ours), operations(theirs)]
-    # One round is ours, by hand, by hand, ours: a drift of the machine meets both alike.
+    # A round is ours, by hand, by hand, ours: a drift of the machine affects both equally.
     turns = [[seconds(f, plants, x) for f in (ours, theirs, theirs, ours)] for _ in range(rounds)]
     times = [(1e3 * (a + d) / 2, 1e3 * (b + c) / 2) for a, b, c, d in turns]
     row = "".join(f"{op.total():{width}}" for op, width in zip(ops, (6, 9), strict=True))

@@ -1,11 +1,16 @@
 """How does the time to trace a harvested function grow, and what does a plant save?
 
-Three tables. *Size*: programs of more and more equations, a tenth of them sows, traced as they are
-and harvested. *Depth*: constructs within constructs, a sow in the innermost; how many jaxprs the
-interpreter walks, and times. In "shared jit" each function calls the one below twice, so that the
-program has as many jaxprs as it is deep, but twice as many calls with every level. *Dead*: what is
-left once a plant stands for what an expensive computation was needed for. Figures are medians, with
-Python's garbage collector off, whose pauses depend on all else that the process holds.
+Three tables:
+
+    size   programs of more and more equations, a tenth of them sows; times to trace them plain and
+           harvested
+    depth  nested constructs with a sow in the innermost; number of jaxprs that the interpreter
+           walks, and times. In "shared jit" each function calls the one below twice: the number of
+           jaxprs equals the depth, but the number of calls doubles with every level
+    dead   an expensive computation whose only result is planted; equations that remain, and times
+
+Figures are medians. Python's garbage collector is off, as its pauses depend on everything else in
+the process.
 
     python benchmarks/harvest_tracing.py [rounds]
 """
@@ -45,13 +50,13 @@ def seconds(call: Function) -> float:
 
 
 def medians(rounds: int, *calls: Function) -> list[float]:
-    """Median milliseconds of calls that take turns; the first call of each is not counted."""
+    """Median milliseconds of calls that take turns, without the first call of each."""
     times = [[1e3 * seconds(call) for call in calls] for _ in range(rounds + 1)]
     return [statistics.median(column) for column in zip(*times[1:], strict=True)]
 
 
 def trace(make: Callable[[], Function]) -> Any:
-    """The jaxpr of a function that is new, so that no cache knows it."""
+    """The jaxpr of a new function, which no cache holds."""
     return jax.make_jaxpr(make())(X)
 
 
@@ -103,7 +108,7 @@ def deep(names: list[str], depth: int) -> Function:
 
 @contextmanager
 def counting_walks() -> Iterator[list[Any]]:
-    """The jaxprs that the interpreter walks, once for each time."""
+    """A context that lists the jaxprs the interpreter walks, one entry for each walk."""
     walked, run = [], Interpreter.run
 
     def spy(self: Interpreter, jaxpr: Any, *args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,9 @@
-"""What does a model cost at run time, beside the same density written by hand in jax.numpy?
+"""How long does a model's log density run, beside the same density by hand in jax.numpy?
 
-For three models: the log density over unconstrained space and its gradient, as `ppl` derives it and
-as a person writes it, each many times in one compiled loop, as a sampler runs them, with the data
-as arguments. Both take turns in one process; the figures are the medians over rounds, of the times
-and of the ratio. The largest relative difference of values and gradients is printed beside them.
+For three models, the log density over unconstrained space and its gradient, derived by `ppl` and
+written by hand. Each is evaluated many times in one compiled loop, as in a sampler, with the data
+as arguments. Both take turns in one process; figures are medians over rounds, of the times and of
+their ratio. The largest relative difference of values and gradients stands beside them.
 
     python benchmarks/log_density.py
 """
@@ -102,7 +102,7 @@ def scan_of_500_steps() -> tuple[Any, Callable[..., Any], tuple[Any, ...]]:
 
 
 def in_a_loop(density: Callable[..., Any], repeats: int) -> Callable[..., Any]:
-    """Value and gradient `repeats` times, both used, each at a point that depends on the last."""
+    """A loop of `repeats` evaluations, each at a point that depends on the last gradient."""
     value_and_gradient = jax.value_and_grad(density)
 
     def run(position: Any, *data: Any) -> Any:
@@ -126,7 +126,7 @@ def seconds(call: Callable[[], Any]) -> float:
 def compare(
     target: Any, by_hand: Callable[..., Any], data: tuple[Any, ...], repeats: int
 ) -> tuple[float, ...]:
-    """Median seconds of ours and of the other, of their ratio, and the greatest difference."""
+    """Median seconds of both densities, the median ratio, and the largest difference."""
     position = jax.tree.map(lambda x: 0.3 * x, target.initial(jax.random.key(3)))
     ours = lambda position, target: target.log_density(position)  # noqa: E731
     a, b = (

@@ -1,26 +1,28 @@
 """How many effective draws a second does NUTS make, beside NumPyro, BlackJAX and nutpie?
 
-Ten posteriors by default, six of them of posteriordb where its data are there, with 4 chains; then
-two of them with up to 1024 chains. Every tool runs in a process of its own with the same log
-density of unconstrained parameters, as `ppl` derives it; nutpie has models in PyMC for most, if
-that is installed. All have a target acceptance rate of 0.8 and the mass matrix of their defaults: a
-diagonal, and ours a dense one for up to 100 coordinates, then one of low rank. A tool that is not
-installed is left out.
+By default, ten posteriors with 4 chains, six of them from posteriordb if its data are there; then
+two of the ten with up to 1024 chains. Every tool runs in a process of its own on the same log
+density of unconstrained parameters, derived by `ppl`. If PyMC is installed, nutpie has models in
+PyMC for most posteriors instead. All tools have a target acceptance rate of 0.8 and their default
+mass matrix: a diagonal for the others; for ours a dense matrix up to 100 coordinates, and a
+low-rank one above. A tool that is not installed is left out.
 
-"first" is the first call, imports apart, with tracing and compiling; "again" the median of more
-calls, with other keys, of all that a user waits for; "exec" is the same work where nothing is
-traced or compiled again: ours are chains on a log density that is made once, as that of the others
-is, and for NumPyro it is its kernel in one jitted function. "us / gradient": "exec" over the
-gradients of all chains, which share the cores. "executed / useful": the gradients that compiled
-loops evaluate over those that chains need; in lock step, chains wait for the longest trajectory of
-each iteration. ESS is the smallest bulk ESS over all parameters. "z" is the largest difference of
-posterior means to the published ones or, with a star, to ours, in standard errors: above about 5,
-one is wrong.
+    first              seconds of the first call, with tracing and compiling, without imports
+    again              median seconds of later calls with other keys: all that a user waits for
+    exec               the same work with nothing traced or compiled again. Our chains then run on a
+                       log density made once, as for the other tools; NumPyro's kernel runs in one
+                       jitted function
+    us / gradient      "exec" over the gradients of all chains, which share the cores
+    executed / useful  gradients that compiled loops evaluate over gradients that chains need; in
+                       lock step, chains wait for the longest trajectory of each iteration
+    ESS                smallest bulk ESS of all parameters
+    z                  largest difference of posterior means from the published ones, in standard
+                       errors; with a star, from our means. Above about 5, one of the two is wrong
 
     python benchmarks/nuts.py [--chains 4 1024] [--models radon garch] [--warmup N] [--draws N] ...
 
-Everything goes to `benchmarks/results/` as JSON, table and picture: `nuts` and `nuts-chains`, or
-`chosen` where models or chains are given.
+Results go to `benchmarks/results/` as JSON, table and picture. The files are `nuts` and
+`nuts-chains`, or `chosen` if models or chains are given.
 """
 
 import argparse

@@ -1,10 +1,15 @@
 """How much of a warm-up do Pathfinder's starts save?
 
-For some of the posteriors of `nuts.py`, NUTS with its defaults, 4 chains of 1000 draws, after
-warm-ups of several lengths: from uniform starts, and from a result of `inference.pathfinder`, which
-gives points and the first mass matrix. Means over three seeds: the gradients of the warm-up in
-thousands, and effective draws (bulk, the least of all parameters) per 1000 gradients of the draws.
-Counts, no times. Pathfinder's own steps, about 4 paths of 10 to 60, are not among them.
+NUTS with its defaults, 4 chains of 1000 draws, on some of the posteriors of `nuts.py`, after
+warm-ups of several lengths. Chains start at uniform points, or at a result of
+`inference.pathfinder`, which gives points and the first mass matrix. Means over three seeds:
+
+    gradients of warm-up  in thousands; Pathfinder's own steps, about 4 paths of 10 to 60, are not
+                          counted
+    ESS per k of draws    smallest bulk ESS of all parameters per 1000 gradients of the draws
+    divergences           divergent draws of a run
+
+These are counts, not times.
 
     python benchmarks/starts.py [model ...]
 """
@@ -28,7 +33,7 @@ WARMUPS, SEEDS = (50, 100, 200, 1000), 3
 
 
 def run(problem: Any, seed: int, num_warmup: int, init: Any) -> tuple[float, float, float]:
-    """Thousands of gradients of warm-up, effective draws per thousand of the draws; divergences."""
+    """Gradients of warm-up in thousands, ESS per thousand gradients of draws, and divergences."""
     key = jax.random.key(seed)
     result = inference.mcmc(key, problem.model, *problem.args, num_warmup=num_warmup, init=init)
     num_draws = int(result.stats["num_steps"].sum())

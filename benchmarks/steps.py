@@ -1,9 +1,10 @@
-"""What does a step of a chain cost on the CPU, by coordinates and kind of mass matrix?
+"""How long does a step of a chain take on the CPU, by coordinates and kind of mass matrix?
 
-Independent normal coordinates of different scales, whose gradient costs next to nothing. CPU time
-of two runs of NUTS, of 1000 and of 9000 draws, over the gradients that the second has more: the
-median of some pairs of runs, in microseconds of a core. "without": one of XLA's tricks left out, or
-all of them, as by PPL_XLA_TRICKS=0.
+The density has independent normal coordinates of different scales, so its gradient takes next to no
+time. NUTS runs twice, for 1000 and for 9000 draws. The figure is the extra CPU time of the second
+run over its extra gradients, in microseconds of a core, the median of several pairs of runs.
+Rows "without" leave out one of the XLA tricks of `inference/runtime/xla.py`, or all of them, as
+PPL_XLA_TRICKS=0 does.
 
     python benchmarks/steps.py [coordinates ...]
 """
@@ -40,7 +41,7 @@ TRICKS = {
     "padding": (chain, "pad_for_cpu", lambda factor: factor),
     "compiler options": (
         compiled_program,
-        "small_loops_in_one_kernel",
+        "fuse_small_loops",
         lambda *_: contextlib.nullcontext(),
     ),
 }
@@ -48,7 +49,7 @@ TRICKS = {
 
 @contextlib.contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Some of XLA's tricks left out."""
+    """A context without some of the XLA tricks."""
     with contextlib.ExitStack() as stack:
         for name in names:
             stack.enter_context(mock.patch.object(*TRICKS[name]))
@@ -58,7 +59,7 @@ def without(*names: str) -> Iterator[None]:
 
 
 def run(size: int, kind: str, num_draws: int, seed: int) -> tuple[float, int]:
-    """CPU seconds of a call, and the gradients of its draws."""
+    """CPU seconds of a call, and the number of gradients of its draws."""
     scale = jnp.asarray(np.geomspace(0.5, 2.0, size), jnp.float32)
     start = time.process_time()
     result = inference.mcmc(
@@ -74,7 +75,7 @@ def run(size: int, kind: str, num_draws: int, seed: int) -> tuple[float, int]:
 
 
 def step(size: int, kind: str) -> float:
-    """Microseconds of a core for a gradient more."""
+    """Microseconds of a core for one more gradient."""
     run(size, kind, DRAWS[0], 0)  # compiles
     found = []
     for seed in range(PAIRS):

@@ -1,19 +1,23 @@
 """How many steps a second does variational inference take, and how long is the first fit?
 
-A mean field for a logistic regression with 1,000 and 10,000 rows of 25 predictors: 10,000 steps of
-Adam(1e-2) with one draw each, float32, beside NumPyro. "loop" is the compiled loop alone, ours in
-calls of up to 4,096 steps and NumPyro's `svi.update` in a `lax.scan` under `jit`, which its own
-interface does not offer; "call" is all that a user waits for when nothing is new but the key:
-`inference.svi`, with its 1,000 draws and Pareto k, and `SVI.run`, which compiles again. They take
-turns in one process, medians of the rounds. "fresh" is a process of its own, from its start over
-imports and compiling to the fitted guide. The ELBO of the fit stands beside the times, from 1,000
-draws of each tool's own; NumPyro's last parameters are noisier than our average over steps.
+A mean-field guide is fitted to a logistic regression with 1,000 and 10,000 rows of 25 predictors,
+by 10,000 steps of Adam(1e-2) with one draw each, in float32, beside NumPyro.
+
+    loop   seconds of the compiled loop alone: ours in calls of up to 4,096 steps; NumPyro's
+           `svi.update` in a `lax.scan` under `jit`, which its own interface does not offer
+    call   seconds that a user waits for a fit with a new key: `inference.svi`, with its 1,000 draws
+           and Pareto k, and NumPyro's `SVI.run`, which compiles again
+    fresh  seconds of a fresh process, from its start to the fitted guide
+    ELBO   of the fit, from 1,000 draws of each tool's guide; NumPyro's last parameters are noisier
+           than our average over steps
+
+Both tools take turns in one process; figures are medians over rounds.
 
     python benchmarks/svi.py [rounds]
 
-What does a step cost with other guides? Full rank on a normal density of 1,000 coordinates, flows
-on one of 100, mean field and a structured guide on one of 100,000: time per step of the compiled
-loop, and the largest memory of the process, each in a process of its own.
+How long does a step take with other guides? The densities are normal: full rank has 1,000
+coordinates, flows have 100, mean field and a structured guide have 100,000. For each, in a process
+of its own, the time of a step of the compiled loop and the peak memory of the process.
 
     python benchmarks/svi.py guides
 """
@@ -40,7 +44,7 @@ def data(num_rows: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Ours:
-    """Our tool on so many rows."""
+    """This library's fit to `num_rows` rows."""
 
     def __init__(self, num_rows: int) -> None:
         import jax
@@ -81,7 +85,7 @@ class Ours:
 
 
 class NumPyro:
-    """NumPyro on so many rows."""
+    """NumPyro's fit to `num_rows` rows."""
 
     def __init__(self, num_rows: int) -> None:
         import jax
@@ -103,7 +107,7 @@ class NumPyro:
         self.elbo = Trace_ELBO(num_particles=1000)
 
     def call(self, seed: int, *, has_elbo: bool = False) -> float:
-        """The ELBO of a fit, if asked for."""
+        """The ELBO of a fit; NaN unless `has_elbo`."""
         import jax
 
         result = self.svi.run(self.key(seed), STEPS, *self.data, progress_bar=False)
@@ -200,7 +204,7 @@ GUIDES = {
 
 
 def step_of(name: str) -> None:
-    """Prints what a step with a guide costs."""
+    """Prints the time of a step with one guide, and the memory of the process."""
     import resource
 
     import jax
@@ -226,7 +230,7 @@ def step_of(name: str) -> None:
 
 
 def guides() -> None:
-    """Prints what a step with each guide costs."""
+    """Prints the time and memory of each guide, in processes of their own."""
     print(f"{'':28}size  first call        step      memory")
     for name in GUIDES:
         subprocess.run([sys.executable, __file__, "guides", name], check=True, env=os.environ)

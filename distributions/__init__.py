@@ -3,13 +3,15 @@
 Names, parameters and their order are those of TensorFlow Probability. Every distribution is a
 pytree of its parameters with `log_prob`, `sample`, `support` and `bijector`.
 
-Dtypes follow JAX's promotion rules. Parameters stay what they were given as: Python scalars are
-weakly typed, so that `Normal(0.0, 1.0)` draws in the default float but scores a bfloat16 value in
-bfloat16; arrays of different dtypes are promoted; integers become floats. Draws of discrete
-families have JAX's default integer dtype.
+Dtypes follow JAX's promotion rules:
 
-Parameters whose values are known when a distribution is made are checked on the host; those that
-are traced are not. Outside of the support a log density is `-inf`, with a gradient of zero.
+- Python scalars are weakly typed: `Normal(0.0, 1.0)` draws in the default float, but scores a
+  bfloat16 value in bfloat16.
+- Arrays of different dtypes are promoted, and integers become floats.
+- Draws of discrete families have JAX's default integer dtype.
+
+Parameters are checked on the host when a distribution is made, unless JAX traces them. Outside of
+the support a log density is `-inf`, with a gradient of zero.
 
     >>> import distributions as dist
     >>> round(float(dist.Normal(0.0, 1.0).log_prob(0.0)), 4)
@@ -21,11 +23,11 @@ import pathlib
 import re
 import typing
 
-# The stub lists every public name beside its module, for type checkers and for the code below: a
-# module is imported when one of its names is first asked for.
+# The stub lists every public name beside its module, for type checkers and for the code below. A
+# module is imported at the first use of one of its names.
 _STUB = pathlib.Path(__file__).with_suffix(".pyi").read_text()
-_LINES = re.findall(r"from (\S+) import \(?\s*(\w+) as", _STUB)
-_MODULES = {name: module for module, name in _LINES}
+_LINE = r"from (\S+) import \(?\s*(\w+) as"  # a long one is wrapped in parentheses
+_MODULES = {name: module for module, name in re.findall(_LINE, _STUB)}
 
 __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 

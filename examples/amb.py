@@ -1,8 +1,8 @@
 """Non-determinism: a program whose variables take all of their values, in parallel.
 
-`amb(xs)` is one of `xs`, and the answer of the program is the list of its results for all choices
+`amb(xs)` chooses one of `xs`. The answer of the program is the list of its results for all choices
 (McCarthy 1963; the list monad of Haskell). The handler runs the rest of the program under `vmap`,
-and `jit` makes one loop of it all.
+and `jit` compiles it all into one loop.
 
     python examples/amb.py
 """
@@ -20,7 +20,7 @@ amb = effect("amb", lambda xs: xs[0])
 
 
 def every(k, xs):
-    """The lists of results for each choice, one after the other."""
+    """A handler of `amb`: the results for each choice in turn, concatenated."""
     return jnp.concatenate(jax.vmap(k)(xs))
 
 
@@ -42,7 +42,7 @@ def is_comprehension(answer, n: int) -> bool:
 
 
 def free_memory() -> int:
-    """In bytes; 0 where the system does not tell."""
+    """Free memory in bytes; 0 if the system does not tell."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):

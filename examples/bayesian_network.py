@@ -1,8 +1,9 @@
 """A Bayesian neural network whose parameters, an equinox module, are one random variable.
 
-A network is a pytree of arrays, and so may be the value of a site: `Joint` makes a distribution of
-a pytree of distributions. Draws, positions and what `predict` is given are networks then. There are
-no data in the middle: the function that the posterior knows is less certain there, as it should be.
+A network is a pytree of arrays, so it can be the value of a site. `Joint` turns a pytree of
+distributions into one distribution; draws, positions and the argument of `predict` are then
+networks. The data have a gap in the middle, where the posterior of the function is wider, as it
+should be.
 
     python examples/bayesian_network.py
 """
@@ -23,7 +24,7 @@ import ppl
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Joint:
-    """Independent variables: the leaves of a pytree are distributions, a draw is such a pytree."""
+    """A joint distribution of independent variables: a pytree with distributions as leaves."""
 
     parts: Any
 
@@ -57,7 +58,7 @@ template = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.
 
 
 def prior(weight: jax.Array) -> dist.Normal:
-    """The more inputs are added up, the narrower."""
+    """The prior of a weight matrix or bias, narrower for more inputs."""
     fan_in = weight.shape[1] if weight.ndim == 2 else 1
     return dist.Normal(jnp.zeros(weight.shape), 3.0 / fan_in**0.5)
 

@@ -1,8 +1,8 @@
 """A debugger: every random variable of a running model, printed as it is drawn.
 
-`ppl.sample` sows what it draws with the tag "random". A handler of that tag sees each value and its
-path while the compiled program runs, those of a scan in every iteration, and goes on. Another
-handler changes a value on the way.
+`ppl.sample` sows its draws with the tag "random". A handler of that tag receives each value and its
+path while the compiled program runs, in a scan once in every iteration. The first handler prints
+and continues; the second changes a value.
 
     python examples/debugger.py
 """

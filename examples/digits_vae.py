@@ -1,15 +1,18 @@
 """A variational autoencoder of handwritten digits: svi by batches, with a network in the guide.
 
-An image of 8 by 8 pixels, each a count of up to 16 dots, comes from a code of ten numbers through a
-decoder network. The decoder's weights are a random variable, of which the guide gives a point; it
-draws a code around what an encoder network makes of the image. The evidence of images that were
-held out is bounded above their log density by probabilistic principal components, which are linear
-(counts are one apart, so a density compares with a probability). Draws examples/digits_vae.png.
+A decoder network maps a code of ten numbers to an image of 8 by 8 pixels, each a count of up to 16
+dots. The decoder's weights are a random variable; the guide has a point mass for them. An encoder
+network maps an image to the guide's distribution of its code.
+
+The bound on the log evidence of held-out images is higher than their log density under
+probabilistic principal components, the linear model. (Counts are one apart, so a density and a
+probability compare.) Draws examples/digits_vae.png.
 
     python examples/digits_vae.py
 
-Kingma and Welling (2014), Auto-encoding variational Bayes; Tipping and Bishop (1999), Probabilistic
-principal component analysis, JRSS B 61.
+References:
+    Kingma and Welling (2014), Auto-encoding variational Bayes; Tipping and Bishop (1999),
+    Probabilistic principal component analysis, JRSS B 61.
 """
 
 import pathlib
@@ -32,7 +35,7 @@ NUM_PIXELS, MOST, NUM_CODES = 64, 16, 10
 
 
 def network(size_in, size_out):
-    """Its weights as a vector, and the network as a function of weights and input."""
+    """A network: its weights as a vector, and a function of weights and input."""
     mlp = eqx.nn.MLP(size_in, size_out, width_size=128, depth=1, key=jax.random.key(0))
     weights, unravel = ravel_pytree(eqx.filter(mlp, eqx.is_array))
     return weights, lambda weights, x: eqx.combine(unravel(weights), mlp)(x)
@@ -42,7 +45,7 @@ encoder, encode = network(NUM_PIXELS, 2 * NUM_CODES)
 decoder, decode = network(NUM_CODES, NUM_PIXELS)
 
 
-def images(key, num_images, num_rows):  # these stand for so many
+def images(key, num_images, num_rows):  # a batch stands for `num_rows` images
     weights = ppl.sample(key, dist.Normal(jnp.zeros(decoder.shape), 1.0), name="decoder")
 
     def image(key):
@@ -74,7 +77,7 @@ def batch(key, pixels, num_rows):
 
 
 def fit(pixels, num_steps):
-    """The guide with the parameters that svi finds: again a function of a key."""
+    """The guide with fitted parameters, again a function of a key."""
     optimizer = optax.adam(optax.cosine_decay_schedule(2e-3, num_steps))
     of_all = jax.random.key(0), posterior, pixels, len(pixels)
     result = inference.svi(
@@ -92,7 +95,7 @@ def bound(fitted, pixels):
 
 
 def picture(fitted, pixels) -> matplotlib.figure.Figure:
-    """Images that were held out, what their codes make of them, and new ones."""
+    """A picture of held-out images, their reconstructions from a code, and new images."""
     keys, num = jax.random.split(jax.random.key(2), 3), len(pixels)
     draw = jax.tree.map(lambda x: x[None], ppl.simulate(fitted)(keys[0], pixels, num))
     of_codes = ppl.predict(images, draw)(keys[1], num, num)["expected"][0]

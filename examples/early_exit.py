@@ -1,7 +1,7 @@
-"""Early exit: a program that ends in the middle, from inside of a branch.
+"""Early exit: a program that ends in the middle, from inside a branch.
 
-`fail(code)` never comes back: its handler does not call the rest of the program, so nothing after
-it is run. The solver of a x^2 + b x + c = 0 need not ask whether the steps before went well.
+`fail(code)` never returns: its handler does not call the rest of the program, so nothing after it
+runs. The solver of a x^2 + b x + c = 0 need not check whether earlier steps succeeded.
 
     python examples/early_exit.py
 """

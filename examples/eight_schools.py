@@ -1,8 +1,8 @@
 """Eight schools: the effect of coaching on test scores in eight schools (Rubin 1981).
 
 Each school reports an estimated effect and its standard error. The model partially pools them. The
-posterior is known: posteriordb (Magnusson et al. 2025) gives 4.41 for the mean of the average
-effect mu and 3.60 for that of the spread between schools, tau.
+posterior means are known: posteriordb (Magnusson et al. 2025) gives 4.41 for the average effect,
+mu, and 3.60 for the spread between schools, tau.
 
     python examples/eight_schools.py
 """

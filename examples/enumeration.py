@@ -1,9 +1,9 @@
 """Exact enumeration: expectations over discrete variables, without sampling.
 
 `flip(p)` is True with probability p. Its handler runs the rest of the program for both values,
-under `vmap`, and weighs the answers. So the answer of a program is its expectation, which can be
-differentiated like any other function. The program is the textbook network of rain, a sprinkler and
-wet grass.
+under `vmap`, and averages the answers with weights p and 1 - p. So the answer of a program is its
+expectation, which can be differentiated like any other function. The program is the textbook
+network of rain, a sprinkler and wet grass.
 
     python examples/enumeration.py
 """
@@ -19,13 +19,13 @@ flip = effect("flip", lambda p: jnp.bool_(True))
 
 
 def both(k, p):
-    """E[k] = p k(True) + (1 - p) k(False), for each part of the answer."""
+    """A handler of `flip`: p k(True) + (1 - p) k(False), for each part of the answer."""
     answers = jax.vmap(k)(jnp.array([True, False]))
     return jax.tree.map(lambda a: jnp.tensordot(jnp.stack([p, 1 - p]), a.astype(float), 1), answers)
 
 
 def probabilities(table, *parents):
-    """The row of a table of probabilities for these values of the parents."""
+    """The entry of a table of probabilities for these values of the parents."""
     return jnp.asarray(table)[tuple(jnp.int32(parent) for parent in parents)]
 
 

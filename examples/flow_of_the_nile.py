@@ -1,9 +1,9 @@
 """A state-space model by scan: the annual flow of the Nile at Aswan, 1871 to 1970 (Cobb 1978).
 
-The level of the river is a random walk, seen with noise: the local level model of Durbin and
-Koopman (2012, section 2.2). `lax.scan` runs over the years, with one latent step in each. The walk
-can be integrated out by the Kalman filter, which gives the exact posterior of the two variances on
-a grid; the means and standard deviations by NUTS over all 102 unknowns must agree with it.
+The level of the river is a random walk observed with noise: the local level model of Durbin and
+Koopman (2012, section 2.2). `lax.scan` runs over the years, with one latent step in each. The
+Kalman filter integrates the walk out, so the exact posterior of the two standard deviations is
+known on a grid. Means and standard deviations by NUTS over all 102 unknowns must agree with it.
 
     python examples/flow_of_the_nile.py
 """
@@ -59,7 +59,7 @@ def log_evidence(walk_sd: jax.Array, noise_sd: jax.Array) -> jax.Array:
 
 
 def exact_moments() -> dict[str, tuple[jax.Array, jax.Array]]:
-    """Mean and standard deviation of both by summing over a grid."""
+    """Exact posterior mean and standard deviation of both parameters, summed over a grid."""
     walk, noise = jnp.meshgrid(jnp.linspace(1, 150, 200), jnp.linspace(80, 180, 200))
     log_prior = dist.HalfNormal(100.0).log_prob(walk) + dist.HalfNormal(200.0).log_prob(noise)
     weights = jax.nn.softmax(log_prior + jax.vmap(jax.vmap(log_evidence))(walk, noise), (0, 1))

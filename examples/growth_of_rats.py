@@ -1,9 +1,12 @@
 """A hierarchical regression by vmap: the growth of thirty young rats (Gelfand et al. 1990).
 
-Each rat was weighed at five ages. Every rat has its own line, intercept and slope, and the thirty
-lines come from one population. The model of one rat is a plain function; `vmap` makes it the model
-of all. Published (BUGS examples, volume 1): growth 6.19 g a day (sd 0.11), residual sd 6.1 g (sd
-0.5), and 106.6 g (sd 3.7) at birth.
+Each rat was weighed at five ages. Every rat has its own line, with an intercept and a slope, and
+the thirty lines come from one population. The model of one rat is a plain function; `vmap` turns it
+into the model of all rats. The published posterior means (BUGS examples, volume 1) are:
+
+    growth           6.19 g a day (sd 0.11)
+    weight at birth  106.6 g (sd 3.7)
+    residual sd      6.1 g (sd 0.5)
 
     python examples/growth_of_rats.py
 """

@@ -1,9 +1,9 @@
-"""How much a guide knows of a network's uncertainty: mean field and low rank against NUTS.
+"""Uncertainty of a Bayesian neural network: mean-field and low-rank guides against NUTS.
 
-A network of one hidden layer is fitted to data with a gap in the middle. Where there are data, the
-bands of all three agree. In the gap NUTS admits that many functions would do; the normal guides lie
-around one mode of the posterior, and are surer than they should be, as Foong et al. prove of mean
-field. Pareto k says so in each summary. Draws examples/neural_network.png.
+A network with one hidden layer is fitted to data with a gap in the middle. Near the data, the bands
+of all three methods agree. In the gap, NUTS finds many functions that fit. The normal guides lie
+around one mode of the posterior and are too certain, as Foong et al. prove for mean field. Pareto k
+says so in each summary. Draws examples/neural_network.png.
 
     python examples/neural_network.py
 
@@ -27,7 +27,7 @@ WIDTH = 5
 
 
 def layer(key, x, width):
-    """A linear map; the more inputs it adds up, the narrower the prior of its weights."""
+    """A linear layer; the prior of its weights is narrower for more inputs."""
     fan_in = x.shape[-1]
     scale = 3.0 / fan_in**0.5
     weights = ppl.sample(key, dist.Normal(jnp.zeros((fan_in, width)), scale), name="weights")
@@ -44,14 +44,14 @@ def network(key, x):
 
 
 def data(num_points=120):
-    """A sine with noise, seen on both sides of a gap."""
+    """A sine with noise, observed on both sides of a gap."""
     half = jnp.linspace(0.5, 1.5, num_points // 2)
     x = jnp.concatenate([-half, half])
     return x, jnp.sin(3 * x) + 0.1 * jax.random.normal(jax.random.key(1), x.shape)
 
 
 def fit(x, y, guide, num_steps=10_000):
-    """A guide that starts narrow, at a good fit: a wide one would settle on ignoring the data."""
+    """A guide fitted from a narrow start at a good fit; a wide start ends by ignoring the data."""
     return inference.svi(
         jax.random.key(0),
         ppl.condition(network, {"y": y}),
@@ -66,7 +66,7 @@ def fit(x, y, guide, num_steps=10_000):
 
 
 def band(result, at):
-    """Mean and standard deviation of the function at some points."""
+    """Posterior mean and standard deviation of the function at the points `at`."""
     f = ppl.predict(network, result.draws)(jax.random.key(3), at)["f"].reshape(-1, at.size)
     return f.mean(0), f.std(0)
 

@@ -1,10 +1,11 @@
 """A differential equation in a model: hares and lynxes at Hudson's Bay, 1900 to 1920.
 
-The pelts traded each year tell of the animals, which follow the equations of Lotka and Volterra,
-solved by diffrax from year to year in a scan. The data are those of Carpenter (2018, "Predator-prey
-population dynamics: the Lotka-Volterra model in Stan"). The means must be near those of posteriordb
-(Magnusson et al. 2025), though the priors here are narrower: under wide ones, a chain may stay
-where all is noise.
+The numbers of animals follow the equations of Lotka and Volterra, which diffrax solves from year to
+year in a scan. The pelts traded each year are noisy observations of the animals. The data are from
+Carpenter (2018), "Predator-prey population dynamics: the Lotka-Volterra model in Stan".
+
+The posterior means must be near those of posteriordb (Magnusson et al. 2025), although the priors
+here are narrower. Under wide priors, a chain may get stuck where noise explains all data.
 
     python examples/ode.py
 """
@@ -29,7 +30,7 @@ pelts = jnp.array(  # thousands of hares and of lynxes, a row for each year
 
 
 def field(time, log_sizes, rates):
-    """The growth rates of both: the equations for the logarithms, so that no size is negative."""
+    """The growth rates of both species, derivatives of log sizes, so that no size is negative."""
     hares, lynxes = jnp.exp(log_sizes)
     birth, hunting, death, feeding = rates
     return jnp.stack([birth - hunting * lynxes, feeding * hares - death])
@@ -66,7 +67,7 @@ def predator_prey(key, num_years):
 def main() -> None:
     posterior = ppl.condition(predator_prey, {"pelts": pelts})
     non_centred = dict.fromkeys(["rates", "start", "sigma"], ppl.NonCentered())
-    posterior = ppl.reparam(posterior, non_centred)  # positions on the scale of the prior
+    posterior = ppl.reparam(posterior, non_centred)  # so that positions have the scale of the prior
     result = inference.mcmc(
         jax.random.key(0),
         posterior,

@@ -1,8 +1,8 @@
-"""A reader: constants of a program that nobody passes along.
+"""A reader: constants of a program without passing them as arguments.
 
-The law of motion asks for the gravity where it needs it, deep inside of a loop. The handler knows
-it; a handler further in may know another one. The fall is a function of it like of any argument, so
-it can be differentiated and mapped over.
+The law of motion asks for the gravity deep inside a loop, and the nearest handler answers. The
+distance of the fall is a function of gravity as of any argument, so it can be differentiated and
+mapped over.
 
     python examples/reader.py
 """
@@ -21,7 +21,7 @@ def falling(velocity, dt):
 
 
 def fall(num_steps=64, dt=1 / 64):
-    """The way that something falls in a second, by Euler's method."""
+    """The distance of a fall in one second, by Euler's method."""
 
     def step(state, _):
         way, velocity = state
@@ -36,7 +36,7 @@ def on(gravity_there, f=fall):
 
 
 def main() -> None:
-    exact = (64 + 1) / (2 * 64)  # of the gravity: the sum of 1/64, ..., 64/64, each over 64
+    exact = (64 + 1) / (2 * 64)  # times gravity: the sum of 1/64, ..., 64/64, each over 64
     planets = {"Mercury": 3.7, "Earth": 9.8, "Jupiter": 24.8}
     ways = jax.jit(jax.vmap(on))(jnp.array(list(planets.values())))
     for (name, g), way in zip(planets.items(), ways, strict=True):
@@ -47,7 +47,7 @@ def main() -> None:
     print(f"Derivative by the gravity: {derivative:.6f}; exact {exact:.6f}")
     assert derivative == exact
 
-    # The innermost handler answers: half of the gravity around it, and that of the Moon.
+    # The innermost handler answers, with half of the gravity that the handler around it gives.
     halved = handle(fall, {gravity: lambda k: k(gravity() / 2)})
     assert on(8.0, halved) == on(4.0)
     print(f"Half of the gravity of Jupiter: {on(24.8, halved):.3f} m")

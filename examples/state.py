@@ -1,8 +1,8 @@
 """State: variables that a program reads and sets, in loops and branches.
 
 A sequence is cut into runs of equal values, and each value gets the number of its run. The loop
-scans the values alone; the last value and the number of the run are read with `get` and set with
-`put`, whose handlers have a state.
+scans the values alone. It reads the last value and the number of the run with `get`, and sets them
+with `put`; the handlers of both have a state.
 
     python examples/state.py
 """
@@ -21,7 +21,7 @@ VARIABLES = {get: lambda state: (state, state), put: lambda state, variables: (v
 
 
 def number(value):
-    """The number of the run that the next value belongs to."""
+    """The number of the run of `value`, the next of the sequence."""
 
     def begin_run():
         put({"last": value, "run": get()["run"] + 1})
@@ -36,7 +36,7 @@ def runs(values):
 
 @jax.jit
 def number_runs(values):
-    """The number of the run of each value, and how many runs there are."""
+    """The number of the run of each value, and the number of runs."""
     numbers, state = handle(runs, VARIABLES, state={"last": -1, "run": 0})(values)
     return numbers, state["run"]
 

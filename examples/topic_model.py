@@ -1,11 +1,10 @@
 """Latent Dirichlet allocation, fitted by variational inference: how many topics are there?
 
-The corpus of Griffiths and Steyvers (2004): a vocabulary of 25 words, drawn as a square of 5 by 5,
-and ten topics, the rows and columns of that square. A document mixes topics, and its words come
-from the mixture; the topic of each word is summed over. A guide of independent normal coordinates
-is fitted from several starts for each number of topics. Its ELBO, a bound of the evidence, is
-highest for ten, and the topics found then are the bars. Draws
-examples/topic_model.png.
+The corpus follows Griffiths and Steyvers (2004): a vocabulary of 25 words, drawn as a square of 5
+by 5, and ten topics, the rows and columns ("bars") of that square. A document mixes topics, and its
+words come from the mixture; the topic of each word is summed out. For each number of topics, a
+mean-field guide is fitted from several starts. Its ELBO, a bound on the log evidence, is highest
+for ten topics, and the ten topics found are the bars. Draws examples/topic_model.png.
 
     python examples/topic_model.py
 
@@ -27,7 +26,7 @@ import distributions as dist
 import inference
 import ppl
 
-SIDE, NUM_WORDS = 5, 100  # of the square; of a document
+SIDE, NUM_WORDS = 5, 100  # words on a side of the square; words of a document
 
 
 def topic_model(key, num_documents, num_topics):
@@ -50,7 +49,7 @@ def bars() -> jax.Array:
 
 
 def corpus(key, num_documents):
-    """How often each document has each word, if the topics are bars."""
+    """The count of each word in each document, if the topics are the bars."""
     known = ppl.intervene(topic_model, {"topics": bars()})
     return ppl.simulate(known)(key, num_documents, len(bars()))["words"]
 
@@ -75,7 +74,7 @@ def fit(words, num_topics, *, num_starts=3, num_steps=2000):
 
 
 def matched(result):
-    """The mean topics in the order of the bars, and the total variation between the two."""
+    """The mean topics in the order of the bars, and their total variation distances from them."""
     topics = result.draws["topics"][0].mean(0)
     distances = 0.5 * np.abs(topics[:, None] - np.asarray(bars())).sum(-1)
     order = np.argsort(linear_sum_assignment(distances)[1])
@@ -83,7 +82,7 @@ def matched(result):
 
 
 def picture(words, fits) -> matplotlib.figure.Figure:
-    """Some documents, the true topics and those found; and the ELBO by the number of topics."""
+    """A picture of documents, true topics, found topics, and the ELBO by number of topics."""
     figure = matplotlib.figure.Figure(figsize=(8, 6), layout="constrained")
     (above,), (below,) = figure.subfigures(2, 1, squeeze=False, height_ratios=[3, 2])
     topics, _ = matched(fits[10][0])

@@ -1,8 +1,8 @@
-"""A writer: a program that tells what it does, from inside of a loop and its branches.
+"""A writer: a program that logs its steps, from inside a loop and its branches.
 
-The way of a number to 1 in the problem of Collatz: halved if even, else tripled and increased. The
-loop only computes the next number. What is told is put together by the handler, with a state: here
-how often each branch was taken and the largest number on the way.
+The program follows a number to 1 in the Collatz problem: even numbers are halved, odd numbers
+tripled and increased. The loop only computes the next number. The handler of `tell` collects the
+log in its state: the number of times that each branch was taken, and the largest number.
 
     python examples/writer.py
 """

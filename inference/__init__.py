@@ -1,7 +1,12 @@
-"""Inference: kernels, guides, adaptation, diagnostics and results.
+"""Bayesian inference: drivers, kernels, guides, adaptation, diagnostics and results.
 
-Kernels and guides see a log density and no model; :func:`mcmc`, :func:`svi`,
-:func:`importance`, :func:`optimize` and :func:`laplace` join the two.
+A driver joins a model to an algorithm. The algorithms themselves see a log density, and no model.
+
+- Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
+  :func:`importance` and :func:`svgd`.
+- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`.
+- Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
+- Results, diagnostics and :func:`psis`.
 """
 
 from inference.common.layout import Layout as Layout

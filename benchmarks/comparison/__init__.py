@@ -1,1 +1,5 @@
-"""What the comparisons of NUTS share: problems, tools, a worker for each, and reports."""
+"""Comparison of NUTS implementations, the common part of `nuts.py` and `gpu.py`.
+
+Read `problems` (the posteriors), `tools` (the implementations), `worker` (one tool on one problem,
+in a process of its own), `run` (all workers in turn), and `report` and `picture` (the results).
+"""

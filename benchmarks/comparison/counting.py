@@ -1,4 +1,4 @@
-"""Our runs, with the gradients counted that their compiled loops evaluate."""
+"""Sampling runs of this library that count the gradients evaluated by their compiled loops."""
 
 import threading
 from typing import Any, ClassVar
@@ -9,10 +9,10 @@ from inference.chains import sampling
 
 
 class CountingRun(sampling._SamplingRun):
-    """A run that knows what it has executed.
+    """A sampling run that counts its gradients.
 
     Attributes:
-        last: The run that was made last.
+        last: The run created last.
     """
 
     last: ClassVar[Any] = None
@@ -30,13 +30,13 @@ class CountingRun(sampling._SamplingRun):
 
     @property
     def num_executed(self) -> int:
-        """Gradients that the compiled loops have evaluated.
+        """Number of gradients that the compiled loops have evaluated.
 
-        Where chains are mapped over, each step evaluates one for every chain, needed or not.
+        If chains are mapped over, each step evaluates a gradient for every chain, needed or not.
         """
         return self._num_executed if self.kernel.axis_name else self.num_useful
 
     @property
     def num_useful(self) -> int:
-        """Gradients of what was asked for: starts, warm-up and draws."""
+        """Number of gradients that the chains needed for starts, warm-up and draws."""
         return int(sum(np.sum(group.chains.num_gradients) for group in self.groups))

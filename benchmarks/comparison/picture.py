@@ -1,4 +1,4 @@
-"""Effective draws a second as a picture: by model, or against the number of chains."""
+"""Pictures of effective draws a second: by model, or against the number of chains."""
 
 import pathlib
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def draw(path: pathlib.Path, entries: Sequence[dict[str, Any]]) -> None:
 
 
 def by_model(entries: Sequence[dict[str, Any]]) -> Figure:
-    """A row for each model; hollow marks count what calls compile again."""
+    """A row for each model; hollow marks are calls that compile again."""
     models = list(dict.fromkeys(entry["problem"] for entry in entries))
     figure = Figure(figsize=(7.5, 1.4 + 0.42 * len(models)))
     axes = figure.subplots()

@@ -1,7 +1,7 @@
-"""The posteriors that the tools are compared on, each a model with its data.
+"""The posteriors of the comparison, each a model with its data.
 
-Six are of posteriordb, with published draws to agree with; they are read from the folder that
-`PPL_POSTERIORDB` names, else from `../shared/posteriordb`, and left out where there is none.
+Six come from posteriordb, with published draws to agree with. They are read from the folder
+`$PPL_POSTERIORDB`, by default `../shared/posteriordb`, and left out if there is no such folder.
 """
 
 import dataclasses
@@ -28,14 +28,14 @@ NUM_REFERENCE_DRAWS = 10_000
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A posterior, and what is known of it.
+    """A posterior and its known means.
 
     Attributes:
-        model: The model, conditioned on what is observed.
-        args: Its arguments.
-        data: What it was made of, for a tool that has a language of its own.
-        means: By parameter, `mu` or `theta[1]`, the true mean and its standard error.
-        derived: Adds to the draws what `means` has besides our sites.
+        model: The model, conditioned on the data.
+        args: Arguments of the model.
+        data: The data, for tools with a model language of their own.
+        means: True mean and its standard error, keyed by parameter, `mu` or `theta[1]`.
+        derived: Function that adds to the draws the quantities in `means` that are no sites.
     """
 
     model: Callable[..., Any]
@@ -76,7 +76,7 @@ def logistic(num_rows: int) -> Problem:
 
 
 def radon() -> Problem:
-    """A hierarchy of 85 counties, 919 houses and 89 parameters, non-centred."""
+    """A hierarchical regression of 919 houses in 85 counties: 89 parameters, non-centred."""
     rng = np.random.default_rng(1)
     county, floor = rng.integers(0, 85, 919), rng.uniform(size=919) < 0.2
     level = rng.normal(1.5, 0.35, 85)
@@ -96,7 +96,7 @@ def radon() -> Problem:
 
 
 def gaussian(is_rotated: bool) -> Problem:
-    """100 dimensions, standard deviations from 0.1 to 10, along the axes or not."""
+    """A normal density in 100 dimensions, with standard deviations from 0.1 to 10."""
     rng = np.random.default_rng(2)
     scale = np.logspace(-1, 1, 100)
     axes = np.linalg.qr(rng.normal(size=(100, 100)))[0] if is_rotated else np.eye(100)
@@ -116,7 +116,7 @@ def gaussian(is_rotated: bool) -> Problem:
 
 
 def stochastic_volatility(num_steps: int) -> Problem:
-    """The log variance is AR(1), non-centred, with data drawn from the model."""
+    """Stochastic volatility, an AR(1) log variance, non-centred, with data drawn from the model."""
     rng = np.random.default_rng(3)
     mu, phi, sigma = -1.0, 0.95, 0.25
     y, deviation = np.empty(num_steps), rng.normal(0.0, sigma / (1 - phi**2) ** 0.5)
@@ -156,7 +156,7 @@ MADE: dict[str, Callable[[], Problem]] = {
     "Gaussian": partial(gaussian, True),
     "stochastic volatility": partial(stochastic_volatility, 500),
 }
-# By name only.
+# Only run if named.
 MORE: dict[str, Callable[[], Problem]] = {
     "logistic, 1,000 rows": partial(logistic, 1_000),
     "Gaussian along the axes": partial(gaussian, False),
@@ -165,5 +165,5 @@ PROBLEMS = PUBLISHED | MADE | MORE
 
 
 def default_names() -> list[str]:
-    """The ten problems, or those that need no published data."""
+    """The ten default problems; without posteriordb, the four that need no published data."""
     return [*(PUBLISHED if POSTERIORDB.is_dir() else ()), *MADE]

@@ -1,4 +1,4 @@
-"""The problems as models in PyMC, with the same priors and the same names, for nutpie."""
+"""PyMC models of the problems for nutpie, with the same priors and parameter names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -117,7 +117,7 @@ def _made(declare: Any) -> Any:
 
 
 def _float64(x: Any) -> Any:
-    """Arrays of floats as PyMC wants them."""
+    """Arrays of floats in float64, as PyMC expects."""
     if isinstance(x, list):
         return [_float64(element) for element in x]
     return x.astype(np.float64) if np.issubdtype(x.dtype, np.floating) else x

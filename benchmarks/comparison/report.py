@@ -1,4 +1,4 @@
-"""Results as JSON, as a table and as a picture."""
+"""Reports of a comparison: JSON, a Markdown table and a picture."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ COLUMNS = [
 
 
 def write(path: pathlib.Path, head: dict[str, Any], entries: Sequence[Entry]) -> None:
-    """Writes `path`.json, .md and, with matplotlib, .svg."""
+    """Writes `path`.json, `path`.md and, if matplotlib is installed, `path`.svg."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"made": head, "entries": [rounded(entry) for entry in entries]}
     path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
@@ -117,7 +117,7 @@ def thousands(number: float) -> str:
 
 
 def ratios(entries: Sequence[Entry]) -> str:
-    """Our effective draws a second over those of the best peer: geometric means over models."""
+    """Ratios of our effective draws a second to the best peer's, with their geometric mean."""
     lines = []
     kinds = {"exec_s": "execution", "again_s": "a repeated call"}
     if all(entry.get("again_s") == entry.get("exec_s") for entry in entries):
@@ -141,7 +141,7 @@ def ratios(entries: Sequence[Entry]) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """For JSON: five digits, and null for what is not a number."""
+    """A value for JSON: floats to five digits, NaN as null."""
     if isinstance(value, float):
         if math.isnan(value):
             return None

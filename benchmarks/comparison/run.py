@@ -1,4 +1,4 @@
-"""Runs workers one after the other, and writes what they have found after each."""
+"""The comparison: runs all workers in turn, and writes the results after each problem."""
 
 import argparse
 import dataclasses
@@ -45,7 +45,7 @@ def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentPars
 
 
 def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[str, Any]]:
-    """Measures all tools on all models; tables and files grow as results come in."""
+    """Measures all tools on all models; files are written anew after each model."""
     missing = set(options.tools) - set(installed())
     if missing:
         raise SystemExit(f"not installed: {', '.join(sorted(missing))}")
@@ -72,7 +72,7 @@ def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[s
 
 
 def results_of(task: Task, timeout: float) -> list[dict[str, Any]]:
-    """The entries of a worker: as many as it has finished, and what became of the others."""
+    """The entries of a worker; those that it has not finished say why."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "entries"
         path.touch()
@@ -96,14 +96,14 @@ def results_of(task: Task, timeout: float) -> list[dict[str, Any]]:
 
 
 def reason(stderr: str) -> str:
-    """The line of a traceback that names the error; JAX may have written more below it."""
+    """The line of a traceback that names the error; JAX may write more below it."""
     lines = [x.strip() for x in stderr.splitlines() if x.strip()]
     named = [x for x in lines if x.split(":")[0].endswith(("Error", "Exception", "Exit"))]
     return (named or lines or [""])[-1][:200]
 
 
 def with_distances(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The entries with `z` to our means where there is no reference, and without the means."""
+    """The entries without means, and with `z` relative to our means where no reference exists."""
     ours = {
         (entry["problem"], entry["chains"]): entry["means"]
         for entry in entries
@@ -120,7 +120,7 @@ def with_distances(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def provenance(options: argparse.Namespace) -> dict[str, Any]:
-    """When, where and with what this was measured."""
+    """Date, command, machine, versions and seeds of the measurement."""
     versions = {
         name: importlib.metadata.version(name)
         for name in PACKAGES
@@ -138,7 +138,7 @@ def provenance(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def relative(argument: str) -> str:
-    """A file of the repository as one writes it there."""
+    """A file of the repository as a path relative to its root; other arguments unchanged."""
     path = pathlib.Path(argument).resolve()
     is_file = path.is_file() and path.is_relative_to(ROOT)
     return str(path.relative_to(ROOT)) if is_file else argument

@@ -1,7 +1,7 @@
-"""The tools: each is set up for a problem, and then run with one seed after the other.
+"""The NUTS implementations: each is set up for a problem, and then run with several seeds.
 
-All get the same log density of unconstrained parameters, as `ppl` derives it; nutpie gets models in
-PyMC instead, where there are some and PyMC is installed.
+All tools sample the same log density of unconstrained parameters, derived by `ppl`. If PyMC is
+installed, nutpie samples models in PyMC instead, for the problems that have one.
 """
 
 import dataclasses
@@ -28,22 +28,22 @@ TARGET_ACCEPTANCE_RATE = 0.8
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How much is drawn, and how."""
+    """Numbers of chains, warm-up iterations and draws."""
 
     num_chains: int
     num_warmup: int
     num_draws: int
-    is_mapped: bool = False  # our chains move together, as on an accelerator
+    is_mapped: bool = False  # our chains are mapped over, as on an accelerator
 
 
 class Output(NamedTuple):
-    """What one call has given, and took.
+    """The draws of one call, and its numbers of gradients.
 
     Attributes:
-        draws: By site, ``(chain, draw, *shape)``, or as the tool has them; see `Tool.finish`.
-        warmup: Gradients of warm-up: their number, or by iteration, ``(chain, iteration)``.
-        sampling: Gradients of the draws, ``(chain, draw)``.
-        executed: Gradients that were evaluated for these, if the tool's loop has counted them.
+        draws: Draws by site, ``(chain, draw, *shape)``, or in the tool's form; see `Tool.finish`.
+        warmup: Number of gradients of warm-up, a total or ``(chain, iteration)``.
+        sampling: Number of gradients of each draw, ``(chain, draw)``.
+        executed: Number of gradients evaluated, if the tool's loop counts them.
     """
 
     draws: Mapping[str, Any]
@@ -54,15 +54,15 @@ class Output(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Tool:
-    """A tool that is set up.
+    """A tool set up for a problem.
 
     Attributes:
-        call: What its user calls, by seed: what is timed as first and repeated calls.
-        execute: The same work where nothing is traced or compiled again; `call` if that does so.
+        call: The call that a user makes, as a function of the seed; timed as "first" and "again".
+        execute: The same work with nothing traced or compiled again; `None` if `call` does that.
+        finish: Function from the tool's draws to values of sites; not timed.
         is_compiled_again: Whether `call` compiles each time.
-        finish: Makes values of sites of its draws, outside of what is timed.
-        is_lockstep: Whether in each iteration all chains wait for the longest trajectory.
-        note: What is to be said of it.
+        is_lockstep: Whether all chains wait for the longest trajectory in each iteration.
+        note: Remark for the report.
     """
 
     call: Callable[[int], Output]
@@ -74,7 +74,7 @@ class Tool:
 
 
 def ours(name: str, problem: Problem, settings: Settings) -> Tool:
-    """It traces the model in every call, so chains on a density as the others' are timed, too."""
+    """This library. `call` traces the model every time; `execute` takes a log density made once."""
     target = ppl.unconstrain(problem.model, *problem.args)
     how = {
         "num_chains": settings.num_chains,
@@ -115,7 +115,7 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
 
 
 class _Shared:
-    """What peers are given: the density, where chains start, and the way back to values."""
+    """Inputs of the other tools: log density, starts of chains, and the map back to values."""
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
         target = ppl.unconstrain(problem.model, *problem.args)
@@ -132,7 +132,7 @@ class _Shared:
 
 
 def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
-    """Its interface compiles in every call, so the work of its kernel is timed by itself too."""
+    """NumPyro. `call` compiles every time; `execute` runs its kernel in one jitted function."""
     from numpyro.infer import MCMC, NUTS
 
     shared = _Shared(problem, settings)
@@ -227,7 +227,7 @@ def _nutpie(name: str, problem: Problem, settings: Settings) -> Tool:
     return nutpie(name, problem, settings)
 
 
-# The module that it needs, whether it is of float64, and its set-up.
+# The module that must be installed, whether the tool works in float64, and its set-up.
 TOOLS: dict[str, tuple[str, bool, Callable[[str, Problem, Settings], Tool]]] = {
     "ppl": ("inference", False, ours),
     "NumPyro": ("numpyro", False, numpyro),
@@ -241,7 +241,7 @@ def installed() -> list[str]:
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

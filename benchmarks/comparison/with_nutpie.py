@@ -1,4 +1,4 @@
-"""nutpie, on a model in PyMC compiled by Numba where there is one, else on our density by JAX."""
+"""nutpie on a PyMC model compiled by Numba, or else on our log density compiled by JAX."""
 
 import importlib.util
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""One tool on one problem, in a process of its own: times, gradients, and what the draws are worth.
+"""Worker process for one tool on one problem: times, numbers of gradients, and ESS of the draws.
 
     python -m benchmarks.comparison.worker TASK FILE
 
@@ -23,12 +23,17 @@ from benchmarks.comparison.tools import TOOLS, Output, Settings, Tool
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a worker is to do.
+    """The task of a worker.
 
     Attributes:
-        repeats: Calls after the first one.
+        tool: Key in `TOOLS`.
+        problem: Key in `PROBLEMS`.
+        chains: Numbers of chains, in turn.
+        num_warmup: Warm-up iterations of a chain.
+        num_draws: Draws of a chain.
+        repeats: Number of calls after the first.
         is_execution_only: Whether to leave out calls that compile again each time.
-        is_mapped: Whether our chains move together, as on an accelerator.
+        is_mapped: Whether our chains are mapped over, as on an accelerator.
     """
 
     tool: str
@@ -45,7 +50,7 @@ def main(task: Task, path: str) -> None:
     _, is_float64, make = TOOLS[task.tool]
     jax.config.update("jax_enable_x64", is_float64)
     problem = PROBLEMS[task.problem]()
-    jax.block_until_ready(jax.jit(lambda x: x + 1)(1.0))  # JAX itself has started
+    jax.block_until_ready(jax.jit(lambda x: x + 1)(1.0))  # starts JAX itself
     for num_chains in task.chains:
         settings = Settings(
             num_chains=num_chains,
@@ -103,7 +108,7 @@ def timed(function: Callable[[int], Output], seed: int) -> tuple[float, Output]:
 
 
 def executed(tool: Tool, output: Output) -> float:
-    """Gradients evaluated over gradients used."""
+    """Ratio of gradients evaluated to gradients used."""
     if output.executed is not None:
         return output.executed / int(np.sum(output.warmup) + np.sum(output.sampling))
     if not tool.is_lockstep:
@@ -129,7 +134,7 @@ def worth(draws: Sequence[Mapping[str, Any]], problem: Problem) -> dict[str, Any
 
 
 def distance(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> float:
-    """The largest difference of means, in standard errors of both."""
+    """The largest difference of means, in combined standard errors."""
     pairs = [(*ours[name], *theirs[name]) for name in theirs]
     return max(abs(a - b) / float(np.hypot(da, db)) for a, da, b, db in pairs)
 

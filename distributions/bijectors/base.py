@@ -1,4 +1,4 @@
-"""What a bijector is, and how one acts on each entry of an event."""
+"""The base class of bijectors, and `Independent`, a bijector on each entry of an event."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Independent(Bijector):
 
     @property
     def event_ndims(self) -> int:
-        """Axes of one unconstrained event."""
+        """The number of axes of one unconstrained event."""
         return self.bijector.event_ndims + self.ndims
 
     def forward(self, x: ArrayLike) -> Array:
@@ -64,7 +64,7 @@ class Independent(Bijector):
         return self.bijector.inverse(y)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """The sum over the event's axes."""
+        """The log determinants of the entries, summed over the event's axes."""
         return jnp.sum(self.bijector.forward_log_det_jacobian(x), axis=tuple(range(-self.ndims, 0)))
 
     def forward_event_shape(self, shape: Shape) -> Shape:

@@ -69,7 +69,7 @@ class Invert(Bijector):
 
     @property
     def event_ndims(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Axes of one event, which must be as many on both sides."""
+        """The number of axes of one event, equal on both sides."""
         return self.bijector.event_ndims
 
     def forward(self, x: ArrayLike) -> Array:
@@ -107,23 +107,23 @@ class Chain(Bijector):
 
     @property
     def event_ndims(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The most axes that one of them takes for an event."""
+        """The greatest number of event axes of the bijectors."""
         return max((b.event_ndims for b in self.bijectors), default=0)
 
     def forward(self, x: ArrayLike) -> Array:
-        """The value that the last gives to the one before it, and so on."""
+        """The composed value; the last bijector is applied first."""
         for bijector in reversed(self.bijectors):
             x = bijector.forward(x)
         return jnp.asarray(x)
 
     def inverse(self, y: ArrayLike) -> Array:
-        """The inverses, from the first on."""
+        """The composed inverse; the first bijector is inverted first."""
         for bijector in self.bijectors:
             y = bijector.inverse(y)
         return jnp.asarray(y)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """The sum of all log determinants, each where its bijector is applied."""
+        """The sum of the log determinants, each at the value that its bijector gets."""
         total: ArrayLike = 0.0
         for bijector in reversed(self.bijectors):
             axes = tuple(range(bijector.event_ndims - self.event_ndims, 0))

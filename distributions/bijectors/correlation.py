@@ -19,11 +19,11 @@ def _log_sech(x: Array) -> Array:
 
 @pytree_dataclass
 class CorrelationCholesky(Bijector):
-    """From `n (n - 1) / 2` numbers onto the Cholesky factors of correlation matrices.
+    """Map from `n (n - 1) / 2` numbers onto the Cholesky factors of correlation matrices.
 
-    The entries fill the triangle below the diagonal row by row. In a row, `tanh(x_j)` is the share
-    that `y_j` takes of what is left of a vector of length 1: `y_j = tanh(x_j) sech(x_1) ...
-    sech(x_(j-1))`, and the entry on the diagonal is what is left after all.
+    The entries fill the triangle below the diagonal row by row. Each row has length 1, and
+    `tanh(x_j)` is the share of the remaining length that `y_j` takes:
+    `y_j = tanh(x_j) sech(x_1) ... sech(x_(j-1))`. The diagonal entry is the length left in the end.
 
     >>> from distributions import bijectors
     >>> print(bijectors.CorrelationCholesky().forward(jnp.zeros(1)))
@@ -39,7 +39,7 @@ class CorrelationCholesky(Bijector):
     event_ndims = 1
 
     def _rows(self, x: ArrayLike) -> tuple[Array, Array, Array]:
-        """The entries in their places; log shares, and the logs of what is left before each."""
+        """The entries as a matrix; their `log sech`; the logs of the lengths left before each."""
         x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         below = jnp.tril_indices(n, -1)
@@ -64,7 +64,7 @@ class CorrelationCholesky(Bijector):
         return jnp.arcsinh(y[..., rows, columns] / jnp.sqrt(after[..., rows, columns]))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """Of the map to the entries below the diagonal."""
+        """The log determinant of the map to the entries below the diagonal."""
         square, log_rest, log_left = self._rows(x)
         below = align(jnp.tri(square.shape[-1], k=-1, dtype=square.dtype), 0, square.ndim)
         return jnp.sum(2 * log_rest + log_left * below, axis=(-2, -1))
@@ -86,7 +86,7 @@ class CorrelationCholesky(Bijector):
 
 @pytree_dataclass
 class Correlation(Bijector):
-    """From `n (n - 1) / 2` numbers onto correlation matrices, by their Cholesky factor."""
+    """Map from `n (n - 1) / 2` numbers onto correlation matrices, by their Cholesky factor."""
 
     event_ndims = 1
 
@@ -102,7 +102,7 @@ class Correlation(Bijector):
         return CorrelationCholesky().inverse(jnp.linalg.cholesky(as_float(y)))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """Of the map to the entries below the diagonal."""
+        """The log determinant of the map to the entries below the diagonal."""
         factor = CorrelationCholesky()
         square, _, log_left = factor._rows(x)
         n = square.shape[-1]

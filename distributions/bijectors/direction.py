@@ -15,14 +15,15 @@ from distributions.common.pytree import pytree_dataclass, static
 
 @pytree_dataclass
 class UnitVector(Bijector):
-    """From `n` real numbers onto the vectors of length 1: `y = x / |x|`.
+    """Normalization `y = x / |x|`, from `n` real numbers onto the vectors of length 1.
 
-    No smooth one-to-one map goes from flat space onto a sphere, so this one has one dimension too
-    many: the length of `x`, which `y` does not tell. Its log determinant, `log 2 - |x|^2 / 2 -
-    (n / 2) log 2 - log Gamma(n / 2)`, holds the density that lengths are given, such that a
-    uniform `y` comes of a standard normal `x`; densities of `y` are with respect to the area of
-    the sphere. `inverse` gives the `x` of length 1, so `forward(inverse(y))` is `y`, but
-    `inverse(forward(x))` is not `x`. The zero vector goes to the first axis.
+    No smooth one-to-one map leads from flat space onto a sphere. This map has one dimension too
+    many, the length of `x`. `inverse` returns the `x` of length 1: `forward(inverse(y))` is `y`,
+    but `inverse(forward(x))` is not `x`. The zero vector goes to the first axis.
+
+    The log determinant is `log 2 - |x|^2 / 2 - (n / 2) log 2 - log Gamma(n / 2)`. It includes a
+    density for the length of `x`, chosen so that a standard normal `x` gives a uniform `y`.
+    Densities of `y` are with respect to the area of the sphere.
 
     >>> from distributions import bijectors
     >>> print(bijectors.UnitVector().forward(jnp.array([0.0, 4.0])))
@@ -50,7 +51,7 @@ class UnitVector(Bijector):
         return as_float(y)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """The log of the standard normal density, over that of the uniform `y`."""
+        """The log ratio of the standard normal density of `x` to the uniform density of `y`."""
         x = as_float(x)
         half = 0.5 * x.shape[-1]
         constant = (1 - half) * math.log(2) - math.lgamma(half)
@@ -59,10 +60,10 @@ class UnitVector(Bijector):
 
 @pytree_dataclass
 class ZeroSum(Bijector):
-    """Onto arrays that sum to zero along each of the last `ndims` axes, one longer than `x`.
+    """Isometry onto arrays that sum to zero along each of the last `ndims` axes.
 
-    An isometry: it preserves lengths, so the log determinant is 0 for densities with respect to
-    area in the plane of such arrays, and no entry is singled out.
+    Each of these axes is longer by one than in `x`. The map preserves lengths: the log determinant
+    is 0, for densities with respect to area in the plane of such arrays. No entry is singled out.
 
     >>> from distributions import bijectors
     >>> print(bijectors.ZeroSum().forward(jnp.array([1.0])).round(4))
@@ -77,11 +78,11 @@ class ZeroSum(Bijector):
 
     @property
     def event_ndims(self) -> int:
-        """The axes that sum to zero."""
+        """The number of axes that sum to zero."""
         return self.ndims
 
     def forward(self, x: ArrayLike) -> Array:
-        """The entries less what makes them, with one more, sum to zero; axis by axis."""
+        """The entries and one more, shifted so that they sum to zero; axis by axis."""
         y = as_float(x)
         for axis in range(-self.ndims, 0):
             n = y.shape[axis] + 1

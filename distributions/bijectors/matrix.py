@@ -15,15 +15,15 @@ from distributions.common.pytree import pytree_dataclass
 
 @pytree_dataclass
 class CholeskyFactor(Bijector):
-    """From `n (n + 1) / 2` numbers onto lower-triangular matrices with a positive diagonal.
+    """Map from `n (n + 1) / 2` numbers onto lower-triangular matrices with a positive diagonal.
 
-    The entries fill the triangle row by row; those of the diagonal are exponentiated.
+    The entries fill the triangle row by row; diagonal entries are exponentiated.
     """
 
     event_ndims = 1
 
     def forward(self, x: ArrayLike) -> Array:
-        """The matrix."""
+        """The lower-triangular matrix."""
         x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         rows, columns = jnp.tril_indices(n)
@@ -70,7 +70,7 @@ def _diagonal_only(x: Array, diagonal: Array) -> Array:
 
 @pytree_dataclass
 class PositiveDefinite(Bijector):
-    """From `n (n + 1) / 2` numbers onto positive definite matrices, by their Cholesky factor."""
+    """Map from `n (n + 1) / 2` numbers onto positive definite matrices, by a Cholesky factor."""
 
     event_ndims = 1
 
@@ -84,7 +84,7 @@ class PositiveDefinite(Bijector):
         return CholeskyFactor().inverse(jnp.linalg.cholesky(as_float(y)))
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """Of the map to the lower triangle: `n log 2 + sum_{i=1}^n (n - i + 2) log L_ii`."""
+        """`n log 2 + sum_{i=1}^n (n - i + 2) log L_ii`, of the map to the lower triangle."""
         x = as_float(x)
         n = self.forward_event_shape(x.shape)[-1]
         diagonal = x[..., jnp.cumsum(jnp.arange(1, n + 1)) - 1]

@@ -44,7 +44,7 @@ class Exp(Bijector):
         """`exp(x)`."""
         (x,) = promote(x)
         info = jnp.finfo(x.dtype)
-        # The bound is on x, so that XLA still sees log(exp(x)); exp of it is a little above tiny.
+        # The bound is on x, so that XLA still cancels log(exp(x)); its exp is just above tiny.
         least = math.log(info.tiny) * (1 - float(info.eps))
         return jnp.exp(jnp.where(x < least, least, x))
 
@@ -86,7 +86,7 @@ class Lower(Bijector):
 
 @pytree_dataclass
 class Upper(Bijector):
-    """`y = high - exp(-x)`, onto the numbers below `high`; increasing, as all of these maps."""
+    """`y = high - exp(-x)`, onto the numbers below `high`; increasing, like all maps here."""
 
     high: ArrayLike
 
@@ -135,10 +135,16 @@ class Sigmoid(Bijector):
 
 @pytree_dataclass
 class Bounded(Bijector):
-    """Onto the interval between two bounds of which each may be infinite, element by element.
+    """Map onto an interval whose bounds may be infinite, element by element.
 
-    Where both are finite it is `Sigmoid`, where one is it is `Lower` or `Upper`, where none is
-    `Identity`. It serves bounds whose values are not known when the program is traced.
+    | finite bounds | map        |
+    | ------------- | ---------- |
+    | both          | `Sigmoid`  |
+    | `low`         | `Lower`    |
+    | `high`        | `Upper`    |
+    | none          | `Identity` |
+
+    The bounds may be traced.
     """
 
     low: ArrayLike
@@ -154,7 +160,7 @@ class Bounded(Bijector):
             (below & ~above, Lower(a)),
             (above & ~below, Upper(b)),
         )
-        # Where a case does not apply its map sees a harmless point, or its gradient would be NaN.
+        # A map gets a harmless point where its case does not apply, or its gradient would be NaN.
         harmless = 0.0 if method != "inverse" else (a + b) / 2
         result = getattr(Identity(), method)(value)
         for applies, bijector in cases:

@@ -14,10 +14,10 @@ from distributions.common.pytree import pytree_dataclass
 
 @pytree_dataclass
 class StickBreaking(Bijector):
-    """From `n - 1` real numbers onto the simplex of `n`; zero goes to the uniform point.
+    """Stick breaking, from `n - 1` real numbers onto the simplex of `n`.
 
-    `z_k = logistic(x_k - log(n - k))` is the fraction that `y_k` breaks off what is left of a stick
-    of length 1.
+    `y_k` is the fraction `z_k = logistic(x_k - log(n - k))` of the remaining stick; the whole stick
+    has length 1. Zero goes to the uniform point.
 
     >>> from distributions import bijectors
     >>> print(bijectors.StickBreaking().forward(jnp.zeros(3)).round(4))
@@ -32,7 +32,7 @@ class StickBreaking(Bijector):
         return offset.reshape((1,) * (x.ndim - 1) + offset.shape)
 
     def _log_sticks(self, x: ArrayLike) -> tuple[Array, Array, Array]:
-        """`log z_k`, `log (1 - z_k)`, and the log of what is left before each break."""
+        """`log z_k`, `log(1 - z_k)`, and the log of the length left before each break."""
         x = as_float(x)
         logit = x - self._offset(x)
         log_z, log_rest = -jax.nn.softplus(-logit), -jax.nn.softplus(logit)
@@ -55,7 +55,7 @@ class StickBreaking(Bijector):
         return x + self._offset(x)
 
     def forward_log_det_jacobian(self, x: ArrayLike) -> Array:
-        """Of the map to the first `n - 1` entries: `sum_k log z_k + log(1 - z_k) + log left_k`."""
+        """`sum_k log z_k + log(1 - z_k) + log left_k`, of the map to the first `n - 1` entries."""
         log_z, log_rest, log_left = self._log_sticks(x)
         return jnp.sum(log_z + log_rest + log_left[..., :-1], axis=-1)
 
@@ -70,7 +70,7 @@ class StickBreaking(Bijector):
 
 @pytree_dataclass
 class Ordered(Bijector):
-    """Onto increasing vectors: `y_1 = x_1`, `y_k = y_{k-1} + exp(x_k)`.
+    """Cumulative sum onto increasing vectors: `y_1 = x_1`, `y_k = y_{k-1} + exp(x_k)`.
 
     >>> from distributions import bijectors
     >>> print(bijectors.Ordered().forward(jnp.zeros(3)).round(4))
@@ -96,7 +96,7 @@ class Ordered(Bijector):
 
 @pytree_dataclass
 class PositiveOrdered(Bijector):
-    """Onto increasing vectors of positive numbers: `y_k = y_{k-1} + exp(x_k)`, from `y_0 = 0`.
+    """Cumulative sum onto increasing positive vectors: `y_k = y_{k-1} + exp(x_k)`, `y_0 = 0`.
 
     >>> from distributions import bijectors
     >>> print(bijectors.PositiveOrdered().forward(jnp.zeros(3)).round(4))

@@ -1,4 +1,4 @@
-"""Censored."""
+"""Censored distributions: draws beyond a bound are recorded as the bound."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Censored(DistributionWithBounds):
     r"""A distribution of numbers whose draws beyond a bound are recorded as the bound.
 
     A draw is `min(max(x, low), high)` with `x` from `distribution`: the bounds have the
-    probabilities `P0(X <= low)` and `P0(X >= high)`, and between them `p(x) = p0(x)`. A density
-    is to be scored, not to be sampled by gradients: its mass at the bounds has no derivative.
+    probabilities `P0(X <= low)` and `P0(X >= high)`, and between them `p(x) = p0(x)`. The density
+    scores data; gradients do not sample it, as the mass at the bounds has no derivative.
 
     Args:
         distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
@@ -53,10 +53,10 @@ class Censored(DistributionWithBounds):
 
     @property
     def support(self) -> Constraint:
-        """The part of the distribution's support between the bounds, which belong to it.
+        """The part of the distribution's support between the bounds, with the bounds.
 
-        Of continuous numbers it has no map from unconstrained space: the bounds have probabilities
-        of their own.
+        For continuous numbers there is no map from unconstrained space: the bounds have
+        probabilities of their own.
         """
         support = Truncated(self.distribution, self.low, self.high).support
         return support if support.is_discrete else with_atoms(support, self.low, self.high)

@@ -19,22 +19,22 @@ from distributions.core.distribution import Distribution, Shape
 
 @pytree_dataclass(eq=False, repr=False)
 class Custom(Distribution):
-    r"""A distribution whose log density is a function of the user's.
+    r"""A distribution whose log density is a user's function.
 
-    `log p(x) = log_density(x, *parameters)` for `x` in the support, which the function alone sees:
-    elsewhere it is given a point of the support, and the density is 0.
+    `log p(x) = log_density(x, *parameters)` for `x` in the support. Elsewhere the density is 0: the
+    function is given a point of the support, and its value is not used.
 
     Args:
         log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
-            parameters. It gives one number per event: JAX operations that broadcast.
+            parameters. It returns one number per event, by JAX operations that broadcast.
         parameters: A tuple of arrays, which are the leaves of the distribution.
-        support: The set of values; `constraints.real`, if it is not said.
+        support: The set of values; by default `constraints.real`.
         event_shape: The shape of one draw.
         sampler: A function of a key, a full shape and the parameters; without it, the distribution
             can be scored only.
 
     Raises:
-        ValueError: `log_density` does not give one number per event.
+        ValueError: `log_density` does not return one number per event.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -56,7 +56,7 @@ class Custom(Distribution):
     sampler: Callable[..., Array] | None = static(default=None)
 
     def __post_init__(self) -> None:
-        """Reads the batch shape off the density of one event."""
+        """Checks the parts, and the shapes of the density of one event and of a batch."""
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
         if not isinstance(self.parameters, tuple | list):
@@ -70,7 +70,7 @@ class Custom(Distribution):
         self._check_batches((7, *found.shape))
 
     def _check_batches(self, batch: Shape) -> None:
-        """The density of a batch of events must be a batch of numbers."""
+        """Raises ValueError unless the density of a batch of events is a batch of numbers."""
         told = (
             "Custom: log_density must give one number per event; for values of shape "
             f"{(*batch, *self.event_shape)} with event_shape {self.event_shape}"
@@ -89,19 +89,19 @@ class Custom(Distribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The shape of the density of one event, and that of the bounds of the support."""
+        """The shape of the density of one event, broadcast with the bounds of the support."""
         event = jax.ShapeDtypeStruct(self.event_shape, self.dtype)
         inside = jax.eval_shape(self.support.check, event)
         return np.broadcast_shapes(self._density_of(()).shape, inside.shape)
 
     @property
     def is_reparameterized(self) -> bool:
-        """Nothing is known of the user's sampler."""
+        """Always false: nothing is known of the user's sampler."""
         return False
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the parameters, or JAX's default integer for a discrete support."""
+        """The dtype of the parameters, or JAX's default integer for a discrete support."""
         return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
 
     @property

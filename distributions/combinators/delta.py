@@ -19,7 +19,7 @@ from distributions.core.distribution_functions import ENDS
 
 @pytree_dataclass
 class _Point(Constraint):
-    """One value."""
+    """The set of one value."""
 
     value: ArrayLike
     ndims: int = static()
@@ -54,14 +54,14 @@ class _Point(Constraint):
 class Delta(Distribution):
     r"""The distribution of a constant: all mass at `loc`.
 
-    `p(x) = exp(log_density)` at `x = loc`, and 0 elsewhere: a mass, not a density. It is discrete
-    where `loc` holds integers; of floating numbers it is not, and has no map from unconstrained
-    space either.
+    `p(x) = exp(log_density)` at `x = loc`, and 0 elsewhere: a mass, not a density. The distribution
+    is discrete if `loc` holds integers. With floating numbers it is not, but has no map from
+    unconstrained space either.
 
     Args:
         loc: The constant.
-        log_density: What `log_prob` is there; one that is not 0 is no longer normalised.
-        event_ndims: How many of the last axes of `loc` belong to one draw.
+        log_density: The value of `log_prob` at `loc`; unless it is 0, the law is not normalised.
+        event_ndims: The number of last axes of `loc` that belong to one draw.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -94,12 +94,12 @@ class Delta(Distribution):
 
     @property
     def is_reparameterized(self) -> bool:
-        """A draw is the parameter."""
+        """Always true: a draw is the parameter."""
         return True
 
     @property
     def batch_shape(self) -> Shape:
-        """The axes of `loc` in front of the event's, broadcast with those of `log_density`."""
+        """The axes of `loc` in front of the event axes, broadcast with `log_density`."""
         shape = np.shape(self.loc)
         own = shape[: len(shape) - self.event_ndims]
         return np.broadcast_shapes(own, np.shape(self.log_density))
@@ -112,7 +112,7 @@ class Delta(Distribution):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of `loc`."""
+        """The dtype of `loc`."""
         return common_dtype(self.loc)
 
     def _log_prob(self, value: ArrayLike) -> Array:

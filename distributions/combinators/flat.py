@@ -1,4 +1,4 @@
-"""The improper prior."""
+"""The improper prior that is constant on a support."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from distributions.core.distribution import Distribution, Shape
 class Flat(Distribution):
     r"""Improper prior that is constant on a support.
 
-    `p(x) = 1` for `x` in the support: a measure that need not have a finite total. It can be scored
-    but not drawn from.
+    `p(x) = 1` for `x` in the support, a measure whose total may be infinite. It can be scored but
+    not drawn from.
 
     Args:
         support: The set of values; a constraint whose bounds broadcast with `shape`.
@@ -74,12 +74,12 @@ class Flat(Distribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The axes in front of the event's."""
+        """The axes of a value in front of the event axes."""
         return self._full_shape[: len(self._full_shape) - self.support.event_ndims]
 
     @property
     def event_shape(self) -> Shape:
-        """The last `support.event_ndims` axes."""
+        """The last `support.event_ndims` axes of a value."""
         return self._full_shape[len(self._full_shape) - self.support.event_ndims :]
 
     @property

@@ -1,4 +1,4 @@
-"""_Gated."""
+"""Gated distributions, the base of `ZeroInflated` and `Hurdle`: 0 by a gate, or a draw."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distributions.numerics.bernoulli_functions import bernoulli_log_probs
 
 
 class Gated(Distribution):
-    """Either 0, by a gate, or a draw of a distribution of numbers, called a count."""
+    """A draw is 0 by a Bernoulli gate, or a draw of a distribution of numbers, called a count."""
 
     is_closed: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class Gated(Distribution):
         return support.is_discrete
 
     def __post_init__(self) -> None:
-        """Checks the gate, and that the distribution is one of numbers that it takes."""
+        """Checks the gate, the kind of the distribution, and the shapes."""
         for name in ("logits", "probs"):
             vars(self)[name] = stack(vars(self)[name])
         d = self.distribution
@@ -58,7 +58,7 @@ class Gated(Distribution):
 
     @property
     def support(self) -> Constraint:
-        """The integers from those of the distribution to 0."""
+        """The support of the distribution, extended to 0."""
         support = self.distribution.support
         low = getattr(support, "low", None)
         if low is None or (isinstance(low, int) and low <= 0):
@@ -68,21 +68,21 @@ class Gated(Distribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The shapes of the gate and of the distribution, broadcast."""
+        """The batch shapes of the gate and of the distribution, broadcast."""
         return np.broadcast_shapes(self._gate.batch_shape, self.distribution.batch_shape)
 
     @property
     def event_shape(self) -> Shape:
-        """A draw is a number."""
+        """The shape of a number, `()`."""
         return ()
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the counts."""
+        """The dtype of the counts."""
         return self.distribution.dtype
 
     def _align_with_gate(self, *arrays: ArrayLike) -> tuple[Array, ...]:
-        """The log probabilities of 0 by the gate and of a count, and arrays of the same rank."""
+        """The log probabilities of 0 by the gate and of a count, and the arrays, of one rank."""
         dtype = float_dtype(*jax.tree.leaves(self))
         log_count, log_gate = bernoulli_log_probs(*self._odds(dtype))
         return promote(log_gate, log_count, *arrays, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Counts, or positive numbers, with other zeros than their own: ZeroInflated and Hurdle."""
+"""Hurdle distributions: zeros by a gate alone, and otherwise positive counts or numbers."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from distributions.core.distribution import Distribution, Shape
 from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import log1mexp, open_uniform
 
-_MAX_ROUNDS = 1 << 20  # Of draws until one is positive, which may be rare.
+_MAX_ROUNDS = 1 << 20  # Rounds of draws until all are positive; positive draws may be rare.
 
 
 @pytree_dataclass(eq=False, repr=False)
 class Hurdle(Gated):
-    r"""Zeros by a gate alone, and otherwise positive counts or positive numbers.
+    r"""Hurdle model: zeros by a gate alone, and otherwise positive counts or positive numbers.
 
     `p(0) = probs` and `p(k) = (1 - probs) f(k) / (1 - f(0))` for `k = 1, 2, ...`, where `f` is the
-    mass of `distribution`. Draws are those of the quantile; where the counts have none, they are
+    mass of `distribution`. Draws are quantiles of uniform numbers; counts without a quantile are
     drawn until they are positive.
 
-    Of a continuous distribution, `p(0) = probs` is a probability and `p(x) = (1 - probs) f(x)` for
-    `x > 0` a density: such values can be observed, but no sampler over unconstrained space can
-    move between 0 and the others.
+    For a continuous distribution, `p(0) = probs` is a probability, and `p(x) = (1 - probs) f(x)`
+    for `x > 0` is a density. Such values can be observed, but no sampler over unconstrained space
+    can move between 0 and the others.
 
     Args:
         distribution: A distribution of nonnegative integers, or of positive numbers.
@@ -66,12 +66,12 @@ class Hurdle(Gated):
 
     @property
     def support(self) -> Constraint:
-        """The support of the distribution, and 0."""
+        """The support of the distribution, with 0 added."""
         return super().support if self._is_count else with_atoms(self.distribution.support, 0.0)
 
     @property
     def is_reparameterized(self) -> bool:
-        """A draw jumps where the gate opens."""
+        """Always false: a draw jumps where the gate opens."""
         return False
 
     def _log_positive(self) -> ArrayLike:
@@ -138,7 +138,7 @@ class Hurdle(Gated):
         )
 
     def _scale_moments(self) -> tuple[Array, ...]:
-        """The factor of the counts' moments, and those."""
+        """The factor of the counts' moments, their mean and their variance."""
         d = self.distribution
         parts = self._align_with_gate(self._log_positive(), d.mean(), d.variance())
         _, log_count, log_positive, mean, variance = parts
@@ -151,17 +151,17 @@ class Hurdle(Gated):
         return self._broadcast_to_batch(moments[name]())
 
     def _mean(self) -> Array:
-        """Mean of the positive counts, times the probability of one."""
+        """The mean of the positive counts, times the probability of a positive count."""
         factor, mean, _ = self._scale_moments()
         return factor * mean
 
     def _variance(self) -> Array:
-        """Variance, from the second moment of the counts."""
+        """The variance, from the second moment of the counts."""
         factor, mean, variance = self._scale_moments()
         return factor * (variance + (1 - factor) * jnp.square(mean))
 
     def _entropy(self) -> Array:
-        """Entropy of the gate and of the positive numbers."""
+        """The entropy of the gate plus the entropy of positive numbers times their probability."""
         parts = self._align_with_gate(self._gate.entropy(), self.distribution.entropy())
         _, log_count, gate, entropy = parts
         return gate + jnp.exp(log_count) * entropy

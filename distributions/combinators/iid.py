@@ -1,4 +1,4 @@
-"""Distributions whose events are several independent draws."""
+"""Independent copies of a distribution as one event."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distributions.core.distribution import Distribution, Shape, as_shape
 
 @pytree_dataclass(eq=False, repr=False)
 class IID(DerivedDistribution):
-    """What `iid` makes."""
+    """Independent copies of a distribution as one event; `iid` makes it."""
 
     is_closed: ClassVar[bool] = True
 
@@ -45,13 +45,13 @@ class IID(DerivedDistribution):
         return self.sample_shape + self.distribution.event_shape
 
     def _copies_first(self, value: Array) -> Array:
-        """The axes of the copies moved in front of those of the batch."""
+        """The value with the axes of the copies moved in front of the batch axes."""
         num, inner = len(self.sample_shape), len(self.distribution.event_shape)
         axes = range(value.ndim - inner - num, value.ndim - inner)
         return jnp.moveaxis(value, tuple(axes), tuple(range(num)))
 
     def _copies_last(self, value: Array, event_ndims: int) -> Array:
-        """The inverse of it, for values with `event_ndims` axes of their own."""
+        """The inverse of `_copies_first`, for values with `event_ndims` axes of their own."""
         num = len(self.sample_shape)
         end = tuple(range(value.ndim - event_ndims - num, value.ndim - event_ndims))
         return jnp.moveaxis(value, tuple(range(num)), end)
@@ -84,7 +84,7 @@ class IID(DerivedDistribution):
 
 
 def _widen_bound(bound: Any, num: int, event_ndims: int) -> Any:
-    """A bound with axes for the copies between those of the batch and those of the event."""
+    """A bound with axes for the copies between batch axes and event axes."""
     ndim = np.ndim(bound)
     if ndim <= event_ndims:
         return bound
@@ -94,12 +94,12 @@ def _widen_bound(bound: Any, num: int, event_ndims: int) -> Any:
 def iid(distribution: Any, sample_shape: int | Sequence[int]) -> IID:
     r"""Independent copies of a distribution, as one event: an exchangeable sample.
 
-    `p(x) = prod_i p0(x_i)`, where `i` runs over `sample_shape`. A batch of distributions has as
-    many samples, each of its own distribution.
+    `p(x) = prod_i p0(x_i)`, where `i` runs over `sample_shape`. Each distribution of a batch has a
+    sample of its own.
 
     Args:
         distribution: Any distribution.
-        sample_shape: The number of copies, or the shape in which they are laid out.
+        sample_shape: The number of copies, or their shape.
 
     Returns:
         A distribution of event shape `sample_shape + distribution.event_shape`.

@@ -1,4 +1,4 @@
-"""Independent."""
+"""Independent distributions of a batch as one distribution of arrays."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Independent(DerivedDistribution):
 
     Args:
         distribution: Any distribution.
-        reinterpreted_batch_ndims: How many of its batch axes become axes of the event, at least 0.
+        reinterpreted_batch_ndims: The number of its batch axes that become axes of the event.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -68,7 +68,7 @@ class Independent(DerivedDistribution):
 
     @property
     def event_shape(self) -> Shape:
-        """The axes of the batch that were taken, and those of the distribution's events."""
+        """The batch axes that became event axes, in front of the distribution's event axes."""
         shape = self.distribution.batch_shape
         return shape[len(shape) - self.reinterpreted_batch_ndims :] + self.distribution.event_shape
 

@@ -1,4 +1,4 @@
-"""What is recorded of a draw: the interval in which it lies, or an integer."""
+"""Interval censoring: only an interval around a draw is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from distributions.core.distribution import Distribution, Shape
 
 @pytree_dataclass
 class _Bounds(Constraint):
-    """Pairs of numbers, the second one not less; either may be infinite."""
+    """Pairs `(lower, upper)` of numbers with `lower <= upper`; either may be infinite."""
 
     base: Constraint
 
@@ -46,13 +46,19 @@ class _Bounds(Constraint):
 
 @pytree_dataclass(eq=False, repr=False)
 class IntervalCensored(DerivedDistribution):
-    r"""A distribution of numbers of which only an interval is seen, in which the draw lies.
+    r"""Interval-censored draws of a distribution of numbers: only an interval is known.
 
-    A value is a pair `(lower, upper)`, and `p(value) = P0(lower <= X <= upper)`, with `X` from
-    `distribution`; the mass is taken from the tail in which the interval lies. A lower bound of
-    `-inf` is a draw censored on the left, an upper one of `inf` on the right. Where both bounds
-    are equal the draw itself is seen, and `p(value) = p0(lower)`; so are draws, as what decides on
-    the bounds is no part of the law.
+    A value is a pair `(lower, upper)` of bounds, and `X` is a draw of `distribution`:
+
+    | bounds          | observation                | `p(value)`                |
+    | --------------- | -------------------------- | ------------------------- |
+    | `lower < upper` | an interval that holds `X` | `P0(lower <= X <= upper)` |
+    | `lower = -inf`  | `X` censored on the left   | `P0(X <= upper)`          |
+    | `upper = inf`   | `X` censored on the right  | `P0(X >= lower)`          |
+    | `lower = upper` | `X` itself                 | `p0(lower)`               |
+
+    The mass of an interval is computed in the tail in which it lies. Draws are pairs of equal
+    bounds: the law says nothing of how bounds arise.
 
     Args:
         distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
@@ -81,12 +87,12 @@ class IntervalCensored(DerivedDistribution):
 
     @property
     def event_shape(self) -> Shape:
-        """Two bounds."""
+        """The shape of two bounds, `(2,)`."""
         return (2,)
 
     @property
     def dtype(self) -> np.dtype:
-        """A floating one, as bounds may be infinite."""
+        """The floating dtype of the parameters, as bounds may be infinite."""
         return float_dtype(*jax.tree.leaves(self.distribution))
 
     def _log_prob(self, value: ArrayLike) -> Array:

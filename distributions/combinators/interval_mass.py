@@ -1,4 +1,4 @@
-"""_spread, log_mass."""
+"""Probabilities of intervals, for truncated, censored and rounded distributions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from distributions.numerics.special import log1mexp
 
 
 def broadcast_both(condition: Array, x: Array) -> tuple[Array, Array]:
+    """A condition and an array, broadcast to one shape."""
     shape = np.broadcast_shapes(condition.shape, x.shape)
     return jnp.broadcast_to(condition, shape), jnp.broadcast_to(x, shape)
 
 
 def log_mass(d: Distribution, low: Array, high: Array) -> Array:
-    """`log P(low < X <= high)`, from the tail in which the interval lies."""
+    """`log P(low < X <= high)`, computed in the tail in which the interval lies."""
     below, at_most = d.log_cdf(low), d.log_cdf(high)
     above, beyond = d.log_survival(low), d.log_survival(high)
     upper = below > -0.6931472

@@ -1,4 +1,4 @@
-"""Distributions of which some are left out."""
+"""Masks: entries of a batch of distributions that do not count."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from distributions.core.distribution import Distribution, Shape
 class Masked(DerivedDistribution):
     r"""A distribution whose density counts only where a mask holds.
 
-    `log p(x) = log p0(x)` where `mask` holds, and 0 elsewhere, whatever `x` is there, even NaN.
-    Draws are those of `distribution`. Whatever depends on a value sees it as it is, also outside of
-    the support where it does not count.
+    `log p(x) = log p0(x)` where `mask` holds, and 0 elsewhere, for any `x`, even NaN. Draws are
+    draws of `distribution`. The rest of a model sees a value unchanged, even if it does not count
+    and lies outside of the support.
 
     Args:
         distribution: Any distribution.
@@ -55,7 +55,7 @@ class Masked(DerivedDistribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The shape of independent distributions, that of the mask broadcast."""
+        """The batch shape of the distribution, broadcast with the mask."""
         return np.broadcast_shapes(self.distribution.batch_shape, np.shape(self.mask))
 
     def _log_prob(self, value: ArrayLike) -> Array:

@@ -29,7 +29,7 @@ DIFFERENT_EVENTS = (
 
 
 class MixtureBase(Distribution):
-    """A mixture over components whose values stand along one more axis, the last of the batch."""
+    """Base of mixtures; values of the components stand along one more axis, last of the batch."""
 
     is_closed: ClassVar[bool] = True
 
@@ -38,11 +38,11 @@ class MixtureBase(Distribution):
     @property
     @abc.abstractmethod
     def _are_reparameterized(self) -> bool:
-        """Whether draws of all components are."""
+        """Whether draws of all components are reparameterized."""
 
     @abc.abstractmethod
     def _each(self, method: str, *value: Any) -> Array:
-        """What a method gives for all components, stacked behind the batch."""
+        """The results of a method for all components, stacked behind the batch."""
 
     @abc.abstractmethod
     def _draws(self, key: Array, front: Shape) -> Array:
@@ -80,7 +80,7 @@ class MixtureBase(Distribution):
 
     @property
     def is_reparameterized(self) -> bool:
-        """Whether draws have derivatives: those of quantiles, so of continuous numbers only."""
+        """Whether draws have the implicit derivatives of quantiles: only for continuous numbers."""
         return self._are_reparameterized and not self.event_shape
 
     def _sample(self, key: Array, shape: Shape) -> Array:
@@ -117,8 +117,8 @@ class Mixture(MixtureBase):
     r"""Mixture of distributions of any families.
 
     `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution`. The
-    support is that of the components if they agree; of numbers, otherwise the smallest interval
-    that holds all of theirs.
+    support is the common support of the components; for numbers with different supports, it is the
+    smallest interval that holds all.
 
     Args:
         mixture_distribution: A `Categorical` over the components.
@@ -182,7 +182,7 @@ class Mixture(MixtureBase):
 
     @property
     def dtype(self) -> np.dtype:
-        """The dtype to which those of the components' draws are promoted."""
+        """The promoted dtype of the components' draws."""
         return common_dtype(*(np.empty((), c.dtype) for c in self.components))
 
     @property
@@ -203,13 +203,13 @@ class Mixture(MixtureBase):
 
 @jax.custom_jvp
 def _log_sum_exp(x: Array) -> Array:
-    """Along the last axis; the gradient is zero where every entry is `-inf`."""
+    """`log(sum(exp(x)))` along the last axis; its gradient is zero where every entry is `-inf`."""
     _, total, most = _exponentials(x)
     return jnp.log(total) + most
 
 
 def _exponentials(x: Array) -> tuple[Array, Array, Array]:
-    """Of what is left when the greatest entry is subtracted; their sum; that entry, or 0."""
+    """`exp(x - m)`, their sum, and `m`: the greatest entry, or 0 if it is infinite."""
     most = lax.stop_gradient(jnp.max(x, -1, keepdims=True))
     most = select(lax.is_finite(most), most, 0)
     parts = jnp.exp(x - most)

@@ -1,4 +1,4 @@
-"""MixtureSameFamily."""
+"""Mixtures of one family, whose components stand along the last batch axis."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class MixtureSameFamily(MixtureBase):
     r"""Mixture of the distributions along the last batch axis of `components_distribution`.
 
     `p(x) = sum_k w_k p_k(x)`, where `w` are the probabilities of `mixture_distribution` and `k`
-    runs over the last batch axis of the components. The support is that of the components, or the
-    smallest set of its kind that holds all of theirs.
+    runs over the last batch axis of the components. The support is the smallest set of its kind
+    that holds the supports of all components.
 
     Args:
         mixture_distribution: A `Categorical` over the components.

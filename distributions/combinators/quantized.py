@@ -1,4 +1,4 @@
-"""Quantized."""
+"""Quantized distributions: draws are rounded up to integers."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ class Quantized(DistributionWithBounds):
 
     A draw is `min(max(ceil(x), low), high)` with `x` from `distribution`, so that
     `p(k) = P0(k - 1 < X <= k)` between the bounds, `p(low) = P0(X <= low)` and
-    `p(high) = P0(X > high - 1)`. Of a distribution that is shifted by a half, draws are rounded to
-    the nearest integer.
+    `p(high) = P0(X > high - 1)`. To round to the nearest integer, shift the distribution by a half.
 
     Args:
         distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.

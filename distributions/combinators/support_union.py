@@ -1,4 +1,4 @@
-"""The smallest sets of our kinds that hold several: the supports of mixtures."""
+"""Supports of mixtures: the smallest constraints that hold several others."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from distributions.core.distribution import Shape
 
 
 def hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None:
-    """The smallest set of the kind of `support` that holds it along the axis of the components.
+    """The smallest set of the kind of `support` that holds the supports of all components.
 
-    That is the last in front of the `ndims` axes of an event; None where there is no such set.
+    Components stand along the last axis in front of the `ndims` axes of an event. None stands for
+    no such set.
     """
     if isinstance(support, WithAtoms):
         return _hull_with_atoms(support, shape, ndims)
@@ -47,7 +48,10 @@ def hull(support: Constraint, shape: Shape, ndims: int = 0) -> Constraint | None
 
 
 def _hull_with_atoms(support: WithAtoms, shape: Shape, ndims: int) -> Constraint | None:
-    """The atoms of one component, which all must share: others would have a density there."""
+    """`hull` of a set with atoms, or None.
+
+    All components must share the atoms: others would have a density there.
+    """
     base = hull(support.base, shape, ndims)
     spread = [jnp.broadcast_to(atom, shape) if np.ndim(atom) else atom for atom in support.atoms]
     atoms = [jnp.take(x, 0, axis=-1 - ndims) if np.ndim(x) else x for x in spread]
@@ -74,7 +78,7 @@ def _union_with_atoms(supports: Sequence[Constraint]) -> Constraint | None:
 
 
 def union(supports: Sequence[Constraint]) -> Constraint | None:
-    """The smallest set of our kinds that holds all; None where there is none."""
+    """The smallest constraint that holds all supports, or None if there is none."""
     first, ndims = supports[0], {s.event_ndims for s in supports}
     if any(s.has_atoms for s in supports):
         return _union_with_atoms(supports)

@@ -1,4 +1,4 @@
-"""TensorFlow Probability's own distributions as distributions of ours."""
+"""Adapters of distributions and bijectors of TensorFlow Probability (TFP)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from distributions.core.distribution_functions import ENDS
 
 
 def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
-    """`distribution`, one of TensorFlow Probability's in the form of ours.
+    """A `Distribution` unchanged; a distribution of TFP as `FromTFP`.
 
     Raises:
-        ValueError: It is neither; `owner` and `name` say whose part it was to be.
+        ValueError: `distribution` is neither; the message names the parameter `name` of `owner`.
     """
     if isinstance(distribution, Distribution):
         return distribution
@@ -33,7 +33,7 @@ def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
 
 @pytree_dataclass
 class _Map(Bijector):
-    """One of TensorFlow Probability's bijectors."""
+    """A bijector of TFP."""
 
     base: Any
 
@@ -60,13 +60,16 @@ class _Map(Bijector):
 
 
 def as_bijector(bijector: Any) -> Bijector:
-    """`bijector`, one of TensorFlow Probability's in the form of ours."""
+    """A `Bijector` unchanged; a bijector of TFP wrapped as one."""
     return bijector if isinstance(bijector, Bijector) else _Map(in_default_precision(bijector))
 
 
 @pytree_dataclass
 class _Support(Constraint):
-    """The values to which the default bijector of a distribution maps back."""
+    """The support of a distribution of TFP: the image of its default bijector.
+
+    A discrete distribution has no such bijector: its support is the integers of positive mass.
+    """
 
     distribution: Any
     description = "in the support"
@@ -105,13 +108,13 @@ class _Support(Constraint):
 
 @pytree_dataclass(eq=False, repr=False)
 class FromTFP(Distribution):
-    """A distribution of TensorFlow Probability, whose methods do the work."""
+    """A distribution of TFP in the form of a `Distribution`; the methods of `base` do the work."""
 
     base: Any
 
     @property
     def support(self) -> Constraint:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The set of values to which the default bijector maps back."""
+        """The image of the default bijector, or the integers of positive mass."""
         return _Support(self.base)
 
     @property

@@ -1,9 +1,9 @@
-"""Default precision for parts of TensorFlow Probability, which reads Python floats as float32.
+"""Default precision for objects of TensorFlow Probability (TFP) under x64.
 
-So it does under x64, too, and with some arrays of NumPy. Python floats take part in JAX with the
-default dtype, unless an array beside them is narrower. By that rule an object of TFP (distribution,
-bijector, kernel, linear operator) is rebuilt from the arguments of its constructor, which it keeps
-in `parameters`.
+TFP reads Python floats, and some NumPy arrays, as float32 even under x64. In JAX a Python float has
+the default dtype, unless an array beside it is narrower. An object of TFP (distribution, bijector,
+kernel, linear operator) is rebuilt by JAX's rule, from the arguments of its constructor, which it
+keeps in `parameters`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 
 def in_default_precision(x: Any) -> Any:
-    """An object of TFP with parameters in float64 under x64, if they are Python's or NumPy's.
+    """An object of TFP whose Python and NumPy parameters are float64 under x64.
 
-    Unchanged are objects of other packages, and objects with a parameter of explicit lower
+    Objects of other packages are unchanged, and so are objects with a parameter of explicit lower
     precision.
     """
     if not _is_built(x) or jnp.result_type(float) != np.float64:
@@ -46,7 +46,7 @@ def _children(x: Any) -> Any:
 
 
 def _leaves(x: Any) -> Iterator[Any]:
-    """All parameters, those of nested objects included."""
+    """All parameters, also of nested objects."""
     if _is_built(x) or isinstance(x, dict | list | tuple):
         for child in _children(x):
             yield from _leaves(child)
@@ -62,7 +62,7 @@ def _is_narrow(x: Any) -> bool:
 
 
 def _widened(x: Any, held: Any) -> Any:
-    """A parameter as an array of JAX in float64, whose dtype no constructor of TFP changes."""
+    """A parameter as a JAX array in float64, whose dtype no constructor of TFP changes."""
     if _is_built(x):
         return _rebuilt(x)
     if _is_numeric(x):
@@ -81,7 +81,7 @@ def _rebuilt(x: Any) -> Any:
 
 
 def _is_numeric(x: Any) -> bool:
-    """Whether a parameter is a number of Python's or NumPy's, or lists of them."""
+    """Whether a parameter is a Python or NumPy number, or lists of such numbers."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype.kind == "f"
     if isinstance(x, list | tuple):
@@ -90,5 +90,5 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _becomes_float(x: Any, held: Any) -> bool:
-    """Whether it has a float, or TFP holds integers as such."""
+    """Whether a parameter holds floats, or integers that TFP holds as floats."""
     return np.asarray(x).dtype.kind == "f" or getattr(held, "dtype", None) == np.float32

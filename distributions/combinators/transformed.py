@@ -1,4 +1,4 @@
-"""Distributions of functions of a random variable."""
+"""Distributions of bijective functions of a random variable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _codomain(bijector: Bijector) -> Constraint | None:
 
 @pytree_dataclass
 class _Image(Constraint):
-    """What a bijector makes of a set."""
+    """The image of a set under a bijector."""
 
     base: Constraint
     map: Bijector
@@ -86,14 +86,14 @@ class _Image(Constraint):
 
     @property
     def _ends(self) -> tuple[Array, Array]:
-        """Of an interval, what the map makes of its ends, in order."""
+        """The images of the ends of an interval, in increasing order."""
         if self.event_ndims:
             raise AttributeError("a set of arrays has no ends")
         a, b = promote(*(self._end(jnp.asarray(end, float)) for end in bounds(self.base)))
         return jnp.minimum(a, b), jnp.maximum(a, b)
 
     def _end(self, end: Array) -> Array:
-        """The image of one end, without derivatives (which would be NaN) if it is infinite."""
+        """The image of one end; of an infinite end without derivatives, which would be NaN."""
         finite = jnp.isfinite(end)
         inner = self.map.forward(select(finite, end, 0))
         limit = lax.stop_gradient(self.map.forward(end))
@@ -125,8 +125,8 @@ class TransformedDistribution(DerivedDistribution):
     `p(y) = p0(x) / |det dy/dx|` with `x = bijector.inverse(y)`.
 
     Args:
-        distribution: Any continuous distribution. Where the bijector takes events of more axes than
-            it has, the last axes of its batch become axes of the event.
+        distribution: Any continuous distribution. If the bijector takes events of more axes, the
+            last batch axes of the distribution become axes of the event.
         transform: A bijector: one of `distributions.bijectors`, or one of TensorFlow Probability.
 
     >>> import distributions as dist
@@ -164,7 +164,7 @@ class TransformedDistribution(DerivedDistribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The shape of independent distributions, that of the transform broadcast."""
+        """The batch shape of the distribution, broadcast with the parameters of the bijector."""
         d = self.distribution
         if not any(np.ndim(leaf) for leaf in jax.tree.leaves(self.transform)):
             return d.batch_shape
@@ -206,7 +206,7 @@ class TransformedDistribution(DerivedDistribution):
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         value, low, high = promote(value, *bounds(self.support))
         inside = (value > low) & (value < high)
-        # Elsewhere the inverse sees a point of the support, or gradients would be NaN.
+        # Elsewhere the inverse gets a point of the support, or gradients would be NaN.
         point = self.transform.forward(self.distribution.support.bijector.forward(0.0))
         value, point = promote(value, point)
         x = self.transform.inverse(select(inside, value, point))

@@ -20,7 +20,7 @@ from distributions.numerics.special import open_uniform
 
 
 def _ceil(bound: Any) -> Any:
-    """The least integer that is not below a bound; an integer as it is."""
+    """The least integer that is not below a bound; an integer is unchanged."""
     if jnp.issubdtype(jnp.result_type(bound), jnp.integer):
         return bound
     value = as_host_array(bound)
@@ -32,8 +32,8 @@ class Truncated(DistributionWithBounds):
     r"""A distribution of numbers, given that they lie between two bounds.
 
     `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` is `distribution`. The
-    mass of the interval is taken from the tail in which it lies, so it may lie far out. Draws are
-    quantiles, which have derivatives.
+    mass of the interval is computed in the tail in which it lies: the interval may be far out.
+    Draws are quantiles, which have derivatives.
 
     Args:
         distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
@@ -68,7 +68,7 @@ class Truncated(DistributionWithBounds):
         return interval(low, high)
 
     def _log_mass(self, low: Any, high: Any) -> Array:
-        """`log P(low <= X <= high)` of the distribution that is not truncated."""
+        """`log P(low <= X <= high)` of the distribution before truncation."""
         dtype = float_dtype(low, high, *jax.tree.leaves(self.distribution))
         low, high = promote(low, high, dtype=dtype)
         below = jnp.ceil(low) - 1 if self.support.is_discrete else low
@@ -79,7 +79,7 @@ class Truncated(DistributionWithBounds):
         inside = support.check(value)
         safe = select(inside, value, convert(support.feasible(), value.dtype))
         log_prob, log_total = promote(d.log_prob(safe), self._log_mass(self.low, self.high))
-        has_mass = log_total > -jnp.inf  # Where it underflows there is no density to draw from.
+        has_mass = log_total > -jnp.inf  # A mass that underflows leaves no density.
         density = log_prob - select(has_mass, log_total, 0)
         return select(jnp.broadcast_to(inside & has_mass, density.shape), density, -jnp.inf)
 
@@ -95,7 +95,7 @@ class Truncated(DistributionWithBounds):
         return as_batch(log if name.startswith("log_") else jnp.exp(log), self.batch_shape)
 
     def _exceeds(self, q: Array, value: Array) -> Array:
-        """By logarithms of probabilities that are not conditional, which may be tiny."""
+        """Whether `cdf(value) >= q`, by log probabilities before truncation, which may be tiny."""
         d = self.distribution
         q, value, low, high = promote(q, value, self.low, self.high)
         below = jnp.ceil(low) - 1 if self.support.is_discrete else low

@@ -21,9 +21,9 @@ D = TypeVar("D", bound=Distribution)
 def validate(distribution: D) -> D:
     """The distribution itself, its traced parameters checked when the program runs.
 
-    Parameters that are known when a distribution is made are checked there; those that JAX traces
-    are not, as a compiled program cannot raise. `jax.experimental.checkify` can carry such a check
-    to its caller. Outside of it, in a program that is not traced, a failed check raises.
+    A distribution checks parameters when it is made, but not those that JAX traces: a compiled
+    program cannot raise. `jax.experimental.checkify` carries the result of a check to the caller of
+    the program. In a program that is not traced, a failed check raises at once.
 
     Args:
         distribution: A distribution whose parameters may be traced.
@@ -59,7 +59,7 @@ def validate(distribution: D) -> D:
 
 
 def _parts(distribution: Distribution) -> list[Distribution]:
-    """The distributions of which one is made."""
+    """The distributions inside a distribution."""
     leaves = jax.tree.leaves(vars(distribution), is_leaf=lambda x: isinstance(x, Distribution))
     return [leaf for leaf in leaves if isinstance(leaf, Distribution)]
 

@@ -1,4 +1,4 @@
-"""What distributions have in common that are made of another one."""
+"""Base classes of distributions that wrap another one, and checks of their bounds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from distributions.core.distribution import Distribution, Shape
 
 
 class DerivedDistribution(Distribution):
-    """A distribution made of `distribution`; what it does not define is as there."""
+    """A distribution made of `distribution`, with its support, shapes and dtype by default."""
 
     distribution: Distribution
 
     def __post_init__(self) -> None:
-        """Takes TensorFlow Probability's distributions, too."""
+        """Wraps a distribution of TensorFlow Probability, and checks the parts."""
         inner = as_distribution(type(self).__name__, "distribution", self.distribution)
         object.__setattr__(self, "distribution", inner)
         self._check()
@@ -61,7 +61,7 @@ class DerivedDistribution(Distribution):
 
 
 def check_numbers(wrapper: DerivedDistribution) -> None:
-    """Raises ValueError unless the wrapped distribution is one of numbers without atoms."""
+    """Raises ValueError unless draws of the wrapped distribution are numbers without atoms."""
     d = wrapper.distribution
     if d.event_shape:
         wrapper._fail(f"distribution must be of numbers; got draws of shape {d.event_shape}")
@@ -70,7 +70,7 @@ def check_numbers(wrapper: DerivedDistribution) -> None:
 
 
 class DistributionWithBounds(DerivedDistribution):
-    """A distribution of numbers, and two bounds at which something happens to it."""
+    """A distribution of numbers that is cut, censored or rounded at two bounds."""
 
     low: ArrayLike
     high: ArrayLike
@@ -95,13 +95,13 @@ class DistributionWithBounds(DerivedDistribution):
 
     @property
     def batch_shape(self) -> Shape:
-        """The shape of independent distributions, those of the bounds broadcast."""
+        """The batch shape of the distribution, broadcast with the bounds."""
         shapes = np.shape(self.low), np.shape(self.high)
         return np.broadcast_shapes(self.distribution.batch_shape, *shapes)
 
 
 def check_bounds(wrapper: DerivedDistribution, low: Any, high: Any, *, equal: bool) -> None:
-    """Raises ValueError for bounds in a wrong order, or that do not broadcast with the batch."""
+    """Raises ValueError for bounds in a wrong order, or of shapes that do not broadcast."""
     try:
         np.broadcast_shapes(wrapper.distribution.batch_shape, np.shape(low), np.shape(high))
     except ValueError:

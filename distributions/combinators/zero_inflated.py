@@ -1,4 +1,4 @@
-"""ZeroInflated."""
+"""Zero-inflated counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _log_open(gate: Array, log_part: Array) -> Array:
 
 
 def _excess(log_part: Array) -> tuple[Array, Array]:
-    """`log_part`, no lower than what can be inverted, and `exp(-log_part) - 1`."""
+    """`log_part`, clipped so that `exp(-log_part)` is finite, and `exp(-log_part) - 1`."""
     part = jnp.maximum(log_part, 3 - math.log(float(jnp.finfo(log_part.dtype).max)))
     return part, jnp.expm1(-part)
 
@@ -49,7 +49,8 @@ class ZeroInflated(Gated):
     Args:
         distribution: Any distribution of integers.
         logits: The log odds of a 0 by the gate.
-        probs: The probability of it, 0 and 1 included; exactly one of the two is given.
+        probs: The probability of a 0 by the gate, 0 and 1 included; exactly one of the two is
+            given.
 
     >>> import distributions as dist
     >>> round(float(dist.ZeroInflated(dist.Poisson(2.0), probs=0.5).log_prob(0)), 4)
@@ -65,9 +66,9 @@ class ZeroInflated(Gated):
     probs: ArrayLike | None = None
 
     def _mix(self, log_rest: Array, log_part: Array, is_zero: Array) -> Array:
-        """The log probability of an event to which 0 belongs or not.
+        """The log probability of an event, by whether 0 belongs to it.
 
-        Given are those by the counts: of an event without 0, and of one with it.
+        `log_rest` and `log_part` are its log probabilities under the counts: without 0, and with 0.
         """
         probability = bernoulli_probability(*self._odds(log_part.dtype))
         parts = self._align_with_gate(log_rest, log_part, probability)
@@ -75,7 +76,7 @@ class ZeroInflated(Gated):
         rest = select(log_rest == -jnp.inf, -jnp.inf, log_count + log_rest)
         shape = np.broadcast_shapes(gate.shape, log_part.shape)
         opened = _log_open(*(jnp.broadcast_to(x, shape) for x in (gate, log_part)))
-        if self.probs is None:  # Of odds below the smallest probability.
+        if self.probs is None:  # For odds whose probability underflows.
             opened = jnp.maximum(opened, log_gate)
         return select(is_zero, opened, rest)
 
@@ -104,17 +105,17 @@ class ZeroInflated(Gated):
         return {"mean": self._mean, "variance": self._variance, "mode": self._mode}[name]()
 
     def _mean(self) -> Array:
-        """Mean of the counts, times the probability of one."""
+        """The mean of the counts, times the probability of a count."""
         log_count, mean, _ = self._moments()
         return self._broadcast_to_batch(jnp.exp(log_count) * mean)
 
     def _variance(self) -> Array:
-        """Mean of the variances, and variance of the means, by whether it is a count."""
+        """The law of total variance: the mean of the variances plus the variance of the means."""
         log_count, mean, variance = self._moments()
         between = -jnp.expm1(log_count) * jnp.square(mean)
         return self._broadcast_to_batch(jnp.exp(log_count) * (variance + between))
 
     def _mode(self) -> Array:
-        """Zero or the mode of the counts."""
+        """The mode of the counts, or 0 if it is more probable."""
         mode = jnp.broadcast_to(self.distribution.mode(), self.batch_shape)
         return select(self.log_prob(mode) > self.log_prob(0), mode, 0)

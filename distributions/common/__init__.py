@@ -1,1 +1,5 @@
-"""common."""
+"""Helpers that know no distribution.
+
+`arrays` (dtypes, ranks, host and traced values) and `pytree` (dataclasses as pytrees) serve all
+files; `linear_algebra`, `unit_vectors` and `keyword_hints` serve some.
+"""

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 def float_dtype(*values: Any) -> np.dtype:
     """The floating dtype of `values` by JAX's rules; Python scalars and integers defer."""
     strong = {v.dtype for v in values if not _defers(v)}
-    # As is most often the case, JAX's rules, which take longer, need not be asked.
+    # The usual case, without JAX's rules, which take longer.
     if len(strong) == 1 and (dtype := strong.pop()).kind == "f" and dtype.itemsize <= 4:
         return dtype
     return common_dtype(*values, 1.0)
@@ -31,7 +31,7 @@ def common_dtype(*values: Any) -> np.dtype:
 
 
 def stack(values: Any) -> Any:
-    """Lists and tuples as one array, on the host where that is possible; anything else as it is."""
+    """Lists and tuples as one array, on the host if possible; anything else unchanged."""
     if not isinstance(values, list | tuple):
         return values
     traced = any(isinstance(leaf, Array) for leaf in jax.tree.leaves(values))
@@ -39,7 +39,7 @@ def stack(values: Any) -> Any:
 
 
 def convert(x: ArrayLike, dtype: Any) -> Any:
-    """`x` in `dtype`. A host scalar stays on the host: that costs no operation, traced or not."""
+    """`x` in `dtype`. A host scalar stays on the host: no operation, traced or not."""
     if isinstance(x, Array):
         if x.dtype == dtype and not x.weak_type:
             return x
@@ -61,7 +61,7 @@ def align(x: Any, event_ndims: int, batch_ndims: int) -> Any:
 
 
 def select(condition: Any, on_true: Any, on_false: Any) -> Array:
-    """`jnp.where` in the dtype of the arrays: no jitted call, which is lowered by itself."""
+    """`jnp.where` in the dtype of the arrays, without the jitted call that is lowered apart."""
     dtype = next(x.dtype for x in (on_true, on_false) if hasattr(x, "dtype"))
     operands = condition, convert(on_false, dtype), convert(on_true, dtype)
     shape = np.broadcast_shapes(*map(np.shape, operands))
@@ -77,8 +77,8 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
 def satisfies(value: Any, **bounds: Any) -> Any:
     """Whether comparisons with all bounds hold: `satisfies(x, ge=0.0, lt=np.inf)`.
 
-    Value and bounds are of one dtype and of one rank, or scalars. Arrays of JAX's are compared by
-    the primitives themselves: an operator of `jax.numpy` takes four times as long to trace.
+    Value and bounds have one dtype and one rank, scalars apart. JAX arrays are compared by
+    primitives: an operator of `jax.numpy` takes four times as long to trace.
     """
     if not isinstance(value, Array):
         held = (getattr(operator, name)(value, bound) for name, bound in bounds.items())
@@ -102,7 +102,7 @@ def as_float(x: ArrayLike) -> Array:
 
 
 def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array, ...]:
-    """All arguments in one dtype (a floating one, if not said) and, scalars apart, of one rank."""
+    """All arguments in one dtype (floating by default) and, scalars apart, of one rank."""
     dtype = float_dtype(x, *others) if dtype is None else dtype
     arrays = [as_array(x, dtype), *(convert(other, dtype) for other in others)]
     ndim = max(a.ndim for a in arrays)
@@ -110,12 +110,12 @@ def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array,
 
 
 def is_traced(x: Any) -> bool:
-    """Whether an array of JAX stands for one that is not known yet."""
+    """Whether an array is a tracer: its values are not known yet."""
     return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def as_host_array(x: Any) -> np.ndarray | None:
-    """`x` as a NumPy array, or None when its values are not at hand (traced, or on other hosts)."""
+    """`x` as a NumPy array, or None if its values are unknown here (traced, or on other hosts)."""
     if not isinstance(x, Array):
         return np.asarray(x)
     return None if is_traced(x) or not x.is_fully_addressable else np.asarray(x)

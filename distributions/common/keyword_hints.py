@@ -1,4 +1,4 @@
-"""What an unknown keyword should have been, and what was one too many."""
+"""Error messages for unknown keywords and superfluous values, with the nearest parameter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
-# What other libraries, and books, call the parameters.
+# Names of parameters in other libraries and in books, with ours.
 _OTHER_NAMES = {
     "alpha": ("concentration", "concentration1"),
     "beta": ("rate", "concentration0"),
@@ -36,7 +36,7 @@ _OTHER_NAMES = {
 
 
 def naming_unknown_keywords(cls: type[Any]) -> None:
-    """Makes a dataclass answer an unknown keyword, or too many values, with what it takes."""
+    """Makes a dataclass name its parameters in the TypeError of a wrong or superfluous argument."""
     init = cls.__init__
 
     @functools.wraps(init)
@@ -44,7 +44,7 @@ def naming_unknown_keywords(cls: type[Any]) -> None:
         try:
             init(self, *args, **kwargs)
         except TypeError:
-            # Only then: what is right costs no time.
+            # Only after an error: a correct call costs no time.
             _, *parameters = inspect.signature(init).parameters.values()
             names = [p.name for p in parameters]
             by_position = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]

@@ -9,10 +9,10 @@ from jax.scipy.linalg import solve_triangular
 
 
 def last_axis(*vectors: Any) -> tuple[int, ...]:
-    """The shape of the last axes of what is given: all equal, scalars and None apart.
+    """The shape `(n,)` of the last axes of vectors or matrices; `()` if all are scalars or None.
 
     Raises:
-        ValueError: They differ.
+        ValueError: The last axes differ in size.
     """
     sizes = {np.shape(v)[-1] for v in vectors if v is not None and np.ndim(v)}
     if len(sizes) > 1:
@@ -21,7 +21,7 @@ def last_axis(*vectors: Any) -> tuple[int, ...]:
 
 
 def solve(tril: Array, x: Array, *, transpose: bool = False) -> Array:
-    """The vectors `y` with `tril y = x` or `tril^T y = x`; one factor serves all of `x`."""
+    """The vectors `y` with `tril y = x` or `tril^T y = x`; a single factor serves all vectors."""
     trans = 1 if transpose else 0
     n = x.shape[-1]
     if all(size == 1 for size in tril.shape[:-2]):
@@ -51,7 +51,7 @@ def matmul(a: Array, b: Array) -> Array:
 
 
 def gram(a: Array) -> Array:
-    """`a a^T`."""
+    """The products `a a^T`."""
     return jnp.einsum("...ik,...jk->...ij", a, a, precision=lax.Precision.HIGHEST)
 
 

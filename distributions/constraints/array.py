@@ -1,4 +1,4 @@
-"""Sets of vectors."""
+"""Sets of vectors, and of arrays that sum to zero along their axes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from distributions import bijectors
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints.base import Constraint, Shape
 
-SIMPLEX_TOLERANCE = 1e-5
-UNIT_TOLERANCE = 2e-5
-ZERO_SUM_TOLERANCE = 1e-5
+SIMPLEX_TOLERANCE = 1e-5  # Absolute, of the sum.
+UNIT_TOLERANCE = 2e-5  # Absolute, of the squared length.
+ZERO_SUM_TOLERANCE = 1e-5  # Of a sum, relative to 1 plus the sum of absolute entries.
 
 
 @pytree_dataclass
@@ -26,7 +26,7 @@ class Simplex(Constraint):
 
     @property
     def description(self) -> str:
-        """In words."""
+        """The set in words."""
         sign = "nonnegative" if self.closed else "positive"
         return f"a simplex ({sign}, summing to 1 along the last axis)"
 
@@ -99,18 +99,18 @@ class ZeroSum(Constraint):
 
     @property
     def event_ndims(self) -> int:
-        """The axes that sum to zero."""
+        """The number of axes that sum to zero."""
         return self.ndims
 
     @property
     def description(self) -> str:
-        """In words."""
+        """The set in words."""
         axes = "axis" if self.ndims == 1 else f"{self.ndims} axes"
         return f"finite and summing to zero along the last {axes}"
 
     @property
     def bijector(self) -> bijectors.Bijector:
-        """An isometry."""
+        """The isometry onto such arrays."""
         return bijectors.ZeroSum(self.ndims)
 
     def check(self, value: Any) -> Any:

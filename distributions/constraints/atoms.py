@@ -1,4 +1,4 @@
-"""Sets of numbers of which some have a probability of their own, beside the density of the rest."""
+"""Sets of numbers with atoms: points with a probability each, beside the density of the others."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _either(a: Any, b: Any) -> Any:
 
 @pytree_dataclass
 class WithAtoms(Constraint):
-    """The numbers of `base`, and `atoms`.
+    """The numbers of `base`, which have a density, and `atoms`, which have a probability each.
 
-    No smooth map from unconstrained space reaches an atom with its probability.
+    No smooth map from unconstrained space reaches an atom with positive probability.
     """
 
     base: Constraint
@@ -35,7 +35,7 @@ class WithAtoms(Constraint):
 
     @property
     def description(self) -> str:
-        """That of the numbers, and the atoms."""
+        """The set in words: the numbers, and the atoms."""
         return f"{self.base.description}, or {' or '.join(map(str, self.atoms))}"
 
     @property

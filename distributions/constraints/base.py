@@ -1,4 +1,4 @@
-"""What a constraint is, and how one acts on each entry of an event."""
+"""The base class of constraints, and `Independent`, a constraint on each entry of an event."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Constraint(abc.ABC):
     Attributes:
         event_ndims: The number of trailing axes that one value takes.
         is_discrete: Whether the set is countable.
-        has_atoms: Whether some of its points have a probability of their own and no density,
-            though it is not countable; or though it is a floating number.
-        is_unrestricted: Whether every finite value belongs to it.
-        description: What a value of the set is, for an error message.
-        bijector: A smooth map from unconstrained space onto the set (its interior, where it is
+        has_atoms: Whether points of a set of floating numbers have a probability of their own and
+            no density.
+        is_unrestricted: Whether every finite value belongs to the set.
+        description: The set in words, for error messages: "`scale` must be ...".
+        bijector: A smooth map from unconstrained space onto the set (onto its interior, if it is
             closed).
     """
 
@@ -54,32 +54,32 @@ class Independent(Constraint):
 
     @property
     def event_ndims(self) -> int:
-        """Axes of one value."""
+        """The number of trailing axes of one value."""
         return self.base.event_ndims + self.ndims
 
     @property
     def is_discrete(self) -> bool:
-        """As the constraint on the entries."""
+        """Whether the set of the entries is countable."""
         return self.base.is_discrete
 
     @property
     def has_atoms(self) -> bool:
-        """As the constraint on the entries."""
+        """Whether some values of an entry have a probability of their own."""
         return self.base.has_atoms
 
     @property
     def is_unrestricted(self) -> bool:
-        """As the constraint on the entries."""
+        """Whether every finite entry belongs to the set."""
         return self.base.is_unrestricted
 
     @property
     def description(self) -> str:
-        """As of the entries."""
+        """The set of the entries in words."""
         return self.base.description
 
     @property
     def bijector(self) -> bijectors.Bijector:
-        """That of the entries, its log determinants summed."""
+        """The bijector of the entries, with log determinants summed over them."""
         return bijectors.Independent(self.base.bijector, self.ndims)
 
     def check(self, value: Any) -> Any:
@@ -97,7 +97,7 @@ def bounds(constraint: Constraint) -> tuple[Any, Any]:
 
 
 def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:
-    """`constraint.check(value)` on the host, or None when a number that it needs is traced."""
+    """`constraint.check(value)` on the host, or None if the value or a bound is not known there."""
     array = as_host_array(value)
     bounds = [as_host_array(leaf) for leaf in jax.tree.leaves(constraint)]
     if array is None or any(bound is None for bound in bounds):

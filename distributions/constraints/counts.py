@@ -1,4 +1,4 @@
-"""Countable sets that are no intervals of integers, and sets of vectors of integers."""
+"""Countable sets: all integers, finite sets of numbers, and vectors of integers."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Integer(_Countable):
 
 @pytree_dataclass
 class FiniteSet(_Countable):
-    """Some numbers, those along the last axis of `members`."""
+    """The numbers along the last axis of `members`."""
 
     members: ArrayLike
 
     @property
     def description(self) -> str:
-        """The set."""
+        """The set in words."""
         return f"one of {self.members}"
 
     def check(self, value: Any) -> Any:
-        """Whether the value is one of them."""
+        """Whether the value is one of the members."""
         if not isinstance(value, Array):
             return (np.asarray(value)[..., None] == np.asarray(self.members)).any(-1)
         dtype = common_dtype(value, self.members)
@@ -65,7 +65,7 @@ class FiniteSet(_Countable):
         return (value.astype(dtype)[..., None] == align(members, 1, value.ndim)).any(-1)
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """The first one."""
+        """The first member."""
         return jnp.asarray(self.members)[..., 0]
 
 
@@ -79,7 +79,7 @@ class Multinomial(_Countable):
 
     @property
     def description(self) -> str:
-        """The sum."""
+        """The set in words."""
         return f"nonnegative integers that sum to {self.total_count} along the last axis"
 
     def check(self, value: Any) -> Any:
@@ -93,7 +93,7 @@ class Multinomial(_Countable):
         return counts.all(-1) & (total == expected)
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """All of the sum in the first entry."""
+        """The vector with the whole sum in its first entry."""
         total = jnp.asarray(self.total_count)[..., None]
         first = jnp.arange(shape[-1]) == 0
         return jnp.where(first.reshape((1,) * (total.ndim - 1) + (-1,)), total, 0)
@@ -111,13 +111,13 @@ class OneHot(_Countable):
         return ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1)
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """1 in the first entry."""
+        """The vector with 1 in its first entry."""
         return np.eye(1, shape[-1], dtype=int)[0]
 
 
 @pytree_dataclass
 class Permutation(_Countable):
-    """Orders of `0, 1, ..., n - 1`."""
+    """Permutations of `0, 1, ..., n - 1`."""
 
     event_ndims = 1
     description = "an order of 0, 1, ..., n - 1 along the last axis"

@@ -12,8 +12,8 @@ from distributions import bijectors
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints.base import Constraint, Shape
 
-SYMMETRY_TOLERANCE = 1e-5
-UNIT_TOLERANCE = 2e-5
+SYMMETRY_TOLERANCE = 1e-5  # Relative to the largest entry of the matrix.
+UNIT_TOLERANCE = 2e-5  # Absolute, of squared lengths of rows and of entries of a unit diagonal.
 
 
 class _Square(Constraint):
@@ -66,7 +66,7 @@ class CorrelationCholesky(_AroundIdentity):
     bijector = bijectors.CorrelationCholesky()
 
     def _check(self, value: Any) -> Any:
-        """Whether it is a Cholesky factor of a matrix with ones on the diagonal."""
+        """Whether the matrix is a Cholesky factor with rows of length 1."""
         lengths = abs((value * value).sum(-1) - 1) < UNIT_TOLERANCE
         return LowerCholesky().check(value) & lengths.all(-1)
 
@@ -87,22 +87,22 @@ class Symmetric(_AroundIdentity):
 
 @pytree_dataclass
 class Adjacency(_Square):
-    """The weights of an undirected graph: symmetric, nonnegative, with zeros on the diagonal.
+    """The weights of an undirected graph in which every vertex has a neighbour.
 
-    Every vertex has a neighbour.
+    Such matrices are symmetric and nonnegative, with a zero diagonal and no row of zeros.
     """
 
     description = "symmetric, nonnegative, with a zero diagonal and no row of zeros"
     bijector = bijectors.Independent(bijectors.Identity(), 2)
 
     def _check(self, value: Any) -> Any:
-        """Whether the matrix is that of a graph."""
+        """Whether the matrix holds the weights of such a graph."""
         symmetric = Symmetric().check(value)
         entries = (value >= 0).all((-2, -1)) & (value.sum(-1) > 0).all(-1)
         return symmetric & entries & (_diagonal(value) == 0).all(-1)
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """The complete graph."""
+        """The complete graph, with weights of 1."""
         return 1.0 - np.eye(shape[-1])
 
 
@@ -126,7 +126,7 @@ class PositiveDefinite(_AroundIdentity):
 
 @pytree_dataclass
 class Correlation(_AroundIdentity):
-    """Positive definite matrices with ones on the diagonal, within 1e-5."""
+    """Positive definite matrices with ones on the diagonal, within 2e-5."""
 
     description = "a correlation matrix (symmetric and positive definite with a unit diagonal)"
     bijector = bijectors.Correlation()

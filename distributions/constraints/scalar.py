@@ -75,14 +75,14 @@ class GreaterThan(Constraint):
 
     @property
     def description(self) -> str:
-        """The bound."""
+        """The set in words."""
         if _is_zero(self.low):
             return f"{'nonnegative' if self.closed else 'positive'} and finite"
         return f"finite and {'at least' if self.closed else 'greater than'} {self.low}"
 
     @property
     def bijector(self) -> bijectors.Bijector:
-        """`exp`, shifted."""
+        """`low + exp(x)`."""
         return bijectors.Exp() if _is_zero(self.low) else bijectors.Lower(self.low)
 
     def check(self, value: Any) -> Any:
@@ -103,7 +103,7 @@ class LessThan(Constraint):
 
     @property
     def description(self) -> str:
-        """The bound."""
+        """The set in words."""
         return f"finite and less than {self.high}"
 
     @property
@@ -122,7 +122,7 @@ class LessThan(Constraint):
 
 
 def _is_infinite(bound: Any) -> bool:
-    """Whether a bound is one number that is known to be infinite."""
+    """Whether a bound is a scalar known to be infinite."""
     value = as_host_array(bound)
     return value is not None and np.ndim(value) == 0 and bool(np.isinf(value))
 
@@ -136,7 +136,7 @@ def _point_below(bound: Any) -> Any:
 
 
 def _point_between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -> Any:
-    """The middle; some point beside the bound that is finite, if only one is; or 0."""
+    """The middle of two bounds; a point beside the only finite bound; 0 if both are infinite."""
     if is_low is True:
         return where(is_high, low / 2 + high / 2, _point_above(low))
     if is_high is True:
@@ -149,7 +149,7 @@ def _point_between(low: Any, high: Any, is_low: Any, is_high: Any, where: Any) -
 
 @functools.partial(jax.jit, static_argnums=(2, 3), inline=True)
 def _traced_point_between(low: Array, high: Array, is_low: bool, is_high: bool) -> Array:
-    """`_point_between` for bounds of which one or the other may be known to be finite."""
+    """`_point_between` for traced bounds; `is_low` and `is_high`: known to be finite."""
     return _point_between(
         low, high, is_low or lax.is_finite(low), is_high or lax.is_finite(high), select
     )
@@ -157,7 +157,7 @@ def _traced_point_between(low: Array, high: Array, is_low: bool, is_high: bool) 
 
 @pytree_dataclass
 class Interval(Constraint):
-    """The finite numbers between two bounds, finite or not, which belong to it when `closed`."""
+    """The finite numbers between two bounds, included when `closed`; either may be infinite."""
 
     low: ArrayLike
     high: ArrayLike
@@ -165,7 +165,7 @@ class Interval(Constraint):
 
     @property
     def description(self) -> str:
-        """The bounds."""
+        """The set in words."""
         left = "[" if self.closed and not _is_infinite(self.low) else "("
         right = "]" if self.closed and not _is_infinite(self.high) else ")"
         return f"in the interval {left}{self.low}, {self.high}{right}"
@@ -194,7 +194,7 @@ class Interval(Constraint):
         return satisfies(value, gt=low, lt=high)
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """The middle; some point beside the finite bound where the other one is infinite."""
+        """The middle; a point beside the finite bound where the other one is infinite."""
         low, high = as_host_array(self.low), as_host_array(self.high)
         are_finite = (x is not None and bool(np.isfinite(x).all()) for x in (low, high))
         if low is None or high is None:
@@ -213,7 +213,7 @@ class IntegerInterval(Constraint):
 
     @property
     def description(self) -> str:
-        """The bounds."""
+        """The set in words."""
         if not _is_infinite(self.high):
             return f"an integer in [{self.low}, {self.high}]"
         return (
@@ -237,5 +237,5 @@ class IntegerInterval(Constraint):
         return inside & (value < np.inf) & (value == floor(value))
 
     def feasible(self, shape: Shape = ()) -> Any:
-        """`low`."""
+        """The least integer, `low`."""
         return self.low

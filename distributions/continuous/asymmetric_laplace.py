@@ -1,4 +1,4 @@
-"""AsymmetricLaplace."""
+"""The asymmetric Laplace distribution, with its own scale on either side of the mode."""
 
 import jax.numpy as jnp
 from jax import random
@@ -28,7 +28,7 @@ def _asymmetric_log_tails(x, loc, scale, k):
 
 
 def _distance(x, loc, scale, k):
-    """From the mode, in the scale of their side."""
+    """The distance from the mode, in units of the scale on that side."""
     size = bounded_ratio(jnp.abs(x - loc), scale)
     return jnp.where(x < loc, bounded_ratio(size, k), size * k)
 
@@ -60,7 +60,7 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
     quantile=_asymmetric_laplace_quantile,
 )
 class AsymmetricLaplace(Family):
-    r"""Laplace distribution with a scale on either side.
+    r"""Asymmetric Laplace distribution: each side of the mode has its own scale.
 
     `p(x) = exp(-|x - loc| / s) / (scale (k + 1 / k))` for real `x`, with `k = asymmetry` and `s`
     equal to `scale k` on the left of `loc` and to `scale / k` on its right.

@@ -1,4 +1,4 @@
-"""Means of uniform variables: Bates."""
+"""The Bates distribution: the mean of independent uniform variables, by B-splines."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,7 @@ from distributions.numerics.sphere import log_sum
 def _log_splines(z, n):
     """The log densities at `z, z - 1, ..., z - n + 1` of the sum of `n` uniform variables.
 
-    From those of fewer variables, by a recursion whose terms are positive (de Boor 1972).
+    De Boor's recursion (1972) adds one variable at a time; all its terms are positive.
     """
     shifts = jnp.arange(n, dtype=z.dtype).reshape((1,) * z.ndim + (-1,))
     x = z[..., None] - shifts
@@ -34,7 +34,7 @@ def _log_splines(z, n):
 
 
 def _sum(x, n, low, high):
-    """The sum of standard uniform variables, from the end to which it is nearer."""
+    """The sum of standard uniform variables, from the nearer end, and whether that is the upper."""
     width = high - low
     upper = x > low + 0.5 * width
     return jnp.asarray(n * bounded_ratio(jnp.where(upper, high - x, x - low), width)), upper
@@ -46,7 +46,7 @@ def _log_prob(x, n, low, high):
 
 
 def _log_tails(x, n, low, high):
-    """Below and above: the sum of the densities of one variable more."""
+    """The log probabilities below and above: sums of the densities for one variable more."""
     z, upper = _sum(x, n, low, high)
     parts = _log_splines(z, n + 1)
     empty = (parts == -jnp.inf).all(-1)
@@ -61,7 +61,7 @@ def _sample(key, shape, dtype, n, low, high):
 
 
 def _entropy(n, low, high):
-    """That of the sum: over the pieces of its lower half, each analytic."""
+    """The entropy, by quadrature over the lower half, piece by analytic piece."""
     width = jnp.asarray(high - low)
     ends = np.minimum(np.arange((n + 1) // 2 + 1), n / 2)
     pieces = [jnp.asarray(part, width.dtype) for part in (ends[:-1], ends[1:])]
@@ -95,11 +95,11 @@ def _check_total_count(n, low, high):
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
 )
 class Bates(Family):
-    r"""Bates distribution: of the mean of independent uniform variables.
+    r"""Bates distribution: the mean of independent uniform variables.
 
     `p(x) = n / (w (n - 1)!) sum_k (-1)^k binom(n, k) max(n z - k, 0)^(n - 1)` for
-    `low <= x <= high`, with `n = total_count`, `w = high - low` and `z = (x - low) / w`; by a
-    recursion over `n` that takes `O(n^2)` operations and does not cancel.
+    `low <= x <= high`, with `n = total_count`, `w = high - low` and `z = (x - low) / w`. A
+    recursion over `n` computes it in `O(n^2)` operations, without cancellation.
 
     Args:
         total_count: The number of variables, a positive integer, the same for a whole batch.

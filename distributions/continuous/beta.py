@@ -1,4 +1,4 @@
-"""Beta."""
+"""The beta distribution, and its mode."""
 
 import jax.numpy as jnp
 from jax import Array

@@ -1,4 +1,4 @@
-"""BetaProportion."""
+"""The beta distribution by its mean and the sum of its parameters."""
 
 from jax.typing import ArrayLike
 
@@ -17,7 +17,7 @@ from distributions.core.row import parameter
     ),
 )
 class BetaProportion(Family):
-    r"""Beta distribution by its mean.
+    r"""Beta distribution, parameterized by its mean.
 
     `p(x) = x^(a - 1) (1 - x)^(b - 1) / B(a, b)` for `0 < x < 1`, with `a = loc concentration` and
     `b = (1 - loc) concentration`.

@@ -1,4 +1,4 @@
-"""Cauchy."""
+"""The Cauchy distribution."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Chi."""
+"""The chi distribution: the length of a standard normal vector."""
 
 import math
 
@@ -25,7 +25,7 @@ def _chi_mean(df):
 
 
 def _chi_variance(df):
-    """A series where the square of the mean would cancel more digits than the series leaves."""
+    """The variance: for large `df` a series, as `df` less the squared mean would cancel."""
     y = 1 / df
     series = 0.5 - y * (1 / 8 + y * (1 / 16 - y * 5 / 128))
     large = 1000 if df.dtype == np.float64 else 30
@@ -52,7 +52,7 @@ def _chi_log_prob(x, df):
     log_survival=lambda x, df: log_gammainc(0.5 * df, 0.5 * jnp.square(x))[1],
 )
 class Chi(Family):
-    r"""Chi distribution: of the length of a vector of `df` standard normal variables.
+    r"""Chi distribution: the length of a vector of `df` standard normal variables.
 
     `p(x) = 2^(1 - df / 2) x^(df - 1) exp(-x^2 / 2) / Gamma(df / 2)` for `x > 0`.
 

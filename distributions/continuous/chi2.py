@@ -1,4 +1,4 @@
-"""Chi2."""
+"""The chi-square distribution: a gamma distribution by its degrees of freedom."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -15,7 +15,7 @@ from distributions.core.row import parameter
     **reparameterize_formulas(Gamma, lambda df: (0.5 * df, jnp.full_like(df, 0.5))),
 )
 class Chi2(Family):
-    r"""Chi-square distribution: of the sum of the squares of `df` standard normal variables.
+    r"""Chi-square distribution: the sum of the squares of `df` standard normal variables.
 
     `p(x) = x^(df / 2 - 1) exp(-x / 2) / (2^(df / 2) Gamma(df / 2))` for `x > 0`.
 

@@ -1,4 +1,4 @@
-"""ContinuousBernoulli."""
+"""The continuous Bernoulli distribution: an exponential tilt of the uniform distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -56,7 +56,7 @@ class ContinuousBernoulli(Family):
 
     Args:
         logits: The log odds `log(probs / (1 - probs))`.
-        probs: A number between 0 and 1; not the mean.
+        probs: The logistic function of `logits`, between 0 and 1; not the mean.
 
     >>> import distributions as dist
     >>> round(float(dist.ContinuousBernoulli(probs=0.25).log_prob(0.25)), 4)

@@ -1,4 +1,4 @@
-"""Dagum."""
+"""The Dagum distribution of incomes."""
 
 import jax.numpy as jnp
 from jax.nn import log_sigmoid, softplus
@@ -53,7 +53,7 @@ def _dagum_mode(p, a, scale):
     quantile=lambda q, p, a, scale: scale * jnp.power(jnp.expm1(-jnp.log(q) / p), -1 / a),
 )
 class Dagum(Family):
-    r"""Dagum distribution, of incomes: its `cdf` is a power of a log-logistic one.
+    r"""Dagum distribution of incomes: its `cdf` is a power of a log-logistic one.
 
     `p(x) = (a p / x) y^(a p) / (1 + y^a)^(p + 1)` for `x > 0`, with `y = x / scale`,
     `p = concentration` and `a = sharpness`.

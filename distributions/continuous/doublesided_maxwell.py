@@ -1,4 +1,4 @@
-"""DoublesidedMaxwell."""
+"""The double-sided Maxwell distribution."""
 
 import math
 
@@ -52,7 +52,7 @@ def _maxwell_sample(key, shape, dtype, loc, scale):
     log_survival=_maxwell_log_survival,
 )
 class DoublesidedMaxwell(Family):
-    r"""Maxwell distribution with a random sign.
+    r"""Double-sided Maxwell distribution: a Maxwell variable with a random sign.
 
     `p(x) = z^2 exp(-z^2 / 2) / (scale sqrt(2 pi))` for real `x`, with `z = (x - loc) / scale`.
 

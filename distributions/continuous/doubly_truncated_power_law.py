@@ -1,4 +1,4 @@
-"""Exponential and power laws cut off on both sides: ContinuousBernoulli, LogUniform, power laws."""
+"""The power law between two ends: an exponential tilt of the log-uniform distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -69,7 +69,7 @@ def _power_quantile(q, alpha, low, high):
     quantile=_power_quantile,
 )
 class DoublyTruncatedPowerLaw(Family):
-    r"""Power law between two ends.
+    r"""Doubly truncated power law: a power law between two positive ends.
 
     `p(x)` is proportional to `x^alpha` for `low <= x <= high`.
 

@@ -1,4 +1,4 @@
-"""ExpGamma."""
+"""The distribution of the logarithm of a gamma variable."""
 
 import jax.numpy as jnp
 from jax.scipy.special import digamma, polygamma
@@ -32,15 +32,15 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[1],
 )
 class ExpGamma(Family):
-    r"""Distribution of the logarithm of a gamma variable.
+    r"""Exp-gamma distribution: the logarithm of a gamma variable.
 
     `p(x) = exp(a y - exp(y)) / Gamma(a)` for real `x`, with `y = x + log_rate` and
     `a = concentration`.
 
     Args:
-        concentration: That of the gamma variable, positive.
-        rate: That of the gamma variable, positive.
-        log_rate: Its logarithm.
+        concentration: The shape of the gamma variable, positive.
+        rate: The rate of the gamma variable, positive.
+        log_rate: The logarithm of the rate; exactly one of the two is given.
 
     >>> import distributions as dist
     >>> round(float(dist.ExpGamma(1.0, 1.0).log_prob(0.0)), 4)

@@ -1,4 +1,4 @@
-"""ExpInverseGamma."""
+"""The distribution of the logarithm of an inverse gamma variable."""
 
 import jax.numpy as jnp
 from jax.scipy.special import digamma, polygamma
@@ -32,15 +32,15 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[0],
 )
 class ExpInverseGamma(Family):
-    r"""Distribution of the logarithm of an inverse gamma variable.
+    r"""Exp-inverse-gamma distribution: the logarithm of an inverse gamma variable.
 
     `p(x) = exp(a y - exp(y)) / Gamma(a)` for real `x`, with `y = log_scale - x` and
     `a = concentration`.
 
     Args:
-        concentration: That of the inverse gamma variable, positive.
-        scale: That of the inverse gamma variable, positive.
-        log_scale: Its logarithm.
+        concentration: The shape of the inverse gamma variable, positive.
+        scale: The scale of the inverse gamma variable, positive.
+        log_scale: The logarithm of the scale; exactly one of the two is given.
 
     >>> import distributions as dist
     >>> round(float(dist.ExpInverseGamma(1.0, 1.0).log_prob(0.0)), 4)

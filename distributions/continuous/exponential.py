@@ -1,4 +1,4 @@
-"""Exponential."""
+"""The exponential distribution."""
 
 import jax.numpy as jnp
 from jax import random

@@ -1,4 +1,4 @@
-"""ExponentiallyModifiedGaussian."""
+"""The exponentially modified Gaussian: the sum of a normal and an exponential variable."""
 
 import jax.numpy as jnp
 from jax import random
@@ -73,7 +73,7 @@ def _emg_mode(loc, scale, rate):
     log_survival=_emg_log_survival,
 )
 class ExponentiallyModifiedGaussian(Family):
-    r"""Distribution of the sum of a normal and an exponential variable.
+    r"""Exponentially modified Gaussian: the sum of a normal and an exponential variable.
 
     `p(x) = rate exp(rate (loc - x) + (rate scale)^2 / 2) Phi(z - rate scale)` for real `x`, with
     `z = (x - loc) / scale` and `Phi` the standard normal distribution function.

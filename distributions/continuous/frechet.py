@@ -1,4 +1,4 @@
-"""Laws of extremes: Gumbel, Weibull, Frechet."""
+"""The Frechet distribution."""
 
 import jax.numpy as jnp
 from jax import lax, random

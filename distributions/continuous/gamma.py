@@ -1,4 +1,4 @@
-"""Gamma."""
+"""The gamma distribution by shape and rate."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike

@@ -1,4 +1,4 @@
-"""Power laws: Pareto, Lomax, LogLogistic, Dagum, GammaGamma, Levy."""
+"""The gamma-gamma (scaled beta prime) distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -60,9 +60,9 @@ class GammaGamma(Family):
     `a = concentration`, `b = mixing_concentration` and `c = mixing_rate`.
 
     Args:
-        concentration: That of the variable, positive.
-        mixing_concentration: That of the rate, positive: moments exist below it.
-        mixing_rate: The rate of the rate, positive.
+        concentration: The shape of the variable, positive.
+        mixing_concentration: The shape of the rate, positive: moments exist below it.
+        mixing_rate: The rate parameter of the rate's own distribution, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.GammaGamma(1.0, 1.0, 1.0).log_prob(1.0)), 4)

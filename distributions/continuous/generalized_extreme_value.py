@@ -1,4 +1,4 @@
-"""Limit laws of maxima and of excesses: GeneralizedExtremeValue, GeneralizedPareto."""
+"""The generalized extreme value distribution, precise around a shape of 0."""
 
 import jax.numpy as jnp
 from jax import lax, random
@@ -62,7 +62,7 @@ def _gev_mode(loc, scale, c):
 
 def _gev_log_prob(x, loc, scale, c):
     w = reduced_variate(x, loc, scale, c)
-    # Beyond, the exponential is 0, but an infinite derivative of `w` would go into its own.
+    # Beyond 800 the exponential is 0. The bound keeps an infinite derivative of `w` out of it.
     return -(1 + c) * w - jnp.exp(-jnp.where(w > 800, 800, w)) - jnp.log(scale)
 
 

@@ -1,4 +1,4 @@
-"""Bells of other shapes: SoftLaplace, Moyal, GeneralizedNormal, DoublesidedMaxwell."""
+"""The generalized normal (exponential power) distribution."""
 
 import jax.numpy as jnp
 from jax import lax, random

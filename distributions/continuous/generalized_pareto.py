@@ -1,4 +1,4 @@
-"""GeneralizedPareto."""
+"""The generalized Pareto distribution, precise around a shape of 0."""
 
 import jax.numpy as jnp
 from jax import random

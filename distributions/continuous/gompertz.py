@@ -1,4 +1,4 @@
-"""Gompertz."""
+"""The Gompertz distribution of ages at death."""
 
 import jax.numpy as jnp
 from jax import random
@@ -16,7 +16,7 @@ def _gompertz_log_prob(x, c, rate):
 
 
 def _gompertz_moments(c):
-    """Of a variable with rate 1."""
+    """The mean and the variance for a rate of 1."""
     mean = exponential_expectation(lambda e, c: jnp.log1p(e / c), c)
     square = lambda e, c: jnp.square(jnp.log1p(e / c) - mean[..., None])  # noqa: E731
     return mean, exponential_expectation(square, c)
@@ -38,14 +38,14 @@ def _gompertz_moments(c):
     quantile=lambda q, c, rate: jnp.log1p(-jnp.log1p(-q) / c) / rate,
 )
 class Gompertz(Family):
-    r"""Gompertz distribution, of ages at death: the failure rate grows exponentially.
+    r"""Gompertz distribution of ages at death: the failure rate grows exponentially.
 
     `p(x) = c rate exp(rate x - c (exp(rate x) - 1))` for `x >= 0`, with `c = concentration`.
     Moments and entropy are by quadrature.
 
     Args:
         concentration: The failure rate at 0 over `rate`, positive.
-        rate: That at which the failure rate grows, positive.
+        rate: The exponential growth rate of the failure rate, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.Gompertz(2.0, 1.0).log_prob(0.0)), 4)

@@ -1,4 +1,4 @@
-"""Gumbel."""
+"""The Gumbel distribution."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""HalfCauchy."""
+"""The half-Cauchy distribution: a Cauchy folded at its location, for scales."""
 
 import math
 
@@ -38,7 +38,7 @@ from distributions.numerics.student_t_functions import cauchy_survival
     ),
 )
 class HalfCauchy(Family):
-    r"""Upper half of a Cauchy distribution; its mean is infinite.
+    r"""Half-Cauchy distribution: the upper half of a Cauchy; its mean is infinite.
 
     `p(x) = 2 / (pi scale (1 + ((x - loc) / scale)^2))` for `x >= loc`.
 

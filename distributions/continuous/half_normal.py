@@ -1,4 +1,4 @@
-"""HalfNormal."""
+"""The half-normal distribution: a normal folded at its mean of 0, for scales."""
 
 import math
 
@@ -21,7 +21,7 @@ from distributions.numerics.special import (
 
 
 def _erf_inv(q):
-    """The inverse error function, from the tail where that is the more precise."""
+    """The inverse error function, computed from the upper tail where that is more precise."""
     upper = -math.sqrt(0.5) * ndtri(0.5 * (1 - jnp.where(q < 0.5, 0.5, q)))
     return jnp.where(q < 0.5, lax.erf_inv(jnp.where(q < 0.5, q, 0.5)), upper)
 
@@ -43,7 +43,7 @@ def _erf_inv(q):
     quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
 )
 class HalfNormal(Family):
-    r"""Distribution of the absolute value of a normal variable with mean 0.
+    r"""Half-normal distribution: the absolute value of a normal variable with mean 0.
 
     `p(x) = 2 exp(-(x / scale)^2 / 2) / (scale sqrt(2 pi))` for `x >= 0`.
 

@@ -1,4 +1,4 @@
-"""Lengths of normal vectors: Chi2, Chi, InverseChi2, Rayleigh, and of t variables: HalfStudentT."""
+"""The half-t distribution: Student's t folded at its location, for scales."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -37,7 +37,7 @@ def _half_t_variance(df, loc, scale):
     log_survival=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[1],
 )
 class HalfStudentT(Family):
-    r"""Upper half of a t distribution.
+    r"""Half-t distribution: the upper half of Student's t.
 
     `p(x) = 2 (1 + z^2 / df)^(-(df + 1) / 2) / (scale sqrt(df) B(df / 2, 1 / 2))` for `x >= loc`,
     with `z = (x - loc) / scale`.

@@ -1,4 +1,4 @@
-"""A normal variable with a half-Cauchy scale: Horseshoe."""
+"""The horseshoe distribution, and the scaled exponential integral in its density."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
 
-_STANDARD_ENTROPY = 2.10987183606164772
+_STANDARD_ENTROPY = 2.10987183606164772  # nats, for a scale of 1
 
 # Gauss-Laguerre quadrature with 64 nodes, without those whose weights are below rounding.
 _LAGUERRE = np.stack(np.polynomial.laguerre.laggauss(64))
@@ -19,7 +19,7 @@ _NODES, _WEIGHTS = _LAGUERRE[:, _LAGUERRE[1] > 1e-19]
 
 
 def _log_scaled_exp1(log_u: Array) -> Array:
-    """`log(exp(u) E1(u))` of the exponential integral: a series up to 1, beyond it quadrature.
+    """The scaled exponential integral `log(exp(u) E1(u))`: a series up to 1, then quadrature.
 
     `E1(u) = integral exp(-t - u) / (t + u) dt`.
     """
@@ -46,8 +46,8 @@ def _log_prob(x, scale):
 def _log_tail(z):
     """The logarithm of the probability above `z >= 0`.
 
-    By the trapezoidal rule for `integral sech(s) Phi(-z exp(-s)) ds / pi`: `s` is the logarithm of
-    the Cauchy variable.
+    The trapezoidal rule computes `integral sech(s) Phi(-z exp(-s)) ds / pi`, with `s` the logarithm
+    of the Cauchy variable.
     """
     log_z = lax.stop_gradient(jnp.log(jnp.maximum(z, jnp.finfo(z.dtype).tiny)))
     far = jnp.maximum(log_z, 0)

@@ -1,4 +1,4 @@
-"""InverseChi2."""
+"""The scaled inverse chi-square distribution: an inverse gamma distribution, for variances."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -25,7 +25,7 @@ def _inverse_chi_square_log_prob(x, df, scale):
     | {"log_prob": _inverse_chi_square_log_prob},
 )
 class InverseChi2(Family):
-    r"""Scaled inverse chi-square distribution: of `df scale^2 / y` for a chi-square variable `y`.
+    r"""Scaled inverse chi-square distribution: `df scale^2 / y` for a chi-square variable `y`.
 
     `p(x) = (h scale^2)^h x^(-h - 1) exp(-h scale^2 / x) / Gamma(h)` with `h = df / 2`, for `x > 0`.
 

@@ -1,4 +1,4 @@
-"""InverseGamma."""
+"""The inverse gamma distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -34,7 +34,7 @@ def _inverse_gamma_log_prob(x, a, scale):
     log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
 )
 class InverseGamma(Family):
-    r"""Distribution of the inverse of a gamma variable with rate `scale`.
+    r"""Inverse gamma distribution: the inverse of a gamma variable with rate `scale`.
 
     `p(x) = scale^a x^(-a - 1) exp(-scale / x) / Gamma(a)` with `a = concentration`, for `x > 0`.
 

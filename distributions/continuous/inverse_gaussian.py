@@ -1,4 +1,4 @@
-"""Lifetimes and their logarithms: InverseGaussian, Gompertz, ExpGamma, ExpInverseGamma."""
+"""The inverse Gaussian (Wald) distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -19,7 +19,11 @@ def _inverse_gaussian_log_prob(x, loc, c):
 
 
 def _inverse_gaussian_log_tails(x, loc, c):
-    """`Phi(a) + exp(2 c / loc) Phi(-b)` and `Phi(-a) - ...`, the second term as it is at `a`."""
+    """The logarithms of `Phi(a) + exp(2 c / loc) Phi(-b)` and of 1 less it.
+
+    The exponential may overflow, so the second term is Mills' ratio at `b` times the normal density
+    at `a`, which is the same.
+    """
     root = jnp.sqrt(c / x)
     a, b = root * ((x - loc) / loc), root * ((x + loc) / loc)
     log_second = log_mills(b) - 0.5 * jnp.square(a)
@@ -68,7 +72,7 @@ def _inverse_gaussian_entropy(loc, c):
     log_survival=lambda x, loc, c: _inverse_gaussian_log_tails(x, loc, c)[1],
 )
 class InverseGaussian(Family):
-    r"""Inverse Gaussian (Wald) distribution: of the time a Brownian motion takes to reach a level.
+    r"""Inverse Gaussian (Wald) distribution: the time a Brownian motion takes to reach a level.
 
     `p(x) = sqrt(c / (2 pi x^3)) exp(-c (x - loc)^2 / (2 loc^2 x))` for `x > 0`, with
     `c = concentration`.

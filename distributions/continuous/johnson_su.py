@@ -1,4 +1,4 @@
-"""JohnsonSU."""
+"""Johnson's SU distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -60,13 +60,13 @@ def _johnson_mode(skewness, tailweight, loc, scale):
     ),
 )
 class JohnsonSU(Family):
-    r"""Johnson's SU distribution: of a scaled hyperbolic sine of a normal variable.
+    r"""Johnson's SU distribution: a scaled hyperbolic sine of a normal variable.
 
     `p(x) = tailweight exp(-(skewness + tailweight asinh(z))^2 / 2) / (scale sqrt(2 pi (1 + z^2)))`
     for real `x`, with `z = (x - loc) / scale`.
 
     Args:
-        skewness: The mean of the normal variable, with the sign changed.
+        skewness: Minus the mean of the normal variable.
         tailweight: The larger, the lighter the tails; positive.
         loc: The location.
         scale: The scale, positive.

@@ -1,4 +1,4 @@
-"""Kumaraswamy."""
+"""The Kumaraswamy distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -52,7 +52,7 @@ def _kumaraswamy_quantile(q, a, b):
     quantile=_kumaraswamy_quantile,
 )
 class Kumaraswamy(Family):
-    r"""Kumaraswamy distribution: like a beta one, with a `cdf` in closed form.
+    r"""Kumaraswamy distribution: like the beta distribution, with a `cdf` in closed form.
 
     `p(x) = a b x^(a - 1) (1 - x^a)^(b - 1)` for `0 < x < 1`, with `a = concentration1` and
     `b = concentration0`.

@@ -1,4 +1,4 @@
-"""Laplace."""
+"""The Laplace (double exponential) distribution."""
 
 import jax.numpy as jnp
 from jax import random

@@ -1,4 +1,4 @@
-"""Levy."""
+"""The Levy distribution."""
 
 import math
 
@@ -44,7 +44,7 @@ def _levy_quantile(q, loc, scale):
     quantile=_levy_quantile,
 )
 class Levy(Family):
-    r"""Levy distribution: of `loc` plus `scale` over the square of a standard normal variable.
+    r"""Levy distribution: `loc` plus `scale` over the square of a standard normal variable.
 
     `p(x) = z^(-3 / 2) exp(-1 / (2 z)) / (scale sqrt(2 pi))` for `x > loc`, with
     `z = (x - loc) / scale`.

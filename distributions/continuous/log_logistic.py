@@ -1,4 +1,4 @@
-"""LogLogistic."""
+"""The log-logistic distribution."""
 
 import math
 
@@ -46,7 +46,7 @@ def _log_logistic_mode(loc, scale):
     ),
 )
 class LogLogistic(Family):
-    r"""Distribution of the exponential of a logistic variable.
+    r"""Log-logistic distribution: the exponential of a logistic variable.
 
     `p(x) = exp(-z) / (x scale (1 + exp(-z))^2)` for `x > 0`, with `z = (log x - loc) / scale`.
 

@@ -1,4 +1,4 @@
-"""Families on a half line: HalfNormal, HalfCauchy, Exponential, Gamma, InverseGamma, LogNormal."""
+"""The log-normal distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -41,7 +41,7 @@ def _log_normal_log_prob(x, loc, scale):
     quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
 )
 class LogNormal(Family):
-    r"""Distribution of the exponential of a normal variable.
+    r"""Log-normal distribution: the exponential of a normal variable.
 
     `p(x) = exp(-((log x - loc) / scale)^2 / 2) / (x scale sqrt(2 pi))` for `x > 0`.
 

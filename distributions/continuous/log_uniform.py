@@ -1,4 +1,4 @@
-"""LogUniform."""
+"""The log-uniform (reciprocal) distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -34,7 +34,7 @@ from distributions.numerics.special import log_quotient
     quantile=lambda q, low, high: low * jnp.exp(q * log_quotient(high, low)),
 )
 class LogUniform(Family):
-    r"""Log-uniform (reciprocal) distribution.
+    r"""Log-uniform (reciprocal) distribution: the logarithm is uniform.
 
     `p(x) = 1 / (x log(high / low))` for `low <= x <= high`.
 

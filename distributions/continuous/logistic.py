@@ -1,4 +1,4 @@
-"""Logistic."""
+"""The logistic distribution."""
 
 import math
 

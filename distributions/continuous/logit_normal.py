@@ -1,4 +1,4 @@
-"""LogitNormal."""
+"""The logit-normal distribution, with moments by the trapezoidal rule."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,10 @@ def _logit_normal_variance(loc, scale):
 
 
 def _logit_normal_mode(loc, scale):
-    """By Newton's method from above on `z - |loc| = scale^2 tanh(z / 2)`: convex for `z > 0`."""
+    """The mode, by Newton's method from above on `z - |loc| = scale^2 tanh(z / 2)`.
+
+    For `z > 0` the equation is convex.
+    """
     size, square = jnp.abs(loc), jnp.square(scale)
 
     def step(_, z):
@@ -59,7 +62,7 @@ def _logit_normal_entropy(loc, scale):
     ),
 )
 class LogitNormal(Family):
-    r"""Distribution of the logistic function of a normal variable.
+    r"""Logit-normal distribution: the logistic function of a normal variable.
 
     `p(x) = exp(-((logit(x) - loc) / scale)^2 / 2) / (x (1 - x) scale sqrt(2 pi))` for `0 < x < 1`.
     Moments and entropy are by quadrature.

@@ -1,4 +1,4 @@
-"""Lomax."""
+"""The Lomax (Pareto type II) distribution."""
 
 import jax.numpy as jnp
 from jax import random

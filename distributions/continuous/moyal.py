@@ -1,4 +1,4 @@
-"""Moyal."""
+"""The Moyal distribution."""
 
 import math
 
@@ -50,7 +50,7 @@ def _moyal_log_survival(x, loc, scale):
     quantile=_moyal_quantile,
 )
 class Moyal(Family):
-    r"""Moyal distribution, of the energy loss of a particle: an approximation to Landau's.
+    r"""Moyal distribution of the energy loss of a particle: an approximation to Landau's.
 
     `p(x) = exp(-(z + exp(-z)) / 2) / (scale sqrt(2 pi))` for real `x`, with
     `z = (x - loc) / scale`.

@@ -1,4 +1,4 @@
-"""Squared lengths of normal vectors whose mean is not 0: NoncentralChi2."""
+"""The noncentral chi-square distribution: a Poisson mixture of chi-square distributions."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,11 +18,11 @@ from distributions.numerics.quadrature import argmax, integral
 from distributions.numerics.special import clip_positive
 from distributions.numerics.sphere import log_sum
 
-_MANY = 1e8  # From here on, Poisson counts are normal but for their skewness.
+_MANY = 1e8  # counts: a Poisson variable of larger mean is normal but for its skewness
 
 
 def _peak(a, m, y):
-    """The index of the greatest term of the density's sum; `m` if it is that but for rounding."""
+    """The index of the greatest term in the density's sum; `m` if it equals that up to rounding."""
     b = a - 1
     root = jnp.hypot(b, 2 * jnp.sqrt(m) * jnp.sqrt(y))
     peak = jnp.where(b > 0, 2 * m * (y / (jnp.abs(b) + root)), 0.5 * (root - b))
@@ -35,7 +35,7 @@ def _halves(x, df, noncentrality):
 
 
 def _log_prob(x, df, noncentrality):
-    """The sum over a Poisson variable `j` of densities with `df + 2 j` degrees of freedom."""
+    """The log density: chi-square densities of `df + 2 j` degrees of freedom, over Poisson `j`."""
     y, a, m = _halves(x, df, noncentrality)
     center, offset, log_step = poisson_terms(_peak(a, m, y))
     y, a, m = y[..., None], a[..., None], m[..., None]
@@ -55,9 +55,9 @@ def _log_tail(x, df, noncentrality, upper):
 
 
 def _poisson_draw(key, m, shape, dtype):
-    """As floating numbers; of a mean near to the limit of integers by a normal variable.
+    """Poisson draws as floating-point numbers; normal ones stand in for means above `_MANY`.
 
-    The first term of the expansion of Cornish and Fisher makes up for the skewness.
+    The first term of the Cornish-Fisher expansion gives those their skewness.
     """
     few_key, many_key = random.split(key)
     few = poisson_draw(few_key, jnp.minimum(m, _MANY), shape).astype(dtype)
@@ -81,7 +81,7 @@ def _mode(df, noncentrality):
 
 
 def _entropy(df, noncentrality):
-    """Over the square root, whose standard deviation is at most 1."""
+    """The entropy, by quadrature over the square root: its standard deviation is at most 1."""
     df, noncentrality = jnp.broadcast_arrays(df, noncentrality)
     middle = jnp.sqrt(df + noncentrality)
 
@@ -109,11 +109,11 @@ def _cdf(x, df, noncentrality):
     log_survival=lambda x, df, noncentrality: _log_tail(x, df, noncentrality, True),
 )
 class NoncentralChi2(Family):
-    r"""Noncentral chi-square distribution: of the squared length of a vector of normal variables.
+    r"""Noncentral chi-square distribution: the squared length of a vector of normal variables.
 
     `p(x) = sum_j exp(-m) m^j / j! f(x; df + 2 j)` for `x > 0`, with `m = noncentrality / 2` and
-    `f(x; k)` the density of `Chi2(k)`. The sum is over the terms around the greatest one: it
-    is precise as long as the standard deviation is more than the distance of neighbouring numbers.
+    `f(x; k)` the density of `Chi2(k)`. The sum runs over the terms around the greatest one. It is
+    precise while the standard deviation exceeds the spacing of floating-point numbers.
 
     Args:
         df: Degrees of freedom, positive: the number of variables, of variance 1.

@@ -1,4 +1,4 @@
-"""Normal."""
+"""The normal distribution."""
 
 import jax.numpy as jnp
 from jax import random

@@ -1,4 +1,4 @@
-"""Normal variables whose mean and variance are inverse Gaussian: NormalInverseGaussian."""
+"""The normal inverse Gaussian distribution, and the scaled Bessel function K1 in its density."""
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +22,14 @@ from distributions.numerics.special import (
     log1mexp,
 )
 
-_GAUSS = np.linspace(0, 6.3, 22)  # For the trapezoidal rule: half the step at 0.
+_GAUSS = np.linspace(0, 6.3, 22)  # nodes of the trapezoidal rule; the one at 0 has half weight
 _GAUSS_WEIGHTS = 0.3 * np.exp(-np.square(_GAUSS)) * np.where(_GAUSS == 0, 0.5, 1)
 
 
 def log_k1e(t: Array) -> Array:
-    """`log(K1(t) exp(t))` of the modified Bessel function, for `t > 0`.
+    """The scaled modified Bessel function `log(K1(t) exp(t))`, for `t > 0`.
 
-    By its series up to 2; beyond, by the trapezoidal rule for `K1(t) exp(t) = sqrt(2 / t) integral
+    Up to 2, its series. Beyond, the trapezoidal rule for `K1(t) exp(t) = sqrt(2 / t) integral
     exp(-w^2) (1 + w^2 / t) / sqrt(1 + w^2 / (2 t)) dw`, an analytic integrand.
     """
     near = t < 2
@@ -49,14 +49,14 @@ def log_k1e(t: Array) -> Array:
 
 
 def _standard(scale, tailweight, skewness):
-    """For a scale of 1: the tailweight, the rate `sqrt(a^2 - b^2)` and `atanh(b / a)`."""
+    """Parameters for a scale of 1: `a`, `b`, the rate `sqrt(a^2 - b^2)` and `atanh(b / a)`."""
     a, b = scale * tailweight, scale * skewness
     less, more = tailweight - skewness, tailweight + skewness
     return a, b, scale * jnp.sqrt(less) * jnp.sqrt(more), 0.5 * (jnp.log(more) - jnp.log(less))
 
 
 def _log_density(y, a, rate, tilt):
-    """Of the inverse hyperbolic sine `y` of the standardised variable."""
+    """The log density of `y`, the inverse hyperbolic sine of the standardised variable."""
     log_bessel = log_k1e(a * jnp.cosh(y)) + jnp.log(a) - LOG_PI
     return log_bessel - 2 * rate * jnp.square(jnp.sinh(0.5 * (y - tilt)))
 
@@ -64,14 +64,14 @@ def _log_density(y, a, rate, tilt):
 def _fall(distance, length, scale, tailweight, skewness):
     """`tailweight length - skewness distance`, also where the two nearly cancel."""
     size = jnp.abs(skewness)
-    rest = scale * bounded_ratio(scale, length + jnp.abs(distance))  # Of length and distance.
+    rest = scale * bounded_ratio(scale, length + jnp.abs(distance))  # length - |distance|
     along = (tailweight - size) * length + size * rest
     against = tailweight * length + size * jnp.abs(distance)
     return jnp.where(skewness * jnp.sign(distance) > 0, along, against)
 
 
 def _log_prob(x, loc, scale, tailweight, skewness):
-    """As `_log_density`, by distances that are not divided by the scale, which may overflow."""
+    """The log density, by distances that are not divided by the scale: that may overflow."""
     _, _, rate, tilt = _standard(scale, tailweight, skewness)
     distance, length = x - loc, hypot(x - loc, scale)
     y = arcsinh_ratio(distance, scale)
@@ -102,7 +102,7 @@ def _mode(loc, scale, tailweight, skewness):
 
 
 def _entropy(loc, scale, tailweight, skewness):
-    """By the trapezoidal rule over the inverse hyperbolic sine."""
+    """The entropy, by the trapezoidal rule over the inverse hyperbolic sine."""
     a, _, rate, tilt = (v[..., None] for v in _standard(scale, tailweight, skewness))
     reach = 2 * jnp.arcsinh(jnp.sqrt(20 / rate))
     t = jnp.linspace(-1, 1, 801, dtype=a.dtype).reshape((1,) * (a.ndim - 1) + (-1,))
@@ -113,10 +113,10 @@ def _entropy(loc, scale, tailweight, skewness):
 
 
 def _log_tails(x, loc, scale, tailweight, skewness):
-    """The logarithms of the probabilities below and above, by quadrature of a density's ratio.
+    """The log probabilities below and above, by quadrature of the density over its value at `x`.
 
-    That of the inverse hyperbolic sine is log-concave: on the side on which it falls, it does so
-    ever faster.
+    The density of the inverse hyperbolic sine is log-concave: on its falling side it falls ever
+    faster.
     """
     a, _, rate, tilt = _standard(scale, tailweight, skewness)
     y, a, rate, tilt = jnp.broadcast_arrays(arcsinh_ratio(x - loc, scale), a, rate, tilt)
@@ -139,7 +139,7 @@ def _log_tails(x, loc, scale, tailweight, skewness):
 
 
 def _requires(loc, scale, tailweight, skewness):
-    """What is wrong with the parameters together."""
+    """An error message if the skewness is too large for the tailweight, or None."""
     if np.all(np.abs(skewness) < tailweight):
         return None
     return f"skewness must be less than tailweight in size; got {skewness} and {tailweight}"
@@ -161,7 +161,7 @@ def _requires(loc, scale, tailweight, skewness):
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
 )
 class NormalInverseGaussian(Family):
-    r"""Normal inverse Gaussian distribution: a normal one of inverse Gaussian mean and variance.
+    r"""Normal inverse Gaussian distribution: a normal with inverse Gaussian mean and variance.
 
     `p(x) = scale a K1(a q) exp(scale r + b (x - loc)) / (pi q)` for real `x`, with
     `a = tailweight`, `b = skewness`, `q = sqrt(scale^2 + (x - loc)^2)`, `r = sqrt(a^2 - b^2)` and
@@ -170,8 +170,8 @@ class NormalInverseGaussian(Family):
     Args:
         loc: The location; the mean where `skewness` is 0.
         scale: The scale, positive.
-        tailweight: The larger, the lighter the tails; positive.
-        skewness: Of either sign, in size less than `tailweight`.
+        tailweight: The lightness of the tails, positive: the larger, the lighter.
+        skewness: The skewness, of either sign, in size less than `tailweight`.
 
     >>> import distributions as dist
     >>> round(float(dist.NormalInverseGaussian(0.0, 1.0, 1.0, 0.0).log_prob(0.0)), 4)

@@ -1,4 +1,4 @@
-"""Pareto."""
+"""The Pareto distribution of the first type."""
 
 import jax.numpy as jnp
 from jax import random

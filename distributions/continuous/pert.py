@@ -1,4 +1,4 @@
-"""PERT."""
+"""The PERT distribution: a beta distribution on an interval, by its mode."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -42,7 +42,7 @@ def _pert_variance(low, peak, high, temperature):
     ),
 )
 class PERT(Family):
-    r"""PERT distribution, of durations: a beta distribution by its ends and its mode.
+    r"""PERT distribution of durations: a beta distribution by its ends and its mode.
 
     `p(x) = z^(a - 1) (1 - z)^(b - 1) / ((high - low) B(a, b))` for `low < x < high`, with
     `z = (x - low) / (high - low)`, `a = 1 + temperature (peak - low) / (high - low)` and
@@ -52,7 +52,7 @@ class PERT(Family):
         low: The lower end.
         peak: The mode.
         high: The upper end, greater than `low`.
-        temperature: How concentrated it is around the mode, positive.
+        temperature: The concentration around the mode, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.PERT(0.0, 0.5, 1.0).log_prob(0.5)), 4)

@@ -1,4 +1,4 @@
-"""Rayleigh."""
+"""The Rayleigh distribution: the length of a vector of two normal variables."""
 
 import math
 
@@ -38,7 +38,7 @@ from distributions.numerics.special import (
     quantile=lambda q, scale: scale * jnp.sqrt(-2 * jnp.log1p(-q)),
 )
 class Rayleigh(Family):
-    r"""Rayleigh distribution: of the length of a vector of two normal variables.
+    r"""Rayleigh distribution: the length of a vector of two normal variables.
 
     `p(x) = x exp(-(x / scale)^2 / 2) / scale^2` for `x > 0`.
 

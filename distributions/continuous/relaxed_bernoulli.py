@@ -1,4 +1,4 @@
-"""Categories relaxed to numbers from 0 to 1: RelaxedBernoulli, RelaxedOneHotCategorical."""
+"""The relaxed Bernoulli (binary concrete) distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ def _relaxed_bernoulli_log_prob(x, temperature, *parameters):
 
 
 def _inside(x):
-    """Draws that are rounded to an end of the interval, brought back."""
+    """Draws, brought back into the interval where they were rounded to an end."""
     info = jnp.finfo(x.dtype)
     return jnp.clip(x, info.tiny, 1 - info.epsneg)
 
@@ -48,13 +48,13 @@ def _relaxed_bernoulli_sample(key, shape, dtype, temperature, *parameters):
     quantile=lambda q, t, *p: lax.logistic((_log_odds(*p) + _logit(q)) / t),
 )
 class RelaxedBernoulli(Family):
-    r"""Logistic function of a logistic variable: a Bernoulli variable as `temperature` goes to 0.
+    r"""Relaxed Bernoulli (binary concrete) distribution: Bernoulli as `temperature` goes to 0.
 
     `x = 1 / (1 + exp(-z))` where `z temperature - logits` has the standard logistic distribution,
     for `0 < x < 1`. Draws are differentiable in the parameters.
 
     Args:
-        temperature: Positive; the higher it is, the less do draws gather at 0 and 1.
+        temperature: The temperature, positive: the higher, the fewer draws lie near 0 and 1.
         logits: The log odds of 1.
         probs: The probability of 1; exactly one of the two is given.
 

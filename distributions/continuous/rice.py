@@ -1,4 +1,4 @@
-"""Lengths of normal vectors of two entries whose mean is not 0: Rice."""
+"""The Rice distribution, and the scaled Bessel function I0 in its density."""
 
 import math
 
@@ -21,9 +21,9 @@ from distributions.numerics.special import (
     ratio,
 )
 
-# Of `sqrt(2 pi t) I0(t) exp(-t)` in powers of `1 / t`.
+# Coefficients of `sqrt(2 pi t) I0(t) exp(-t)` in powers of `1 / t`.
 _BESSEL = np.cumprod([1] + [(2 * k - 1) ** 2 / (8 * k) for k in range(1, 16)])
-# Of the mean over `nu`, and of its square, in powers of `2 (scale / nu)^2`.
+# Coefficients of the mean over `nu`, and of its square, in powers of `2 (scale / nu)^2`.
 _MEAN = np.cumprod([1] + [(k - 1.5) ** 2 / k for k in range(1, 13)])
 _SQUARE = np.convolve(_MEAN, _MEAN)[: len(_MEAN)]
 
@@ -57,10 +57,10 @@ def _log_prob(x, nu, scale):
 
 
 def _log_tails(z, b):
-    """The logarithms of the probabilities below and above `z`.
+    """The log probabilities below and above `z`, by quadrature of the density over its value there.
 
-    In the direction in which the density falls from `z` it does so about as fast as a normal one:
-    quadrature of the ratio to that at `z` is precise however far out.
+    From `z`, in the falling direction, the density falls about as fast as a normal one. So the
+    quadrature is precise however far out.
     """
     z, b = jnp.broadcast_arrays(jnp.maximum(z, jnp.finfo(z.dtype).tiny), b)
     t = jnp.minimum(z * b, 1e15)
@@ -102,7 +102,7 @@ def _standard_mode(b):
 
 
 def _standard_entropy(b):
-    """By the trapezoidal rule over `w` for the length `log(1 + exp(w))`; a series far from 0."""
+    """The entropy: the trapezoidal rule over `w`, with length `log(1 + exp(w))`, or a series."""
     far = b > 200
     near, y = jnp.where(far, 0, b), 1 / jnp.square(jnp.where(far, b, 200))
     low, high = jnp.where(near > 13, near - 13, -40), near + 13
@@ -132,11 +132,11 @@ def _sample(key, shape, dtype, nu, scale):
     log_survival=lambda x, nu, scale: _log_tails(ratio(x, scale), ratio(nu, scale))[1],
 )
 class Rice(Family):
-    r"""Rice distribution: of the length of a vector of two normal variables.
+    r"""Rice distribution: the length of a vector of two normal variables with any mean.
 
     `p(x) = x exp(-(x^2 + nu^2) / (2 scale^2)) I0(x nu / scale^2) / scale^2` for `x > 0`, with `I0`
     the modified Bessel function. The `cdf`, which is 1 less Marcum's Q, and the entropy are by
-    quadrature. PyMC's names are `nu` and `sigma`, scipy's shape `b` is `nu / scale`.
+    quadrature. PyMC's names are `nu` and `sigma`; SciPy's shape `b` is `nu / scale`.
 
     Args:
         nu: The length of the mean of the vector, nonnegative; with 0, `Rayleigh(scale)`.

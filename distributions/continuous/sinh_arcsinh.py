@@ -1,4 +1,4 @@
-"""Hyperbolic sines of normal variables: JohnsonSU, SinhArcsinh."""
+"""The sinh-arcsinh distribution of Jones and Pewsey."""
 
 import math
 
@@ -20,7 +20,7 @@ from distributions.numerics.special import (
 
 
 def _sinh_arcsinh(z, skewness, tailweight):
-    """`sinh(tailweight (asinh z + skewness))`, scaled to keep 2 where it is without skewness."""
+    """`sinh(tailweight (asinh z + skewness))`, scaled so that 2 stays 2 without skewness."""
     y = tailweight * (jnp.arcsinh(z) + skewness)
     return 2 * jnp.sinh(y) / jnp.sinh(tailweight * math.asinh(2))
 
@@ -38,7 +38,8 @@ def _log_factor(tailweight):
 def _unskew(x, loc, scale, skewness, tailweight):
     """`y = asinh(u) / tailweight - skewness` with `u = sinh(a) z / 2`, `z = (x - loc) / scale`.
 
-    And the logarithm of its derivative by `z`, by logarithms where `u` is large.
+    The second result is the logarithm of its derivative in `z`. Where `u` is large, both come from
+    logarithms.
     """
     z, log_factor = bounded_ratio(x - loc, scale), _log_factor(tailweight)
     log_z = jnp.log(jnp.where(z == 0, 1, jnp.abs(z)))
@@ -59,7 +60,7 @@ def _unskew(x, loc, scale, skewness, tailweight):
 
 
 def _max_argument(y):
-    """The largest number whose hyperbolic sine has a square."""
+    """The largest number whose squared hyperbolic sine is finite."""
     return 0.5 * math.log(jnp.finfo(y.dtype).max) + 0.69
 
 
@@ -75,7 +76,7 @@ def _sinh_arcsinh_log_det(x, loc, scale, skewness, tailweight):
 
 
 def _sinh_arcsinh_expectation(f, skewness, tailweight):
-    """Of a function of the standardised variable and of its logarithmic derivative."""
+    """The expectation of `f(x, z)`, for the standardised variable and its normal variable."""
     a, b = skewness[..., None], tailweight[..., None]
     return normal_expectation(
         lambda z: f(_sinh_arcsinh(z, a, b), z), 0 * skewness, 1 + 0 * skewness
@@ -132,7 +133,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
     ),
 )
 class SinhArcsinh(Family):
-    r"""Sinh-arcsinh distribution: of a normal variable with skewness and other tails.
+    r"""Sinh-arcsinh distribution: a normal variable, given skewness and other tails.
 
     `p(x) = phi(z) dz / dx` for real `x`, with `phi` the standard normal density and
     `x = loc + 2 scale sinh(tailweight (asinh(z) + skewness)) / sinh(tailweight asinh(2))`. Moments
@@ -141,8 +142,8 @@ class SinhArcsinh(Family):
     Args:
         loc: The location; the median where `skewness` is 0.
         scale: The scale, positive.
-        skewness: Of either sign; 0 is symmetric.
-        tailweight: The larger, the heavier the tails; positive, 1 for a normal distribution.
+        skewness: The skewness, of either sign; 0 is symmetric.
+        tailweight: The weight of the tails, positive; 1 for a normal distribution.
 
     >>> import distributions as dist
     >>> round(float(dist.SinhArcsinh(0.0, 1.0).log_prob(0.0)), 4)

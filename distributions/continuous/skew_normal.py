@@ -1,4 +1,4 @@
-"""Skewed families on the real line: normal, Laplace and exponential pieces, sums and powers."""
+"""The skew-normal distribution of Azzalini."""
 
 import math
 
@@ -36,10 +36,10 @@ def _log_ndtr_ratio(t, step):
 
 
 def _skew_log_tails(z, a):
-    """The logarithms of the probabilities below and above `z`.
+    """The log probabilities below and above `z`, by quadrature of the density over its value there.
 
-    The density is log-concave. In the direction in which it falls from `z` it does so faster than
-    a normal density there, and quadrature of the ratio to that at `z` is precise however far out.
+    The density is log-concave: from `z`, in the falling direction, it falls faster than a normal
+    density. So the quadrature is precise however far out.
     """
     z, a = jnp.broadcast_arrays(jnp.clip(z, -1e15, 1e15), a)
     t = a * z
@@ -68,7 +68,7 @@ def _skew_normal_sample(key, shape, dtype, loc, scale, a):
 
 
 def _skew_normal_entropy(loc, scale, a):
-    """By quadrature in a variable that is dense where `Phi(a z)` rises."""
+    """The entropy, by quadrature in a variable that is dense where `Phi(a z)` rises."""
     size = jnp.maximum(jnp.abs(a), 1)[..., None]
     t = jnp.linspace(-1, 1, 801, dtype=size.dtype).reshape((1,) * a.ndim + (-1,))
     reach = jnp.arcsinh(10 * size)
@@ -95,7 +95,7 @@ def _skew_normal_entropy(loc, scale, a):
     log_survival=lambda x, loc, scale, a: _skew_log_tails(ratio(x - loc, scale), a)[1],
 )
 class SkewNormal(Family):
-    r"""Skew-normal distribution.
+    r"""Skew-normal distribution of Azzalini.
 
     `p(x) = 2 phi(z) Phi(skewness z) / scale` for real `x`, with `z = (x - loc) / scale`, `phi` and
     `Phi` the density and the distribution function of the standard normal distribution.

@@ -1,4 +1,4 @@
-"""Student's t distribution with two tail weights: SkewStudentT."""
+"""The skew t distribution of Jones and Faddy."""
 
 import math
 
@@ -18,9 +18,10 @@ from distributions.numerics.special import LOG_TWO, clip_positive, hypot, log1p_
 
 
 def _log_shares(distance, width):
-    """The logarithms of the beta variable and of 1 less it, and twice the variable less 1, `t`.
+    """The logarithms of the beta variable `(1 + t) / 2` and of `(1 - t) / 2`, and `t` itself.
 
-    `t = w / sqrt(1 + w^2)` with `w = distance / width`, which may overflow.
+    Here `t = w / sqrt(1 + w^2)` with `w = distance / width`, computed without the quotient `w`,
+    which may overflow.
     """
     t, left = ratio(distance, hypot(distance, width)), distance < 0
     size = jnp.where(left, -t, t)
@@ -97,7 +98,7 @@ class SkewStudentT(Family):
 
     `p(x) = (1 + t)^(a + 1/2) (1 - t)^(b + 1/2) / (scale 2^(a + b - 1) B(a, b) sqrt(a + b))` for
     real `x`, with `t = z / sqrt(a + b + z^2)` and `z = (x - loc) / scale`. It is Student's t with
-    `2 a` degrees of freedom where `a` is `b`, skewed to the right where `a` is the greater.
+    `2 a` degrees of freedom if `a` equals `b`, and skewed to the right if `a` is greater.
 
     Args:
         a: Half the degrees of freedom of the left tail, positive.

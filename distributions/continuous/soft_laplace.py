@@ -1,4 +1,4 @@
-"""SoftLaplace."""
+"""The hyperbolic secant distribution."""
 
 import math
 

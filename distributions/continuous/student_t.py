@@ -1,4 +1,4 @@
-"""StudentT."""
+"""Student's t distribution, and its log survival function."""
 
 import jax.numpy as jnp
 from jax import Array

@@ -1,4 +1,4 @@
-"""More families on an interval: Kumaraswamy, LogitNormal, BetaProportion, Triangular, PERT."""
+"""The triangular distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -10,7 +10,7 @@ from distributions.core.row import parameter
 
 
 def _sides(low, high, peak):
-    """The width, and those of the two sides, or 1 where a side is missing."""
+    """The width, and the widths of the left and right side, with 1 for a missing side."""
     left, right = peak - low, high - peak
     return high - low, jnp.where(left > 0, left, 1), jnp.where(right > 0, right, 1)
 

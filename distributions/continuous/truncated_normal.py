@@ -1,4 +1,4 @@
-"""Families on an interval: Uniform, Beta, TruncatedNormal."""
+"""The truncated normal distribution, precise far out in the tails."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def _length(low, high, scale):
 
 @jax.jit
 def _truncated_normal_log_prob(x, loc, scale, low, high):
-    """Distances from the end that is nearest to `loc`, where that is no point of the interval."""
+    """The log density, by the distance from the point of the interval nearest to `loc`."""
     a, b = _standardize_bound(low, loc, scale), _standardize_bound(high, loc, scale)
     anchor, log_mass = log_normal_mass(a, b, _length(low, high, scale))
     nearest = jnp.where(a >= 0, low, jnp.where(b <= 0, high, loc))
@@ -95,11 +95,11 @@ def _truncated_normal_entropy(loc, scale, low, high):
     quantile=_truncated_normal_quantile,
 )
 class TruncatedNormal(Family):
-    r"""Normal distribution restricted to an interval, far tails included.
+    r"""Truncated normal distribution: a normal one on an interval, far tails included.
 
     `p(x) = exp(-z^2 / 2) / (scale C)` for `low <= x <= high`, where `z = (x - loc) / scale` and `C`
     is the integral of `exp(-t^2 / 2)` between the standardised bounds. Nothing cancels: the log
-    density is as precise where the interval lies many scales away from `loc`.
+    density is precise even if the interval lies many scales away from `loc`.
 
     Args:
         loc: The mean before truncation.

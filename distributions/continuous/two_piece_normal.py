@@ -1,4 +1,4 @@
-"""TwoPieceNormal."""
+"""The two-piece (split) normal distribution."""
 
 import math
 
@@ -57,7 +57,7 @@ def _normal_quantile(q, loc, scale, k):
     quantile=_normal_quantile,
 )
 class TwoPieceNormal(Family):
-    r"""Normal distribution with a scale on either side.
+    r"""Two-piece (split) normal distribution: each side of the mode has its own scale.
 
     `p(x) = 2 exp(-(x - loc)^2 / (2 s^2)) / (scale (k + 1 / k) sqrt(2 pi))` for real `x`, with
     `k = skewness` and `s` equal to `scale / k` on the left of `loc` and to `scale k` on its right.

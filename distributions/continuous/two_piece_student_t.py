@@ -1,4 +1,4 @@
-"""Families with a scale on either side of the mode: TwoPieceNormal, TwoPieceStudentT."""
+"""The two-piece (split) Student's t distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -27,7 +27,7 @@ def _t_log_prob(x, df, loc, scale, k):
 
 
 def _t_log_cdf(x, df, loc, scale, k):
-    """From the mass that is farther from the mode, of the half in which the value lies."""
+    """The log probability below, from the mass beyond the value on its side of the mode."""
     left, outer = x < loc, student_t_tails(bounded_ratio(*from_mode(x, loc, scale, k)), df)[1]
     below = outer - jnp.log1p(jnp.square(k))
     above = outer - jnp.log1p(1 / jnp.square(k))
@@ -71,7 +71,7 @@ def _t_variance(df, loc, scale, k):
     log_survival=lambda x, df, loc, scale, k: _t_log_cdf(-x, df, -loc, scale, 1 / k),
 )
 class TwoPieceStudentT(Family):
-    r"""Student's t distribution with a scale on either side.
+    r"""Two-piece (split) Student's t distribution: each side of the mode has its own scale.
 
     `p(x) = 2 t((x - loc) / s) / (scale (k + 1 / k))` for real `x`, with `t` the density of
     Student's distribution with `df` degrees of freedom, `k = skewness` and `s` equal to `scale / k`

@@ -1,4 +1,4 @@
-"""Uniform."""
+"""The uniform distribution on an interval."""
 
 import jax.numpy as jnp
 from jax import random

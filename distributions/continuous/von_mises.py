@@ -1,4 +1,4 @@
-"""Families of angles: VonMises."""
+"""The von Mises distribution of an angle."""
 
 import math
 
@@ -21,7 +21,7 @@ from distributions.numerics.von_mises_functions import (
 
 
 def _log_density(angle, c):
-    """Of the angle from the mode; `cos x - 1` without cancellation."""
+    """The log density at an angle from the mode, with `cos x - 1` free of cancellation."""
     sine = jnp.sin(0.5 * angle)
     return -2 * (c * sine * sine) - log_i0e(c) - math.log(FULL_TURN)
 
@@ -57,11 +57,11 @@ class VonMises(Family):
     r"""Von Mises distribution of angles from `-pi` to `pi`.
 
     `p(x) = exp(c cos(x - loc)) / (2 pi I0(c))` with `c = concentration`. The mean and the variance
-    are those of the circle: the direction `loc`, and `1 - I1(c) / I0(c)`.
+    are circular: the direction `loc`, and `1 - I1(c) / I0(c)`.
 
     Args:
         loc: The mode, an angle; any multiple of `2 pi` may be added.
-        concentration: How narrow it is, positive.
+        concentration: The concentration around the mode, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.VonMises(0.0, 1.0).log_prob(0.0)), 4)

@@ -1,4 +1,4 @@
-"""Weibull."""
+"""The Weibull distribution."""
 
 import jax.numpy as jnp
 from jax import lax, random

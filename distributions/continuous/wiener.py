@@ -1,4 +1,4 @@
-"""First passages of a diffusion between two boundaries: Wiener."""
+"""The first passage of a Wiener process with drift between two boundaries (drift-diffusion)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Beyond(Constraint):
         return 2 * self.bound + 1
 
 
-# Up to here the series of images is the shorter one, beyond the one of sines.
+# Time in units of `alpha^2`: the series of images is shorter below it, the series of sines above.
 _SWITCH = 0.4
 
 
@@ -77,7 +77,7 @@ def _log_images(rate, w, u):
 
 
 def _log_sines(t, w, u):
-    """The logarithm of the series of sines over its first power, and that of its first sine."""
+    """The logarithm of the series of sines, over its first exponential `exp(-pi^2 t / 2)`."""
     x = math.pi * jnp.minimum(w, u)
     cosine = jnp.where(w < u, 1, -1) * jnp.cos(x)
     before, ratio, total = jnp.zeros_like(t), jnp.ones_like(t), jnp.zeros_like(t)
@@ -107,7 +107,7 @@ def _log_passage(t, root, w, u, v):
 
 
 def _passage(y, alpha, tau, beta, delta):
-    """The time, the distances of its boundary and the other one, and the drift, in their units."""
+    """The time, the distances of its boundary and the other, and the drift, for `alpha` 1."""
     upper = y > 0
     t = clip_positive(bounded_ratio(bounded_ratio(jnp.abs(y) - tau, alpha), alpha))
     w, u = jnp.where(upper, 1 - beta, beta), jnp.where(upper, beta, 1 - beta)
@@ -121,16 +121,17 @@ def _log_prob(y, alpha, tau, beta, delta):
 
 
 def _log_tails(y, *parameters):
-    """Beyond a value lie later passages at the same boundary."""
+    """The log probabilities below and above: beyond `y` lie later passages at its boundary."""
     upper, later = y > 0, log_later(*_passage(y, *parameters))
     rest = log1mexp(later)
     return jnp.where(upper, rest, later), jnp.where(upper, later, rest)
 
 
 def _symmetric_proposal(key, drift):
-    """A passage time at the distance 1, and whether the distance -1 was not met before it.
+    """A passage time at the distance 1, and whether it is accepted: -1 was not met before.
 
-    Of the one-sided passage in the direction of the drift (Michael, Schucany and Haas 1976).
+    The proposal is the one-sided passage in the direction of the drift, an inverse Gaussian
+    variable (Michael, Schucany and Haas 1976).
     """
     key, root_key, accept_key = random.split(key, 3)
     m, shape, dtype = jnp.abs(drift), drift.shape, drift.dtype
@@ -145,9 +146,9 @@ def _symmetric_proposal(key, drift):
 
 
 def _sample(key, shape, dtype, alpha, tau, beta, delta):
-    """By passages out of the widest interval around the point, until one is at a boundary.
+    """Draws by exits from the widest symmetric interval around the point, up to a boundary.
 
-    Out of a symmetric interval time and side are independent.
+    The time and the side of such an exit are independent.
     """
     upper = jnp.broadcast_to(jnp.asarray(beta > 0.5), shape)
     distance = jnp.broadcast_to(jnp.minimum(beta, 1 - beta), shape)
@@ -195,13 +196,13 @@ class Wiener(Family):
     `p(y) = exp(delta alpha w - delta^2 t / 2) pi / alpha^2
     sum_k k exp(-(k pi / alpha)^2 t / 2) sin(k pi w)` with `t = y - tau` and `w = 1 - beta`,
 
-    and for `y < -tau` the same of `-y` with `w = beta` and the drift `-delta`; early times are
-    scored by the series of images instead. Stan's density of `y` is the one of a positive value.
+    and for `y < -tau` the density is this one at `-y`, with `w = beta` and the drift `-delta`.
+    Early times are scored by the series of images instead. Stan's density is the one for `y > tau`.
 
     Args:
         alpha: The distance of the boundaries, positive.
-        tau: The time that is no part of the process, nonnegative.
-        beta: The start relative to the distance, between 0 and 1; 1/2 is no bias.
+        tau: The non-decision time, nonnegative: it passes outside of the process.
+        beta: The start as a share of `alpha`, between 0 and 1; 1/2 is unbiased.
         delta: The drift.
 
     >>> import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Formulas of a row from those of another: at other parameters, or of a function of it."""
+"""Formulas derived from another family: at other parameters, or by a change of variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _VALUE_FUNCTIONS = "log_prob", "cdf", "survival", "log_cdf", "log_survival", "quantile"
 _MOMENTS = "mean", "variance", "mode", "entropy"
-# How many arguments come before the parameters.
+# Numbers of arguments in front of the parameters.
 _LEADING = {"sample": 3} | dict.fromkeys(_VALUE_FUNCTIONS, 1) | dict.fromkeys(_MOMENTS, 0)
 
 
@@ -27,7 +27,7 @@ def _formulas(base: type[Family]) -> dict[str, Callable[..., Any]]:
 def reparameterize_formulas(
     base: type[Family], to_base: Callable[..., tuple[Any, ...]]
 ) -> dict[str, Any]:
-    """The formulas of a family that is `base` at the parameters `to_base(*parameters)`."""
+    """The formulas of `base` at the parameters `to_base(*parameters)`."""
 
     def derive(name, formula):
         k = _LEADING[name]
@@ -44,10 +44,18 @@ def transform_formulas(
     to_base: Callable[..., tuple[Any, ...]] = lambda *parameters: parameters,
     **own: Any,
 ) -> dict[str, Any]:
-    """The formulas of the law of `forward(z, *parameters)`, increasing in `z`, beside its `own`.
+    """The formulas of `x = forward(z, *parameters)`, increasing in `z`, with `z` from `base`.
 
-    `z` has the law `base` with parameters `to_base(*parameters)`, and `log_det(x, *parameters)` is
-    the logarithm of the derivative of `inverse`. Moments do not follow.
+    Moments are not derived.
+
+    Args:
+        base: The family of `z`.
+        forward: The map from `z` and the parameters to `x`.
+        inverse: The map from `x` and the parameters to `z`.
+        log_det: The logarithm of the derivative of `inverse` in `x`.
+        to_base: The map from the parameters of `x` to parameters of `base`; by default the
+            identity.
+        **own: Formulas that are not derived, or replace a derived one.
     """
 
     def of_value(formula):
@@ -84,7 +92,9 @@ def _attach_derivative_jvp(
 
 
 def differentiate_implicitly(sample: Any, cdf: Any, log_prob: Any) -> Any:
-    """A sampler with the derivatives that keep `cdf(draw)` as it is, whatever those of `sample`.
+    """A sampler with implicit derivatives, under which `cdf(draw)` is constant.
+
+    Derivatives of `sample` itself are ignored.
 
     References:
         Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", NeurIPS (2018).

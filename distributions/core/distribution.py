@@ -1,4 +1,4 @@
-"""What every distribution is: the public methods, written once over a private core."""
+"""The base class of distributions: public methods, written once over a private core."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ Shape = tuple[int, ...]
 class Distribution(abc.ABC):
     """A family of probability distributions with its parameters.
 
-    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are computed from
-    the leaves when they are asked for, so a distribution may be flattened, its leaves mapped, and
-    put together again inside `jax.vmap`.
+    A distribution is a pytree whose leaves are its parameters. Shapes and dtype are properties,
+    computed from the leaves: `jax.vmap` may flatten a distribution, map its leaves and put it
+    together again.
 
     A draw has shape `sample_shape + batch_shape + event_shape`.
 
     Attributes:
         support: The set of values with positive density.
-        is_closed: Whether its methods depend on nothing but the leaves and the structure, so that
-            what is traced of them may be kept.
-        ignores_values: Whether it may have a density of 1 for values outside of the support.
+        is_closed: Whether the methods depend on leaves and structure alone, so that compiled
+            methods may be cached.
+        ignores_values: Whether the density may be 1 for values outside of the support.
     """
 
     support: Constraint
@@ -46,7 +46,7 @@ class Distribution(abc.ABC):
     def is_reparameterized(self) -> bool:
         """Whether draws are differentiable functions of the parameters.
 
-        Their gradients then estimate those of expectations without bias.
+        Gradients of draws then estimate gradients of expectations without bias.
         """
         return not self.support.is_discrete
 
@@ -66,7 +66,7 @@ class Distribution(abc.ABC):
         """The dtype of draws."""
 
     def mean(self) -> Array:
-        """The expectation, of shape `batch_shape + event_shape`; NaN where it does not exist."""
+        """The expectation, of shape `batch_shape + event_shape`; NaN where none exists."""
         return call_compiled(self, "_moment", "mean")
 
     def variance(self) -> Array:
@@ -76,7 +76,7 @@ class Distribution(abc.ABC):
     def mode(self) -> Array:
         """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
 
-        Where several values have it, one of them.
+        If several values have the greatest density, the mode is one of them.
         """
         return call_compiled(self, "_moment", "mode")
 
@@ -97,7 +97,7 @@ class Distribution(abc.ABC):
         return quantile(self, q)
 
     def _exceeds(self, q: Array, value: Array) -> Array:
-        """Whether `cdf(value) >= q`, asked of the tail in which `q` lies."""
+        """Whether `cdf(value) >= q`, computed in the tail in which `q` lies."""
         return jnp.where(q <= 0.5, self.cdf(value) >= q, self.survival(value) <= 1 - q)
 
     def _lacks(self, name: str) -> NoReturn:
@@ -154,7 +154,7 @@ class Distribution(abc.ABC):
             One probability per value, in the dtype of `log_prob`.
 
         Raises:
-            NotImplementedError: The family is not of numbers, or none is known.
+            NotImplementedError: The draws are not numbers, or no cdf is known.
             ValueError: The shape of the value does not fit.
         """
         return call_compiled(self, "_cumulative", "cdf", self._number(value))
@@ -178,9 +178,9 @@ class Distribution(abc.ABC):
             q: Probabilities that broadcast with `batch_shape`.
 
         Returns:
-            One value per probability, NaN (for integers, one below the support) where `q` is none.
-            A numerical one, where there is no closed form, is exact to the precision of `cdf`, and
-            differentiable.
+            One value per probability; NaN where `q` is not from 0 to 1 (for integers, one below the
+            support). Without a closed form the quantile is found by bisection: exact to the
+            precision of `cdf`, and differentiable.
 
         Raises:
             NotImplementedError: The family has no `cdf`.
@@ -241,8 +241,8 @@ class Distribution(abc.ABC):
             An array of shape `sample_shape + batch_shape + event_shape` and of dtype `dtype`.
 
         Raises:
-            TypeError: `key` is no random key, or a batch of them.
-            ValueError: `sample_shape` is no shape.
+            TypeError: `key` is no random key, or a batch of keys.
+            ValueError: `sample_shape` does not hold nonnegative integers.
         """
         self._check_key(key)
         front = as_shape(type(self).__name__, sample_shape)
@@ -271,10 +271,10 @@ class Distribution(abc.ABC):
 
 
 def as_shape(name: str, sample_shape: Any) -> Shape:
-    """A number of draws, or their shape, as a shape.
+    """The shape of draws, given as a shape or as a number.
 
     Raises:
-        ValueError: It does not hold nonnegative integers.
+        ValueError: `sample_shape` does not hold nonnegative integers.
     """
     shape = tuple(sample_shape) if hasattr(sample_shape, "__iter__") else (sample_shape,)
     if any(isinstance(n, float | str) or n is None or (_is_integer(n) and n < 0) for n in shape):

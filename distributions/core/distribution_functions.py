@@ -1,4 +1,4 @@
-"""Distribution functions: made of those that a row gives, continued beyond the support."""
+"""Distribution functions: derived from those that a row gives, and continued off the support."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from distributions.constraints.base import Constraint, bounds
 from distributions.core.row import Formula, Row
 from distributions.numerics.special import log1mexp
 
-# Below the support and above it.
+# Values below the support and above it.
 ENDS = {
     "cdf": (0.0, 1.0),
     "survival": (1.0, 0.0),
@@ -34,7 +34,7 @@ def _log(x: Array) -> Array:
 
 
 def cumulative_formula(row: Row, name: str) -> Formula | None:
-    """A row's formula for a distribution function, or one made of those that it has."""
+    """A row's formula for a distribution function, or one derived from another; else None."""
     other, is_log = OPPOSITE[name], name.startswith("log_")
     same = name.removeprefix("log_") if is_log else f"log_{name}"
     opposite = OPPOSITE[same]
@@ -55,7 +55,7 @@ def cumulative_formula(row: Row, name: str) -> Formula | None:
 def evaluate_within_support(
     name: str, formula: Formula, support: Constraint, x: Array, parameters: tuple[Any, ...]
 ) -> Array:
-    """A distribution function at `x`, which may be off the support, infinite or NaN."""
+    """A distribution function at `x`, also off the support, at infinity and at NaN."""
     low, high = (convert(end, x.dtype) for end in bounds(support))
     is_below = x < low if support.is_discrete else x <= low
     is_inside = ~is_below & (x < high)

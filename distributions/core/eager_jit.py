@@ -1,6 +1,6 @@
-"""Methods compiled once for all distributions alike, for calls from where nothing is traced.
+"""Compiled methods for eager calls, shared by all distributions of one structure.
 
-There each operation would be compiled by itself, and one with a loop anew in every call.
+Otherwise an eager call compiles each operation by itself, and compiles a loop in every call.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ _CONTAINERS = (dict, list, tuple, type(None))
 
 
 def call_compiled(d: Any, method: str, *arguments: Any) -> Any:
-    """`d.method(*arguments)`, by a compiled function where that is sure to be the same.
+    """`d.method(*arguments)`, compiled where the result is sure to be equal.
 
-    That is where nothing is traced, the distribution depends on its leaves and structure alone,
-    and JAX can hold the integers of the host. Names and shapes are static arguments.
+    Conditions of compilation:
+
+    - nothing is traced;
+    - the distribution depends on its leaves and structure alone;
+    - JAX can represent the integers of the host.
+
+    Names and shapes are static arguments.
     """
     static = tuple(x if isinstance(x, str | tuple) else None for x in arguments)
     arrays = tuple(x if y is None else None for x, y in zip(arguments, static, strict=True))
@@ -39,19 +44,19 @@ def _call_method(method: str, static: tuple[Any, ...], d: Any, arrays: tuple[Any
 
 @functools.lru_cache(maxsize=1024)
 def _is_pure_tree(tree: Any) -> bool:
-    """Whether all distributions of a tree are functions of their leaves and of their structure."""
+    """Whether all distributions of a tree depend on their leaves and structure alone."""
     node = tree.node_data()
     return (node is None or _is_known(node[0])) and all(map(_is_pure_tree, tree.children()))
 
 
 def _is_known(kind: type) -> bool:
-    """Whether a node is a container, a distribution that is closed, or a part of ours."""
+    """Whether a node is a container, a closed distribution or another class of this package."""
     is_ours = kind in _CONTAINERS or kind.__module__.startswith("distributions.")
     return getattr(kind, "is_closed", is_ours)
 
 
 def _is_plain(x: Any) -> bool:
-    """Whether a leaf is an array that is not traced, or numbers of the host that JAX holds."""
+    """Whether a leaf is an untraced array, or numbers of the host that JAX can represent."""
     if isinstance(x, jax.Array):
         return not is_traced(x)
     if not isinstance(x, bool | int | float | np.generic | np.ndarray):

@@ -1,23 +1,47 @@
-"""The mechanism behind the table of families.
+"""The table of families: the decorator `family` and the class `Family`.
 
-A row of the table is a class statement without methods: its fields are the parameters with their
-constraints, and the `family` decorator holds the support and formulas. A density or a moment that a
-row has no formula for is not known. Of `cdf`, `survival` and their logarithms a row gives those
-that are precise in themselves; the others are made of them, as is `quantile`, numerically. Without
-a formula for draws, they are quantiles of uniform numbers.
+A row of the table is a class statement without methods. Its fields are the parameters with their
+constraints; the decorator `family` holds the support and the formulas.
 
-Formulas are functions of the value (of key, shape and dtype; of a probability) and of the
-parameters in the order of the fields. They are given arrays (or NumPy scalars) of one dtype whose
-axes are aligned, values that lie in the support, and None for a parameter that was not given.
-Parameters that are integers by their constraint and by their dtype remain such, so that large ones
-are subtracted exactly.
+The first arguments of a formula depend on its kind; the parameters follow in the order of the
+fields:
 
-A `static` field is no parameter but an integer, or a tuple of them, that belongs to the tree's
-structure; formulas are given it as it is. `event_shape`, where the shape of an event is not that of
-the parameters', and `requires`, what is wrong with parameters that each are valid, see the fields
-themselves. `is_flat` says that the formula of the density does not look at the value, and
-`has_finite_slopes` that derivatives are 0 where the density is 0, infinite or no number, whatever
-those of the formula are there; tracing takes longer for it.
+| formula                                                      | first arguments   |
+| ------------------------------------------------------------ | ----------------- |
+| `log_prob`, `cdf`, `log_cdf`, `survival`, `log_survival`     | value             |
+| `quantile`                                                   | probability       |
+| `sample`                                                     | key, shape, dtype |
+| `mean`, `variance`, `mode`, `entropy`                        | none              |
+
+- Arrays (or NumPy scalars) have one dtype, and their axes are aligned.
+- Values lie in the support.
+- A parameter that was not given is None.
+- A parameter whose constraint and dtype are integer stays an integer, so that large ones are
+  subtracted exactly.
+
+A row gives those formulas that are precise in themselves. Without a formula:
+
+| missing                                | substitute                                          |
+| -------------------------------------- | --------------------------------------------------- |
+| `log_prob`, `mean`, ..., `entropy`     | none: the method raises NotImplementedError         |
+| `cdf`, `survival`, logarithm of either | derived from another one of the four                |
+| `quantile`                             | bisection on the distribution function              |
+| `sample`                               | quantiles of uniform numbers                        |
+
+Other entries of a row:
+
+| entry               | meaning                                                                  |
+| ------------------- | ------------------------------------------------------------------------ |
+| `static` field      | no parameter: an integer, or a tuple of integers, in the tree's          |
+|                     | structure; formulas get it unchanged                                     |
+| `event_shape`       | function of the fields: an event shape that differs from the parameters' |
+| `requires`          | function of the fields: the fault of parameters that are valid one by    |
+|                     | one, in words, or None                                                   |
+| `one_of`            | names of alternative parameters, of which exactly one is given           |
+| `increasing`        | names of two parameters, the first less than the second                  |
+| `is_flat`           | the density formula does not look at the value                           |
+| `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
+|                     | formula's are; tracing takes longer                                      |
 """
 
 from __future__ import annotations
@@ -70,7 +94,7 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
 
 
 def _hide_behind_method(name: str) -> property:
-    """For a parameter with the name of a method: of an instance, the method is what is seen."""
+    """Property for a parameter that shares the name of a method: instances show the method."""
     method = getattr(Distribution, name)
     return property(method.__get__, lambda self, value: vars(self).update({name: value}))
 
@@ -84,14 +108,14 @@ class Family(Distribution):
     _parameters: ClassVar[tuple[Parameter, ...]]
 
     def __post_init__(self) -> None:
-        """Checks what is known of the parameters, on the host."""
+        """Checks on the host the parameters whose values are known."""
         arrays = {p.name for p in self._parameters}
         for name, value in self._fields().items():
             vars(self)[name] = (stack if name in arrays else as_static)(value)
         self._check()
 
     def _check(self) -> None:
-        """Raises ValueError, naming family and parameter, for parameters that are no valid ones."""
+        """Raises ValueError for invalid parameters, with the names of family and parameter."""
         name, fields = type(self).__name__, self._fields()
         check_values(name, self._row, self._parameters, fields)
         check_shapes(name, self._given(), lambda: (self.batch_shape, self.event_shape))
@@ -148,7 +172,7 @@ class Family(Distribution):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the parameters, or JAX's default integer for a discrete family."""
+        """The dtype of the parameters, or JAX's default integer for a discrete family."""
         return jnp.result_type(int) if self.support.is_discrete else self._float_dtype
 
     def _log_prob(self, value: ArrayLike) -> Array:
@@ -166,7 +190,7 @@ class Family(Distribution):
     def _density(
         self, dtype: Any, event_shape: Shape, batch_ndims: int, x: Array, *parameters: Any
     ) -> Array:
-        """The log density at an array, and of parameters, whose axes are aligned."""
+        """The log density for a value and parameters whose axes are aligned."""
         formula, support = self._formula("log_prob"), self._support(*parameters)
         event_ndims = len(event_shape)
         if not support.is_unrestricted:
@@ -176,12 +200,13 @@ class Family(Distribution):
         else:
             return formula(x, *parameters)
         if not self._row.is_flat:
-            # Outside of the support the formula sees a point of it, or its gradient would be NaN.
+            # Outside of the support the formula gets a point of the support, or its gradient would
+            # be NaN.
             point = convert(support.feasible(event_shape), x.dtype)
             entries = lax.expand_dims(inside, range(-event_ndims, 0)) if event_ndims else inside
             x = select(entries, x, align(point, event_ndims, batch_ndims))
         log_prob = convert(formula(x, *parameters), dtype)
-        # Selected, and not added: nothing that is no number there goes into values or derivatives.
+        # A select, not a sum: NaN outside of the support reaches neither values nor derivatives.
         return select(inside, log_prob, convert(-jnp.inf, dtype))
 
     @property
@@ -235,7 +260,7 @@ class Family(Distribution):
 
 
 def _dtype(p: Parameter, value: Any, dtype: Any) -> Any:
-    """The dtype of a parameter in formulas: `dtype`, or JAX's default integer."""
+    """The dtype of a parameter in formulas: the given `dtype`, or JAX's default integer."""
     if not p.constraint.is_discrete:
         return dtype
     integer = jnp.result_type(int)

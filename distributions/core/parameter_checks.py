@@ -1,4 +1,4 @@
-"""Checks of the parameters when a distribution is made: on the host, of what is known there."""
+"""Checks of parameters on the host, when a distribution is made; traced values are not checked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Given = list[tuple[Parameter, Any]]
 def check_values(
     name: str, row: Row, parameters: tuple[Parameter, ...], fields: dict[str, Any]
 ) -> None:
-    """Raises ValueError for parameters that are missing, superfluous or not valid by themselves."""
+    """Raises ValueError for parameters that are missing, superfluous or invalid by themselves."""
     given = [(p, fields[p.name]) for p in parameters if fields[p.name] is not None]
     _check_given(name, row, parameters, [p.name for p, _ in given])
     for p, value in given:
@@ -26,7 +26,7 @@ def check_values(
 
 
 def check_shapes(name: str, given: Given, shapes: Callable[[], Any]) -> None:
-    """Raises ValueError if `shapes`, which broadcasts those of the parameters, does."""
+    """Raises ValueError if the shapes of the parameters do not broadcast in `shapes`."""
     try:
         shapes()
     except ValueError:
@@ -35,7 +35,7 @@ def check_shapes(name: str, given: Given, shapes: Callable[[], Any]) -> None:
 
 
 def check_relations(name: str, row: Row, fields: dict[str, Any], given: Given) -> None:
-    """Raises ValueError for parameters of fitting shapes that are not valid beside each other."""
+    """Raises ValueError for parameters that are valid one by one, but not beside each other."""
     if row.increasing:
         _check_increasing(name, fields, *row.increasing)
     host = {p.name: as_host_array(value) for p, value in given}
@@ -47,7 +47,7 @@ def check_relations(name: str, row: Row, fields: dict[str, Any], given: Given) -
 
 
 def as_static(value: Any) -> Any:
-    """An integer, or a tuple of integers, as one that hashes; anything else unchanged."""
+    """An integer, or a tuple of integers, in hashable form; anything else unchanged."""
     if isinstance(value, list | tuple):
         return tuple(as_static(entry) for entry in value)
     return int(value) if isinstance(value, np.integer) else value
@@ -97,7 +97,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _offender(value: Any, valid: np.ndarray) -> str:
-    """The first entry (or event) of `value` that is not valid, with its index in the batch."""
+    """The first invalid entry (or event) of `value`, with its index in the batch."""
     array = np.asarray(value)
     if array.ndim == 0:
         return str(array)

@@ -17,13 +17,28 @@ class HasCdf(Protocol):
     """Distribution of numbers with a distribution function."""
 
     @property
-    def support(self) -> Any: ...
+    def support(self) -> Any:
+        """The set of values with positive density."""
+        ...
+
     @property
-    def batch_shape(self) -> tuple[int, ...]: ...
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of independent distributions."""
+        ...
+
     @property
-    def dtype(self) -> np.dtype: ...
-    def cdf(self, value: Any, /) -> Array: ...
-    def log_prob(self, value: Any, /) -> Array: ...
+    def dtype(self) -> np.dtype:
+        """The dtype of draws."""
+        ...
+
+    def cdf(self, value: Any, /) -> Array:
+        """The probability of a draw of at most `value`."""
+        ...
+
+    def log_prob(self, value: Any, /) -> Array:
+        """The log density at `value`."""
+        ...
+
     def _exceeds(self, q: Array, value: Array, /) -> Array: ...
 
 
@@ -39,7 +54,7 @@ def quantile(d: HasCdf, q: Array) -> Array:
 
 
 def _bisect(d: HasCdf, q: Array, low: Array, high: Array, value_of: Any) -> Array:
-    """The least integer in `(low, high]` whose value exceeds; `high` if none does."""
+    """The least integer `n` in `(low, high]` with `cdf(value_of(n)) >= q`; `high` without one."""
 
     def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
@@ -64,7 +79,7 @@ def _integer_quantile(d: HasCdf, q: Array) -> Array:
 
 @jax.custom_jvp
 def _real_quantile(d: HasCdf, q: Array) -> Array:
-    """By bisection on the floating numbers in their order: exact, wherever the quantile is."""
+    """Quantile by bisection on the ranks of floating numbers: exact, wherever it lies."""
     largest = jnp.finfo(q.dtype).max
     low, high = (jnp.broadcast_to(jnp.asarray(b, q.dtype), q.shape) for b in bounds(d.support))
     first, last = (_rank(jnp.clip(bound, -largest, largest)) for bound in (low, high))
@@ -86,24 +101,24 @@ def _unsigned_dtype(dtype: Any) -> Any:
 
 
 def _rank(x: Array) -> Array:
-    """The place of a floating number among all of them, as an unsigned integer."""
+    """The rank of a floating number among all of its dtype, as an unsigned integer."""
     bits = lax.bitcast_convert_type(x, _unsigned_dtype(x.dtype))
     sign = jnp.asarray(1, bits.dtype) << (8 * bits.dtype.itemsize - 1)
     return jnp.where(bits & sign, ~bits, bits | sign)
 
 
 def _number(rank: Array, dtype: Any) -> Array:
-    """The floating number at a place: the inverse of `_rank`."""
+    """The floating number of a rank: the inverse of `_rank`."""
     sign = jnp.asarray(1, rank.dtype) << (8 * rank.dtype.itemsize - 1)
     return lax.bitcast_convert_type(jnp.where(rank & sign, rank ^ sign, ~rank), dtype)
 
 
 @jax.custom_jvp
 def reparameterize(d: HasCdf, draw: Array) -> Array:
-    """A draw of a distribution of numbers, given the derivatives of a quantile.
+    """A draw of a distribution of numbers, with the derivatives of a quantile.
 
-    By implicit differentiation of `cdf(draw) = const` (Figurnov, Mohamed and Mnih 2018, equation
-    5), however it was drawn.
+    Derivatives are implicit, by `cdf(draw) = const` (Figurnov, Mohamed and Mnih 2018, equation 5),
+    for a draw of any sampler.
     """
     return draw
 

@@ -13,7 +13,7 @@ Formula = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Support and formulas of a family, beside its parameters."""
+    """Support and formulas of a family, beside its parameters; `core.family` explains each."""
 
     support: Constraint | Callable[..., Constraint]
     log_prob: Formula | None = None
@@ -46,12 +46,12 @@ class Parameter:
 
 
 def parameter(constraint: Constraint, *, event_ndims: int | None = None, **kwargs: Any) -> Any:
-    """Field of a family that is a parameter, subject to `constraint`.
+    """Dataclass field for a parameter of a family.
 
     Args:
-        constraint: What a valid parameter satisfies.
-        event_ndims: The number of trailing axes that belong to one distribution, if not those of
-            the constraint.
+        constraint: The set of valid parameters.
+        event_ndims: The number of trailing axes that belong to one distribution; by default the
+            event axes of the constraint.
         **kwargs: `default` and `kw_only`, as for any field of a dataclass.
     """
     ndims = constraint.event_ndims if event_ndims is None else event_ndims

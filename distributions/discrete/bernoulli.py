@@ -1,4 +1,4 @@
-"""Bernoulli."""
+"""The Bernoulli distribution."""
 
 import jax
 from jax import lax, random

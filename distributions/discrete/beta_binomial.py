@@ -1,4 +1,4 @@
-"""BetaBinomial."""
+"""The beta-binomial distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,7 @@ def _beta_binomial_log_tails(x, n, a, b):
     log_survival=lambda x, *parameters: _beta_binomial_log_tails(x, *parameters)[1],
 )
 class BetaBinomial(Family):
-    r"""Binomial distribution whose probability of success has a beta distribution.
+    r"""Beta-binomial distribution: its probability of success has a beta distribution.
 
     `p(k) = C(n, k) B(a + k, b + n - k) / B(a, b)` for `k = 0, 1, ..., n`, with `n = total_count`,
     `a = concentration1` and `b = concentration0`.
@@ -78,7 +78,7 @@ class BetaBinomial(Family):
     Args:
         total_count: The number of trials, a nonnegative integer.
         concentration1: The first parameter of the beta distribution, positive.
-        concentration0: The second one, positive.
+        concentration0: The second parameter of the beta distribution, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.BetaBinomial(2, 1.0, 1.0).log_prob(1)), 4)

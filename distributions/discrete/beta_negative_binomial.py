@@ -1,4 +1,4 @@
-"""BetaNegativeBinomial."""
+"""The beta negative binomial distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -16,7 +16,7 @@ from distributions.numerics.special import log1p_quotient
 
 
 def _beta_negative_binomial_log_prob(y, n, a, b):
-    """Products of negative binomial masses, whose common odds cancel."""
+    """The log mass: a product of negative binomial masses, with common odds that cancel."""
     k = y.astype(a.dtype)
     log_odds = jnp.log(n + k) - jnp.log(a + b)
     log_rest = log_negative_binomial(k, a, log_odds) + log_negative_binomial(
@@ -53,7 +53,7 @@ def _beta_negative_binomial_variance(n, a, b):
     log_survival=lambda x, n, a, b: log_tails(a, n, b, x + 1)[1],
 )
 class BetaNegativeBinomial(Family):
-    r"""Negative binomial distribution whose probability of success has a beta distribution.
+    r"""Beta negative binomial distribution: its probability of success has a beta distribution.
 
     `p(k) = Gamma(k + n) / (k! Gamma(n)) B(a + k, b + n) / B(a, b)` for `k = 0, 1, 2, ...`, with
     `n = total_count`, `a = concentration1` and `b = concentration0`. The mean is infinite for
@@ -62,7 +62,7 @@ class BetaNegativeBinomial(Family):
     Args:
         total_count: The number of failures, positive, an integer or not.
         concentration1: The first parameter of the beta distribution, positive.
-        concentration0: The second one, positive.
+        concentration0: The second parameter of the beta distribution, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.BetaNegativeBinomial(2.0, 1.0, 3.0).log_prob(0)), 4)

@@ -1,4 +1,4 @@
-"""Families of counts: Binomial, Poisson, Geometric."""
+"""The binomial distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -32,7 +32,7 @@ def _binomial_mode(n, logits, probs):
 
 
 def _binomial_entropy(n, logits, probs):
-    """Of the rarer outcomes."""
+    """The entropy, by a sum over counts of the rarer outcome."""
     p, q = success_and_failure_probs(logits, probs)
     rare = jnp.minimum(p, q)
     mean, variance = _binomial_moments(n, None, rare)
@@ -55,7 +55,7 @@ def _binomial_entropy(n, logits, probs):
     log_survival=lambda x, *parameters: _binomial_log_tails(x, *parameters)[1],
 )
 class Binomial(Family):
-    r"""Distribution of the number of successes in `total_count` independent trials.
+    r"""Binomial distribution: the number of successes in `total_count` independent trials.
 
     `p(k) = C(n, k) probs^k (1 - probs)^(n - k)` with `n = total_count`, for `k = 0, 1, ..., n`.
 

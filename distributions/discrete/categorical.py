@@ -1,4 +1,4 @@
-"""Families of categories: Bernoulli, ProbitBernoulli, Categorical, OneHotCategorical."""
+"""The categorical distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ def _categorical_survival(x, logits, probs):
     survival=_categorical_survival,
 )
 class Categorical(Family):
-    r"""Distribution over the categories `0, 1, ..., n - 1`.
+    r"""Categorical distribution over `0, 1, ..., n - 1`.
 
     `p(k) = probs[k] = exp(logits[k]) / sum_j exp(logits[j])`.
 

@@ -1,4 +1,4 @@
-"""DiscreteUniform."""
+"""The uniform distribution on a range of integers."""
 
 import jax.numpy as jnp
 from jax import random
@@ -40,13 +40,13 @@ def _discrete_uniform_sample(key, shape, dtype, low, high):
     survival=_discrete_uniform_survival,
 )
 class DiscreteUniform(Family):
-    r"""Uniform distribution on the integers from `low` to `high`.
+    r"""Discrete uniform distribution on the integers from `low` to `high`.
 
     `p(k) = 1 / (high - low + 1)` for `k = low, low + 1, ..., high`.
 
     Args:
         low: The least integer.
-        high: The greatest one, included.
+        high: The greatest integer, included.
 
     >>> import distributions as dist
     >>> round(float(dist.DiscreteUniform(1, 6).log_prob(6)), 4)

@@ -1,4 +1,4 @@
-"""DiscreteWeibull."""
+"""The discrete Weibull distribution."""
 
 import math
 
@@ -21,7 +21,7 @@ def _discrete_weibull_log_prob(y, q, beta):
     k, log_q = y.astype(q.dtype), jnp.log(q)
     some = select(k > 0, k, 1)
     log_power, log_more = beta * jnp.log(some), jnp.log1p(1 / some)
-    # The logarithm of `(k + 1)^beta / k^beta - 1`, which may underflow or overflow.
+    # The logarithm of `(k + 1)^beta / k^beta - 1`: the number itself may under- or overflow.
     rise = beta * log_more
     small = rise < 1e-3
     near = jnp.log(beta) + jnp.log(log_more) + 0.5 * rise + rise * rise / 24
@@ -49,8 +49,8 @@ class DiscreteWeibull(Family):
     `p(k) = q^(k^beta) - q^((k + 1)^beta)` for `k = 0, 1, 2, ...`.
 
     Args:
-        q: The probability of more than 0, between 0 and 1.
-        beta: The shape, positive; with 1 it is a geometric distribution.
+        q: The probability of a positive count, between 0 and 1.
+        beta: The shape, positive; 1 gives a geometric distribution.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

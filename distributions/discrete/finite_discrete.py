@@ -1,4 +1,4 @@
-"""A finite set of numbers: FiniteDiscrete."""
+"""The distribution over a finite set of numbers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _quantile(q, outcomes, logits, probs):
     quantile=_quantile,
 )
 class FiniteDiscrete(Family):
-    r"""Distribution over finitely many numbers.
+    r"""Finite discrete distribution: finitely many numbers, each with its probability.
 
     `p(outcomes[k]) = probs[k] = exp(logits[k]) / sum_j exp(logits[j])`. Draws have the floating
     dtype of the parameters.
@@ -100,11 +100,11 @@ class FiniteDiscrete(Family):
 
     @property
     def dtype(self) -> np.dtype:
-        """That of the parameters."""
+        """The dtype of the parameters."""
         return self._float_dtype
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
-        """Of any numbers, which the set may lie between."""
+        """The formula `name` of the cumulative kind, at any number, in the set or not."""
         formula: Any = cumulative_formula(self._row, name)
         dtype = float_dtype(*(value for _, value in self._given()))
         batch_ndims = max(np.ndim(value), len(self.batch_shape))

@@ -1,4 +1,4 @@
-"""GammaPoisson."""
+"""The gamma-Poisson distribution: a negative binomial, by shape and rate."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -32,14 +32,14 @@ def _as_negative_binomial(concentration, rate):
     log_survival=lambda x, *p: negative_binomial_log_tails(x, *_as_negative_binomial(*p))[1],
 )
 class GammaPoisson(Family):
-    r"""Poisson distribution whose mean has a gamma distribution.
+    r"""Gamma-Poisson distribution: a Poisson distribution whose mean has a gamma distribution.
 
     `p(k) = Gamma(k + a) / (k! Gamma(a)) (1 / (1 + b))^k (b / (1 + b))^a` for `k = 0, 1, 2, ...`,
     with `a = concentration` and `b = rate`: a negative binomial distribution.
 
     Args:
         concentration: The shape of the gamma distribution, positive.
-        rate: Its rate, positive.
+        rate: The rate of the gamma distribution, positive.
 
     >>> import distributions as dist
     >>> round(float(dist.GammaPoisson(2.0, 1.0).log_prob(1)), 4)

@@ -1,4 +1,4 @@
-"""Geometric."""
+"""The geometric distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -47,7 +47,7 @@ def _geometric_entropy(logits, probs):
     log_survival=lambda x, *parameters: (x + 1) * success_and_failure_log_probs(*parameters)[1],
 )
 class Geometric(Family):
-    r"""Distribution of the number of failures before the first success.
+    r"""Geometric distribution: the number of failures before the first success.
 
     `p(k) = (1 - probs)^k probs` for `k = 0, 1, 2, ...`.
 

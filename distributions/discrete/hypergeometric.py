@@ -1,4 +1,4 @@
-"""Draws of a fixed number: Hypergeometric, BetaBinomial, Multinomial, DirichletMultinomial."""
+"""The hypergeometric distribution, drawn by the ratio of uniforms."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ def _floats(*counts):
 
 
 def _hypergeometric_log_prob(y, n, a, b):
-    """Products of binomial masses, whose common odds cancel."""
+    """The log mass: a product of binomial masses, with common odds that cancel."""
     k, (drawn,) = y.astype(n.dtype), _floats(n)
     rest = difference(a + b, n, drawn.dtype)
     some = (drawn > 0) & (rest > 0)
@@ -55,7 +55,7 @@ def _hypergeometric_mode(n, a, b):
 
 
 def _hypergeometric_sample(key, shape, dtype, n, a, b):
-    """Ratio of uniforms (Stadlober 1990): a proposal is accepted for about three in four pairs."""
+    """Ratio of uniforms (Stadlober 1990): about three in four proposals are accepted."""
     parameters = tuple(jnp.broadcast_to(x, shape) for x in (n, a, b))
     support = _hypergeometric_support(*parameters)
     mean, variance = _hypergeometric_moments(*parameters)
@@ -90,7 +90,7 @@ def _hypergeometric_log_tails(x, n, a, b):
 
 
 def _hypergeometric_entropy(n, a, b):
-    """Of the rarer kind, and among those drawn or those left, of which there are fewer."""
+    """The entropy, by a sum over the rarer kind in the smaller part, drawn or left."""
     n, a, b = jnp.minimum(n, a + b - n), jnp.minimum(a, b), jnp.maximum(a, b)
     mean, variance = _hypergeometric_moments(n, a, b)
     drawn, rare, rest = _floats(n, a, b)
@@ -113,15 +113,15 @@ def _hypergeometric_entropy(n, a, b):
     log_survival=lambda x, *parameters: _hypergeometric_log_tails(x, *parameters)[1],
 )
 class Hypergeometric(Family):
-    r"""Distribution of the number of successes among draws without replacement.
+    r"""Hypergeometric distribution: the number of successes among draws without replacement.
 
     `p(k) = C(a, k) C(b, n - k) / C(a + b, n)` for `max(0, n - b) <= k <= min(n, a)`, with
     `n = total_count`, `a = num_successes` and `b = num_failures`.
 
     Args:
-        total_count: The number of draws, at most all that there are.
-        num_successes: The number of successes that there are.
-        num_failures: The number of failures that there are.
+        total_count: The number of draws, at most `num_successes + num_failures`.
+        num_successes: The number of successes in the population.
+        num_failures: The number of failures in the population.
 
     >>> import distributions as dist
     >>> round(float(dist.Hypergeometric(2, 2, 2).log_prob(1)), 4)

@@ -1,4 +1,4 @@
-"""Logarithmic."""
+"""The logarithmic series distribution."""
 
 import jax.numpy as jnp
 from jax import random
@@ -16,14 +16,14 @@ def _logarithmic_scale(probs):
 
 
 def _logarithmic_log_survival(x, probs):
-    """An incomplete beta function whose second parameter is 0."""
+    """The log survival function: an incomplete beta function with second parameter 0."""
     a, p = jnp.broadcast_arrays(x + 1, probs)
     fraction = beta_fraction(a, jnp.zeros_like(a), p, 1 - p)
     return jnp.minimum(a * jnp.log(p) + fraction - jnp.log(_logarithmic_scale(p)), 0)
 
 
 def _logarithmic_sample(key, shape, dtype, probs):
-    """A geometric variable whose probability is itself random (Kemp 1981)."""
+    """Draws of a geometric variable with a random probability (Kemp 1981)."""
     key_u, key_v = random.split(key)
     u, v = (open_uniform(key, shape, dtype) for key in (key_u, key_v))
     return 1 + jnp.floor(jnp.log(v) / log1mexp(-u * _logarithmic_scale(probs)))

@@ -1,4 +1,4 @@
-"""NegativeBinomial."""
+"""The negative binomial distribution, by count and odds or by mean and concentration."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike

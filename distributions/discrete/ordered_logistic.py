@@ -1,4 +1,4 @@
-"""OrderedLogistic."""
+"""The ordered logistic distribution, without differences of probabilities."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ from distributions.discrete.ordinal_functions import (
 
 
 def _factors(u: Array, v: Array, gap: Array) -> tuple[Array, ...]:
-    """Parts of `F(v) - F(u) = F(v) F(-u) (1 - exp(gap))` for the logistic function `F`.
+    """`a`, `e`, `f` and `1 - exp(gap)`, the parts of a difference of the logistic function `F`.
 
-    Where `F(v) F(-u)` is `exp(-a) / ((1 + e) (1 + f))`: `a`, `e`, `f`, and the last factor.
+    `F(v) - F(u) = F(v) F(-u) (1 - exp(gap))` and `F(v) F(-u) = exp(-a) / ((1 + e) (1 + f))`.
     """
     e, f = (jnp.exp(select(x > 0, -x, x)) for x in (u, v))
     return select(u > 0, u, 0) + select(v > 0, 0, -v), e, f, -jnp.expm1(gap)
@@ -34,7 +34,7 @@ def _factors(u: Array, v: Array, gap: Array) -> tuple[Array, ...]:
 def _log_logistic(below: Array, above: Array, loc: Array) -> Array:
     """`log(F(above - loc) - F(below - loc))` for the logistic function `F`.
 
-    No probability is subtracted from another: levels that have nearly all of it lose no digit.
+    No probability is subtracted from another: levels with probability near 1 lose no digit.
     """
     gap = select(below < above, below - above, -1)
     a, e, f, rest = _factors(below - loc, above - loc, gap)
@@ -44,9 +44,10 @@ def _log_logistic(below: Array, above: Array, loc: Array) -> Array:
 
 @_log_logistic.defjvp
 def _log_logistic_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The derivative of `log F` is `F` at the opposite point; that of the last factor, minus odds.
+    """The derivatives: `F` at the opposite point for `log F`, and odds for the last factor.
 
-    Cutpoints that do not ascend are drawn apart: there it is as if one were 1 below the other.
+    The derivative at cutpoints that do not ascend is the one for a gap of 1 between them: it draws
+    them apart.
     """
     below, above, loc = primals
     u, v, gap = below - loc, above - loc, select(below < above, below - above, -1)
@@ -68,7 +69,7 @@ def _ordered_logistic_log_prob(y, cutpoints, loc):
     log_survival=lambda x, *p: -jax.nn.softplus(distance_to_cutpoint_above(x, *p)),
 )
 class OrderedLogistic(Family):
-    r"""Distribution over ordered levels: of the cutpoints below a logistic variable, how many.
+    r"""Ordered logistic distribution: the number of cutpoints below a logistic variable.
 
     `P(y <= k) = 1 / (1 + exp(loc - cutpoints[k]))` for the levels `k = 0, 1, ..., n`.
 

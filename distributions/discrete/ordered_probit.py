@@ -1,4 +1,4 @@
-"""OrderedProbit."""
+"""The ordered probit distribution, precise in both tails."""
 
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
@@ -16,11 +16,11 @@ from distributions.discrete.ordinal_functions import (
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import log1mexp
 
-_FAR = -40.0  # From where on Mills' ratio is given by two terms of its series.
+_FAR = -40.0  # standard deviations; below, two terms of its series give Mills' ratio
 
 
 def _log_tail_ratio(x, width):
-    """`log(Phi(x - width) / Phi(x))` far out in a tail, where the squares in it would cancel."""
+    """`log(Phi(x - width) / Phi(x))` far out in a tail, without the squares that would cancel."""
     x = jnp.minimum(x, _FAR)
     inverse, other = 1 / x, 1 / (x - width)
     series = lambda v: v * v * (1 - 2.5 * v * v)  # noqa: E731
@@ -28,7 +28,7 @@ def _log_tail_ratio(x, width):
 
 
 def _ordered_probit_log_prob(y, cutpoints, loc):
-    """In the tail in which the level lies: the probabilities are differences of small ones."""
+    """The log mass, as a difference of small probabilities: in the tail in which the level lies."""
     ends = adjacent_cutpoints(y, cutpoints, loc, 0, 0)
     below, above = (x - loc for x in ends)
     has_below, has_above = y > 0, y < cutpoints.shape[-1]
@@ -50,7 +50,7 @@ def _ordered_probit_log_prob(y, cutpoints, loc):
     log_survival=lambda x, *p: log_ndtr(-distance_to_cutpoint_above(x, *p)),
 )
 class OrderedProbit(Family):
-    r"""Distribution over ordered levels: of the cutpoints below a normal variable, how many.
+    r"""Ordered probit distribution: the number of cutpoints below a normal variable.
 
     `P(y <= k) = Phi(cutpoints[k] - loc)` for the levels `k = 0, 1, ..., n`, with the standard
     normal distribution function `Phi`.

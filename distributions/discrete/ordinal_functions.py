@@ -1,5 +1,6 @@
-"""Ordered levels (OrderedLogistic, OrderedProbit, StoppingRatioLogistic), orders (PlackettLuce)."""
+"""Helpers of ordered levels: look-up in short tables, cutpoints, formulas of the families."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from distributions.constraints import (
 )
 from distributions.numerics.categorical_functions import category_entropy, category_moments, take
 
-_SHORT = 16  # The length of rows whose entries are found by comparisons.
+_SHORT = 16  # entries: rows up to this length are searched by comparisons
 
 
 def _levels(cutpoints, loc):
@@ -22,8 +23,8 @@ def _levels(cutpoints, loc):
 def pick_entry(table: Array, index: Array) -> Array:
     """`table[..., index]` along the last axis.
 
-    Of a short table by comparisons, which are fused with what follows: gathers are not, nor are
-    the scatters that their derivatives are.
+    A short table is searched by comparisons, which XLA fuses with the code around them. It does
+    not fuse gathers, nor the scatters in their derivatives.
     """
     if table.shape[-1] > _SHORT:
         return take(table, index)
@@ -36,10 +37,10 @@ def pick_entry(table: Array, index: Array) -> Array:
 def adjacent_cutpoints(
     y: Array, cutpoints: Array, loc: Array, low: Any, high: Any
 ) -> tuple[Array, Array]:
-    """The cutpoints below and above a level; where there is none, `low` and `high`.
+    """The cutpoints below and above a level, or `low` and `high` where there is none.
 
-    Those of a short row by comparisons, as `_pick`, each spread over the levels once: then the
-    derivative by it is a single sum.
+    A short row is searched by comparisons, as in :func:`pick_entry`. Each cutpoint is spread over
+    the levels once, so that its derivative is a single sum.
     """
     index, last = y.astype(int), cutpoints.shape[-1]
     shape = np.broadcast_shapes(index.shape, loc.shape, cutpoints.shape[:-1])
@@ -54,12 +55,12 @@ def adjacent_cutpoints(
 
 
 def distance_to_cutpoint_above(x: Array, cutpoints: Array, loc: Array) -> Array:
-    """How far the cutpoint above a level is from `loc`."""
+    """The cutpoint above a level, less `loc`."""
     return adjacent_cutpoints(x, cutpoints, loc, 0, 0)[1] - loc
 
 
 def _all_log_probs(log_prob, cutpoints, loc):
-    """Of every level, along a new last axis."""
+    """The log probabilities of all levels, along a new last axis."""
     shape = np.broadcast_shapes(np.shape(cutpoints)[:-1], np.shape(loc))
     cutpoints = jnp.broadcast_to(cutpoints, (*shape, np.shape(cutpoints)[-1]))
     levels = range(cutpoints.shape[-1] + 1)
@@ -67,8 +68,8 @@ def _all_log_probs(log_prob, cutpoints, loc):
     return jnp.stack([one(k) for k in levels], axis=-1)
 
 
-def ordinal_rows(log_prob):
-    """What all families of ordered levels take from the probabilities of the levels."""
+def ordinal_rows(log_prob: Callable[..., Array]) -> dict[str, Any]:
+    """The formulas of a family of ordered levels that follow from its log probabilities."""
     every = lambda *p: _all_log_probs(log_prob, *p)  # noqa: E731
     return {
         "support": _levels,

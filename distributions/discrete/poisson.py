@@ -1,4 +1,4 @@
-"""Poisson."""
+"""The Poisson distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike

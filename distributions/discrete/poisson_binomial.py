@@ -1,4 +1,4 @@
-"""How many of several unlike events happen: PoissonBinomial."""
+"""The Poisson-binomial distribution: the number of unlike events that happen."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ from distributions.numerics.sphere import log_sum
 
 
 def _log_masses(logits, probs):
-    """Of all counts, along the last axis: event by event, what was so far or one more."""
+    """The log masses of all counts, along the last axis, by a recursion over the events."""
     if probs is None:
         log_yes, log_no = log_sigmoid(logits), log_sigmoid(-logits)
     else:
@@ -79,12 +79,12 @@ class PoissonBinomial(Family):
     r"""Poisson-binomial distribution: how many of `n` independent events happen.
 
     `p(k)` is the sum of `prod_(i in A) probs[i] prod_(i not in A) (1 - probs[i])` over the sets
-    `A` of `k` events: by a recursion over the events that takes `O(n^2)` operations and does not
-    cancel. It is binomial where all probabilities are equal.
+    `A` of `k` events. A recursion over the events computes it in `O(n^2)` operations, without
+    cancellation. The distribution is binomial if all probabilities are equal.
 
     Args:
         logits: The log odds of the events, of shape `(..., n)`.
-        probs: Their probabilities, 0 and 1 included; exactly one of the two is given.
+        probs: The probabilities of the events, 0 and 1 included; exactly one of the two is given.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

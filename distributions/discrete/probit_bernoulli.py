@@ -1,4 +1,4 @@
-"""ProbitBernoulli."""
+"""The Bernoulli distribution by the probit of its probability."""
 
 import jax.numpy as jnp
 from jax import random
@@ -47,7 +47,7 @@ def _probit_log_prob(y, probits, probs):
     log_survival=lambda x, *parameters: _probit_log_probs(*parameters)[1],
 )
 class ProbitBernoulli(Family):
-    r"""Bernoulli distribution by the probit of its probability.
+    r"""Bernoulli distribution, parameterized by the probit of its probability.
 
     `p(1) = probs = Phi(probits)`, the standard normal distribution function.
 

@@ -1,8 +1,8 @@
-"""Differences of Poisson counts: Skellam.
+"""The Skellam distribution: the difference of two Poisson counts.
 
 The mass and the tails are integrals of the characteristic function along a line through its saddle
-point. There the function is real and positive at first, and it is analytic and periodic or has
-decayed: the trapezoidal rule with few points is precise to rounding, far out in the tails, too.
+point. There the function is real and positive at first. It is analytic, and periodic or decayed at
+the ends, so the trapezoidal rule with few points is precise to rounding, also far out in the tails.
 
 References:
     R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the sum of
@@ -22,8 +22,8 @@ from distributions.core.row import parameter
 from distributions.numerics.loader_log_pmf import column, entropy_of_counts, poisson_draw
 from distributions.numerics.special import log1mexp
 
-_INTERVALS = 96
-_MAX_TILT = 80  # Its exponential is a number in single precision.
+_INTERVALS = 96  # of the trapezoidal rule
+_MAX_TILT = 80  # exp(80) is finite in single precision
 
 
 def _series(x, ratios):
@@ -43,7 +43,7 @@ def _excess(x):
 
 
 def _tilted_excess(x, tilt, tilted):
-    """`x (exp(tilt) - 1 - tilt)`, with what `x exp(tilt)` is: that factor may overflow."""
+    """`x (exp(tilt) - 1 - tilt)`, given `tilted = x exp(tilt)`: `exp(tilt)` may overflow."""
     large = tilt > 2
     return select(large, tilted - x - x * tilt, x * _excess(select(large, 0, tilt)))
 
@@ -57,7 +57,7 @@ def _sine_excess(t):
 
 
 def _saddle(k, rate1, rate2):
-    """Where `rate1 exp(s) - rate2 exp(-s)` is `k`, those two, and their sum."""
+    """The saddle point `s`, where `rate1 exp(s) - rate2 exp(-s) = k`, both terms, and their sum."""
     root = jnp.sqrt(rate1) * jnp.sqrt(rate2)
     longer, shorter = jnp.maximum(2 * root, jnp.abs(k)), jnp.minimum(2 * root, jnp.abs(k))
     spread = longer * jnp.sqrt(1 + jnp.square(shorter / longer))
@@ -90,10 +90,10 @@ def _log_prob(y, rate1, rate2):
 
 
 def _log_tail(x, rate1, rate2):
-    """Whether `x` is above the mean, and the logarithm of the probability on its side.
+    """The side of the mean on which `x` lies, true above, and the log probability beyond `x`.
 
-    The line is kept away from 0, where the function has a pole: by that, the integral is the
-    probability above `x` on one side of it, and that below on the other.
+    The line stays away from 0, the pole of the integrand: on one side of the pole the integral is
+    the probability above `x`, on the other side the probability below.
     """
     k, distance = x + 0.5, (x - (rate1 - rate2)) + 0.5
     tilt, _, _, spread = map(lax.stop_gradient, _saddle(k, rate1, rate2))
@@ -151,14 +151,14 @@ def _entropy(rate1, rate2):
     log_survival=lambda x, *rates: _log_tails(x, *rates)[1],
 )
 class Skellam(Family):
-    r"""Distribution of the difference of two independent Poisson variables.
+    r"""Skellam distribution: the difference of two independent Poisson variables.
 
     `p(k) = exp(-rate1 - rate2) (rate1 / rate2)^(k / 2) I_|k|(2 sqrt(rate1 rate2))` for integers
     `k`, with the modified Bessel function `I`.
 
     Args:
         rate1: The mean of the first variable, positive.
-        rate2: The mean of the one that is subtracted, positive.
+        rate2: The mean of the second variable, which is subtracted; positive.
 
     >>> import distributions as dist
     >>> round(float(dist.Skellam(1.0, 1.0).log_prob(-1)), 4)

@@ -1,4 +1,4 @@
-"""StoppingRatioLogistic."""
+"""The stopping-ratio (sequential) logistic distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -34,10 +34,10 @@ def _stopping_ratio_log_prob(y, cutpoints, loc):
     log_survival=lambda x, *p: _log_prob_of_passing(x.astype(int), *p),
 )
 class StoppingRatioLogistic(Family):
-    r"""Distribution over levels that are gone through in order, with a chance to stop at each.
+    r"""Stopping-ratio logistic distribution: levels passed in order, with a chance to stop at each.
 
-    `P(y = k | y >= k) = 1 / (1 + exp(loc - cutpoints[k]))` for `k = 0, 1, ..., n - 1`; at the level
-    `n`, all that is left.
+    `P(y = k | y >= k) = 1 / (1 + exp(loc - cutpoints[k]))` for `k = 0, 1, ..., n - 1`; the level
+    `n` has the rest.
 
     Args:
         cutpoints: `n` numbers, of shape `(..., n)`, in any order.

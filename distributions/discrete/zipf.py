@@ -1,4 +1,4 @@
-"""Other families of integers: DiscreteUniform, DiscreteWeibull, Logarithmic, Zipf."""
+"""The Zipf (zeta) distribution."""
 
 import jax
 import jax.numpy as jnp

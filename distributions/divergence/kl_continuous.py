@@ -1,4 +1,4 @@
-"""Divergences of continuous families of numbers: of near ones, no large terms cancel."""
+"""Divergences between continuous families of numbers, precise also for close distributions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _normal(p: Any, q: Any) -> Array:
 
 
 def _normal_scale_divergence(p: Array, q: Array) -> Array:
-    """Between normal variables of one mean."""
+    """The divergence between normal variables of one mean, with scales `p` and `q`."""
     excess = (p - q) / q * (p / q + 1)
     return 0.5 * relative_excess(excess, 2 * (jnp.log(p) - jnp.log(q)))
 
@@ -65,7 +65,7 @@ def _weibull(p: Any, q: Any) -> Array:
 
 
 def _log_gamma_rest(e: Array, c: Array) -> Array:
-    """`log Gamma(c) + EULER_GAMMA e` for `c = 1 + e`: near 0, by its series."""
+    """`log Gamma(c) + EULER_GAMMA e` for `c = 1 + e`; a series for small `e`."""
     near = jnp.abs(e) < 0.1
     x = select(near, e, 0)
     series = sum(zeta / k * (-x) ** k for k, zeta in enumerate(ZETA, 2))

@@ -15,7 +15,7 @@ from distributions.numerics.special import safe_log, safe_log1m
 
 
 def _excess(log_p: Array, log_q: Array) -> Array:
-    """`q - p + p log(p / q)`, also where `p` is 0: no terms cancel where they are near."""
+    """`q - p + p log(p / q)`, also for `p = 0`; precise where `p` and `q` are close."""
     some = log_p > -jnp.inf
     log_ratio = jnp.where(some, log_q - jnp.where(some, log_p, 0), 0)
     excess = relative_excess(jnp.expm1(log_ratio), log_ratio)
@@ -36,7 +36,7 @@ def _bernoulli(p: Any, q: Any) -> Array:
 
 
 def _binomial(p: Any, q: Any) -> Array:
-    """There is none for fewer trials of `p` than of `q` (NaN), and it is infinite for more."""
+    """The divergence of binomials: NaN for fewer trials of `p` than of `q`, infinite for more."""
     one, n, m = promote(_bernoulli(p, q), p.total_count, q.total_count)
     return jnp.where(n == m, n * one, jnp.where(n > m, jnp.inf, jnp.nan))
 

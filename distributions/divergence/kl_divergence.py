@@ -41,8 +41,8 @@ def _iid(p: Any, q: Any) -> Array:
     return int(np.prod(p.sample_shape)) * kl_divergence(p.distribution, q.distribution)
 
 
-# By the names of the families, so that none is imported for the table's sake: of those of this
-# package, as others may have families of the same names.
+# Keyed by the names of families, so that the table imports none of them. Only families of this
+# package are looked up: others may have the same names.
 _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
     ("IID", "IID"): _iid,
     ("Independent", "Independent"): _independent,
@@ -56,16 +56,15 @@ _FORMULAS: dict[tuple[str, str], Callable[..., Array]] = {
 def kl_divergence(p: Distribution, q: Distribution) -> Array:
     """The Kullback-Leibler divergence of `q` from `p`, in nats.
 
-    `KL(p || q) = E_p[log p(x) - log q(x)]`: nonnegative, zero where the two are the same, and
-    infinite where `p` has mass that `q` has not.
+    `KL(p || q) = E_p[log p(x) - log q(x)]`: nonnegative, zero if the two are equal, and infinite if
+    `p` has mass outside of the support of `q`.
 
     Args:
         p: The distribution under which the expectation is taken.
-        q: The other one.
+        q: The distribution that is compared with `p`.
 
     Returns:
-        One number for each of the distributions that the two hold together: `p.batch_shape` and
-        `q.batch_shape` broadcast.
+        One number for each pair of distributions: `p.batch_shape` and `q.batch_shape` broadcast.
 
     Raises:
         NotImplementedError: No closed form is known here for the pair of families.

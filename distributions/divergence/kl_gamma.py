@@ -1,7 +1,7 @@
-"""Divergences between gamma and beta variables: of large concentrations, no large terms cancel.
+"""Divergences between gamma, beta and Dirichlet variables, precise for large concentrations.
 
-By Stirling's formula a divergence is a sum of `c (t - 1 - log t)`, with `t` the relative distance
-of the concentrations, and of what the formula leaves of the log-gammas.
+A divergence is a sum of terms `c (t - 1 - log t)`, with `t` a ratio of parameters, and of errors of
+Stirling's formula. No large terms cancel.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _inverse_gamma(p: Any, q: Any) -> Array:
 
 
 def _dirichlet_divergence(a: Array, b: Array) -> Array:
-    """Along the last axis."""
+    """The divergence of Dirichlet distributions with concentrations along the last axis."""
     a, b = jnp.broadcast_arrays(a, b)
     all_a, all_b = (jnp.sum(x, -1, keepdims=True) for x in (a, b))
     more = jnp.sum(b - a, -1, keepdims=True)

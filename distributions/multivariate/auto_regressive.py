@@ -1,4 +1,4 @@
-"""AutoRegressive."""
+"""The stationary autoregression of first order, AR(1)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _autoregressive_entropy(loc, coefficient, scale, num_steps):
     entropy=_autoregressive_entropy,
 )
 class AutoRegressive(Family):
-    r"""Stationary autoregression of first order.
+    r"""Stationary autoregression of first order, AR(1).
 
     `x_k` is normal with mean `loc + coefficient (x_(k-1) - loc)` and standard deviation `scale` for
     `k = 2 .. num_steps`; `x_1` has the stationary distribution that all entries share, normal with

@@ -1,4 +1,4 @@
-"""Families of vectors over the vertices of a graph: CAR and ICAR."""
+"""The conditional autoregression (CAR) over the vertices of a graph."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
 def _eigenvalues(given: Any, aligned: Array) -> Array:
-    """Of `D^(-1/2) A D^(-1/2)`: on the host, once for all values, where `A` is known there."""
+    """The eigenvalues of `D^(-1/2) A D^(-1/2)`, computed once on the host if `A` is known there."""
     host = as_host_array(given)
     if host is None:
         root = 1 / jnp.sqrt(jnp.sum(aligned, -1))
@@ -45,7 +45,7 @@ def _half_log_det(correlation, conditional_precision, graph):
 
 
 def _car_log_prob(x, loc, correlation, conditional_precision, graph):
-    """With `x^T Q x` as a sum of squares, whatever the sign of the correlation."""
+    """The log density, with `x^T Q x` as a sum of squares for either sign of the correlation."""
     x, adjacency, size = x - loc, graph[0], jnp.abs(correlation)
     own = jnp.sum(jnp.sum(adjacency, -1) * jnp.square(x), -1)
     edges = sum_over_edges(x, adjacency, jnp.sign(correlation))
@@ -81,13 +81,13 @@ class CAR(Family):
     and precision `conditional_precision d_i`, where `A = adj_matrix` and `d_i = sum_j A_ij`. So the
     precision matrix is `Q = conditional_precision (diag(d) - correlation A)`.
 
-    The determinant of `Q` follows from eigenvalues that depend on the graph alone: they are
-    computed on the host where the graph is known there, as one in a closure is.
+    The determinant of `Q` follows from eigenvalues that depend on the graph alone. They are
+    computed on the host if the graph is known there, for example as part of a closure.
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.
-        correlation: Between -1 and 1.
-        conditional_precision: Positive.
+        correlation: The dependence between neighbours, between -1 and 1.
+        conditional_precision: The precision per unit of `d_i`, positive.
         adj_matrix: The weights of the edges, symmetric, of shape `(..., n, n)`; every vertex has a
             neighbour.
 

@@ -1,4 +1,4 @@
-"""Normal vectors with a circulant covariance: CirculantNormal."""
+"""The multivariate normal distribution with a circulant covariance, by Fourier transforms."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -65,8 +65,8 @@ class CirculantNormal(Family):
     r"""Multivariate normal distribution whose covariance depends on the distance along a circle.
 
     `p(x) = exp(-(x - loc)^T S^-1 (x - loc) / 2) / sqrt(det(2 pi S))` with
-    `S_ij = covariance_row_((j - i) mod n)`, for real vectors `x`: by fast Fourier transforms, in
-    `O(n log n)`.
+    `S_ij = covariance_row_((j - i) mod n)`, for real vectors `x`. Fast Fourier transforms
+    compute it in `O(n log n)` operations.
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.

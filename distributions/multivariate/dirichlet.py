@@ -1,4 +1,4 @@
-"""Dirichlet."""
+"""The Dirichlet distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ def _dirichlet_variance(a):
 
 
 def _dirichlet_mode(a):
-    """The largest entry takes all where none exceeds 1."""
+    """The mode; the largest entry takes all where none exceeds 1."""
     above = jnp.maximum(a - 1, 0)
     total = jnp.sum(above, -1, keepdims=True)
     corner = unit_vector(jnp.argmax(a, -1), a.shape[-1], a.dtype)

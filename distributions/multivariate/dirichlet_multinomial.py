@@ -1,4 +1,4 @@
-"""DirichletMultinomial."""
+"""The Dirichlet-multinomial distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ from distributions.numerics.loader_log_pmf import (
 
 
 def _dirichlet_multinomial_log_prob(y, n, a):
-    """Negative binomial masses of the counts over that of their sum."""
+    """The log mass: negative binomial masses of the counts, over the mass of their sum."""
     k, n, total = y.astype(a.dtype), n.astype(a.dtype), jnp.sum(a, axis=-1)
     log_odds = jnp.log(jnp.maximum(n, 1)) - jnp.log(total)
     parts = jnp.sum(log_negative_binomial(k, a, column(log_odds)), axis=-1)

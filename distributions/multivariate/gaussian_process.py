@@ -1,4 +1,4 @@
-"""GaussianProcess."""
+"""A Gaussian process at finitely many points."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ class GaussianProcess(Family):
     r"""Values of a Gaussian process at finitely many points.
 
     Multivariate normal with mean `m_i = mean_fn(index_points_i)` and covariance
-    `K_ij = kernel(index_points_i, index_points_j)`, `observation_noise_variance` more on the
-    diagonal.
+    `K_ij = kernel(index_points_i, index_points_j)`, with `observation_noise_variance` added
+    to the diagonal.
 
-    What is a function is evaluated once, when the distribution is made, and what is kept is the
-    matrix and the vector.
+    Functions are evaluated once, when the distribution is made; the distribution holds the matrix
+    and the vector.
 
     Args:
         kernel: The covariance of two points, a function; or the matrix, of shape `(..., n, n)`.
         index_points: The points, along the first axis; not needed beside a matrix.
-        mean_fn: The mean at a point, a function; or the vector of them, or one number.
-        observation_noise_variance: Of independent noise at each point, nonnegative. Without noise,
-            a smooth kernel at near points has no Cholesky factor in finite precision: 1e-6 or so of
-            its diagonal helps.
+        mean_fn: The mean at a point, a function; or the vector of means, or one number.
+        observation_noise_variance: The variance of independent noise at each point, nonnegative.
+            Without noise, a smooth kernel at near points has no Cholesky factor in finite
+            precision: about 1e-6 of its diagonal helps.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

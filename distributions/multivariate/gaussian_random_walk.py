@@ -1,4 +1,4 @@
-"""Processes at finitely many times or points: random walks, autoregressions, Gaussian processes."""
+"""The Gaussian random walk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 @pytree_dataclass(eq=False, repr=False)
 class GaussianRandomWalk(Distribution):
-    r"""Random walk with normal steps.
+    r"""Gaussian random walk: a sum of independent normal steps.
 
     `x_1` has the distribution `init`, and `x_k` is normal with mean `x_(k-1)` and standard
     deviation `scale` for `k = 2 .. num_steps`.
@@ -35,8 +35,8 @@ class GaussianRandomWalk(Distribution):
     Args:
         scale: The standard deviation of a step, positive.
         num_steps: The number of entries.
-        init: The distribution of the first entry, of numbers; if none, `Normal(0, scale)`, as of a
-            walk whose first step starts at 0.
+        init: The distribution of the first entry, over numbers. By default `Normal(0, scale)`: the
+            first step starts at 0.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""ICAR."""
+"""The intrinsic conditional autoregression (ICAR), an improper prior over a graph."""
 
 from typing import Any, NoReturn
 
@@ -46,11 +46,11 @@ class ICAR(Family):
     `A = adj_matrix`, the limit of `CAR` as the correlation goes to 1, up to a factor that depends
     on the graph alone. The graph has to be connected, or the power of `scale` is not `n - 1`.
 
-    It is improper: a constant added to `x` changes nothing. It can be scored but not drawn from;
-    the data, or a prior on the sum of `x`, has to settle the level.
+    The prior is improper: a constant added to `x` changes nothing. It can be scored, but not drawn
+    from; the data, or a prior on the sum of `x`, has to settle the level.
 
     Args:
-        scale: Positive.
+        scale: The scale of differences along edges, positive.
         adj_matrix: The weights of the edges, symmetric, of shape `(..., n, n)`.
 
     >>> import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""InverseWishart."""
+"""The inverse Wishart distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -51,7 +51,7 @@ def _inverse_variance(df, scale, scale_tril):
     **PARAMETERS,
 )
 class InverseWishart(Family):
-    r"""Distribution of the inverse of a Wishart matrix, with mean `scale / (df - n - 1)`.
+    r"""Inverse Wishart distribution over matrices, with mean `scale / (df - n - 1)`.
 
     `p(X) = |S|^(df / 2) |X|^(-(df + n + 1) / 2) exp(-tr(S X^-1) / 2) / (2^(df n / 2)
     Gamma_n(df / 2))` with `S = scale`, for positive definite `X` of `n` by `n`: a density in the
@@ -60,7 +60,7 @@ class InverseWishart(Family):
     Args:
         df: Degrees of freedom, greater than `n - 1`.
         scale: The matrix `S`, positive definite, of shape `(..., n, n)`.
-        scale_tril: Its Cholesky factor; exactly one of the two is given.
+        scale_tril: The Cholesky factor of `S`; exactly one of the two is given.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

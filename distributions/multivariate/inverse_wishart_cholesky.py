@@ -1,4 +1,4 @@
-"""Families of positive definite matrices: InverseWishart and InverseWishartCholesky."""
+"""The distribution of the Cholesky factor of an inverse Wishart matrix."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +33,7 @@ from distributions.numerics.wishart_functions import (
 
 
 def _inverse_cholesky_variance(df, scale, scale_tril):
-    """Of a standard factor, `E B_ij^2` is `1 / ((c_j - 1) (c_j - 2))` below the diagonal."""
+    """The variance; `E B_ij^2 = 1 / ((c_j - 1) (c_j - 2))` below a standard factor's diagonal."""
     tril = cholesky(scale, scale_tril)
     counts = ascending_df(df, tril.shape[-1])
     finite = counts > 2
@@ -76,7 +76,7 @@ class InverseWishartCholesky(Family):
     Args:
         df: Degrees of freedom, greater than `n - 1`.
         scale: The matrix `S` of the inverse Wishart distribution, of shape `(..., n, n)`.
-        scale_tril: Its Cholesky factor; exactly one of the two is given.
+        scale_tril: The Cholesky factor of `S`; exactly one of the two is given.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

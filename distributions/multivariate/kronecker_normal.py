@@ -1,4 +1,4 @@
-"""Normal vectors of values on a grid: KroneckerNormal."""
+"""The multivariate normal distribution with a Kronecker product as covariance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI
 def _each_axis(
     apply: Callable[[Array, Array], Array], matrices: tuple[Array, ...], x: Array
 ) -> Array:
-    """A map along each axis of the grid of entries, given the matrix of that axis."""
+    """Applies each matrix along its axis of the grid of entries."""
     batch, sizes = x.shape[:-1], tuple(matrix.shape[-1] for matrix in matrices)
     grid = x.reshape(*batch, *sizes)
     for k, matrix in enumerate(matrices):
@@ -56,7 +56,7 @@ def _eigenvectors(matrix: Array) -> Array:
 
 @_eigenvectors.defjvp
 def _eigenvectors_jvp(primals: Any, tangents: Any) -> NoReturn:
-    # Those of equal eigenvalues have no derivatives.
+    # Eigenvectors of equal eigenvalues have no derivatives.
     raise NotImplementedError(
         "KroneckerNormal: with noise_scale the log density has, in the factors, first derivatives "
         "only"
@@ -64,7 +64,7 @@ def _eigenvectors_jvp(primals: Any, tangents: Any) -> NoReturn:
 
 
 def _eigenvalues(matrices: tuple[Array, ...], vectors: tuple[Array, ...]) -> Array:
-    """Of the Kronecker product, given the eigenvectors of its factors."""
+    """The eigenvalues of the Kronecker product, given the eigenvectors of its factors."""
     each = [diagonal(matmul(v.mT, matmul(s, v))) for s, v in zip(matrices, vectors, strict=True)]
     product = each[0]
     for values in each[1:]:
@@ -75,7 +75,7 @@ def _eigenvalues(matrices: tuple[Array, ...], vectors: tuple[Array, ...]) -> Arr
 
 @jax.custom_jvp
 def _noisy_log_density(x: Array, matrices: tuple[Array, ...], variance: Array) -> Array:
-    """Of `x`, up to the constant, with the Kronecker product plus `variance` as covariance."""
+    """The log density without its constant; `variance` is added to the Kronecker product."""
     vectors = tuple(map(_eigenvectors, matrices))
     values = _eigenvalues(matrices, vectors) + variance[..., None]
     turned = _each_axis(lambda v, x: multiply(v.mT, x), vectors, x)
@@ -84,7 +84,7 @@ def _noisy_log_density(x: Array, matrices: tuple[Array, ...], variance: Array) -
 
 @_noisy_log_density.defjvp
 def _noisy_log_density_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Eigenvectors and the solution `a` of `C a = x` need no derivatives of their own."""
+    """The derivative with eigenvectors and the solution `a` of `C a = x` held constant."""
     x, matrices, variance = primals
     vectors = tuple(map(_eigenvectors, matrices))
     values = _eigenvalues(matrices, vectors) + variance[..., None]
@@ -104,16 +104,18 @@ class KroneckerNormal(Distribution):
     r"""Multivariate normal distribution whose covariance is a Kronecker product.
 
     Normal vectors with mean `loc` and covariance `S_1 x S_2 x ...`, the Kronecker product of
-    `S_k = L_k L_k^T` with `scale_trils = (L_1, L_2, ...)`: as of values on a grid, the last
-    coordinate running fastest. The product is never formed: for matrices of `n_k` rows it takes
-    `O(n sum_k n_k)` operations, with `n` the product of the `n_k`. With `noise_scale`, independent
-    noise of that standard deviation is added to each value, by the eigenvectors of the `S_k`:
-    second derivatives of the density in the factors are an error then.
+    `S_k = L_k L_k^T` with `scale_trils = (L_1, L_2, ...)`. The entries are values on a grid, the
+    last coordinate running fastest. The product is never formed: for matrices of `n_k` rows a
+    density takes `O(n sum_k n_k)` operations, with `n` the product of the `n_k`.
+
+    With `noise_scale`, independent noise of that standard deviation is added to each value. The
+    density then uses the eigenvectors of the `S_k`, and its second derivatives in the factors are
+    an error.
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.
         scale_trils: Cholesky factors, each of shape `(..., n_k, n_k)`.
-        noise_scale: The standard deviation of the noise, positive; none, if it is not given.
+        noise_scale: The standard deviation of the noise, positive; by default there is no noise.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -195,7 +197,7 @@ class KroneckerNormal(Distribution):
         return noise.reshape((1,) * (batch_ndims - noise.ndim) + noise.shape)
 
     def _noisy_log_density(self, x: Array) -> Array:
-        """In a unit of the greatest entries' size: their squares would overflow."""
+        """The log density, in units of the greatest entries: their squares would overflow."""
         noise = self._noise(x.dtype, x.ndim - 1)
         trils = [align(jnp.asarray(tril, x.dtype), 2, x.ndim - 1) for tril in self.scale_trils]
         sizes = [lax.stop_gradient(jnp.max(jnp.abs(tril), (-2, -1))) for tril in trils]

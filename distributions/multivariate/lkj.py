@@ -1,4 +1,4 @@
-"""LKJ."""
+"""The LKJ distribution over correlation matrices."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -54,7 +54,7 @@ def _lkj_entropy(dimension, concentration):
     entropy=_lkj_entropy,
 )
 class LKJ(Family):
-    r"""Distribution over correlation matrices, of Lewandowski, Kurowicka and Joe.
+    r"""LKJ (Lewandowski, Kurowicka and Joe) distribution over correlation matrices.
 
     `p(R) = det(R)^(concentration - 1) / Z` for correlation matrices `R`: a density in the entries
     below the diagonal. Each of them has a `Beta(a, a)` distribution between -1 and 1, with
@@ -62,8 +62,8 @@ class LKJ(Family):
 
     Args:
         dimension: The number of rows `n`, at least 2.
-        concentration: Positive; 1 is the uniform distribution, and the larger, the nearer are the
-            correlations to zero.
+        concentration: The shape, positive; 1 is the uniform distribution, and larger values bring
+            the correlations nearer to zero.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

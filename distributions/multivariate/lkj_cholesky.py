@@ -1,4 +1,4 @@
-"""Families of correlation matrices: LKJ and LKJCholesky."""
+"""The LKJ distribution over Cholesky factors of correlation matrices."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -73,7 +73,7 @@ class LKJCholesky(Family):
 
     Args:
         dimension: The number of rows `n`, at least 2.
-        concentration: Positive; the larger, the nearer are the correlations to zero.
+        concentration: The shape, positive: the larger, the nearer are the correlations to zero.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""Normal matrices: MatrixNormal."""
+"""The matrix normal distribution."""
 
 import numpy as np
 from jax import random
@@ -18,7 +18,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
 def _rows(matrix):
-    """Nothing of the shape of its columns, but for the shapes' comparison."""
+    """A stand-in with the shape of one column, for the comparison of shapes alone."""
     return None if np.ndim(matrix) < 2 else np.broadcast_to(0, np.shape(matrix)[:-1])
 
 

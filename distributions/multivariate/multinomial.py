@@ -1,4 +1,4 @@
-"""Multinomial."""
+"""The multinomial distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +26,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
 def _multinomial_log_prob(y, n, logits, probs):
-    """Poisson masses of the counts over that of their sum."""
+    """The log mass: Poisson masses of the counts, over the mass of their sum."""
     k = y.astype((logits if probs is None else probs).dtype)
     n = n.astype(k.dtype)
     some = jnp.maximum(n, 1)
@@ -49,9 +49,9 @@ def _multinomial_moments(n, logits, probs):
 
 
 def _multinomial_entropy(n, logits, probs):
-    """By the means of the Poisson masses, each over what is rarer: the category or the others.
+    """The entropy, by mean log Poisson masses, each summed over the rarer: category or others.
 
-    Where `1 / sd^4` is lost, those are by their series.
+    Where `1 / sd^4` is lost to rounding, the means are series.
     """
     p = _multinomial_probs(logits, probs)
     q, some = 1 - p, jnp.maximum(n.astype(p.dtype), 1)
@@ -77,7 +77,7 @@ def _multinomial_entropy(n, logits, probs):
     entropy=_multinomial_entropy,
 )
 class Multinomial(Family):
-    r"""Distribution of how often each category occurs in `total_count` independent trials.
+    r"""Multinomial distribution: the count of each category in `total_count` independent trials.
 
     `p(k) = n! prod_i probs[i]^k[i] / k[i]!` for counts `k` that sum to `n = total_count`.
 

@@ -1,4 +1,4 @@
-"""MultivariateNormal."""
+"""The multivariate normal distribution, with its covariance in one of five forms."""
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -62,13 +62,13 @@ class MultivariateNormal(Family):
 
     Args:
         loc: The mean, of shape `(..., n)`, or one number for all entries.
-        covariance: Positive definite, of shape `(..., n, n)`.
+        covariance: The covariance matrix, positive definite, of shape `(..., n, n)`.
         precision: The inverse of the covariance matrix; its own factor is used, and nothing is
             inverted.
-        scale_tril: Lower-triangular with a positive diagonal.
+        scale_tril: The Cholesky factor, lower-triangular with a positive diagonal.
         scale_diag: The standard deviations of independent entries, of shape `(..., n)`.
-        cov_factor: Of shape `(..., n, r)`; with `cov_diag`.
-        cov_diag: Positive, of shape `(..., n)`: variances, that is.
+        cov_factor: The factor of low rank, of shape `(..., n, r)`; with `cov_diag`.
+        cov_diag: Variances, positive, of shape `(..., n)`.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""MultivariateStudentT."""
+"""The multivariate Student's t distribution."""
 
 import math
 
@@ -88,8 +88,8 @@ class MultivariateStudentT(Family):
         df: Degrees of freedom, positive.
         loc: The median, of shape `(..., n)`, or one number for all entries.
         scale: The matrix `S`, positive definite, of shape `(..., n, n)`.
-        precision: Its inverse.
-        scale_tril: Its Cholesky factor, lower-triangular with a positive diagonal.
+        precision: The inverse of `S`.
+        scale_tril: The Cholesky factor of `S`, lower-triangular with a positive diagonal.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""OneHotCategorical."""
+"""The categorical distribution over one-hot vectors."""
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +44,7 @@ def _one_hot_mode(logits, probs):
     entropy=lambda logits, probs: category_entropy(category_log_probs(logits, probs)),
 )
 class OneHotCategorical(Family):
-    r"""Distribution over the `n` vectors that have one entry 1 and all others 0.
+    r"""One-hot categorical distribution over the `n` vectors with one entry 1 and all others 0.
 
     `p(x) = probs[k]` for the `k` with `x[k] = 1`; `probs = exp(logits) / sum_j exp(logits[j])`.
 

@@ -1,4 +1,4 @@
-"""PlackettLuce."""
+"""The Plackett-Luce distribution over orders."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +30,7 @@ def _plackett_luce_sample(key, shape, dtype, scores):
     mode=lambda scores: jnp.argsort(-scores, axis=-1),
 )
 class PlackettLuce(Family):
-    r"""Distribution over the orders of `n` things, drawn one after the other by their scores.
+    r"""Plackett-Luce distribution over orders of `n` things, drawn one by one by their scores.
 
     `p(y) = prod_i scores[y[i]] / sum_{j >= i} scores[y[j]]` for orders `y` of `0, 1, ..., n - 1`.
 

@@ -1,4 +1,4 @@
-"""PowerSpherical."""
+"""The power spherical distribution over unit vectors."""
 
 import jax.numpy as jnp
 from jax import lax, random
@@ -15,7 +15,7 @@ from distributions.numerics.sphere import tangent_normal, variance_around
 
 
 def _power_shapes(n, concentration):
-    """Those of the beta distribution of `(1 + t) / 2`."""
+    """The shapes of the beta distribution of `(1 + t) / 2`."""
     b = jnp.full_like(concentration, 0.5 * (n - 1))
     return b + concentration, b
 
@@ -26,7 +26,7 @@ def _power_log_normalizer(n, concentration):
 
 
 def _power_log_prob(x, direction, concentration):
-    """The power of `(1 + t) / 2 = 1 - |x - direction|^2 / 4 = |x + direction|^2 / 4`."""
+    """The log density, by `(1 + t) / 2 = 1 - |x - direction|^2 / 4 = |x + direction|^2 / 4`."""
     far = jnp.maximum(square_sum(x + direction) / 4, jnp.finfo(x.dtype).tiny)
     near = jnp.minimum(square_sum(x - direction) / 4, 0.5)
     log_power = jnp.where(far > 0.5, jnp.log1p(-near), jnp.log(far))
@@ -34,7 +34,7 @@ def _power_log_prob(x, direction, concentration):
 
 
 def _power_sample(key, shape, dtype, direction, concentration):
-    """`(1 + t) / 2 = g / (g + |z|^2 / 2)` with a gamma variable and a normal tangent vector."""
+    """Draws: `(1 + t) / 2 = g / (g + |z|^2 / 2)`, `g` gamma and `z` a normal tangent vector."""
     key, gamma_key = random.split(key)
     tangent = tangent_normal(key, shape, dtype, direction)
     a, _ = _power_shapes(shape[-1], jnp.asarray(concentration))
@@ -75,8 +75,8 @@ class PowerSpherical(Family):
     respect to the area of the sphere. Its draws are differentiable.
 
     Args:
-        mean_direction: A vector of length 1, of shape `(..., n)`.
-        concentration: Nonnegative; 0 is the uniform distribution.
+        mean_direction: The mode, a vector of length 1, of shape `(..., n)`.
+        concentration: The concentration around the mode, nonnegative; 0 is uniform.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

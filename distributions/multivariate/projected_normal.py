@@ -1,4 +1,4 @@
-"""Families of unit vectors: SphericalUniform, PowerSpherical, ProjectedNormal."""
+"""The projected normal distribution over unit vectors."""
 
 import math
 
@@ -20,12 +20,12 @@ from distributions.numerics.sphere import dot, log_sum, variance_around
 def _log_radial_integral(t, n):
     """`log integral_0^inf r^(n - 1) exp(-(r - t)^2 / 2) dr`, by quadrature around the peak.
 
-    Over `r` less the peak, as that is lost beside a large `t`.
+    The variable of integration is `r` less the peak: in `r`, it would be lost beside a large `t`.
     """
     m, at = n - 1, lax.stop_gradient(t)
     longer = 0.5 * jnp.abs(at) + jnp.hypot(0.5 * at, math.sqrt(m))
     peak, rest = jnp.where(at > 0, longer, m / longer), jnp.where(at > 0, m / longer, longer)
-    rest += at - t  # The peak less `t`, of which it does not depend.
+    rest += at - t  # peak - t; derivatives in t hold the peak constant
     low, high = -jnp.minimum(peak, 8.8), jnp.minimum(8.8, (41 + math.sqrt(74 * m)) * peak / m)
     nodes, weights = gauss_legendre(t)
     s = low[..., None] + (high - low)[..., None] * nodes
@@ -45,14 +45,14 @@ def _projected_sample(key, shape, dtype, concentration):
 
 
 def _projected_mode(concentration):
-    """Along the mean; of the uniform distribution, the first axis."""
+    """The direction of the mean; for the uniform distribution, the first axis."""
     size = jnp.sqrt(square_sum(concentration))[..., None]
     first = align(jnp.eye(1, concentration.shape[-1], dtype=size.dtype)[0], 1, size.ndim - 1)
     return select(size > 0, concentration / select(size > 0, size, 1), first)
 
 
 def _projected_moments(concentration):
-    """The mean over `concentration`, and those of `t^2` and `1 - t^2` for its cosine `t`.
+    """The mean over `concentration`, and the means of `t^2` and `1 - t^2` for its cosine `t`.
 
     Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
     """
@@ -85,14 +85,14 @@ def _projected_variance(concentration):
     mode=_projected_mode,
 )
 class ProjectedNormal(Family):
-    r"""Distribution of the direction of a normal vector with unit covariance.
+    r"""Projected normal distribution: the direction of a normal vector with unit covariance.
 
     `p(x) = (2 pi)^(-n / 2) integral_0^inf r^(n - 1) exp(-|r x - concentration|^2 / 2) dr` for `x`
     of length 1, a density with respect to the area of the sphere.
 
     Args:
-        concentration: The mean of the normal vector, of shape `(..., n)`: its direction is the
-            mode, and the longer it is, the more concentrated is the distribution.
+        concentration: The mean of the normal vector, of shape `(..., n)`. Its direction is the
+            mode, and its length the concentration around the mode.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""RelaxedOneHotCategorical."""
+"""The relaxed one-hot categorical (concrete, Gumbel-softmax) distribution."""
 
 import jax
 import jax.numpy as jnp
@@ -32,14 +32,14 @@ def _relaxed_one_hot_sample(key, shape, dtype, temperature, *parameters):
     sample=_relaxed_one_hot_sample,
 )
 class RelaxedOneHotCategorical(Family):
-    r"""Softmax of Gumbel variables: a one-hot category as `temperature` goes to 0.
+    r"""Relaxed one-hot categorical (concrete, Gumbel-softmax) distribution.
 
     `p(x) = Gamma(n) t^(n - 1) (sum_i w_i x_i^-t)^-n prod_i w_i x_i^(-t - 1)` on the open simplex,
-    with `t = temperature` and weights `w = probs` or `exp(logits)`. Draws are differentiable in the
-    parameters.
+    with `t = temperature` and weights `w = probs` or `exp(logits)`. Draws are softmaxes of Gumbel
+    variables, differentiable in the parameters and one-hot as `temperature` goes to 0.
 
     Args:
-        temperature: Positive; the higher it is, the less do draws gather at the corners.
+        temperature: The temperature, positive: the higher, the fewer draws lie near the corners.
         logits: Log weights of shape `(..., n)`, finite, normalised or not.
         probs: Probabilities of shape `(..., n)`, summing to 1; exactly one of the two is given.
 

@@ -1,4 +1,4 @@
-"""Pairs of angles: SineBivariateVonMises."""
+"""The sine model of two dependent von Mises angles."""
 
 import math
 
@@ -25,9 +25,10 @@ def _correlation(c1, c2, correlation, weighted):
 
 
 def _log_marginal(sine, half_square, c1, c2, r):
-    """Of the first angle less that at 0, given its sine and the squared sine of its half.
+    """The log marginal of the first angle less its value at 0, without the normalizer.
 
-    Not normalised, and less `log I0(c2)`, exponentially scaled.
+    The arguments are the sine of the angle and the squared sine of its half. The Bessel function in
+    the marginal is exponentially scaled.
     """
     length = hypot(c2, r * sine)
     rise = r * sine * ratio(r * sine, length + c2)
@@ -51,7 +52,7 @@ def _grid(c1, c2, r):
 
 
 def _log_normalizer(c1: Array, c2: Array, r: Array) -> Array:
-    """Less `c1 + c2`: the second angle integrated in closed form, the first by quadrature."""
+    """The log normalizer less `c1 + c2`: exact in the second angle, quadrature over the first."""
     _, log_weight, log_marginal = _grid(c1, c2, r)
     return log_sum(log_weight + log_marginal) + math.log(_TURN)
 
@@ -64,7 +65,7 @@ def _log_prob(x, loc1, loc2, c1, c2, correlation, weighted):
 
 
 def _entropy(loc1, loc2, c1, c2, correlation, weighted):
-    """By the derivative of the normalizer along the natural parameters."""
+    """The entropy, by the derivative of the normalizer along the natural parameters."""
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
     value, slope = jax.jvp(_log_normalizer, tuple(natural), tuple(natural))
     return value - slope
@@ -75,7 +76,7 @@ def _mean(loc1, loc2, *_):
 
 
 def _variance(loc1, loc2, c1, c2, correlation, weighted):
-    """1 less the mean cosines: the derivatives of the normalizer in the concentrations."""
+    """The circular variances: minus the derivatives of the normalizer in the concentrations."""
     natural = jnp.broadcast_arrays(c1, c2, _correlation(c1, c2, correlation, weighted))
     ones, zeros = jnp.ones_like(natural[0]), jnp.zeros_like(natural[0])
     slope = lambda *unit: jax.jvp(_log_normalizer, tuple(natural), unit)[1]  # noqa: E731
@@ -98,12 +99,12 @@ def _mode(loc1, loc2, c1, c2, correlation, weighted):
 
 
 def _first_angle(key, shape, dtype, c1, c2, r):
-    """By rejection from two wrapped Cauchy laws around the peaks of the marginal law."""
+    """Draws of the first angle, by rejection from wrapped Cauchy laws around the two peaks."""
     c1, c2, r = jnp.broadcast_arrays(c1, c2, r)
     grid, _, log_marginal = _grid(c1, c2, r)
     best = jnp.argmax(log_marginal, axis=-1)[..., None]
     peak = jnp.abs(jnp.take_along_axis(grid, best, axis=-1))
-    first = lambda x: jax.jvp(
+    first = lambda x: jax.jvp(  # noqa: E731
         lambda x: _log_marginal_of_angle(x, c1, c2, r), (x,), (jnp.ones_like(x),)
     )[1]
     bend = -jax.jvp(first, (peak[..., 0],), (jnp.ones_like(c1),))[1]
@@ -114,7 +115,7 @@ def _first_angle(key, shape, dtype, c1, c2, r):
         return jnp.log(sum(s / (s * s + (1 - s * s) * y) for y in sines))
 
     ratio = log_marginal - log_envelope(grid, peak, s[..., None])
-    log_most = jnp.max(ratio, axis=-1) + 2e-3  # What it may be between the points.
+    log_most = jnp.max(ratio, axis=-1) + 2e-3  # with a margin for the maximum between points
     parts = peak[..., 0], s, log_most, c1, c2, r
     peak, s, log_most, c1, c2, r = (jnp.broadcast_to(p, shape) for p in parts)
 
@@ -130,7 +131,7 @@ def _first_angle(key, shape, dtype, c1, c2, r):
 
 
 def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
-    """The second angle, given the first, is von Mises."""
+    """Draws: the first angle, and then the second, which is von Mises given the first."""
     first_key, second_key = random.split(key)
     r = _correlation(c1, c2, correlation, weighted)
     a = _first_angle(first_key, shape[:-1], dtype, c1, c2, r)
@@ -153,18 +154,18 @@ def _sample(key, shape, dtype, loc1, loc2, c1, c2, correlation, weighted):
     is_reparameterized=False,
 )
 class SineBivariateVonMises(Family):
-    r"""Von Mises distribution of two angles from `-pi` to `pi` that depend on each other.
+    r"""Bivariate von Mises distribution (sine model) of two dependent angles from `-pi` to `pi`.
 
     `p(x, y)` is proportional to `exp(k cos a + m cos b + r sin a sin b)` with `a = x - phi_loc`,
     `b = y - psi_loc`, `k = phi_concentration`, `m = psi_concentration` and `r = correlation`. It
-    has one mode up to `r^2 = k m`, and two beyond. Its mean and variance are circular, of each
-    angle: the direction of the mean of `(cos x, sin x)`, and 1 less the length of that mean.
+    has one mode up to `r^2 = k m`, and two beyond. Mean and variance are circular, for each angle:
+    the direction of the mean of `(cos x, sin x)`, and 1 less the length of that mean.
 
     Args:
         phi_loc: The center of the first angle.
         psi_loc: The center of the second angle.
-        phi_concentration: How narrow the first is, positive.
-        psi_concentration: How narrow the second is, positive.
+        phi_concentration: The concentration of the first angle, positive.
+        psi_concentration: The concentration of the second angle, positive.
         correlation: The dependence `r`, of any size and sign.
         weighted_correlation: `r` over `sqrt(k m)`; exactly one of the two is given.
 

@@ -1,4 +1,4 @@
-"""SphericalUniform."""
+"""The uniform distribution on the sphere."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Families of vectors that sum to 1: Dirichlet and StickBreakingWeights."""
+"""The stick-breaking weights of a truncated Dirichlet process."""
 
 import jax.numpy as jnp
 from jax import random
@@ -69,14 +69,14 @@ def _sticks_variance(a, num_breaks):
     ),
 )
 class StickBreakingWeights(Family):
-    r"""Weights that break a stick of length 1: those of a truncated Dirichlet process.
+    r"""Stick-breaking weights: the weights of a truncated Dirichlet process.
 
     `x_k = b_k (1 - b_1) ... (1 - b_(k-1))` for `k = 1 .. K`, with independent `b_k` from
-    `Beta(1, concentration)`, and the last entry is what is left. `p(x) = a^K x_(K+1)^(a - 1) /
+    `Beta(1, concentration)`, and the last entry is the rest. `p(x) = a^K x_(K+1)^(a - 1) /
     prod_(k=2..K) (x_k + ... + x_(K+1))` with `a = concentration`, for `x` on the open simplex.
 
     Args:
-        concentration: Positive; the larger, the more evenly is the stick broken.
+        concentration: The concentration, positive: the larger, the more even are the weights.
         num_breaks: The number of breaks `K`; there are `K + 1` weights.
 
     >>> import jax.numpy as jnp

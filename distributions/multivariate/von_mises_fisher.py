@@ -1,4 +1,4 @@
-"""The von Mises-Fisher distribution of unit vectors."""
+"""The von Mises-Fisher distribution over unit vectors."""
 
 import math
 
@@ -18,12 +18,12 @@ from distributions.numerics.sphere import log_area, log_sum, tangent_normal, var
 
 # The cosine t of the angle between a draw of von Mises-Fisher and its direction has a density
 # proportional to (1 - t^2)^((n - 3) / 2) exp(concentration (t - 1)). With t = tanh(u) it is smooth
-# on the whole line and falls exponentially, so the trapezoid rule is exact to rounding.
-_NODES = 512
+# on the whole line and falls exponentially, so the trapezoidal rule is exact to rounding.
+_NODES = 512  # of the trapezoidal rule
 
 
 def _cosines(n, concentration):
-    """At nodes `u` along a new last axis, `1 - tanh(u)`, and log weights of the integral."""
+    """`1 - tanh(u)` at nodes `u` along a new last axis, and the log weights of the integral."""
     concentration, m = jnp.asarray(concentration), n - 1
     peak = 0.5 * jnp.arcsinh(2 * lax.stop_gradient(concentration) / m)[..., None]
     reach = math.sqrt(80 / m) + 38 / m
@@ -36,12 +36,12 @@ def _cosines(n, concentration):
 
 
 def _fisher_log_normalizer(n, concentration):
-    """Of `exp(concentration (t - 1))`."""
+    """The log normalizer of `exp(concentration (t - 1))`."""
     return log_sum(_cosines(n, concentration)[1])
 
 
 def _fisher_moments(n, concentration):
-    """The expectation of `1 - t`, that of `1 - t^2`, and the variance of `t`."""
+    """The expectations of `1 - t` and `1 - t^2`, and the variance of `t`."""
     below_one, log_weights = _cosines(n, concentration)
     weights = jnp.exp(log_weights - log_sum(log_weights)[..., None])
     mean = jnp.sum(weights * below_one, -1)
@@ -56,7 +56,7 @@ def _fisher_log_prob(x, direction, concentration):
 
 
 def _fisher_below_one(key, shape, dtype, n, concentration):
-    """Draws of `1 - t` by rejection, for all until the last is accepted (Wood 1994)."""
+    """Draws of `1 - t` by rejection, repeated until the last one is accepted (Wood 1994)."""
     m = n - 1
     b = m / (2 * concentration + jnp.hypot(2 * concentration, jnp.full_like(concentration, m)))
     b = jnp.broadcast_to(jnp.asarray(b, dtype), shape)
@@ -106,7 +106,7 @@ def _fisher_variance(direction, concentration):
     is_reparameterized=False,
 )
 class VonMisesFisher(Family):
-    r"""Von Mises-Fisher distribution over unit vectors: a normal one restricted to the sphere.
+    r"""Von Mises-Fisher distribution over unit vectors: a normal one, restricted to the sphere.
 
     `p(x) = exp(k mean_direction^T x) k^(n / 2 - 1) / ((2 pi)^(n / 2) I_(n / 2 - 1)(k))` with
     `k = concentration` and the modified Bessel function `I`, for `x` of length 1; a density with
@@ -114,8 +114,8 @@ class VonMisesFisher(Family):
     of dimensions.
 
     Args:
-        mean_direction: A vector of length 1, of shape `(..., n)`.
-        concentration: Nonnegative; 0 is the uniform distribution.
+        mean_direction: The mode, a vector of length 1, of shape `(..., n)`.
+        concentration: The concentration around the mode, nonnegative; 0 is uniform.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

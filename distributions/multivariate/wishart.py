@@ -1,4 +1,4 @@
-"""Wishart."""
+"""The Wishart distribution."""
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -48,7 +48,7 @@ class Wishart(Family):
     Args:
         df: Degrees of freedom, greater than `n - 1`.
         scale: The matrix `S`, positive definite, of shape `(..., n, n)`.
-        scale_tril: Its Cholesky factor; exactly one of the two is given.
+        scale_tril: The Cholesky factor of `S`; exactly one of the two is given.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""Families of positive definite matrices: Wishart and WishartCholesky."""
+"""The distribution of the Cholesky factor of a Wishart matrix (Bartlett's decomposition)."""
 
 import jax.numpy as jnp
 from jax.scipy.special import digamma
@@ -68,7 +68,7 @@ class WishartCholesky(Family):
     Args:
         df: Degrees of freedom, greater than `n - 1`.
         scale: The matrix `S` of the Wishart distribution, of shape `(..., n, n)`.
-        scale_tril: Its Cholesky factor; exactly one of the two is given.
+        scale_tril: The Cholesky factor of `S`; exactly one of the two is given.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist

@@ -1,4 +1,4 @@
-"""Families on the plane of arrays that sum to zero: ZeroSumNormal."""
+"""The normal distribution on the plane of arrays that sum to zero."""
 
 import math
 
@@ -50,7 +50,7 @@ def _requires(scale, shape):
     entropy=lambda scale, shape: _freedom(shape) * (0.5 + LOG_SQRT_TWO_PI + jnp.log(scale)),
 )
 class ZeroSumNormal(Family):
-    r"""Normal distribution of arrays that sum to zero along each axis.
+    r"""Zero-sum normal distribution over arrays that sum to zero along each axis.
 
     `p(x) = exp(-|x|^2 / (2 scale^2)) / (sqrt(2 pi) scale)^m` with `m = prod_k (n_k - 1)` for a
     shape of `n_1, n_2, ...`: independent normal entries less their means, a density with respect to

@@ -1,10 +1,12 @@
-"""Means over counts whose chance of success has a beta distribution, and their entropies.
+"""Entropies of counts whose probability of success has a beta or Dirichlet distribution.
 
-A sum over all counts, however many, is that of a weighted few and an integral: of the masses near
-the ends of the support a part is summed, which falls from 1 to 0 over `log k`; the rest, smooth at
-the scale of one count, is integrated over the log odds. What that leaves out is below the rounding
-of float64. The masses, of which large parameters cost digits, are divided by their sum; where they
-are near to a normal density, a series is taken.
+A sum over any number of counts is split smoothly into two parts:
+
+- masses near the ends of the support are summed, with weights that fall from 1 to 0 over `log k`;
+- the rest, smooth at the scale of one count, is integrated over the log odds.
+
+The error is below the rounding of float64. Masses lose digits for large parameters, and so are
+divided by their sum. Masses near a normal density have a series instead.
 """
 
 import functools
@@ -21,9 +23,9 @@ from distributions.common.arrays import select
 from distributions.numerics.loader_log_pmf import column, log_negative_binomial
 from distributions.numerics.special import LOG_SQRT_TWO_PI, gauss_legendre, ratio, times_log
 
-# Of the mass at 36 one half is summed; to a rounding all of it at the first, none at the last.
+# Counts: up to a rounding, all of the mass is summed at the first, half at 36, none at the last.
 _FIRST, _LAST = 8.0, 161
-_LEFT_OUT = 37.0  # Minus the logarithm of what is too small to be integrated.
+_LEFT_OUT = 37.0  # Minus the log mass below which nothing is integrated.
 
 
 def _integrated_share(k: Array) -> Array:
@@ -32,12 +34,12 @@ def _integrated_share(k: Array) -> Array:
 
 
 def _reach(shape: Array) -> Array:
-    """How far below its mean a log-gamma variable goes; above it, `log1p` of that."""
+    """The reach of a log-gamma variable below its mean; above the mean it is `log1p` of that."""
     return (_LEFT_OUT + jnp.sqrt(2 * _LEFT_OUT * shape)) / shape
 
 
 def _integral(low: Array, high: Array) -> tuple[Array, Array]:
-    """Points and weights of an integral from `low` to `high`."""
+    """Gauss-Legendre points and weights of an integral from `low` to `high`."""
     nodes, weights = gauss_legendre(low[..., 0], 256)
     return low + (high - low) * nodes, (high - low) * weights
 
@@ -56,19 +58,19 @@ def _columns(*parameters: Any) -> list[Array]:
 
 
 def _is_spread(precision: Array) -> Array:
-    """Whether `1 / precision^2` is lost."""
+    """Whether `1 / precision^2` is below rounding."""
     return precision > float(jnp.finfo(precision.dtype).eps) ** -0.5
 
 
 def beta_binomial_log_mass(k: Array, m: Array, a: Array, b: Array) -> Array:
-    """Of `k` successes and `m` failures: negative binomial masses, whose common odds cancel."""
+    """The log mass of `k` successes and `m` failures, by negative binomial masses of one odds."""
     log_odds = jnp.log(jnp.maximum(k + m, 1)) - jnp.log(a + b)
     log_total = log_negative_binomial(k + m, a + b, log_odds)
     return log_negative_binomial(k, a, log_odds) + log_negative_binomial(m, b, log_odds) - log_total
 
 
 def _beta_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array, Array]:
-    """Numbers of successes and of failures, with their weights. Few trials are all summed."""
+    """Numbers of successes and of failures, with weights; for few trials, all of them."""
     many, log_odds = jnp.maximum(n, 2 * _LAST), jnp.log(a) - jnp.log(b)
     fall, rise = (_reach(1 / (1 / x + (a / many + b / many) / x)) for x in (a, b))
     end = jnp.log(many / _FIRST - 1)
@@ -92,14 +94,17 @@ def _beta_binomial_mean(function: Callable[[Array], Array], n: Array, a: Array, 
 
 
 def beta_binomial_entropy(n: Array, a: Array, b: Array) -> Array:
-    """Of successes and failures as two categories."""
+    """The entropy of beta-binomial counts: `dirichlet_multinomial_entropy` of two categories."""
     n, a, b = jnp.broadcast_arrays(n, a, b)
     return dirichlet_multinomial_entropy(n, jnp.stack([a, b], -1))
 
 
 @jax.jit
 def dirichlet_multinomial_entropy(n: Array, a: Array) -> Array:
-    """By the mean of the negative binomial mass of each count; where it spreads, by the series."""
+    """The entropy of Dirichlet-multinomial counts.
+
+    Each category adds the mean of its negative binomial log mass, or a series for spread counts.
+    """
     if a.shape[-1] == 1:
         return jnp.zeros_like(a[..., 0])
     n, total = column(n), jnp.sum(a, axis=-1, keepdims=True)
@@ -117,14 +122,14 @@ def dirichlet_multinomial_entropy(n: Array, a: Array) -> Array:
 
 
 def _sum_of_others(a: Array) -> Array:
-    """Without subtraction."""
+    """`sum_{j != i} a_j` along the last axis, without subtraction."""
     none = jnp.zeros_like(a[..., :1])
     before = jnp.cumsum(jnp.concatenate([none, a[..., :-1]], -1), -1)
     return before + lax.cumsum(jnp.concatenate([a[..., 1:], none], -1), a.ndim - 1, reverse=True)
 
 
 def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array, Array]:
-    """Counts with their weights, the last one that of all beyond, where the mass is a power."""
+    """Counts with their weights; the last stands for all beyond, whose mass is a power law."""
     log_mean, first = jnp.log(n) + jnp.log(a) - jnp.log(b), math.log(_FIRST)
     reach = [_reach(x) for x in (n, a, jnp.exp(log_mean))]
     low = log_mean - sum(reach) - jnp.log1p(_reach(b))
@@ -146,7 +151,7 @@ def _beta_negative_binomial_points(n: Array, a: Array, b: Array) -> tuple[Array,
 def beta_negative_binomial_entropy(
     log_mass: Callable[..., Array], n: Array, a: Array, b: Array
 ) -> Array:
-    """Of the masses `log_mass(k, n, a, b)`; where they spread, by the Edgeworth series."""
+    """The entropy of counts with `log_mass(k, n, a, b)`; the Edgeworth series for spread counts."""
     columns = _columns(n, a, b)
     k, weights = _beta_negative_binomial_points(*lax.stop_gradient(columns))
     is_last, tail = np.arange(k.shape[-1]) == k.shape[-1] - 1, 1 / columns[-1]
@@ -157,7 +162,7 @@ def beta_negative_binomial_entropy(
     c = jnp.maximum(b, 4)
     log_mean = jnp.log(n) + jnp.log(a) - jnp.log(c - 1)
     log_variance = log_mean + jnp.log1p(ratio(a, c - 1)) + jnp.log1p(ratio(n + 1, c - 2))
-    # With b + 2 x over b + x, and over x.
+    # The factors (b + 2 x) / (b + x) and (b + 2 x) / x of the skewness.
     asymmetry = [(1 + ratio(x, x + c)) * (2 + ratio(c, x)) for x in (n, a)]
     square_skewness = ratio(asymmetry[0], c) * asymmetry[1]
     limit = 0.5 + LOG_SQRT_TWO_PI + 0.5 * log_variance - square_skewness / 12

@@ -1,4 +1,4 @@
-"""chances, log_chances, difference."""
+"""Probabilities of success and failure, and the log mass of a binomial variable."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def difference(n: Array, k: Array, dtype: Any) -> Array:
 
 
 def binomial_log_prob(y: Any, n: Any, logits: Any, probs: Any) -> Array:
-    """Of `Binomial`, whose parameters these are."""
+    """`log(C(n, y) p^y (1 - p)^(n - y))`, from the log odds or from `p`."""
     dtype = (logits if probs is None else probs).dtype
     k, m = y.astype(dtype), difference(n, y, dtype)
     if probs is None:

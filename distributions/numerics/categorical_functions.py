@@ -1,4 +1,6 @@
-"""take, _log_probs, _probs."""
+"""Probabilities, moments, entropy and draws of an index, for families of categories."""
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +11,7 @@ from distributions.numerics.special import safe_log, times_log
 
 
 def take(table: Array, index: Array) -> Array:
-    """`table[..., index]` along the last axis; one table serves all of `index`."""
+    """`table[..., index]` along the last axis; a single table serves all indices."""
     if all(n == 1 for n in table.shape[:-1]):
         return jnp.take(table.reshape(-1), index, mode="clip")
     if index.ndim == 0:
@@ -17,11 +19,13 @@ def take(table: Array, index: Array) -> Array:
     return jnp.take_along_axis(table, index[..., None], axis=-1, mode="clip")[..., 0]
 
 
-def category_log_probs(logits, probs):
+def category_log_probs(logits: Any, probs: Any) -> Array:
+    """`log softmax(logits)`, or `log(probs)`."""
     return jax.nn.log_softmax(logits) if probs is None else safe_log(probs)
 
 
-def category_probs(logits, probs):
+def category_probs(logits: Any, probs: Any) -> Array:
+    """`softmax(logits)`, or `probs`."""
     return jax.nn.softmax(logits) if probs is None else probs
 
 
@@ -33,9 +37,12 @@ def category_moments(probs: Array) -> tuple[Array, Array]:
 
 
 def category_entropy(log_probs: Array) -> Array:
-    """Of log probabilities along the last axis."""
+    """`-sum_k p_k log p_k`, from log probabilities along the last axis."""
     return -jnp.sum(times_log(jnp.exp(log_probs), log_probs), axis=-1)
 
 
-def categorical_sample(key, shape, dtype, logits, probs):
+def categorical_sample(
+    key: Array, shape: tuple[int, ...], dtype: Any, logits: Any, probs: Any
+) -> Array:
+    """Draws of an index `k` with probability `softmax(logits)_k`, or `probs_k`."""
     return random.categorical(key, safe_log(probs) if logits is None else logits, shape=shape)

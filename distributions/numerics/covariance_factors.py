@@ -1,5 +1,15 @@
-"""Families of vectors on the whole space: MultivariateNormal and MultivariateStudentT."""
+"""The matrix `S` of MultivariateNormal and MultivariateStudentT, in five parametrizations.
 
+| given                        | `S`                                                          |
+| ---------------------------- | ------------------------------------------------------------ |
+| `covariance`                 | `covariance`                                                 |
+| `precision`                  | `precision^-1`                                               |
+| `scale_tril`                 | `L L^T` with `L = scale_tril`                                |
+| `scale_diag`                 | `diag(scale_diag)^2`                                         |
+| `cov_factor` with `cov_diag` | `W W^T + D` with `W = cov_factor` and `D = diag(cov_diag)`   |
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -23,9 +33,9 @@ def _tril(covariance, scale_tril):
 
 
 def _capacitance(cov_factor, cov_diag):
-    """`A = D^(-1/2) W / c`, `c`, the size of its entries, and a factor of `I / c^2 + A^T A`.
+    """`A = D^(-1/2) W / c`, the number `c`, and the Cholesky factor of `I / c^2 + A^T A`.
 
-    The squares of entries of that size would overflow. Where they are less than 1, `c` is 1.
+    `c` is the largest entry of `D^(-1/2) W`, at least 1: squares of large entries would overflow.
     """
     a = cov_factor / jnp.sqrt(cov_diag)[..., None]
     c = lax.stop_gradient(jnp.max(jnp.abs(a), (-2, -1), keepdims=True, initial=1))
@@ -36,16 +46,24 @@ def _capacitance(cov_factor, cov_diag):
 
 
 def _low_rank_square(x, a, c, tril, cov_diag):
-    """By the matrix inversion lemma: `min_u |y - A u|^2 + |u / c|^2`, which does not cancel."""
+    """`x^T S^-1 x` by the matrix inversion lemma, without terms that cancel.
+
+    It is `min_u |y - A u|^2 + |u / c|^2` with `y = D^(-1/2) x`.
+    """
     y = x / jnp.sqrt(cov_diag)
     u = solve(tril, solve(tril, multiply(a.mT, y)), transpose=True)
     return square_sum(y - multiply(a, u)) + square_sum(u / c)
 
 
 def square_and_log_det(
-    covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
-):
-    """`x -> x^T S^-1 x` and `log det S / 2`, by one factor: derivatives go through it once."""
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> tuple[Callable[[Array], Array], Array]:
+    """The function `x -> x^T S^-1 x`, and `log det S / 2`, from one factor, differentiated once."""
     if cov_factor is not None and cov_diag is not None:
         a, c, tril = _capacitance(cov_factor, cov_diag)
         half_log_det = log_diagonal(tril) + a.shape[-1] * jnp.log(c[..., 0])
@@ -60,14 +78,19 @@ def square_and_log_det(
     return lambda x: square_sum(solve(tril, x)), log_diagonal(tril)
 
 
-def factor_half_log_det(*matrix):
+def factor_half_log_det(*matrix: Any) -> Array:
     """`log det S / 2`."""
     return square_and_log_det(*matrix)[1]
 
 
 def factor_diagonal(
-    covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None
-):
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> Array:
     """The diagonal of `S`."""
     if cov_factor is not None and cov_diag is not None:
         return square_sum(cov_factor) + cov_diag
@@ -79,16 +102,16 @@ def factor_diagonal(
 
 
 def draw_from_factor(
-    key,
-    shape,
-    dtype,
-    covariance,
-    precision,
-    scale_tril,
-    scale_diag=None,
-    cov_factor=None,
-    cov_diag=None,
-):
+    key: Array,
+    shape: tuple[int, ...],
+    dtype: Any,
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> Array:
     """Normal draws with mean 0 and covariance `S`."""
     if cov_factor is not None and cov_diag is not None:
         key, few_key = random.split(key)
@@ -103,7 +126,15 @@ def draw_from_factor(
     return multiply(_tril(covariance, scale_tril), z)
 
 
-def event_size(covariance, precision, scale_tril, scale_diag=None, cov_factor=None, cov_diag=None):
+def event_size(
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> int:
+    """The number of rows of `S`."""
     matrices = (m for m in (covariance, precision, scale_tril, scale_diag) if m is not None)
     return next(matrices, cov_diag).shape[-1]  # pyright: ignore[reportOptionalMemberAccess]
 

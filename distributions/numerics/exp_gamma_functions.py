@@ -1,21 +1,26 @@
-"""_log, _exp_gamma_log_prob, _exp_gamma_entropy."""
+"""Density and entropy of the logarithm of a gamma variable, for ExpGamma and ExpInverseGamma."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
+from jax import Array
 
 from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.loader_kernels import log_gamma_kernel
 
 
-def log_or_given(value, log_value):
+def log_or_given(value: Any, log_value: Any) -> Array:
+    """`log_value` if it is given, else `log(value)`."""
     return jnp.log(value) if log_value is None else jnp.asarray(log_value)
 
 
-def exp_gamma_log_prob(y, a):
+def exp_gamma_log_prob(y: Array, a: Array) -> Array:
+    """`a y - exp(y) - log Gamma(a)`, the log density of the log of a gamma variable of rate 1."""
     y = jnp.minimum(y, 1.1 * math.log(jnp.finfo(y.dtype).max))  # Its exponential is infinite.
     return log_gamma_kernel(a, jnp.exp(y), y)
 
 
-def exp_gamma_entropy(a):
+def exp_gamma_entropy(a: Array) -> Array:
+    """`log Gamma(a) + a - a digamma(a)`, the entropy of the log of a gamma variable."""
     return gamma_entropy(a, 0.0)

@@ -1,6 +1,7 @@
-"""_log_ratio, _end, _reduced."""
+"""Reduced variates and ends of the support of extreme value and generalized Pareto families."""
 
 import jax.numpy as jnp
+from jax import Array
 
 from distributions.numerics.special import (
     bounded_ratio,
@@ -9,18 +10,21 @@ from distributions.numerics.special import (
 )
 
 
-def log_ratio(x, scale):
-    """`log(x / scale)`, whose quotient may overflow."""
+def log_ratio(x: Array, scale: Array) -> Array:
+    """`log(x / scale)` as a difference: the quotient may overflow."""
     return jnp.log(x) - jnp.log(scale)
 
 
-def support_end(loc, scale, c):
-    """Where `1 + c z` is 0; some point where it never is."""
+def support_end(loc: Array, scale: Array, c: Array) -> Array:
+    """`loc - scale / c`, the point at which `1 + c z` is 0; an arbitrary point for `c = 0`."""
     return loc - scale / jnp.where(c == 0, 1, c)
 
 
-def reduced_variate(x, loc, scale, c):
-    """`log(1 + c z) / c`, or its limit `z`: a standard Gumbel or exponential variable."""
+def reduced_variate(x: Array, loc: Array, scale: Array, c: Array) -> Array:
+    """`log(1 + c z) / c` with `z = (x - loc) / scale`, or its limit `z` for `c = 0`.
+
+    It is a standard Gumbel or exponential variable.
+    """
     z = bounded_ratio(x - loc, scale)
     u = jnp.maximum(c * z, jnp.finfo(z.dtype).epsneg - 1)
     far = u > min(1e8, float(jnp.finfo(u.dtype).max) / 8)
@@ -30,6 +34,6 @@ def reduced_variate(x, loc, scale, c):
     return jnp.where(far, log_far / jnp.where(far, c, 1), z * log1p_ratio(jnp.where(far, 1, u)))
 
 
-def from_reduced_variate(w, loc, scale, c):
-    """The inverse of `reduced_variate`."""
+def from_reduced_variate(w: Array, loc: Array, scale: Array, c: Array) -> Array:
+    """`loc + scale (exp(c w) - 1) / c`, the inverse of `reduced_variate`."""
     return loc + scale * w * expm1_ratio(c * w)

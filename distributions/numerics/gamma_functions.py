@@ -1,4 +1,4 @@
-"""The gamma function's relatives, precise where their textbook forms cancel.
+"""Log-gamma, digamma and log-beta functions, precise where their textbook forms cancel.
 
 References:
     A. R. DiDonato and A. H. Morris, "Algorithm 708", ACM Transactions on Mathematical Software 18
@@ -16,8 +16,8 @@ from jax import Array
 from distributions.common.arrays import select
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, ratio
 
-# Coefficients of x**-(2 k + 1) in Stirling's series. At x >= 8 the rest is below 1e-14; that of
-# the first three, at x >= 4, below 4e-8.
+# Coefficients of x**-(2 k + 1) in Stirling's series. The error is below 1e-14 for x >= 8; the error
+# of the first three terms is below 4e-8 for x >= 4.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 
 # Coefficients of x**-(2 k) in log(x) - 1 / (2 x) - digamma(x), to the same precision.
@@ -52,12 +52,12 @@ def large_stirling_error(x: Array) -> Array:
 
 
 def num_steps(x: Array) -> int:
-    """The number from which on the series are precise; so many steps lead there from 0."""
+    """The least `x` for which the series are precise; as many steps of 1 lead there from 0."""
     return 8 if x.dtype.itemsize == 8 else 4
 
 
 def _shift_small(x: Array) -> tuple[Array, Array, Array]:
-    """Whether `x` is small, that number or 1, and a number that is not: `x`, or steps from it."""
+    """Whether `x` is small; `x` if it is, else 1; and `x`, raised by steps if it is small."""
     steps = num_steps(x)
     small = x < steps
     z = select(small, x, 1)
@@ -74,7 +74,7 @@ def _rising_factorial(z: Array) -> Array:
 
 
 def _inverse_sum(z: Array) -> Array:
-    """`1 / z + 1 / (z + 1) + ...` for as many steps, the derivative of the logarithm of that."""
+    """`1 / z + ... + 1 / (z + n - 1)`, the derivative of the log of `_rising_factorial`."""
     if num_steps(z) == 4:
         return (2 * z + 3) * ((2 * (z * (z + 3)) + 2) / _rising_factorial(z))
     u = z * (z + 7)
@@ -85,7 +85,7 @@ def _inverse_sum(z: Array) -> Array:
 def stirling_error(x: Array) -> Array:
     """`log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi))` for positive `x`.
 
-    For small `x`, the recurrence of the gamma function leads further; cheaper than a log-gamma.
+    Small `x` are raised by the recurrence of the gamma function; cheaper than a log-gamma.
     """
     steps, (small, z, y) = num_steps(x), _shift_small(x)
     product, power = _rising_factorial(z), y * y
@@ -102,7 +102,7 @@ def _stirling_error_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def digamma_rest(x: Array) -> Array:
-    """`digamma(x) - log(x)` for positive `x`, by the same recurrence."""
+    """`digamma(x) - log(x)` for positive `x`; small `x` are raised by the recurrence."""
     small, z, y = _shift_small(x)
     shift = jnp.log(y / z) - _inverse_sum(z)
     large = (0.5 + _in_inverse_squares(y, _DIGAMMA) / y) / y
@@ -111,10 +111,10 @@ def digamma_rest(x: Array) -> Array:
 
 @jax.jit
 def log_beta(a: Array, b: Array) -> Array:
-    """`log B(a, b)` for positive `a` and `b`: log-gammas of large numbers do not cancel.
+    """`log B(a, b)` for positive `a` and `b`, without log-gammas of large numbers that cancel.
 
-    By Stirling's formula, whose logarithms are combined, with its errors, which are evaluated on a
-    stack of them: less to compile.
+    Stirling's formula with combined logarithms; its three errors are evaluated on one stack, which
+    is less to compile.
     """
     a, b = jnp.broadcast_arrays(a, b)
     less = a < b
@@ -128,11 +128,11 @@ def log_beta(a: Array, b: Array) -> Array:
 
 @jax.jit
 def log_multivariate_beta(a: Array) -> Array:
-    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)` along the last axis, as `log_beta`."""
+    """`sum_i log Gamma(a_i) - log Gamma(sum_i a_i)` along the last axis, precise as `log_beta`."""
     total = jnp.sum(a, -1, keepdims=True)
-    most = a > 0.5 * total  # One entry at most, whose share may be so near to 1 that it is rounded.
+    most = a > 0.5 * total  # At most one entry, with a share that may round to 1.
     others = jnp.sum(select(most, 0, a), -1, keepdims=True)
-    share = ratio(select(most, others, a), total)  # Of that entry, what is left to 1.
+    share = ratio(select(most, others, a), total)  # For that entry, 1 minus its share.
     log_share = jnp.log(jnp.maximum(share, jnp.finfo(a.dtype).tiny))
     log_share = select(most, jnp.log1p(-share), log_share)
     errors = stirling_error(jnp.concatenate([a, total], -1))
@@ -150,7 +150,7 @@ def gamma_entropy(a: Array, power: Any = 1.0) -> Array:
 def dirichlet_entropy(a: Array, powers: Sequence[float] | None = None) -> Array:
     """`log B(a) - sum_i (a_i - powers_i) (digamma(a_i) - digamma(sum a))`, along the last axis.
 
-    For powers of 1 it is the entropy of a Dirichlet distribution.
+    With powers of 1, the default, it is the entropy of a Dirichlet distribution.
     """
     total, n = jnp.sum(a, -1, keepdims=True), a.shape[-1]
     p = np.reshape(n * (1.0,) if powers is None else powers, (1,) * (a.ndim - 1) + (n,))
@@ -170,8 +170,8 @@ def digamma_step(x: Array, step: Any) -> Array:
 def log_beta_half(x: Array) -> Array:
     """`log B(x, 1/2)` for positive `x`, with half the operations of `log_beta`.
 
-    By the series of `log Gamma(y + 1/2) - log Gamma(y)` in `1 / (y - 1/4)^2`, where `y` is `x`, or
-    some steps from it; cheaper than log-gammas.
+    The series of `log Gamma(y + 1/2) - log Gamma(y)` in `1 / (y - 1/4)^2`, where `y` is `x` or some
+    steps above; cheaper than log-gammas.
     """
     small, z, y = _shift_small(x)
     shift = jnp.log(_rising_factorial(z + 0.5)) - jnp.log(_rising_factorial(z))

@@ -1,10 +1,12 @@
-"""The chance that one product of gamma variables exceeds another: by an integral of Barnes's kind.
+"""The probability that one product of gamma variables exceeds another, by a Barnes integral.
 
-Of independent gamma variables, `E exp(s log(G_a G_n / (G_b G_m)))` is `Gamma(a + s) Gamma(n + s)
-Gamma(b - s) Gamma(m - s)` over its value at 0, and the probability is the integral of that over
-`2 pi i s` along a vertical line between 0 and the poles above. On the line through the saddle point
-nothing cancels. With the imaginary part `w sinh(u)` the integrand decays faster than an
-exponential, and no pole is near, so the trapezoidal rule in `u` is precise.
+For independent gamma variables, `E exp(s log(G_a G_n / (G_b G_m)))` is
+`Gamma(a + s) Gamma(n + s) Gamma(b - s) Gamma(m - s)` over its value at 0. The probability is the
+integral of this expectation over `2 pi i s`, along a vertical line between 0 and the poles above.
+
+On the line through the saddle point nothing cancels. With the imaginary part `w sinh(u)` the
+integrand decays faster than an exponential, and no pole is near: the trapezoidal rule in `u` is
+precise.
 
 References:
     E. W. Barnes, "A new development of the theory of the hypergeometric functions", Proceedings of
@@ -22,8 +24,8 @@ from jax import Array, lax
 from distributions.numerics.gamma_functions import large_stirling_error
 from distributions.numerics.special import log1mexp
 
-_INTERVALS = 96
-# 2 / (2 j + 3), of the series of 2 (atanh(r) / r - 1) / r^2 in r^2.
+_INTERVALS = 96  # Of the trapezoidal rule.
+# Coefficients 2 / (2 j + 3) of the series of 2 (atanh(r) / r - 1) / r^2 in r^2.
 _SERIES = tuple(2 / (2 * j + 3) for j in range(10))
 
 
@@ -32,7 +34,7 @@ def _as_complex(x: Any) -> Array:
 
 
 def _stirling_error(x: Array) -> Array:
-    """As that of real numbers, up to multiples of `2 pi i`."""
+    """`gamma_functions.stirling_error` for complex `x`, up to multiples of `2 pi i`."""
     small = jnp.abs(x) < 8
     z = jnp.where(small, x, 1)
     y = z + 8
@@ -59,16 +61,16 @@ def _log_growth(p: Array, d: Array) -> Array:
 
 
 def _digamma(x: Array) -> Array:
-    """About the digamma function: as well as is needed to choose a path."""
+    """An approximation of the digamma function, precise enough to choose a path."""
     return jnp.log(x + 0.5) - 1 / x
 
 
 def _saddle(up: Array, down: Array) -> tuple[Array, Array]:
-    """Where the integrand is about least between 0 and the pole, and the width of its peak."""
+    """The point between 0 and the pole at which the integrand is about least; its peak's width."""
     most = jnp.min(down, 0, keepdims=True)
 
     def places(v):
-        """On the line, and the distances from the poles, of which none is rounded to 0."""
+        """A point of the real axis and its distances from the poles, none rounded to 0."""
         c = most * jax.nn.sigmoid(v)
         return c, up + c, (down - most) + most * jax.nn.sigmoid(-v)
 
@@ -89,7 +91,7 @@ def _saddle(up: Array, down: Array) -> tuple[Array, Array]:
 
 
 def _log_above(up: Array, down: Array) -> Array:
-    """The logarithm of the chance that the product of `up` is the greater one."""
+    """The log probability that the product of `up` is greater than the product of `down`."""
     c, width = map(lax.stop_gradient, _saddle(lax.stop_gradient(up), lax.stop_gradient(down)))
     end = jnp.arcsinh(jnp.maximum(10.5, 30 / width))[..., None]
     nodes = np.linspace(0, 1, _INTERVALS + 1).reshape((1,) * c.ndim + (-1,)).astype(c.dtype)
@@ -110,7 +112,7 @@ def _log_above(up: Array, down: Array) -> Array:
 def log_tails(a: Array, n: Array, b: Array, m: Array) -> tuple[Array, Array]:
     """`log P(G_a G_n < G_b G_m)` and `log P(G_a G_n > G_b G_m)` for positive concentrations.
 
-    The integral is the one that is about the lesser.
+    The smaller of the two, about, is the integral.
     """
     a, n, b, m = jnp.broadcast_arrays(a, n, b, m)
     up, down = jnp.stack([a, n]), jnp.stack([b, m])

@@ -18,7 +18,7 @@ from distributions.numerics.normal_limit import is_central, large, log_normal_ta
 from distributions.numerics.special import LOG_TWO, log1mexp
 
 Term = Callable[..., Array]
-_MAX_STEPS = 10_000
+_MAX_STEPS = 10_000  # Terms of a continued fraction.
 
 
 def _nonzero(x: Array) -> Array:
@@ -31,9 +31,9 @@ def _log_fraction(
 ) -> tuple[Array, Array]:
     """`-log(b[0] + a[1] / (b[1] + a[2] / (b[2] + ...)))`, and derivatives in directions `units`.
 
-    `a[n]` is `numerator(n, *arguments)`, and `b[n]` the denominator. By the modified Lentz
-    algorithm, each of whose steps is differentiated. A fraction that ends, as those of integers do,
-    has derivatives that do not: the loop goes on until both have converged.
+    `a[n]` is `numerator(n, *arguments)`, and `b[n]` is `denominator(n, *arguments)`. Each step of
+    the modified Lentz algorithm is differentiated. The loop runs until value and derivatives have
+    converged: for integer arguments the fraction may end, but its derivatives do not.
     """
     ones = jnp.ones_like(arguments[0])
     most = 4 * jnp.finfo(ones.dtype).eps
@@ -105,8 +105,8 @@ def log_betainc(
 ) -> tuple[Array, Array]:
     """The logarithms of the regularised incomplete beta function `I_x(a, b)` and of `1 - I`.
 
-    `x` and `y = 1 - x` come as logarithms, so that either may be tiny; `shift` is `a y - b x`,
-    where there is a more precise way to it than by the logarithms.
+    `x` and `y = 1 - x` are given as logarithms, so that either may be tiny. `shift` is `a y - b x`,
+    if it is known more precisely than from the logarithms.
     """
     a, b, log_x, log_y = jnp.broadcast_arrays(a, b, log_x, log_y)
     far_a, a, log_x, log_y = _less_unequal(a, b, log_x, log_y)
@@ -123,7 +123,7 @@ def log_betainc(
 
 
 def log_tails_of_chances(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, Array]:
-    """`log_betainc` of chances, of which one may be 0."""
+    """`log_betainc` for probabilities `x` and `y = 1 - x`, either of which may be 0."""
     inside = (log_x > -jnp.inf) & (log_y > -jnp.inf)
     inner = (jnp.where(inside, log, -LOG_TWO) for log in (log_x, log_y))
     below, above = log_betainc(a, b, *inner)
@@ -131,9 +131,10 @@ def log_tails_of_chances(a: Array, b: Array, log_x: Array, log_y: Array) -> tupl
 
 
 def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array, ...]:
-    """Whether `a` is far greater than `b`, and then a smaller one, for which `I` is the same.
+    """Whether `a` is far greater than `b`; and arguments of equal `I` with a smaller `a`.
 
-    `I_x(a, b)` is then a function of `b` and of `(a + (b - 1) / 2) log x` (DLMF 8.18(ii)).
+    For such an `a`, `I_x(a, b)` is a function of `b` and of `(a + (b - 1) / 2) log x` (DLMF
+    8.18(ii)).
     """
     most = (b + 1) * (1e5 if is_single(a) else 1e9)
     far = (a > most) & (b < large(b))
@@ -174,7 +175,7 @@ def _gamma_denominator(n: Array, a: Array, x: Array) -> Array:
 
 @jax.custom_jvp
 def _gamma_fraction(a: Array, x: Array) -> Array:
-    """The logarithm of the tail beside `x`, over `x^a exp(-x) / Gamma(a)`."""
+    """The log ratio of the tail beside `x` to `x^a exp(-x) / Gamma(a)`."""
     return _log_fraction(_gamma_numerator, _gamma_denominator, (a, x), jnp.eye(2)[:0])[0]
 
 
@@ -192,7 +193,7 @@ def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 def log_gammainc(a: Array, x: Array, shift: Array | None = None) -> tuple[Array, Array]:
     """The logarithms of the regularised incomplete gamma functions `P(a, x)` and `Q(a, x)`.
 
-    `shift` is `a - x`, where there is a more precise way to it than their difference.
+    `shift` is `a - x`, if it is known more precisely than from the two.
     """
     a, x = jnp.broadcast_arrays(a, x)
     info, is_empty = jnp.finfo(x.dtype), x <= 0

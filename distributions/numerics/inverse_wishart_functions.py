@@ -1,6 +1,9 @@
-"""_inverse_score, _inverse_cholesky_sample, _inverse_entropy."""
+"""Density, draws and entropy of InverseWishart, in terms of Cholesky factors."""
+
+from typing import Any
 
 import jax.numpy as jnp
+from jax import Array
 
 from distributions.common.arrays import align
 from distributions.common.linear_algebra import (
@@ -18,7 +21,7 @@ from distributions.numerics.wishart_functions import (
 )
 
 
-def inverse_score(tril, df, scale, scale_tril):
+def inverse_score(tril: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     """The log density of InverseWishart at `tril tril^T`."""
     n, factor = tril.shape[-1], cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(tril, factor), 2)
@@ -26,12 +29,15 @@ def inverse_score(tril, df, scale, scale_tril):
     return log_dets - 0.5 * square - log_normalizer(df, n)
 
 
-def inverse_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
-    """`S^(1/2) T^-1`, where `T^T T` has the standard Wishart distribution."""
+def inverse_cholesky_sample(
+    key: Array, shape: tuple[int, ...], dtype: Any, df: Any, scale: Any, scale_tril: Any
+) -> Array:
+    """Cholesky factors of draws: `L T^-1`, where `L L^T = S` and `T^T T` is standard Wishart."""
     t = chi_factor(key, shape, dtype, ascending_df(df, shape[-1]))
     unit = align(jnp.eye(shape[-1], dtype=dtype), 0, len(shape))
     return matmul(cholesky(scale, scale_tril), solve_matrix(t, unit))
 
 
-def inverse_entropy(df, scale, scale_tril):
+def inverse_entropy(df: Any, scale: Any, scale_tril: Any) -> Array:
+    """The entropy of InverseWishart: `wishart_functions.entropy` with `sign = -1`."""
     return entropy(cholesky(scale, scale_tril), df, -1)

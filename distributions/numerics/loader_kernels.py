@@ -1,8 +1,8 @@
 """Kernels of gamma and beta densities in Loader's form: at large parameters, nothing large cancels.
 
-The sum of a density's large terms is `a (log(1 + t) - t)`, with `t` the relative distance of the
-value from the middle of the distribution, and what Stirling's formula leaves of the log-gammas.
-Where parameters are small, or the value is far from the middle, the textbook's sum loses nothing.
+The large terms of a log density sum to `a (log(1 + t) - t)` and to errors of Stirling's formula,
+with `t` the relative distance of the value from the middle of the distribution. For small
+parameters, or values far from the middle, the textbook's sum loses nothing.
 
 References:
     C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
@@ -57,19 +57,19 @@ _DOUBLE_EXP = (
 
 
 def is_single(x: Any) -> bool:
-    """Whether its precision is single, or less."""
+    """Whether `x` has single precision or less."""
     return np.dtype(x.dtype).itemsize < 8
 
 
 def _large(x: Any) -> int:
-    """From where on the rest of `_stirling_error` is below the precision of the dtype of `x`."""
+    """The parameter up to which the textbook's sum is as precise as the dtype of `x`."""
     return 16 if is_single(x) else 64
 
 
 def deviation(a: Array, d: Array) -> tuple[Array, Array]:
     """`a log(1 + d / a) - d`, which is about `-d**2 / (2 a)`, and whether it is precise.
 
-    By the series of the logarithm in `r = d / (2 a + d)`, of which the first term is subtracted:
+    A series of the logarithm in `r = d / (2 a + d)`, whose first term is subtracted. It is precise
     for `d` from `-a / 2` to `a`.
     """
     r = d / (2 * a + d)
@@ -78,7 +78,7 @@ def deviation(a: Array, d: Array) -> tuple[Array, Array]:
 
 
 def relative_excess(e: Array, log: Array) -> Array:
-    """`e - log(1 + e)`, precise near 0, from the logarithm, which is used elsewhere."""
+    """`e - log(1 + e)`, precise near 0; elsewhere from `log`, the given `log(1 + e)`."""
     near = (e > -0.5) & (e < 1)
     small = select(near, e, 0)
     return select(near, -deviation(jnp.ones_like(small), small)[0], e - log)
@@ -90,7 +90,7 @@ def _series(w: Array) -> Array:
 
 
 def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
-    """With its lowest coefficient first."""
+    """A polynomial in `x`, given with its lowest coefficient first."""
     *coefficients, total = coefficients
     for coefficient in reversed(coefficients):
         total = coefficient + x * total
@@ -98,7 +98,7 @@ def _polynomial(coefficients: Sequence[float], x: Array) -> Array:
 
 
 def exp_rest(x: Array) -> Array:
-    """`exp(x) - 1 - x` for `x` from -1/4 to 1/4; farther from 0, those terms do not cancel."""
+    """`exp(x) - 1 - x` for `x` from -1/4 to 1/4; farther from 0, the terms do not cancel."""
     return x * x * _polynomial(_SINGLE_EXP if is_single(x) else _DOUBLE_EXP, x)
 
 
@@ -110,14 +110,15 @@ def curvature(a: Array, d: Array) -> Array:
 
 
 def is_small(a: Any) -> bool:
-    """Whether it is a number at hand and so small that nothing is lost without these kernels."""
+    """Whether a parameter is a number on the host, so small that the textbook's sum is precise."""
     return not isinstance(a, Array) and 0 < a <= _large(a)
 
 
 def _is_small_pair(a: Any, b: Any) -> bool:
-    """The same of a beta density's two: its terms at its mean are no larger than of small ones.
+    """Whether two parameters of a beta density are host numbers with a precise textbook sum.
 
-    Of 1 and 50, for one: the logarithm that the 50 is multiplied by is small there.
+    The terms at the mean of the density must be no larger than for two small parameters. An example
+    are 1 and 50: the logarithm that multiplies 50 is small.
     """
     if any(isinstance(x, Array) for x in (a, b)):
         return False
@@ -129,13 +130,13 @@ def _is_small_pair(a: Any, b: Any) -> bool:
 
 
 def log_gamma(a: Any) -> Any:
-    """`log Gamma(a)`: for a number at hand, no operation."""
+    """`log Gamma(a)`; for a small number on the host, no operation."""
     return np.asarray(math.lgamma(a), a.dtype) if is_small(a) else lax.lgamma(a)
 
 
 @jax.jit
 def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> Array:
-    a = lax.convert_element_type(a, x.dtype)  # Not weakly typed: that costs a conversion each.
+    a = lax.convert_element_type(a, x.dtype)  # A weak type costs a conversion in each operation.
     if shift is None:
         shift = lax.min(x, jnp.full_like(x, jnp.finfo(x.dtype).max / 8)) - a
     return _gamma_kernel(a, log_x, x, shift)
@@ -143,12 +144,12 @@ def _log_gamma_kernel(a: Array, x: Array, log_x: Array, shift: Array | None) -> 
 
 @jax.custom_jvp
 def _gamma_kernel(a: Array, log_x: Array, x: Array, shift: Array) -> Array:
-    """The kernel, as a function of `a` and `log_x`, on which the others depend."""
+    """The gamma kernel as a function of `a` and `log_x`, which determine `x` and `shift`."""
     return _gamma_parts(a, log_x, x, shift)[0]
 
 
 def _gamma_parts(a: Array, log_x: Array, x: Array, shift: Array) -> tuple[Array, ...]:
-    """The kernel; what `shift` adds near to `a`, whether it is; and `log(x / a)` elsewhere."""
+    """The kernel; its term in `shift`, for `x` near `a`; whether `x` is near; and `log(x / a)`."""
     log_a = jnp.log(a)
     rest, is_near = deviation(a, shift)
     far = log_x - log_a
@@ -165,7 +166,7 @@ def _gamma_kernel_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def log_gamma_kernel(a: Any, x: Any, log_x: Any, shift: Array | None = None) -> Array:
-    """`a log x - x - log Gamma(a)`; `shift` is `x - a`, where there is a more precise way to it."""
+    """`a log x - x - log Gamma(a)`; `shift` is `x - a`, if it is known more precisely."""
     if is_small(a):
         return a * log_x - x - log_gamma(a)
     return _log_gamma_kernel(a, x, log_x, shift)
@@ -198,7 +199,7 @@ def _beta_parts(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) ->
 
 @jax.custom_jvp
 def _beta_kernel(a: Array, b: Array, log_x: Array, log_y: Array, shift: Array) -> Array:
-    """The kernel, as a function of all but `shift`, which depends on them."""
+    """The beta kernel as a function of all but `shift`, which the others determine."""
     return _beta_parts(a, b, log_x, log_y, shift)[0]
 
 
@@ -214,10 +215,10 @@ def _beta_kernel_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 def _weighted_log_shares(
     a: Any, b: Any, log_p: Array, log_q: Array, shift: Array
 ) -> tuple[Array, ...]:
-    """`a log_p + b log_q`, and the two logarithms, of which `exp(log_p)` is `1 - shift / a`.
+    """`a log_p + b log_q`, and the two logarithms, precise near 0.
 
-    Likewise `exp(log_q)` is `1 + shift / b`. Where both are near to 1, the first terms of their
-    series cancel, which may be much larger than the rest.
+    `exp(log_p)` is `1 - shift / a`, and `exp(log_q)` is `1 + shift / b`. Near 1, the first terms of
+    the two series cancel; they may be much larger than the rest.
     """
     (rest_a, near_a), (rest_b, near_b) = deviation(a, -shift), deviation(b, shift)
     first = select(near_a, rest_a, a * log_p)

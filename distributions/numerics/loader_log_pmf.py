@@ -1,8 +1,8 @@
-"""Log masses of counts in Loader's form: no large terms that cancel, at any size of the counts.
+"""Log masses of counts in Loader's form: precise for counts of any size, no large terms cancel.
 
-`log C(n, k) p^k q^(n - k)` is minus `n` times the divergence of `p` from `k / n`, plus what is left
-of the factorials when their leading terms are taken away. All other counts here are made of such
-binomial masses: of the negative binomial one in particular.
+`log(C(n, k) p^k q^(n - k))` is minus `n` times the divergence of `p` from `k / n`, plus the errors
+of Stirling's formula for the factorials. The negative binomial mass has the same parts, and the
+masses of other families are made of the two.
 
 References:
     C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
@@ -35,7 +35,7 @@ from distributions.numerics.special import (
     times_log,
 )
 
-# B(2 k) / (2 k)!, of the Euler-Maclaurin formula.
+# Coefficients B(2 k) / (2 k)! of the Euler-Maclaurin formula.
 _EULER_MACLAURIN = (
     *(1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160),
     *(-691 / 1307674368000, 1 / 74724249600, -3617 / 10670622842880000),
@@ -43,13 +43,14 @@ _EULER_MACLAURIN = (
 
 
 def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array, ...]:
-    """`k log(k / (n p)) + m log(m / (n q))` with `n = k + m`; one of the two terms, if not `inner`.
+    """`k log(k / (n p)) + m log(m / (n q))` with `n = k + m`, and its derivatives.
 
-    And its derivatives by the log odds, by `k` and by `m`. `excess` is `log(p / q) - log(k / m)`,
-    or without the second logarithm. The smaller one of the two fractions is the one to weigh an
-    exponential with: the logarithm is that of 1/2 at least.
+    Derivatives are by the log odds, by `k` and by `m`. `inner` is false for pairs with a count of
+    0, which have one of the two terms. `excess` is `log(p / q) - log(k / m)`, without the second
+    logarithm for these pairs. The smaller of the fractions `k / n` and `m / n` weighs an
+    exponential, so that a logarithm is taken of 1/2 at least.
     """
-    n, swap = k + m, k > m  # Where they are equal, derivatives are those of one side, too.
+    n, swap = k + m, k > m  # A comparison: at equality, one side gives the derivatives.
     w = select(inner, select(swap, m, k) / select(inner, n, 1), 0)
     x = select(swap, -excess, excess)
     y = lax.min(x, jnp.full_like(x, math.log(float(jnp.finfo(x.dtype).max)) - 3))
@@ -64,7 +65,7 @@ def _divergence(k: Array, m: Array, inner: Array, excess: Array) -> tuple[Array,
 
 
 def _log_choose(a: Array, b: Array) -> Array:
-    """`log C(a + b, a)` less what its leading terms are, for positive counts."""
+    """`log C(a + b, a)` less its leading terms, for positive counts."""
     n = a + b
     error = stirling_error(n) - stirling_error(a) - stirling_error(b)
     return error + 0.5 * (jnp.log(n) - jnp.log(a) - jnp.log(b)) - LOG_SQRT_TWO_PI
@@ -72,19 +73,24 @@ def _log_choose(a: Array, b: Array) -> Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _log_mass(is_negative: bool, k: Array, m: Array, log_odds: Array) -> Array:
-    """`log_binomial`, or `log_negative_binomial`."""
+    """`log_negative_binomial` if `is_negative`, else `log_binomial`."""
     return _mass_and_slopes(is_negative, k, m, log_odds)[0]
 
 
 def _mass_and_slopes(
     is_negative: bool, k: Array, m: Array, log_odds: Array
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Of what there are few, as of sizes, are kept apart from what there are many."""
+    """The log mass, and the derivatives of its divergence by the log odds, by `k` and by `m`.
+
+    Logarithms of `k` and `m` are taken apart, as one of them, such as a size, often has fewer
+    entries.
+    """
     inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
     log_a = jnp.log(a)
     gap = log_a - jnp.log(b)
     if is_negative:
-        # A share of the total that underflows would be lost: all as small ones have one sum.
+        # A share of the total that underflows would be lost. It is bounded: shares below the bound
+        # all give one sum.
         info = jnp.finfo(k.dtype)
         share, most = min(1e10 * float(info.tiny), float(info.eps)), float(info.eps) ** 2
         gap = lax.min(gap, lax.max(log_a - math.log(most), jnp.full_like(k, -math.log(share))))
@@ -124,10 +130,10 @@ def log_binomial(k: Array, m: Array, log_odds: Array) -> Array:
 
 @jax.jit
 def log_binomial_of_probs(k: Array, m: Array, probs: Array) -> Array:
-    """The same for a probability `p` from 0 to 1."""
+    """`log_binomial` for a probability `p` from 0 to 1 in place of the log odds."""
     inner, a, b = (k > 0) & (m > 0), select(k > 0, k, 1), select(m > 0, m, 1)
     n = jnp.maximum(k + m, 1)
-    excess = select(k < m, probs - k / n, m / n - (1 - probs))  # By the rarer one, the precise one.
+    excess = select(k < m, probs - k / n, m / n - (1 - probs))  # Precise: from the rarer outcome.
     first = log1p_or(excess * (n / a), safe_log(probs) - jnp.log(a / n))
     second = log1p_or(-excess * (n / b), safe_log1m(probs) - jnp.log(b / n))
     terms = select(k > 0, k * first, 0) + select(m > 0, m * second, 0)
@@ -145,7 +151,7 @@ def log_negative_binomial(k: Array, r: Array, log_odds: Array) -> Array:
 
 @jax.custom_jvp
 def _log_factorial_rest(k: Array) -> Array:
-    """`log k! - (k log k - k)` for integers: of small ones as a number, of others by a series."""
+    """`log k! - (k log k - k)` for integers: tabulated for small ones, else Stirling's series."""
     num_small, some = num_steps(k), _replace_zero_by_one(k)
     rest = large_stirling_error(some) + (0.5 * jnp.log(some) + LOG_SQRT_TWO_PI)
     for i in reversed(range(num_small)):
@@ -182,7 +188,10 @@ def _divergence_of_rate(k: Array, some: Array, rate: Array, log_rate: Array) -> 
 
 @_divergence_of_rate.defjvp
 def _divergence_of_rate_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Not by differences of logarithms; that of the rate adds nothing to the rate itself."""
+    """Derivatives by `rate`, without a difference of logarithms, and by `some`.
+
+    `log_rate` is a function of `rate` and adds no derivative of its own.
+    """
     k, some, rate, log_rate = primals
     by_rate = select((k > 0) & (rate > 0), 1 - some / select(rate > 0, rate, 1), 1)
     by_some = jnp.log(some) - log_rate
@@ -217,7 +226,7 @@ def _divergence_of_log_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     value, rate = _divergence_and_rate(*primals)
     by_some = select(k > 0, jnp.log(some) - log_rate, 0)
     most = jnp.full_like(rate, jnp.finfo(rate.dtype).max)
-    by_log_rate = lax.min(rate, most) - k  # Infinity times no count at all would be no number.
+    by_log_rate = lax.min(rate, most) - k  # Finite: infinity times 0 would be NaN.
     return value, by_log_rate * tangents[2] + by_some * tangents[1]
 
 
@@ -226,7 +235,7 @@ def log_zeta(s: Array, q: Array) -> Array:
     """`log sum_{j >= 0} (q + j)^-s` for `s > 1` and `q >= 1`, by the Euler-Maclaurin formula."""
     a, decay = q + 12, s * jnp.log1p(12 / q)
     first = sum(jnp.exp(-s * jnp.log1p(j / q)) for j in range(12))
-    s_near = select(decay < 800, s, 2)  # Of larger ones the powers overflow, and count nothing.
+    s_near = select(decay < 800, s, 2)  # For larger s the powers overflow; the tail is 0.
     tail = a / (s_near - 1) + 0.5
     term = s_near / a
     for i, coefficient in enumerate(_EULER_MACLAURIN):
@@ -236,12 +245,12 @@ def log_zeta(s: Array, q: Array) -> Array:
 
 
 def column(x: Any) -> Any:
-    """`x` with a new last axis; a scalar as it is."""
+    """`x` with a new last axis; a scalar or None unchanged."""
     return x if x is None or np.ndim(x) == 0 else x[..., None]
 
 
 def limit_of_spread(dtype: Any) -> float:
-    """The standard deviation above which `1 / sd^4` is lost beside 1."""
+    """The standard deviation above which `1 / sd^4` is below rounding beside 1."""
     return float(jnp.finfo(dtype).eps) ** -0.25
 
 
@@ -253,11 +262,17 @@ def mean_of_counts(
     low: Any = 0,
     high: Any = np.inf,
 ) -> Array:
-    """The mean of a function of counts whose mass is near to a normal density where it spreads.
+    """The mean of a function of counts whose mass is near a normal density when spread out.
 
-    By the sum over 200 points to either side of the mean: all integers there while the standard
-    deviation is below 16; beyond, so many steps of an eighth of it that the rest is below 1e-12, as
-    the error of the trapezoidal rule is.
+    The sum runs over 200 points on either side of the mean:
+
+    | standard deviation | points                                          |
+    | ------------------ | ----------------------------------------------- |
+    | below 16           | all integers                                    |
+    | 16 and more        | steps of an eighth of the standard deviation    |
+
+    For long steps, the mass beyond the last point and the error of the trapezoidal rule are below
+    1e-12.
     """
     mean, sd, low, high = (
         align(jnp.asarray(x, mean.dtype)[..., None], 0, mean.ndim + 1)
@@ -280,10 +295,10 @@ def entropy_of_counts(
     low: Any = 0,
     high: Any = np.inf,
 ) -> Array:
-    """The entropy of such counts, whose third central moment is `asymmetry` times the second.
+    """The entropy of counts by `mean_of_counts`, or by the Edgeworth series for a large `sd`.
 
-    Where they spread most, by the Edgeworth series: there values may be too large to be told from
-    their neighbours.
+    `asymmetry` is the third central moment over the second. For a large `sd`, counts may be too
+    large to differ from their neighbours in floating numbers.
     """
     is_spread = sd > limit_of_spread(sd.dtype)
     spread = select(is_spread, sd, 1)
@@ -293,7 +308,7 @@ def entropy_of_counts(
 
 
 def poisson_draw(key: Array, mean: Array, shape: tuple[int, ...]) -> Array:
-    """Poisson draws with a key of any kind: JAX draws them with threefry keys alone."""
+    """Poisson draws with a key of any kind; JAX's sampler takes Threefry keys alone."""
     return jax.random.poisson(_threefry(key), mean, shape, jnp.result_type(int))
 
 

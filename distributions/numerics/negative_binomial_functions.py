@@ -1,10 +1,15 @@
-"""Poisson counts with a random mean: NegativeBinomial, GammaPoisson, and one of those at random."""
+"""Formulas shared by NegativeBinomial and GammaPoisson: Poisson counts with a gamma rate.
+
+Parameters are `r` (failures) with `logits` or `probs` of a success, or `mean` with `concentration`;
+those that are not given are None.
+"""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jax import lax, random
+from jax import Array, lax, random
 
 from distributions.common.arrays import select
 from distributions.numerics.binomial_functions import success_and_failure_log_probs
@@ -20,7 +25,10 @@ from distributions.numerics.loader_log_pmf import (
 from distributions.numerics.special import ratio, safe_log, safe_log1m, times_log
 
 
-def negative_binomial_log_prob(y, r, logits, probs, mean, concentration):
+def negative_binomial_log_prob(
+    y: Array, r: Any, logits: Any, probs: Any, mean: Any, concentration: Any
+) -> Array:
+    """`log(Gamma(y + r) / (Gamma(y + 1) Gamma(r)) p^y (1 - p)^r)`."""
     if mean is not None:
         log_odds = jnp.log(mean) - jnp.log(concentration)
         return log_negative_binomial(y.astype(mean.dtype), concentration, log_odds)
@@ -30,7 +38,7 @@ def negative_binomial_log_prob(y, r, logits, probs, mean, concentration):
 
 
 def _log_prob_by_probs(k, r, probs):
-    """With 0 and 1, at which all counts but 0, or all, are impossible."""
+    """The log mass for `probs` from 0 to 1: at 0 only a count of 0 is possible, at 1 none."""
     inner, possible = (probs > 0) & (probs < 1), (probs < 1) & ((k == 0) | (probs > 0))
     p = select(inner, probs, 0.5)
     mass = log_negative_binomial(k, r, jnp.log(p) - jnp.log1p(-p))
@@ -38,24 +46,32 @@ def _log_prob_by_probs(k, r, probs):
     return select(possible, select(k > 0, mass, none), -jnp.inf)
 
 
-def negative_binomial_size(r, logits, probs, mean, concentration):
+def negative_binomial_size(r: Any, logits: Any, probs: Any, mean: Any, concentration: Any) -> Any:
+    """The number of failures `r`, which is the concentration of the gamma rate."""
     return r if mean is None else concentration
 
 
-def negative_binomial_mean(r, logits, probs, mean, concentration):
+def negative_binomial_mean(r: Any, logits: Any, probs: Any, mean: Any, concentration: Any) -> Any:
+    """`r p / (1 - p)`, or `mean` if it is given."""
     if mean is not None:
         return mean
     return r * (jnp.exp(logits) if probs is None else probs / (1 - probs))
 
 
-def negative_binomial_sample(key, shape, dtype, *parameters):
+def negative_binomial_sample(
+    key: Array, shape: tuple[int, ...], dtype: Any, *parameters: Any
+) -> Array:
+    """Poisson draws with gamma rates of concentration `r` and the mean of the counts."""
     r = negative_binomial_size(*parameters)
     gamma_key, poisson_key = random.split(key)
     rate = gamma(gamma_key, r, shape, dtype) * (negative_binomial_mean(*parameters) / r)
     return poisson_draw(poisson_key, rate, shape)
 
 
-def negative_binomial_log_tails(x, r, logits, probs, mean, concentration):
+def negative_binomial_log_tails(
+    x: Array, r: Any, logits: Any, probs: Any, mean: Any, concentration: Any
+) -> tuple[Array, Array]:
+    """`log P(X <= x)` and `log P(X > x)`, by the incomplete beta function `I_(1 - p)(r, x + 1)`."""
     if mean is not None:
         r, logits = concentration, jnp.log(mean) - jnp.log(concentration)
     log_p, log_q = success_and_failure_log_probs(logits, probs)
@@ -65,7 +81,7 @@ def negative_binomial_log_tails(x, r, logits, probs, mean, concentration):
 def _integral(r, mean):
     """`int_0^inf (1 - E exp(-k t)) (exp(-t) - exp(-r t)) / ((1 - exp(-t)) t) dt`.
 
-    By the trapezoidal rule over `log t`, whose error is below 1e-12.
+    Trapezoidal rule over `log t`, with an error below 1e-12.
     """
     r, mean = r[..., None], mean[..., None]
     info = jnp.finfo(r.dtype)
@@ -80,10 +96,14 @@ def _integral(r, mean):
     return jnp.mean(some * select(r < 1, -rest, rest), -1) * (241 / 240 * (high - low)[..., 0])
 
 
-def negative_binomial_entropy(*parameters):
-    """Of few failures, by Binet's formula for log-gammas; of many, as of other counts.
+def negative_binomial_entropy(*parameters: Any) -> Array:
+    """The entropy of negative binomial counts.
 
-    The former is `r` times the entropy of a geometric variable, less an integral.
+    | failures `r` | method                                                                  |
+    | ------------ | ----------------------------------------------------------------------- |
+    | few          | `r` times the entropy of a geometric variable, less an integral, by     |
+    |              | Binet's formula for log-gammas                                          |
+    | many         | `entropy_of_counts`                                                     |
 
     References:
         C. Knessl, "Integral representations and asymptotic expansions for Shannon and Renyi

@@ -1,4 +1,4 @@
-"""The normal distribution's function, masses of intervals, quantiles and moments, far out too."""
+"""Normal distribution function; masses, quantiles and moments of intervals, also far out."""
 
 import math
 from typing import Any
@@ -21,7 +21,10 @@ def log_ndtr(x: Array) -> Array:
 
 @log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """Far out the squares of the density's logarithm would cancel: by an asymptotic series."""
+    """The ratio of density to distribution function; an asymptotic series far out.
+
+    There the squares in the two logarithms would cancel.
+    """
     (x,), (x_dot,) = primals, tangents
     value, far = log_ndtr(x), x < -_few_terms(x)
     y = select(far, 1 / select(far, x, 1), 0)
@@ -32,7 +35,7 @@ def _log_ndtr_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def _few_terms(x: Array) -> int:
-    """From where on the series of Mills' ratio is precise."""
+    """The distance from 0 beyond which the series of Mills' ratio is precise."""
     return 16 if x.dtype == np.float64 else 8
 
 
@@ -47,8 +50,8 @@ def _mills_rest(square: Array) -> Array:
 def _tail(a: Array, length: Array) -> Array:
     """`integral_a^(a + length) exp((a^2 - t^2) / 2) dt` for `a >= 0` and a length, finite or not.
 
-    Gauss-Legendre quadrature up to there or to where the integrand has fallen to `exp(-40)`. Of
-    numbers next to the largest it is that of a lesser one: the inverse would underflow.
+    Gauss-Legendre quadrature, cut where the integrand has fallen to `exp(-40)`. `a` is kept below
+    the largest numbers, whose inverse would underflow.
     """
     a = jnp.minimum(a, jnp.finfo(a.dtype).max / 1024)
     width = jnp.minimum(length, 80 / (a + jnp.hypot(a, math.sqrt(80))))
@@ -59,7 +62,7 @@ def _tail(a: Array, length: Array) -> Array:
 
 def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
     """`erf(a / sqrt 2)` and `erf(b / sqrt 2)`."""
-    both = jnp.stack([a, b])  # Second derivatives of the function at infinity are no numbers.
+    both = jnp.stack([a, b])  # Clipped: second derivatives of erf at infinity are NaN.
     both = jnp.where(jnp.abs(both) < 40, both, 40 * jnp.sign(both))
     below, above = lax.erf(both * math.sqrt(0.5))
     return below, above
@@ -69,9 +72,9 @@ def _erf_between(a: Array, b: Array) -> tuple[Array, Array]:
 def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
     """`anchor` and `log integral_a^b exp((anchor^2 - t^2) / 2) dt` for `a < b`, finite or not.
 
-    The anchor is the point of the interval that is nearest to 0: far out in a tail the large term
-    `anchor^2 / 2` can then be subtracted where it cancels exactly. The length is `b - a`, of which
-    nothing may be left where the two are rounded.
+    The anchor is the point of the interval nearest to 0. Far out in a tail, the large term
+    `anchor^2 / 2` can then be subtracted where it cancels exactly. The length is `b - a`, given
+    apart as the difference of rounded bounds may be 0.
     """
     a, b, length = jnp.broadcast_arrays(a, b, length)
     across, left = (a < 0) & (b > 0), b <= 0
@@ -87,8 +90,8 @@ def log_normal_mass(a: Array, b: Array, length: Array) -> tuple[Array, Array]:
 def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
     """The mean and the variance of a standard normal variable on `[a, b]`, finite or not.
 
-    By quadrature from the point that is nearest to 0: nothing cancels on narrow intervals and far
-    out in a tail.
+    Quadrature from the point nearest to 0: nothing cancels, on narrow intervals or far out in a
+    tail.
     """
     a, b = jnp.broadcast_arrays(a, b)
     left = b <= 0
@@ -109,8 +112,8 @@ def truncated_normal_moments(a: Array, b: Array) -> tuple[Array, Array]:
 def _tail_quantile(u: Array, a: Array, b: Array) -> Array:
     """`truncated_normal_quantile` for `a >= 2`.
 
-    A start that is exact for the density `t exp(-t^2 / 2)`, then Newton's method on the log mass
-    above the point: what three steps leave is below the rounding of float64.
+    Newton's method on the log mass above the point, from a start that is exact for the density
+    `t exp(-t^2 / 2)`. After three steps the error is below the rounding of float64.
     """
     log_mass = jnp.log(_tail(a, b - a))
     bounded = b < jnp.inf
@@ -152,7 +155,7 @@ def log_mills(w: Array) -> Array:
 
 @log_mills.defjvp
 def _log_mills_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """By `m' = w m - 1`; far out, where that cancels, by the series."""
+    """The derivative from `m' = w m - 1`; far out, where that cancels, by the series."""
     (w,), (w_dot,) = primals, tangents
     value, far = log_mills(w), w > _few_terms(w)
     y = 1 / select(far, w, 1)

@@ -1,10 +1,12 @@
-"""Incomplete beta and gamma functions of large parameters, near the middle: the normal limit.
+"""Normal limit of the incomplete beta and gamma functions: large parameters, near the middle.
 
-A beta variable with large parameters `a` and `b` is about normal, and what is left is of the order
-of `1 / sqrt(min(a, b))`. With the deviance `z` of the value, of which `-z^2 / 2` is the exponent of
-the density, `I_x(a, b) = Phi(z) + phi(z) (1 / z - 1 / d)` up to the third power of that order, `d`
-being the deviation of the value in standard deviations. A gamma variable is the limit for infinite
-`b`.
+A beta variable with large parameters `a` and `b` is normal up to the order `1 / sqrt(min(a, b))`.
+Up to the third power of that order,
+
+`I_x(a, b) = Phi(z) + phi(z) (1 / z - 1 / d)`.
+
+Here `d` is the deviation of the value in standard deviations, and `z` is its signed root deviance:
+`-z^2 / 2` is the exponent of the density. A gamma variable is the limit for infinite `b`.
 
 References:
     N. M. Temme, "The asymptotic expansion of the incomplete gamma functions", SIAM Journal on
@@ -21,18 +23,19 @@ from distributions.numerics.loader_kernels import curvature, is_single
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import LOG_SQRT_TWO_PI, log1mexp
 
-# In standard deviations; farther out continued fractions converge soon. Where parameters are so
-# large that a value is hardly told from the middle, these would need more digits than there are.
+# Reach of the limit, in standard deviations; farther out, continued fractions converge fast. It is
+# longer for very large parameters (`is_central`): near the middle, continued fractions would then
+# need more digits than there are.
 _REACH = 8
 
 
 def large(x: Array) -> float:
-    """From where on parameters are large, in the precision of `x`."""
+    """The parameter above which the limit may be used, in the precision of `x`."""
     return 1e4 if is_single(x) else 1e7
 
 
 def is_central(a: Array, b: Array | None, shift: Array) -> Array:
-    """Whether the limit is precise: with `shift = a y - b x`, or `a - x` for a gamma variable."""
+    """Whether the limit is precise; `shift` is `a y - b x`, or `a - x` for a gamma variable."""
     least = a if b is None else jnp.minimum(a, b)
     inverse = 1 / a if b is None else 1 / a + 1 / b
     nearness = 1e-3 if is_single(shift) else 1e-4

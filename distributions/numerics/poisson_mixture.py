@@ -1,4 +1,4 @@
-"""_TERMS, poisson_terms, log_poisson_mass."""
+"""Sums over a Poisson index, for mixtures such as the noncentral chi-squared distribution."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,14 +6,15 @@ from jax import Array, lax
 
 from distributions.numerics.loader_kernels import log_gamma_kernel
 
-_TERMS = 200
+_TERMS = 200  # Indices of one sum.
 
 
 def poisson_terms(center: Array) -> tuple[Array, Array, Array]:
-    """A center, the distances of indices around it, and the logarithm of the step between them.
+    """The center, the offsets of indices from it, and the log of the step between indices.
 
-    All of these integers from 0 on, or so far apart as a sum of a smooth function is still its
-    integral: along a new last axis. Large ones are no numbers of their dtype; their distances are.
+    Indices stand along a new last axis. They are all integers within reach, from 0 on; for large
+    centers they are farther apart, but so close that the sum of a smooth function is still its
+    integral. Offsets are exact where indices are too large for their dtype.
     """
     center = lax.stop_gradient(center)
     reach = 11 * jnp.sqrt(center + 1)
@@ -24,8 +25,8 @@ def poisson_terms(center: Array) -> tuple[Array, Array, Array]:
 
 
 def log_poisson_mass(center: Array, offset: Array, m: Array) -> Array:
-    """The logarithm of the mass of a Poisson variable of mean `m` at `center + offset`."""
-    m, j = m + 1e3 * np.finfo(m.dtype).tiny, center + offset  # So that 0 has the right derivative.
+    """The log mass at `center + offset` of a Poisson variable of mean `m`."""
+    m, j = m + 1e3 * np.finfo(m.dtype).tiny, center + offset  # Not 0: for a finite derivative.
     few, many, shift = jnp.minimum(j, 8), jnp.maximum(j, 8), (m - center) - offset
     small = few * jnp.log(m) - m - lax.lgamma(few + 1)
     return jnp.where(j < 8, small, log_gamma_kernel(many, m, jnp.log(m), shift) - jnp.log(many))

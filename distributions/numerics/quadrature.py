@@ -1,4 +1,4 @@
-"""Integrals by trapezoidal rules, and maxima by grids: where there are no closed forms."""
+"""Integrals by trapezoidal rules, and maxima by grids, where there are no closed forms."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def normal_expectation(f: Any, loc: Array, scale: Array) -> Array:
 
 
 def argmax(f: Any, low: Array, high: Array) -> Array:
-    """Where between `low` and `high` a function of one peak is greatest: by ever finer grids."""
+    """The point between `low` and `high` at which a unimodal `f` is greatest, by finer grids."""
     low, high = jnp.broadcast_arrays(low, high)
     places = jnp.linspace(0, 1, 33, dtype=low.dtype).reshape((1,) * low.ndim + (-1,))
 
@@ -39,7 +39,7 @@ _LOG_NODES = np.linspace(-45, 5, 501)
 def exponential_expectation(f: Any, parameter: Array) -> Array:
     """`E[f(x, parameter)]` for a standard exponential variable, by the trapezoidal rule in `log x`.
 
-    `f` is analytic but for `x < 0`.
+    `f` must be analytic for `x >= 0`.
     """
     parameter = jnp.asarray(parameter)
     w = jnp.asarray(_LOG_NODES, parameter.dtype).reshape((1,) * parameter.ndim + (-1,))
@@ -47,7 +47,7 @@ def exponential_expectation(f: Any, parameter: Array) -> Array:
     return jnp.sum(values, axis=-1) * (_LOG_NODES[1] - _LOG_NODES[0]).item()
 
 
-# Of the tanh-sinh rule: shares of the interval, from the nearer end, and weights.
+# Tanh-sinh rule: nodes as shares of the interval, and weights.
 _STEP = 0.04
 _SHIFTS = np.pi * np.sinh(_STEP * np.arange(-130, 131))
 _SHARES = 1 / (1 + np.exp(-_SHIFTS))
@@ -55,7 +55,10 @@ _WEIGHTS = _STEP * np.hypot(_SHIFTS, np.pi) * _SHARES / (1 + np.exp(_SHIFTS))
 
 
 def integral(f: Any, low: Array, high: Array) -> Array:
-    """Of an analytic function that may have singular values or derivatives at either end."""
+    """The integral of an analytic function, by the tanh-sinh rule.
+
+    Values and derivatives may be singular at either end.
+    """
     low, high = (x[..., None] for x in jnp.broadcast_arrays(low, high))
     shape = (1,) * (low.ndim - 1) + (-1,)
     shares, weights = (jnp.asarray(x, low.dtype).reshape(shape) for x in (_SHARES, _WEIGHTS))

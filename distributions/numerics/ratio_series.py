@@ -17,7 +17,7 @@ Ratio = Callable[..., Array]
 def _series(ratio: Ratio, k: Array, step: Array, arguments: tuple[Array, ...], order: int) -> Any:
     """The sum `1 + r(k) + r(k) r(k + step) + ...`, and derivatives in the first `order` arguments.
 
-    It ends where no term is left that tells.
+    The sum ends when further terms are below rounding.
     """
     k, step, *at = jnp.broadcast_arrays(k, step, *arguments)
     ones = jnp.ones_like(k)
@@ -64,8 +64,8 @@ def log_tails(
 ) -> tuple[Array, Array]:
     """The logarithms of the probabilities up to `x` and above it.
 
-    The masses are summed away from `x`, downwards where `is_below`: `ratio(k, step, *arguments)` is
-    that of the mass of `k + step` to the mass of `k`, and 0 at the end of the support.
+    The masses are summed away from `x`, downwards where `is_below`. `ratio(k, step, *arguments)` is
+    the mass of `k + step` over the mass of `k`, and 0 at the end of the support.
     """
     step = select(is_below, -1, jnp.ones_like(x))
     first = select(is_below, x, x + 1)

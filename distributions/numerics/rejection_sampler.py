@@ -1,4 +1,4 @@
-"""Draws by rejection, by rounds for all at once."""
+"""Rejection sampling, in rounds for all draws at once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from jax import Array, lax, random
 from distributions.common.arrays import select
 
 MAX_ROUNDS = 10_000
-"""Far more than any draw takes whose parameters are valid."""
+"""Rounds of a loop: far more than draws with valid parameters take."""
 
 
 def draw_first_accepted(
@@ -20,18 +20,18 @@ def draw_first_accepted(
     none: Any = jnp.nan,
     most_rounds: int = MAX_ROUNDS,
 ) -> Array:
-    """For each draw the first of its proposals that is accepted.
+    """The first accepted proposal of each draw.
 
-    A parameter that is NaN, or so extreme that nothing is accepted, ends after many rounds, and not
-    in a hang.
+    The number of rounds is limited: a parameter that is NaN, or so extreme that nothing is
+    accepted, does not hang the program.
 
     Args:
         propose: A function of a key that returns proposals, and whether each is accepted.
         key: The key of all rounds.
-        shape: Of the draws.
-        dtype: Of the draws.
-        none: What a draw is for which no proposal was accepted.
-        most_rounds: After how many that is said.
+        shape: The shape of the draws.
+        dtype: The dtype of the draws.
+        none: The value of a draw without an accepted proposal.
+        most_rounds: The greatest number of rounds.
     """
 
     def go_on(state: tuple[Array, Array, Array, Array]) -> Array:

@@ -17,7 +17,7 @@ LOG_TWO = math.log(2)
 LOG_PI = math.log(math.pi)
 EULER_GAMMA = 0.5772156649015329
 LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# Of the Riemann zeta function, from 2 on.
+# Values of the Riemann zeta function at 2, 3, ..., 13.
 ZETA = (1.6449340668482264, 1.2020569031595942, 1.0823232337111382, 1.03692775514337)
 ZETA += (1.0173430619844491, 1.0083492773819228, 1.0040773561979443, 1.0020083928260822)
 ZETA += (1.000994575127818, 1.000494188604119, 1.000246086553308, 1.0001227133475785)
@@ -30,24 +30,24 @@ def _gauss_legendre(num: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gauss_legendre(like: Array, num: int = 40) -> list[np.ndarray]:
-    """Nodes and weights for an integral from 0 to 1, along a new axis behind those of `like`."""
+    """Gauss-Legendre nodes and weights for an integral from 0 to 1, along a new last axis."""
     return [x.reshape((1,) * like.ndim + (-1,)).astype(like.dtype) for x in _gauss_legendre(num)]
 
 
 def open_uniform(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Uniform draws between 0 and 1, neither of which is drawn."""
+    """Uniform draws in the open interval (0, 1)."""
     info = jnp.finfo(dtype)
     return jax.random.uniform(key, shape, dtype, info.tiny, 1 - info.epsneg)
 
 
 def clip_positive(draw: Array) -> Array:
-    """Draws that underflowed or overflowed, brought back to positive finite numbers."""
+    """Draws clipped to positive finite numbers, where they underflowed or overflowed."""
     info = jnp.finfo(draw.dtype)
     return lax.clamp(info.tiny, draw, info.max)
 
 
 def log(x: Any) -> Any:
-    """`log(x)`: of a number at hand, no operation."""
+    """`log(x)`; for a number on the host, no JAX operation."""
     if isinstance(x, Array):
         return jnp.log(x)
     return np.log(x) if np.ndim(x) else float(np.log(x))
@@ -79,15 +79,15 @@ def times_log(x: Array, log_y: Array) -> Array:
 
 
 def ratio(x: Any, scale: Any) -> Any:
-    """`x / scale`, whose derivative in `scale` is a number where `scale**2` is none.
+    """`x / scale`, with a derivative in `scale` that does not square it.
 
-    That of JAX's quotient is not: its square of a denominator of 1e-30 is 0 in single precision.
+    The derivative of JAX's quotient does: in single precision the square of 1e-30 is 0.
     """
     return _quotient(x, scale, False) if isinstance(scale, Array) else x / scale
 
 
 def scale_by_reciprocal(x: Any, scale: Any) -> Any:
-    """`ratio` to within a rounding, by reciprocals of the scales where those are fewer.
+    """`ratio` to within a rounding, by reciprocals if there are fewer scales than values.
 
     A reciprocal is 0 for scales next to the largest number, in single precision from 8.5e37 on.
     """
@@ -100,7 +100,7 @@ def _has_fewer(scale: Any, x: Any) -> bool:
 
 
 def _has_reciprocal(scale: Array) -> bool:
-    """In half precision, those of scales below 1.5e-5 overflow."""
+    """Whether reciprocals may be taken; in half precision they overflow below 1.5e-5."""
     return scale.dtype.itemsize >= 4
 
 
@@ -113,16 +113,16 @@ def _quotient(x: Array, scale: Array, by_reciprocal: bool) -> Array:
 def _quotient_jvp(by_reciprocal: bool, primals: Any, tangents: Any) -> tuple[Array, Array]:
     (x, scale), (x_dot, scale_dot) = primals, tangents
     z = _quotient(x, scale, by_reciprocal)
-    # By a reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
+    # A reciprocal: XLA rewrites a quotient of a quotient by the square of the scale.
     return z, _quotient(x_dot - z * scale_dot, scale, _has_reciprocal(scale))
 
 
 def finite_slopes(formula: Callable[..., Array]) -> Callable[..., Array]:
-    """A formula of single numbers, with derivatives of 0 where its value is infinite or no number.
+    """A formula of single numbers, with derivatives of 0 where its value is infinite or NaN.
 
-    Such are those outside of a support and where a density underflows. In the chain rule one factor
-    would be 0 there and another infinite. Each argument has its derivative by itself, in forward
-    mode, so that it can be selected; that takes longer to trace, and quadratures longer to run.
+    Values are infinite or NaN outside of a support and where a density underflows: the chain rule
+    would multiply 0 by infinity there. Each argument is differentiated by itself, in forward mode,
+    so that its derivative can be selected. Formulas take longer to trace, and quadratures to run.
     """
 
     def of_numbers(*arguments: Any) -> Array:
@@ -162,9 +162,9 @@ def exponentials(x: Array) -> tuple[Array, Array]:
 
 @jax.custom_jvp
 def bounded_ratio(x: Array, scale: Array) -> Array:
-    """`x / scale`, or the largest number, whose derivatives are 0, where that overflows.
+    """`x / scale`, clipped to the largest number, with derivatives of 0 where it is clipped.
 
-    Derivatives that overflow are large numbers: sums and differences of them are numbers too.
+    Derivatives that overflow are clipped to large numbers, whose sums and differences are finite.
     """
     most = jnp.finfo(x.dtype).max
     return lax.clamp(-most, x / scale, most)
@@ -190,11 +190,11 @@ def log_two_sided(k: Array) -> Array:
 
 
 def log1p_quotient(x: Array, scale: Array) -> Array:
-    """`log(1 + x / scale)` for numbers that are not negative, whose quotient may overflow."""
+    """`log(1 + x / scale)` for nonnegative numbers, whose quotient may overflow."""
     far = x / min(1e10, float(jnp.finfo(x.dtype).max) / 8) > scale
     near = jnp.log1p(ratio(jnp.where(far, 0, x), scale))
     some = jnp.where(far, x, 1)
-    rest = jnp.where(far, scale, 0) / some  # Of the logarithm of 1 plus what is large.
+    rest = jnp.where(far, scale, 0) / some  # log(1 + u) - log(u) for large u = x / scale.
     return jnp.where(far, jnp.log(some) - jnp.log(scale) + rest, near)
 
 
@@ -214,7 +214,7 @@ def _log_quotient_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def log1p_or(u: Array, far: Array) -> Array:
-    """`log(1 + u)`, which is `far` where `u` is not near to 0."""
+    """`log(1 + u)` for `u` near 0, and `far` elsewhere."""
     near = jnp.abs(u) < 0.5
     return select(near, jnp.log1p(select(near, u, 0)), far)
 
@@ -223,13 +223,13 @@ def log1p_or(u: Array, far: Array) -> Array:
 def log1p_square(x: Array, in_sum: bool = False) -> Array:
     """`log(1 + x^2)`, with its derivative also where the square overflows.
 
-    `in_sum`, to within a rounding of 1 only, not one of itself, in half the time.
+    With `in_sum` the error is a rounding of 1, not of the result, in half the time.
     """
     return _log1p_square(x, 2, lax.abs(x), in_sum)
 
 
 def _log1p_square(x: Array, power: int, far: Array, in_sum: bool) -> Array:
-    """`power log(1 + far)` where the square is large."""
+    """`log(1 + x^2)`, or `power log(1 + far)` where the square is large."""
     is_far = _is_far(x)
     large = select(is_far, far, x * x)
     logarithm = lax.log(1 + large) if in_sum else lax.log1p(large)
@@ -237,7 +237,7 @@ def _log1p_square(x: Array, power: int, far: Array, in_sum: bool) -> Array:
 
 
 def _is_far(x: Array) -> Array:
-    """Whether 1 is lost beside the number, or the square is near to overflow."""
+    """Whether 1 is below rounding beside `|x|`, or the square is near overflow."""
     info = jnp.finfo(x.dtype)
     return jnp.abs(x) > min(1 / float(info.eps), 0.5 * float(info.max) ** 0.5)
 
@@ -263,7 +263,7 @@ def log1p_square_ratio(x: Any, scale: Any, *, in_sum: bool = False) -> Array:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _log1p_square_ratio(x: Array, scale: Array, in_sum: bool) -> Array:
     z = x * (1 / scale) if _has_fewer(scale, x) else x / scale
-    root = lax.sqrt(lax.abs(x)) * (1 / lax.sqrt(scale))  # Of the quotient, which may overflow.
+    root = lax.sqrt(lax.abs(x)) * (1 / lax.sqrt(scale))  # Root of a quotient that may overflow.
     return _log1p_square(z, 4, root - 1, in_sum)
 
 
@@ -333,7 +333,7 @@ def log1mexp(x: Array) -> Array:
 
 
 def log1mexp_exp(z: Array) -> Array:
-    """`log(1 - exp(-exp(-z)))`: -z where that is large."""
+    """`log(1 - exp(-exp(-z)))`, about `-z` for large `z`."""
     y = jnp.exp(-z)
     near, far = -z - y / 2 + y * y / 24, jnp.log1p(-jnp.exp(-jnp.where(z < 0, y, 1)))
     middle = jnp.log(-jnp.expm1(-jnp.where((z < 0) | (z > 8), 1, y)))

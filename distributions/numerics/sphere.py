@@ -1,4 +1,4 @@
-"""What families of unit vectors share."""
+"""Areas, tangents and variances on the unit sphere, and sums of log weights."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from distributions.numerics.special import LOG_PI, LOG_TWO
 
 
 def log_area(n: int) -> float:
-    """Of the sphere of vectors with `n` entries."""
+    """`log(2 pi^(n / 2) / Gamma(n / 2))`, the log area of the unit sphere in `n` dimensions."""
     return LOG_TWO + 0.5 * n * LOG_PI - math.lgamma(0.5 * n)
 
 
@@ -29,7 +29,8 @@ def tangent_normal(key: Array, shape: tuple[int, ...], dtype: Any, direction: An
 def variance_around(direction: Any, cosine: Any, variance: Any) -> Array:
     """The variance of each entry, of a density that depends on the angle to `direction` alone.
 
-    `cosine` is the expectation of `1 - t^2` for the cosine `t`, and `variance` that of `t`.
+    With `t` the cosine of the angle, `cosine` is the expectation of `1 - t^2`, and `variance` is
+    the variance of `t`.
     """
     along = jnp.square(direction)
     across = per_event(cosine / (direction.shape[-1] - 1))
@@ -37,6 +38,6 @@ def variance_around(direction: Any, cosine: Any, variance: Any) -> Array:
 
 
 def log_sum(log_weights: Array) -> Array:
-    """The log of the sum of exponentials along the last axis."""
+    """`log(sum(exp(log_weights)))` along the last axis."""
     largest = lax.stop_gradient(jnp.max(log_weights, -1))
     return largest + jnp.log(jnp.sum(jnp.exp(log_weights - largest[..., None]), -1))

@@ -1,4 +1,4 @@
-"""Families on the whole real line: Normal, Cauchy, StudentT, Laplace, Logistic."""
+"""Tails, densities and moments of Student's t and Cauchy distributions."""
 
 import math
 
@@ -19,7 +19,7 @@ def cauchy_survival(z: Array) -> Array:
 
 
 def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
-    """The logarithms of the probabilities that a standard t variable is nearer to 0, or farther."""
+    """`log P(|T| <= |z|)` and `log P(|T| > |z|)` for a standard t variable `T`."""
     z, df = jnp.broadcast_arrays(z, df)
     ratio = jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny) / jnp.sqrt(df)
     far = ratio > 1
@@ -60,7 +60,7 @@ def student_t_log_prob(x: Array, df: Array, loc: Array, scale: Array) -> Array:
 
 
 def mean_distance(df: Array) -> Array:
-    """Of a standard t variable from its center; infinite up to one degree of freedom."""
+    """`E |T|` for a standard t variable `T`; infinite up to one degree of freedom."""
     excess = jnp.where(df > 1, df - 1, 1)
     inner = jnp.sqrt(df) * jnp.exp(-log_beta_half(0.5 * df))
     return jnp.where(df > 1, 2 * inner / excess, jnp.inf)

@@ -1,4 +1,4 @@
-"""_TURN, _BELOW_ONE, _below_one."""
+"""Ratios of Bessel functions, angles and draws of von Mises distributions."""
 
 import math
 from typing import Any
@@ -11,15 +11,15 @@ from jax.scipy.special import i0e, i1e
 from distributions.numerics.rejection_sampler import draw_first_accepted
 from distributions.numerics.special import open_uniform
 
-FULL_TURN = 2 * math.pi
+FULL_TURN = 2 * math.pi  # Radians.
 
 
 # Coefficients of c**-(k + 1) in 1 - I1(c) / I0(c) for large c.
 _BELOW_ONE = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 
 
-def below_one(c):
-    """`1 - I1(c) / I0(c)`; from where on terms of the series are lost, by that."""
+def below_one(c: Array) -> Array:
+    """`1 - I1(c) / I0(c)`; for large `c` by its asymptotic series, precise to a rounding there."""
     far = c > float(jnp.finfo(c.dtype).eps) ** -0.2
     y, total = 1 / jnp.where(far, c, 1), 0.0
     for coefficient in reversed(_BELOW_ONE):
@@ -29,7 +29,7 @@ def below_one(c):
 
 @jax.custom_jvp
 def log_i0e(c: Array) -> Array:
-    """`log(exp(-c) I0(c))`, with its derivative also where that is lost beside 1, for `c >= 0`."""
+    """`log(exp(-c) I0(c))` for `c >= 0`, with a derivative that is precise for large `c`."""
     return jnp.log(i0e(c))
 
 
@@ -39,16 +39,16 @@ def _log_i0e_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
 
 
 def wrap(angle: Array) -> Array:
-    """The angle from `-pi` to `pi`."""
+    """The angle in radians from `-pi` to `pi`, modulo a full turn."""
     return jnp.clip(angle - FULL_TURN * jnp.round(angle / FULL_TURN), -math.pi, math.pi)
 
 
 def von_mises_draw(key: Array, shape: tuple[int, ...], dtype: Any, loc: Any, c: Any) -> Array:
-    """By rejection, until all are accepted, from a Cauchy law of the tangent of half the angle.
+    """Draws of a von Mises variable, by rejection from a Cauchy law of the half-angle's tangent.
 
-    With `y` the squared sine of half the angle, target over envelope is proportional to
-    `(g + (1 - g) y) exp(-2 c y)` for the square `g` of the scale of the Cauchy law: greatest at
-    `1 / (4 c)` where `g = 1 / (1 + 4 c)`.
+    Let `y` be the squared sine of half the angle, and `g` the squared scale of the Cauchy law.
+    Target over envelope is proportional to `(g + (1 - g) y) exp(-2 c y)`; for `g = 1 / (1 + 4 c)`
+    it is greatest at `y = 1 / (4 c)`.
     """
     loc, c = (jnp.broadcast_to(jnp.asarray(p), shape) for p in (loc, c))
     log_ratio = lambda y: jnp.log1p(4 * (c * y)) - 2 * (c * y)  # noqa: E731

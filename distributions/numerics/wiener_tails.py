@@ -1,14 +1,23 @@
-"""The chance that a diffusion leaves an interval at one end, and later than a time.
+"""The probability that a Wiener diffusion leaves an interval at a given end, after a given time.
 
-In units of the distance of the ends, with an end at the distance `w`, the other one at `u = 1 - w`
-and a drift of size `m`, of the passages to the end the share that is later than `t` is
+The unit of length is the distance of the two ends. The diffusion starts at the distance `w` from
+the end, and `u = 1 - w` from the other one; its drift has the size `m`. Of the passages to the end,
+the share later than `t` is
 
 `exp(-m^2 t / 2) / c sum_k k pi sin(k pi w) exp(-k^2 pi^2 t / 2) / (m^2 / 2 + k^2 pi^2 / 2)`
 
-with `c = sinh(u m) / sinh(m)`, which needs more terms, and cancels, at early times. Then it is an
-integral of the Laplace transform, `sinh(u z) / sinh(z)` with `z = sqrt(2 s + m^2)`, along a line of
-constant real part of `z` between the poles at the imaginary axis and at `m`; beyond `m`, it is that
-of the earlier ones. Through the saddle point, the trapezoidal rule with few points is precise.
+with `c = sinh(u m) / sinh(m)`.
+
+At early times this series needs more terms, and cancels. The share is then an integral of the
+Laplace transform `sinh(u z) / sinh(z)`, `z = sqrt(2 s + m^2)`, along a line of constant real part
+of `z`:
+
+| line                                            | integral                    |
+| ----------------------------------------------- | --------------------------- |
+| between the poles at the imaginary axis and `m` | share of later passages     |
+| beyond the pole at `m`                          | share of earlier passages   |
+
+On a line through the saddle point, the trapezoidal rule with few points is precise.
 
 References:
     Blurton, Kesselmeier and Gondan, "Fast and accurate calculations for cumulative first-passage
@@ -25,11 +34,11 @@ from jax import Array, lax
 
 from distributions.numerics.special import LOG_PI, LOG_TWO, expm1_ratio, log1mexp
 
-_SWITCH = 0.4  # From here on, the series is the shorter way.
-_REACH = 9  # Of the line, in units of the width of its peak.
-_INTERVALS = 112
-_CLEARANCE = 0.5  # Of the line from poles, in the same units.
-_CERTAIN = 14  # So many standard deviations early, no passage is.
+_SWITCH = 0.4  # Time from which on the series is shorter.
+_REACH = 9  # Half length of the line, in widths of its peak.
+_INTERVALS = 112  # Of the trapezoidal rule.
+_CLEARANCE = 0.5  # Least distance of the line from a pole, in widths of its peak.
+_CERTAIN = 14  # Standard deviations: no passage is that early.
 
 
 def _share(u: Array, m: Array) -> Array:
@@ -38,7 +47,7 @@ def _share(u: Array, m: Array) -> Array:
 
 
 def _log_series(t: Array, w: Array, u: Array, m: Array) -> Array:
-    """The logarithm of the series over `2 pi`."""
+    """The logarithm of the series, divided by `2 pi`."""
     x = math.pi * jnp.minimum(w, u)
     cosine = jnp.where(w < u, 1, -1) * jnp.cos(x)
     before, ratio, total = jnp.zeros_like(t), jnp.ones_like(t), jnp.zeros_like(t)
@@ -51,9 +60,10 @@ def _log_series(t: Array, w: Array, u: Array, m: Array) -> Array:
 
 
 def _line(p: Array, drift: Array) -> tuple[Array, Array]:
-    """Where the line crosses the real axis, and whether that is below the drift's pole.
+    """The real part of the line, and whether it is below the drift's pole.
 
-    In units of the width of its peak: as near to the saddle point `p` as the poles leave it.
+    The line is as near to the saddle point `p` as the poles allow; the unit is the width of its
+    peak.
     """
     below = (drift - p > _CLEARANCE) & (drift > 2 * _CLEARANCE)
     under = jnp.clip(p, _CLEARANCE, jnp.maximum(drift - _CLEARANCE, _CLEARANCE))
@@ -61,10 +71,7 @@ def _line(p: Array, drift: Array) -> tuple[Array, Array]:
 
 
 def _log_integral(t: Array, w: Array, u: Array, m: Array) -> tuple[Array, Array]:
-    """The logarithm of the share of later passages, or of earlier ones, and whether of later ones.
-
-    For early times.
-    """
+    """The log share of later or of earlier passages, and whether of later ones, at early times."""
     root = jnp.sqrt(t)
     drift = m * root
     p = jnp.minimum(w / root, drift + _CERTAIN)

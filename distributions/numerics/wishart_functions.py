@@ -1,4 +1,7 @@
-"""What the Wishart families share."""
+"""Formulas shared by the Wishart families, with scale matrix `S` of `n` rows and `df`.
+
+`L` is the Cholesky factor of `S`, and `T` the Bartlett factor of a draw with `S = I`.
+"""
 
 from typing import Any
 
@@ -23,12 +26,12 @@ from distributions.numerics.special import LOG_PI, LOG_TWO
 
 
 def cholesky(scale: Any, scale_tril: Any) -> Array:
-    """The Cholesky factor of `S`."""
+    """The Cholesky factor `L` of `S`."""
     return jnp.linalg.cholesky(scale) if scale_tril is None else scale_tril
 
 
 def matrix(scale: Any, scale_tril: Any) -> Array:
-    """`S`."""
+    """The scale matrix `S`, given or `L L^T`."""
     return gram(scale_tril) if scale is None else scale
 
 
@@ -49,25 +52,25 @@ def ascending_df(df: Any, n: Any) -> Array:
 
 
 def size(scale: Any, scale_tril: Any) -> int:
-    """`n`."""
+    """The number of rows `n` of `S`."""
     return (scale_tril if scale is None else scale).shape[-1]
 
 
 def log_multigamma(a: Any, n: Any) -> Array:
-    """`log Gamma_n(a)`."""
+    """`log Gamma_n(a)`, the log of the multivariate gamma function."""
     return jnp.sum(lax.lgamma(descending_df(2 * a, n) / 2), -1) + 0.25 * n * (n - 1) * LOG_PI
 
 
 def log_normalizer(df: Any, n: Any) -> Array:
-    """Of the densities of both families at `S = I`."""
+    """`df n log(2) / 2 + log Gamma_n(df / 2)`, the log normalizer of both families at `S = I`."""
     return 0.5 * df * n * LOG_TWO + log_multigamma(0.5 * df, n)
 
 
 def entropy(tril: Any, df: Any, sign: int) -> Array:
-    """Of `X`, or of its inverse for a sign of -1.
+    """The entropy of a Wishart variable for a `sign` of 1, or of its inverse for -1.
 
-    That of independent gamma variables on the diagonal of a factor, and of what does not depend on
-    `df`.
+    Only the independent gamma variables on the diagonal of a factor depend on `df`; the other terms
+    are constants.
     """
     n = tril.shape[-1]
     halves = 0.5 * descending_df(df, n)
@@ -84,14 +87,14 @@ def log_jacobian(tril: Any) -> Array:
 
 
 def mean_log_jacobian(tril: Any, log_entries: Any) -> Array:
-    """The expectation of `log_jacobian`, given that of the logs of a standard factor."""
+    """The mean of `log_jacobian(L T)`, with the mean logs of the diagonal of `T`."""
     n = tril.shape[-1]
     powers = align(jnp.arange(n, 0, -1, dtype=tril.dtype), 0, log_entries.ndim)
     return log_jacobian(tril) + jnp.sum(powers * log_entries, -1)
 
 
 def chi_factor(key: Any, shape: Any, dtype: Any, counts: Any) -> Array:
-    """Lower-triangular: normal entries, and on the diagonal chi variables of `counts`."""
+    """Bartlett factors: normal entries below a diagonal of chi variables with `counts` as `df`."""
     normal_key, gamma_key = random.split(key)
     below = align(jnp.tri(shape[-1], k=-1, dtype=dtype), 0, len(shape))
     log_draw = log_gamma(gamma_key, 0.5 * counts, shape[:-1], dtype)
@@ -104,20 +107,20 @@ def mean_chi(counts: Any, power: Any) -> Array:
     """The expectation of a chi variable to the power 1 or -1; infinite where it does not exist."""
     ok = counts + power > 0
     safe = select(ok, counts, 2.0 * jnp.ones_like(counts))
-    # Log-gammas of large numbers would cancel: of their difference, log B(x, 1/2) is made.
+    # By log B(x, 1/2): a difference of log-gammas of large numbers would cancel.
     log_beta = log_beta_half(0.5 * (safe + min(power, 0)))
     return select(ok, jnp.exp(power * (0.5 * (LOG_PI + LOG_TWO) - log_beta)), jnp.inf)
 
 
 def scale_columns(tril: Any, x: Any) -> Array:
-    """`tril diag(x)`."""
+    """`tril diag(x)`: each column times its number."""
     x = jnp.asarray(x)[..., None, :]
     ndim = max(tril.ndim, x.ndim)
     return align(tril, 0, ndim) * align(x, 0, ndim)
 
 
 def outer_diagonal(s: Any) -> Array:
-    """`s_ii s_jj`."""
+    """The matrix of products `s_ii s_jj`."""
     d = diagonal(s)
     return d[..., None] * d[..., None, :]
 
@@ -136,7 +139,7 @@ PARAMETERS = {
 }
 
 
-def wishart_score(tril, df, scale, scale_tril):
+def wishart_score(tril: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     """The log density of Wishart at `tril tril^T`."""
     n, factor = tril.shape[-1], cholesky(scale, scale_tril)
     square = square_sum(solve_matrix(factor, tril), 2)
@@ -144,10 +147,14 @@ def wishart_score(tril, df, scale, scale_tril):
     return log_dets - 0.5 * square - log_normalizer(df, n)
 
 
-def wishart_cholesky_sample(key, shape, dtype, df, scale, scale_tril):
+def wishart_cholesky_sample(
+    key: Array, shape: tuple[int, ...], dtype: Any, df: Any, scale: Any, scale_tril: Any
+) -> Array:
+    """Cholesky factors `L T` of draws, by Bartlett's decomposition."""
     counts = descending_df(df, shape[-1])
     return matmul(cholesky(scale, scale_tril), chi_factor(key, shape, dtype, counts))
 
 
-def wishart_entropy(df, scale, scale_tril):
+def wishart_entropy(df: Any, scale: Any, scale_tril: Any) -> Array:
+    """The entropy of Wishart: `entropy` with `sign = 1`."""
     return entropy(cholesky(scale, scale_tril), df, 1)

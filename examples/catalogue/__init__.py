@@ -1,6 +1,7 @@
-"""Forty models of the field, each with data and with its density written by hand.
+"""Catalogue of forty standard models, each with data and with its density written by hand.
 
-`MODELS` has them by name. Tests compare our densities with those by hand, benchmarks the times.
+`MODELS` holds them by name. Tests compare our densities with those by hand, and benchmarks compare
+their times.
 
     from examples.catalogue import MODELS
     entry = MODELS["radon"]

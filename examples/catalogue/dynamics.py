@@ -1,4 +1,4 @@
-"""Differential equations, solved by a Runge-Kutta method of fixed step."""
+"""Differential equations, solved by a Runge-Kutta method with a fixed step."""
 
 import math
 
@@ -13,7 +13,7 @@ from examples.catalogue.log_probs import beta, exponential, log_normal, normal, 
 
 
 def runge_kutta(field, state, step_size, num_steps):
-    """The state after steps of the classical method of order 4."""
+    """The state after `num_steps` steps of the classical Runge-Kutta method (RK4)."""
 
     def step(state, _):
         k1 = field(state)
@@ -36,7 +36,7 @@ LOG_RATES = np.log([0.5, 0.03, 0.8, 0.03])
 
 
 def lotka_volterra(key, num_years=10):
-    """Hares and lynxes, counted once a year."""
+    """Lotka-Volterra model of hares and lynxes, counted once a year."""
     z = ppl.sample(key, dist.Normal(jnp.zeros(4), 1.0), name="z")
     rates = ppl.deterministic(jnp.exp(LOG_RATES + 0.5 * z), name="rates")
     start = ppl.sample(key, dist.LogNormal(jnp.log(jnp.array([30.0, 5.0])), 0.5), name="start")
@@ -75,7 +75,7 @@ def epidemic(contact, recovery, state):
 
 
 def sir_epidemic(key, population, num_days=14):
-    """Susceptible, infected, removed: new cases, and some from outside, are counted each day."""
+    """SIR model of an epidemic: new cases, some of them from outside, are counted each day."""
     contact = ppl.sample(key, dist.LogNormal(math.log(0.6), 0.3), name="contact")
     recovery = ppl.sample(key, dist.LogNormal(math.log(0.3), 0.3), name="recovery")
     infected = ppl.sample(key, dist.Beta(1.0, 50.0), name="infected")

@@ -1,4 +1,4 @@
-"""What the catalogue holds of a model."""
+"""Entry: a model of the catalogue with its data, density by hand and supports."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -12,27 +12,27 @@ Support = Callable[[Any], tuple[Any, float]]
 
 
 def nonnegative(x: Any) -> tuple[Any, float]:
-    """Which numbers are finite and at least 0, and a point that is."""
+    """A mask of the numbers that are finite and at least 0, and such a number."""
     return (x >= 0) & (x < jnp.inf), 1.0
 
 
 def count(x: Any) -> tuple[Any, int]:
-    """Which integers are counts, and one that is."""
+    """A mask of the integers that are counts, and a count."""
     return x >= 0, 0
 
 
 def at_most(most: int) -> Support:
-    """Which integers are counts up to `most`, and one that is."""
+    """Support of counts up to `most`."""
     return lambda x: ((x >= 0) & (x <= most), 0)
 
 
 def interval(low: float, high: float) -> Support:
-    """Which numbers are between two, and the point in the middle."""
+    """Support of the numbers between `low` and `high`, with the midpoint as the point inside."""
     return lambda x: ((x > low) & (x < high), (low + high) / 2)
 
 
 def simplex(x: Any) -> tuple[Any, float]:
-    """Which rows are positive and of sum 1, and the numbers of a row that is."""
+    """A mask of the rows that are positive with sum 1, and the elements of such a row."""
     return (x > 0).all(-1) & (abs(x.sum(-1) - 1) < 1e-3), 1 / x.shape[-1]
 
 
@@ -41,11 +41,12 @@ class Entry:
     """A model, its arguments and data, and its density written by hand.
 
     Attributes:
-        model: `f(key, *args)`.
-        inner: `(values, *args) -> log joint density`, with the values of all sites, observed and
-            latent, within their supports. It uses nothing of this library.
-        simulate: Makes arguments and data: `rng -> (args, observed)`. Arguments are arrays.
-        supports: Those of the sites, observed and latent, that are not real.
+        model: The model, `f(key, *args)`.
+        inner: The log joint density, `f(values, *args)`, with the values of all sites, observed and
+            latent, within their supports. Nothing of this library is used in it.
+        simulate: The generator of arguments and data, `rng -> (args, observed)`. Arguments are
+            arrays.
+        supports: Supports of the sites, observed and latent, that are not the real line.
     """
 
     model: Callable[..., Any]
@@ -54,7 +55,10 @@ class Entry:
     supports: Mapping[str, Support] = dataclasses.field(default_factory=dict)
 
     def density(self, values: Mapping[str, Any], *args: Any) -> Any:
-        """The log joint density by hand: `-inf`, and with a finite gradient, out of the support."""
+        """The log joint density by hand; outside the support it is minus infinity.
+
+        The gradient there is finite.
+        """
         is_inside, values = jnp.array(True), dict(values)
         for name, support in self.supports.items():
             value = values[name]
@@ -67,15 +71,15 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """That of the model."""
+        """The name of the model."""
         return self.model.__name__
 
     def data(self) -> Data:
-        """The arguments, and the values of the observed sites by name: the same every time."""
+        """The arguments, and the values of observed sites by name, from a fixed seed."""
         return self.simulate(np.random.default_rng(0))
 
 
 def join(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """The union of two dicts, scope by scope."""
+    """The union of two dicts, merged scope by scope."""
     both = {k: join(values[k], others[k]) for k in values.keys() & others.keys()}
     return {**values, **others, **both}

@@ -19,7 +19,7 @@ def squared_exponential(x, length, scale):
 
 
 def gaussian_process_regression(key, x):
-    """The function is integrated out."""
+    """Gaussian process regression, with the function integrated out."""
     length = ppl.sample(key, dist.InverseGamma(5.0, 5.0), name="length")
     scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
     sigma = ppl.sample(key, dist.HalfNormal(1.0), name="sigma")
@@ -41,7 +41,7 @@ def gaussian_process_regression_data(rng):
 
 
 def gaussian_process_poisson(key, x):
-    """Counts whose log rate is a Gaussian process, not centred."""
+    """Poisson counts with a Gaussian process as log rate, non-centred."""
     length = ppl.sample(key, dist.Gamma(4.0, 4.0), name="length")
     scale = ppl.sample(key, dist.HalfNormal(1.0), name="scale")
     z = ppl.sample(key, dist.Normal(jnp.zeros(x.size), 1.0), name="z")
@@ -69,7 +69,7 @@ def layer(key, x, size):
 
 
 def neural_network(key, x):
-    """Two hidden layers, recomputed in the backward pass, and an output, compiled by itself."""
+    """Bayesian neural network: two checkpointed hidden layers, and an output layer under jit."""
     keys = split(key, 3)
     for i in range(2):
         hidden = ppl.nest(functools.partial(layer, size=8), scope=f"hidden_{i}")

@@ -1,4 +1,4 @@
-"""Discrete states in time, summed over."""
+"""Discrete states in time, summed out."""
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from examples.catalogue.log_probs import (
 
 
 def changepoint(key, count):
-    """Counts whose rate changes once, at a time that is summed over."""
+    """Changepoint model: counts whose rate changes once, at a time that is summed out."""
     early = ppl.sample(key, dist.Exponential(0.5), name="early")
     late = ppl.sample(key, dist.Exponential(0.5), name="late")
     size, total = jnp.arange(1, count.size), jnp.cumsum(count)[:-1]
@@ -43,7 +43,7 @@ def changepoint_data(rng):
 
 
 def hidden_markov_model(key, y):
-    """Three states with known means, by the forward algorithm (Rabiner 1989)."""
+    """Hidden Markov model with three known means, by the forward algorithm (Rabiner 1989)."""
     transition = ppl.sample(key, dist.Dirichlet(jnp.ones((3, 3))), name="transition")
     mu = ppl.sample(key, dist.Normal(jnp.array([-2.0, 0.0, 2.0]), 1.0), name="mu")
     log_transition = jnp.log(transition)
@@ -75,10 +75,18 @@ def hidden_markov_model_data(rng):
 
 
 def capture_recapture(key, at_risk, seen, last_seen):
-    """Survival of marked animals, seen or not on each occasion (Cormack 1964).
+    """Cormack-Jolly-Seber model: survival of marked animals, seen or not on each occasion.
 
-    When an animal died is summed over. By occasion: how many animals are known to have been alive,
-    how many of them were seen, and how many were seen for the last time.
+    Times of death are summed out.
+
+    Args:
+        key: A random key.
+        at_risk: By occasion, the number of animals known to have been alive.
+        seen: By occasion, the number of these that were seen.
+        last_seen: By occasion, the number of animals seen for the last time.
+
+    References:
+        Cormack (1964), Estimates of survival from the sighting of marked animals.
     """
     survival = ppl.sample(key, dist.Beta(2.0, 2.0), name="survival")
     capture = ppl.sample(key, dist.Uniform(jnp.zeros(seen.size), 1.0), name="capture")

@@ -1,4 +1,4 @@
-"""Groups that share a population."""
+"""Hierarchical models: groups that share a population."""
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ def eight_schools_noncentered_density(v, sigma):
 
 
 def radon(key, uranium, county, floor):
-    """Log radon in houses: each county has an intercept and a slope of its own, correlated."""
+    """Log radon in houses: correlated intercepts and slopes by county."""
     slopes = ppl.sample(key, dist.Normal(jnp.zeros(3), 2.0), name="slopes")
     scales = ppl.sample(key, dist.HalfNormal(jnp.ones(2)), name="scales")
     rho = ppl.sample(key, dist.Uniform(-1.0, 1.0), name="rho")

@@ -10,7 +10,7 @@ from examples.catalogue.log_probs import gamma, half_normal, normal
 
 
 def weibull_survival(key, x, time, died):
-    """Times of death; those still alive at the end of the study are censored."""
+    """Weibull survival: times of death, censored for survivors of the study."""
     shape = ppl.sample(key, dist.Gamma(2.0, 1.0), name="shape")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
     log_z = jnp.log(time) - x @ beta
@@ -34,7 +34,7 @@ def weibull_survival_data(rng):
 
 
 def missing_data(key, num_present=24, num_missing=6):
-    """A covariate that is missing in the last rows: there it is latent."""
+    """Regression with a covariate that is missing, and so latent, in the last rows."""
     loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
     scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")
@@ -59,7 +59,7 @@ def missing_data_data(rng):
 
 
 def measurement_error(key, error_sd):
-    """A covariate measured with known error (Richardson and Gilks 1993)."""
+    """Regression on a covariate measured with known error (Richardson and Gilks 1993)."""
     loc = ppl.sample(key, dist.Normal(0.0, 2.0), name="loc")
     scale = ppl.sample(key, dist.HalfNormal(2.0), name="scale")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")

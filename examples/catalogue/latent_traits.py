@@ -1,4 +1,4 @@
-"""Latent traits: what people, items, players and factors have that nobody sees."""
+"""Latent traits: abilities of people, difficulties of items, skills of players, and factors."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from examples.catalogue.log_probs import bernoulli, half_normal, log_normal, nor
 
 
 def item_response_1pl(key, num_people=10, num_items=6):
-    """The Rasch model: ability against difficulty."""
+    """Rasch model: ability against difficulty."""
     spread = ppl.sample(key, dist.HalfNormal(2.0), name="spread")
     ability = ppl.sample(key, dist.Normal(jnp.zeros((num_people, 1)), 1.0), name="ability")
     difficulty = ppl.sample(key, dist.Normal(jnp.zeros(num_items), spread), name="difficulty")
@@ -30,7 +30,7 @@ def item_response_1pl_data(rng):
 
 
 def item_response_2pl(key, num_people=10, num_items=6):
-    """Each item has a difficulty and a discrimination (Birnbaum 1968)."""
+    """Two-parameter logistic model: items have difficulty and discrimination (Birnbaum 1968)."""
     ability = ppl.sample(key, dist.Normal(jnp.zeros(num_people), 1.0), name="ability")
 
     def item(key):
@@ -54,7 +54,7 @@ def item_response_2pl_data(rng):
 
 
 def bradley_terry(key, first, second, num_players=8):
-    """Who wins a game, by skill (Bradley and Terry 1952)."""
+    """Bradley-Terry model: results of games by skill (Bradley and Terry 1952)."""
     spread = ppl.sample(key, dist.HalfNormal(1.0), name="spread")
     skill = ppl.sample(key, dist.Normal(jnp.zeros(num_players), spread), name="skill")
     logits = skill[first] - skill[second]
@@ -72,7 +72,7 @@ def bradley_terry_data(rng):
 
 
 def probabilistic_pca(key, num_rows=20, num_columns=4, num_factors=2):
-    """Rows are linear in few factors, with noise (Tipping and Bishop 1999)."""
+    """Probabilistic PCA: rows are linear in few factors, plus noise (Tipping and Bishop 1999)."""
     loadings = dist.Normal(jnp.zeros((num_columns, num_factors)), 1.0)
     loadings = ppl.sample(key, loadings, name="loadings")
     loc = ppl.sample(key, dist.Normal(jnp.zeros(num_columns), 5.0), name="loc")

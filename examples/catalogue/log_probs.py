@@ -1,4 +1,4 @@
-"""Log densities written out, each summed over all elements: what densities by hand are made of.
+"""Log densities written out, each summed over all elements: the terms of densities by hand.
 
 Terms of parameters alone are added up before they are broadcast against the values.
 """
@@ -61,14 +61,14 @@ def beta(x: Any, a: Any, b: Any) -> Any:
 
 
 def dirichlet(x: Any, concentration: float) -> Any:
-    """The symmetric one, of each row."""
+    """The log density of the symmetric Dirichlet distribution, for each row."""
     rows, size = x.size // x.shape[-1], x.shape[-1]
     constant = math.lgamma(size * concentration) - size * math.lgamma(concentration)
     return (concentration - 1) * jnp.sum(jnp.log(x)) + rows * constant
 
 
 def multivariate_normal(x: Any, loc: Any, covariance: Any) -> Any:
-    """One vector, or a row for each."""
+    """The log density of one vector, or of each row."""
     factor = jnp.linalg.cholesky(covariance)
     z = solve_triangular(factor, (x - loc).T, lower=True)
     rows = x.size // x.shape[-1]
@@ -90,5 +90,5 @@ def poisson(y: Any, log_rate: Any) -> Any:
 
 
 def categorical(y: Any, log_probs: Any) -> Any:
-    """A row of normalised log probabilities for each element of `y`."""
+    """The log mass of `y`; `log_probs` has a normalised row for each element of `y`."""
     return jnp.sum(jnp.take_along_axis(log_probs, y[:, None], axis=1))

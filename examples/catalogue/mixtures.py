@@ -1,4 +1,4 @@
-"""Mixtures, whose components are summed."""
+"""Mixtures, with the component of each datum summed out."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def normal_mixture_data(rng):
 
 
 def mixture_of_regressions(key, x, y):
-    """Two lines; which of them a point belongs to is summed over."""
+    """Mixture of two regression lines; the line of each point is summed out."""
     weight = ppl.sample(key, dist.Beta(2.0, 2.0), name="weight")
     alpha = ppl.sample(key, dist.Normal(jnp.zeros(2), 5.0), name="alpha")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.0), name="beta")
@@ -60,7 +60,7 @@ def mixture_of_regressions_data(rng):
 
 
 def zero_inflated_poisson(key, x):
-    """Counts that are 0 by nature or by chance (Lambert 1992)."""
+    """Zero-inflated Poisson: counts are 0 by nature or by chance (Lambert 1992)."""
     psi = ppl.sample(key, dist.Beta(2.0, 2.0), name="psi")
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
     counts = dist.ZeroInflated(dist.Poisson(log_rate=x @ beta), probs=psi)
@@ -82,7 +82,7 @@ def zero_inflated_poisson_data(rng):
 
 
 def topic_model(key, num_documents=5, num_words=12, num_topics=2, vocabulary=8):
-    """Latent Dirichlet allocation (Blei et al. 2003), the topic of each word summed over."""
+    """Latent Dirichlet allocation (Blei et al. 2003), with the topic of each word summed out."""
     concentration = 0.5 * jnp.ones((num_topics, vocabulary))
     topics = ppl.sample(key, dist.Dirichlet(concentration), name="topics")
 

@@ -94,7 +94,7 @@ def robust_regression_data(rng):
 
 
 def negative_binomial_regression(key, x):
-    """The counts have mean `mu = exp(alpha + x beta)` and variance `mu + mu^2 / size`."""
+    """Negative binomial: mean `mu = exp(alpha + x beta)`, variance `mu + mu^2 / size`."""
     alpha, beta = coefficients(key, x.shape[1])
     size = ppl.sample(key, dist.Gamma(2.0, 0.5), name="size")
     logits = alpha + x @ beta - jnp.log(size)
@@ -132,7 +132,7 @@ def gamma_regression_data(rng):
 
 
 def horseshoe_regression(key, x):
-    """Logistic regression of which few coefficients are far from 0 (Carvalho et al. 2010)."""
+    """Logistic regression with a horseshoe prior: few large coefficients (Carvalho et al. 2010)."""
     tau = ppl.sample(key, dist.HalfCauchy(0.0, 1.0), name="tau")
     local = ppl.sample(key, dist.HalfCauchy(jnp.zeros(x.shape[1]), 1.0), name="local")
     z = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="z")
@@ -151,7 +151,7 @@ def horseshoe_regression_data(rng):
 
 
 def ordered_logistic_regression(key, x):
-    """Four grades, between cutpoints that ascend by positive gaps."""
+    """Ordered logistic regression: four grades, with cutpoints that ascend by positive gaps."""
     beta = ppl.sample(key, dist.Normal(jnp.zeros(x.shape[1]), 1.0), name="beta")
     first = ppl.sample(key, dist.Normal(-1.0, 2.0), name="first")
     gaps = ppl.sample(key, dist.Exponential(jnp.ones(2)), name="gaps")
@@ -176,7 +176,7 @@ def ordered_logistic_regression_data(rng):
 
 
 def softmax_regression(key, x):
-    """Three categories; the last one has the coefficients 0."""
+    """Softmax regression with three categories, the last with coefficients 0."""
     alpha = ppl.sample(key, dist.Normal(jnp.zeros(2), 2.5), name="alpha")
     beta = ppl.sample(key, dist.Normal(jnp.zeros((x.shape[1], 2)), 1.0), name="beta")
     logits = jnp.pad(alpha + x @ beta, ((0, 0), (0, 1)))

@@ -12,7 +12,7 @@ from examples.catalogue.log_probs import beta, half_cauchy, half_normal, normal
 
 
 def before(x, start):
-    """The element in front of each of `x`."""
+    """`x` shifted by one, with `start` as its first element."""
     return jnp.concatenate([jnp.asarray(start)[None], x[:-1]])
 
 
@@ -42,7 +42,7 @@ def autoregression_data(rng):
 
 
 def threshold_autoregression(key, start, num_steps=30):
-    """AR(1) with one coefficient above zero and another one below (Tong 1983)."""
+    """Threshold AR(1): one coefficient above zero and another below (Tong 1983)."""
     phi = ppl.sample(key, dist.Normal(jnp.zeros(2), 0.5), name="phi")
     sigma = ppl.sample(key, dist.HalfNormal(jnp.ones(2)), name="sigma")
 
@@ -73,7 +73,7 @@ def threshold_autoregression_data(rng):
 
 
 def local_level(key, num_steps=30):
-    """A random walk, seen with noise (Durbin and Koopman 2012, section 2.2)."""
+    """Local level model: a random walk with noise (Durbin and Koopman 2012, section 2.2)."""
     walk_sd = ppl.sample(key, dist.HalfNormal(1.0), name="walk_sd")
     noise_sd = ppl.sample(key, dist.HalfNormal(1.0), name="noise_sd")
 
@@ -95,7 +95,7 @@ def local_level_data(rng):
 
 
 def stochastic_volatility(key, num_steps=40):
-    """The log variance is AR(1) (Kim, Shephard and Chib 1998)."""
+    """Stochastic volatility: the log variance is AR(1) (Kim, Shephard and Chib 1998)."""
     mu = ppl.sample(key, dist.Normal(-1.0, 2.0), name="mu")
     phi = ppl.sample(key, dist.Beta(20.0, 1.5), name="phi")
     sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
@@ -183,7 +183,7 @@ def moving_average_data(rng):
 
 
 def seasonal(key, num_years=6):
-    """Quarters within years: a level that walks by quarter, a season that changes by year."""
+    """Seasonal model: a level that walks by quarter, and a season that changes by year."""
     level_sd = ppl.sample(key, dist.HalfNormal(1.0), name="level_sd")
     season_sd = ppl.sample(key, dist.HalfNormal(0.5), name="season_sd")
     noise_sd = ppl.sample(key, dist.HalfNormal(1.0), name="noise_sd")

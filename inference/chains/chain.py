@@ -1,8 +1,8 @@
-"""One chain as a state machine: it starts, moves by one gradient at a time, adapts and stores.
+"""State machine of one chain: it starts, moves by one gradient at a time, adapts and stores draws.
 
-The chains of a run stand each at their own place: in the search for a step size, or in their own
-leaf of their own transition. What a transition draws depends on the key, the chain and the
-iteration, and on nothing else.
+Each chain of a run is at its own place: in the search for a step size, or in its own leaf of its
+own transition. The random numbers of a transition depend on the key, the chain and the iteration
+alone.
 """
 
 from functools import partial
@@ -35,7 +35,13 @@ from inference.warmup.step_size_search import Search, next_position, search_step
 
 
 class ChainPlan(NamedTuple):
-    """What a run is to do: numbers, so that other ones compile nothing."""
+    """Settings of a run; they are data, so that other numbers compile nothing.
+
+    Attributes:
+        schedule: Phases of warm-up.
+        target_acceptance_rate: Acceptance rate that the step size adapts to.
+        num_iterations: Transitions of warm-up and of draws together.
+    """
 
     schedule: Schedule
     target_acceptance_rate: jax.typing.ArrayLike
@@ -43,13 +49,13 @@ class ChainPlan(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a chain has come when it begins a transition or another step of its start.
+    """State of a chain between two transitions, or between two steps of its start.
 
     Attributes:
-        iteration: Transitions that are complete.
-        state: The end of the last one, flat.
-        search: How the chain starts.
-        adaptation: What warm-up has learnt.
+        iteration: Number of complete transitions.
+        state: End of the last transition, flat.
+        search: Search for a first step size, with the initial point.
+        adaptation: State of warm-up.
     """
 
     iteration: jax.Array
@@ -59,20 +65,21 @@ class Progress(NamedTuple):
 
     @property
     def is_starting(self) -> jax.Array:
-        """Whether the first transition has not begun."""
+        """Whether the chain is still evaluating its start or searching for a step size."""
         return ~(self.search.has_start & self.search.is_done)
 
 
 class Chain(NamedTuple):
-    """Where a chain stands.
+    """State of one chain.
 
     Attributes:
-        seed: Two words, the chain's own.
-        num_gradients: Gradients evaluated up to the last draw that was asked for.
-        progress: How far it has come.
-        trajectory: The transition on its way.
-        has_begun: Whether it is on its way: it begins when the chain moves next, not when the last
-            one ends, as the mass matrix may be renewed between the two.
+        seed: Two words of uint32, the chain's own.
+        num_gradients: Gradients evaluated up to the last draw of the run.
+        progress: State at the end of the last transition.
+        trajectory: Trajectory of the current transition.
+        has_begun: Whether the current transition has begun. A transition begins at the chain's next
+            move, not at the end of the last transition, as the mass matrix may be renewed between
+            the two.
     """
 
     seed: jax.Array
@@ -83,7 +90,7 @@ class Chain(NamedTuple):
 
 
 def empty_chain(kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: Matrix) -> Chain:
-    """A chain of zeros: one that stands nowhere and has not begun to look for a start."""
+    """Chain of zeros, without a position and before the search for a step size."""
     shapes = shapes_of(_any_chain_of, kernel, layout, inverse_mass_matrix)
     chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     return chain._replace(has_begun=np.ones((), bool))
@@ -110,26 +117,32 @@ def advance_chain(
     first: jax.Array,
     budget: jax.Array,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Moves `chain` until it is complete, `rows` are full, or `budget` gradients are spent.
+    """Moves a chain until it is complete or has to stop.
 
-    It stops too where its mass matrix is due to be renewed.
+    A chain stops if one of these holds:
 
-    Chains mapped over move together; those that are complete move on, and store nothing, until all
-    are.
+    - `rows` are full;
+    - `budget` gradients are spent;
+    - the mass matrix is due to be renewed;
+    - the density or its gradient is not finite at the start.
+
+    Chains mapped over move together: a complete chain moves on, without storing, until all are
+    complete.
 
     Args:
-        kernel: How to move, with the name of the axis over chains if there is one.
-        target: What to draw from.
-        layout: The layout of a position.
-        plan: What the run is to do.
-        chain: Where to begin.
-        rows: Where to store draws, ``(num_rows + 1, row)``; the last one takes what is not kept. A
-            row is the position, the statistics, and if the mass matrix is no diagonal the gradient.
-        first: The iteration that is to be stored in the first row.
-        budget: Gradients that may be spent.
+        kernel: The kernel, with the name of the axis over chains if there is one.
+        target: Density to draw from.
+        layout: Layout of a position.
+        plan: Settings of the run.
+        chain: State to begin from.
+        rows: Memory for draws, ``(num_rows + 1, row)``; the last row takes values that are not
+            kept. A row holds the position and the statistics, and the gradient unless the mass
+            matrix is a diagonal.
+        first: Iteration that is stored in the first row.
+        budget: Maximum of gradients to spend.
 
     Returns:
-        The chain, the rows, and the gradients spent.
+        The chain, the rows, and the number of gradients spent.
     """
     axis_name, num_rows = kernel.axis_name, len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
@@ -174,10 +187,10 @@ def _move_chain(
     chain: Chain,
     budget: jax.Array,
 ) -> tuple[Chain, State, jax.Array]:
-    """The chain at the end of its transition, or one gradient on while it starts.
+    """Chain moved to the end of its transition, or by one gradient while it starts.
 
     Returns:
-        The chain, where the density was evaluated last, and the number of evaluations.
+        The chain, the last position with log density and gradient, and the number of evaluations.
     """
     axis_name = kernel.axis_name
     any_starting = any_chain(chain.progress.is_starting, axis_name)
@@ -206,10 +219,13 @@ def _advance_stage(
     first: jax.Array,
     state: tuple[Chain, jax.Array],
 ) -> tuple[Chain, jax.Array]:
-    """What follows where a chain has come to.
+    """Chain and rows after a move, in one of three cases.
 
-    It has made a step of its start, has come to the end of a transition, or is still on its way,
-    because its budget is spent or as others are that are mapped over with it.
+    | Chain                  | Change                                                             |
+    |------------------------|--------------------------------------------------------------------|
+    | made a step of start   | the search for a step size goes one step further                   |
+    | ended a transition     | its row is stored, warm-up learns, the next transition may begin   |
+    | is within a transition | none: the budget is spent, or a chain mapped along has stopped     |
     """
     (chain, rows), axis_name = state, kernel.axis_name
     progress, trajectory = chain.progress, chain.trajectory
@@ -226,7 +242,7 @@ def _advance_stage(
 
 
 def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
-    """The statistics that rows of `chain` hold, by name and in order."""
+    """Shapes and dtypes of the statistics in a row of `chain`, by name and in order."""
     return shapes_of(_stats, kernel, chain)
 
 
@@ -248,7 +264,7 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
 
 
 def _step_start(factor: Matrix, old: Progress, last: State) -> Progress:
-    """One step further in the start, for which the density was evaluated at `last`."""
+    """Progress after one more step of the start, given the density at `last`."""
     search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(
         step_size=search.step_size, dual_averaging=dual_averaging_init(search.step_size)
@@ -259,7 +275,7 @@ def _step_start(factor: Matrix, old: Progress, last: State) -> Progress:
 def _finish_transition(
     kernel: HamiltonianKernel, plan: ChainPlan, trajectory: Any, old: Progress
 ) -> Progress:
-    """One transition further."""
+    """Progress after one more transition, from which warm-up has learnt."""
     proposal, info = kernel.end(trajectory)
     learns = old.iteration < plan.schedule.num_warmup
 
@@ -285,7 +301,7 @@ def _finish_transition(
 def _begin_transition(
     kernel: HamiltonianKernel, plan: ChainPlan, factor: Matrix, chain: Chain
 ) -> Chain:
-    """The chain at the beginning of its next transition, or of the next step of its search."""
+    """Chain at the beginning of its next transition, or of the next step of its start."""
     progress = chain.progress
     search, step_size = progress.search, progress.adaptation.step_size
     seed = jnp.stack(threefry(chain.seed, progress.iteration))

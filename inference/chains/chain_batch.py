@@ -1,4 +1,4 @@
-"""Chains that one call moves together: where they stand, what they have drawn and are to learn."""
+"""Batches of chains that one call moves together: their states, draws and warm-up windows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,18 +13,18 @@ from inference.warmup.fisher_mass_matrix import renew_matrices
 
 
 class ChainBatch:
-    """Some chains that are moved by one call, stacked.
+    """Batch of chains that one call moves, stacked.
 
-    A row holds a position, statistics, and for chains that learn from windows a gradient.
+    A row holds a position and statistics, and a gradient if the mass matrix is learnt in windows.
 
     Attributes:
-        chains: The chains; while a call moves them, they are gone.
-        iteration: Transitions that are complete, of each chain.
-        rows: Room for draws; `None` while it is all unused.
-        first: The iteration that the first row is for, of each chain.
-        parts: What has been taken from the rows: per chain, pieces of draws, and of statistics,
-            ``(draw, number)``.
-        windows: Per chain, pieces of the rows that its next matrix is learnt from.
+        chains: The chains; a call that moves them takes their memory, so they are not valid
+            meanwhile.
+        iteration: Number of complete transitions of each chain.
+        rows: Memory for draws; `None` while all of it is unused.
+        first: Iteration of the first row, of each chain.
+        parts: Pieces read from the rows, for each chain: draws, and statistics ``(draw, number)``.
+        windows: Pieces of rows for the next mass matrix, for each chain.
     """
 
     def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
@@ -39,33 +39,33 @@ class ChainBatch:
 
     @property
     def is_stuck(self) -> np.ndarray:
-        """Which chains stand where the density or its gradient is not finite."""
+        """Flags of the chains at whose start the density or its gradient is not finite."""
         start = jax.device_get(self.chains.progress.search.start)
         return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all chains have come to the end."""
+        """Whether all chains have made all their transitions."""
         return bool(np.all(self.iteration >= self.plan.num_iterations))
 
     def start(self, chain: int) -> Point:
-        """Where one of the chains starts."""
+        """Initial point of one of the chains."""
         return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
 
     def guess(self, kind: str) -> None:
-        """Gives chains that stand at their starts their first mass matrices, of a kind."""
+        """Guesses first mass matrices, of a kind, from the gradients at the chains' starts."""
         gradient = np.asarray(self.chains.progress.search.start.gradient)
         self._adapt(set_first_diagonal(self.chains.progress.adaptation, gradient, kind))
 
     @property
     def is_due(self) -> np.ndarray:
-        """Which chains wait for a mass matrix."""
+        """Flags of the chains that wait for a new mass matrix."""
         state = self.chains.progress.adaptation
         window = state._replace(window=np.asarray(state.window)) if self.has_windows else state
         return is_due(self.plan.schedule, self.iteration, window)
 
     def renew(self, values: Callable[[Any], Any]) -> None:
-        """Renews the mass matrices of chains that wait for it, each by its own draws."""
+        """Renews the mass matrix of each waiting chain from the chain's own draws."""
         which = self.is_due
         if which.any():
             self.take(values)
@@ -77,13 +77,13 @@ class ChainBatch:
         return self.split(np.concatenate(self.windows[chain]))
 
     def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Draws and gradients, ``(..., 2, size)``, and log densities that rows hold."""
+        """Draws and gradients in rows, ``(..., 2, size)``, and log densities, ``(...,)``."""
         size = self.chains.trajectory.position.shape[-1]
         log_density = size + list(self.kinds).index("log_density")
         return np.stack([rows[..., :size], rows[..., -size:]], -2), rows[..., log_density]
 
     def learn(self, adaptation: Any, which: np.ndarray) -> None:
-        """Takes what has been learnt from the windows of some chains, which begin anew."""
+        """Adopts a state of warm-up, and empties the windows of the chains in `which`."""
         self._adapt(adaptation)
         pieces = zip(which, self.windows, strict=True)
         self.windows = [[] if has_learnt else old for has_learnt, old in pieces]
@@ -93,7 +93,7 @@ class ChainBatch:
         self.chains = self.chains._replace(progress=progress)
 
     def take(self, values: Callable[[Any], Any]) -> None:
-        """Takes from the rows what they hold; `values` makes values of sites of them."""
+        """Reads draws and windows from the rows; `values` computes values of sites from rows."""
         stops = np.minimum(self.iteration, self.plan.num_iterations)
         if self.rows is None or np.all(stops <= self.first):
             return
@@ -115,11 +115,21 @@ class ChainBatch:
 
 
 def renew_together(groups: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
-    """Renews mass matrices, those of chains that agree by draws of all of these.
+    """Renews the mass matrices of all chains at the end of a pooled window.
 
-    A chain that is astray learns from its own draws as soon as a window holds as many as that of
-    a chain alone, and keeps its matrix until then: the few draws before that tell nothing but its
-    way, and in the matrix of the others a chain that is many of their deviations away may be stuck.
+    | Chain                              | Mass matrix                                           |
+    |------------------------------------|-------------------------------------------------------|
+    | agrees with the others             | learnt from the pool, the draws of all that agree     |
+    | astray, window of 15 draws or more | learnt from the chain's own draws                     |
+    | astray, shorter window             | kept; learnt from its own draws if no chain agrees    |
+
+    The few draws of a short window only show a stray chain's way to the typical set. The matrix of
+    the pool does not fit either: many of its standard deviations away, a chain may get stuck.
+
+    Args:
+        groups: All batches of this process, each of the same number of chains.
+        pool: Draws and gradients of the chains that agree, ``(draw, 2, size)``.
+        agrees: Flags of the chains that agree, in the order of `groups`.
     """
     states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
     alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731

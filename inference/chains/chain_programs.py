@@ -1,4 +1,4 @@
-"""Compiled programs of chains: one that moves them, and one that reads values off their rows."""
+"""Compiled programs of chains: one moves them, the other computes values of sites from rows."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.runtime.compiled_program import SMALL_LOOP_BYTES, compile_once
 from inference.runtime.devices import Share
 
-_MAX_LOOP_BYTES = 1 << 22
-_VECTORS_OF_STEP = 1024
-_ROWS_AT_ONCE = 1024
+_MAX_LOOP_BYTES = 1 << 22  # bytes
+_VECTORS_OF_STEP = 1024  # vectors of coordinates that a step touches
+_ROWS_AT_ONCE = 1024  # rows of all chains, constrained at once on an accelerator
 
 
 def compile_advance(chains: Chain, *arguments: Any, share: Share | None = None) -> Any:
-    """A program of :func:`advance_chains`, which takes the memory of the chains and their rows."""
+    """Compiled :func:`advance_chains`; calls take over the memory of chains and rows (donation)."""
     return compile_once(
         advance_chains,
         chains,
@@ -32,16 +32,16 @@ def compile_advance(chains: Chain, *arguments: Any, share: Share | None = None) 
 
 
 def compile_values(*arguments: Any, share: Share) -> Any:
-    """A program of :func:`constrain_rows`, or on an accelerator of :func:`constrain_rows_mapped`."""
+    """Compiled :func:`constrain_rows`, or :func:`constrain_rows_mapped` on an accelerator."""
     of_rows = constrain_rows_mapped if share.is_mapped else constrain_rows
     return compile_once(of_rows, *arguments, share=share, sharded=("rows",))
 
 
 def _loop_bytes(chains: Chain) -> int:
-    """Memory that a loop may touch that is to become one kernel.
+    """Maximum of bytes that a loop may touch to be compiled into one kernel.
 
     A step touches up to a thousand vectors of coordinates, and the mass matrix four times. More
-    than some MiB gain nothing: there the vectors themselves take longest.
+    than a few MiB gain nothing: work on vectors of that length takes most of the time anyway.
     """
     progress = chains.progress
     of_all = progress.state.position, progress.adaptation.inverse_mass_factor
@@ -65,7 +65,7 @@ def advance_chains(
     plan: ChainPlan,
     layout: Layout,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains moved, their rows, and the gradients that each has spent."""
+    """Chains after a call of :func:`advance_chain`, their rows, and the gradients spent by each."""
 
     def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
         return advance_chain(kernel, target, layout, plan, *state, budget)
@@ -81,15 +81,15 @@ def advance_chains(
 
 
 def constrain_rows(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """Values of the sites that rows ``(chain, row, number)`` hold, without the last row.
+    """Values of sites from rows ``(chain, row, number)``, without the last row, one row at a time.
 
-    Row by row: a model may need far more memory on the way than its values do.
+    Intermediate values of a model may need far more memory than the values of its sites.
     """
     return _constrain_rows(target, layout, rows, None)
 
 
 def constrain_rows_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
-    """Values of the sites that rows hold, many rows at once, as an accelerator needs them."""
+    """Values of sites from rows, as :func:`constrain_rows`, many rows at once for accelerators."""
     return _constrain_rows(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
 
 

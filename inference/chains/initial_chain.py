@@ -1,4 +1,4 @@
-"""Chains before their first step: with a mass matrix and a step size, and then a position."""
+"""Chains before their first step: made with a mass matrix and a step size, then placed."""
 
 from contextlib import suppress
 from typing import Any
@@ -13,7 +13,18 @@ from inference.hamiltonian.kernel import HamiltonianKernel
 
 
 def make_unplaced_chain(kernel: HamiltonianKernel, layout: Layout, kind: str, tune: bool) -> Chain:
-    """A chain that stands nowhere yet, with the kernel's step size and a mass matrix of a kind."""
+    """Chain without a position, with the kernel's step size and a mass matrix of a kind.
+
+    Args:
+        kernel: The kernel, which may have an inverse mass matrix.
+        layout: Layout of a position.
+        kind: ``"diagonal"``, ``"low_rank"`` or ``"dense"``; a diagonal of the kernel is expanded.
+        tune: Whether the chain is to search a first step size.
+
+    Raises:
+        ValueError: if the kernel's matrix is of another kind, or is not finite and positive
+            definite.
+    """
     step_size, metric = np.asarray(kernel.check(layout)), np.ones(layout.size, layout.dtype)
     if kernel.inverse_mass_matrix is not None:
         matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
@@ -50,7 +61,7 @@ def _factorize_checked(metric: Matrix) -> Matrix:
 
 
 def place_chains(chain: Chain, seeds: np.ndarray, positions: np.ndarray) -> Chain:
-    """As many of `chain`, stacked, as there are seeds and positions to give them."""
+    """Copies of `chain`, stacked, each with its own seed and position."""
     chains = jax.tree.map(lambda x: np.repeat(x[None], len(seeds), 0), chain)
     trajectory = chains.trajectory._replace(position=positions)
     return chains._replace(seed=seeds, trajectory=trajectory)

@@ -1,12 +1,17 @@
-"""Chains of a kernel on a target: starts, warm-up and draws, on all cores.
+"""Sampling with a Hamiltonian kernel: starts, warm-up and draws of all chains, on all cores.
 
-One compiled function moves a chain from wherever it stands, through its start, its warm-up and its
-draws. It returns to Python when it has spent a number of gradients, so that progress shows and an
-interrupt keeps what has been drawn, or when there is no room for more draws.
+One compiled function moves a chain from any place: through its start, its warm-up and its draws.
+The function returns to Python when
 
-On the CPU a chain is a program of its own, and a thread for each core takes one after the other:
-where chains differ is then ordinary control flow. On an accelerator all chains are mapped over and
-move together, each at its own place.
+- it has spent a number of gradients, so that progress shows and an interrupt keeps the draws;
+- there is no room for more draws;
+- a mass matrix is due to be renewed.
+
+| Device      | Chains                                                                         |
+|-------------|--------------------------------------------------------------------------------|
+| CPU         | a thread per core takes one batch of chains after the other; differences       |
+|             | between chains are ordinary control flow                                       |
+| accelerator | all mapped over by ``jax.vmap``; they move together, each at its own place     |
 """
 
 import collections
@@ -46,17 +51,25 @@ from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_wind
 
 _AXIS = "chain"
 
+# Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
+# batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
-_MIN_CHAIN_BATCHES = 16  # of chains, where there are so many; and at least two for each core
-MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = (
-    100,
-    2000,
-)  # coordinates for which such a mass matrix costs little
+_MIN_CHAIN_BATCHES = 16  # batches, if there are so many chains; and two for each core at least
+# Coordinates up to which a dense or a low-rank mass matrix costs little.
+MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
+# Gradients of the first call, maximal factor by which that budget grows, and seconds of a call: as
+# long as a user should wait for a sign of progress.
 _FIRST_BUDGET, _MAX_GROWTH, _CALL_SECONDS = 1024, 64, 0.1
 
 
 class Samples(NamedTuple):
-    """What sampling gives: trees of arrays ``(chain, draw, *shape)``, and what warm-up settled."""
+    """Draws of a run.
+
+    Attributes:
+        draws: Values of sites, arrays of shape ``(chain, draw, *shape)``.
+        stats: Statistics of transitions by name, ``(chain, draw)``.
+        inverse_mass_matrix: Matrices at the end of warm-up, with the chains in front, or `None`.
+    """
 
     draws: dict[str, Any]
     stats: dict[str, np.ndarray]
@@ -78,10 +91,22 @@ def sample(
     mesh: Mesh | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
-    """Runs `num_chains` chains; see :func:`inference.mcmc` for the arguments.
+    """Draws from a target with `num_chains` chains; see :func:`inference.mcmc` for more arguments.
 
-    `covariance` is what is known of that of positions; warm-up begins with it as a mass matrix.
-    `on_progress` is told the number of finished iterations every now and then.
+    Args:
+        key: Random key of the run.
+        target: Density to draw from.
+        kernel: Kernel, whose `log_density` is not used.
+        num_warmup: Iterations of warm-up.
+        num_draws: Draws of each chain.
+        num_chains: Number of chains, of all processes.
+        mass_matrix: Kind of the mass matrix, or ``"auto"``.
+        target_acceptance_rate: Acceptance rate that the step size adapts to.
+        init: Starting points.
+        covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the mass
+            matrix at the start of warm-up.
+        mesh: Devices to spread chains over, or `None`.
+        on_progress: Function called now and then with the number of finished iterations.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -127,7 +152,11 @@ def sample(
 
 
 def check_sites(sites: Mapping[str, Any]) -> None:
-    """Raises TypeError for a site whose values no array of NumPy can hold."""
+    """Checks that NumPy arrays can hold the values of all sites.
+
+    Raises:
+        TypeError: if the values of a site are random keys.
+    """
     for name, leaf in named_leaves(sites):
         if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
             raise TypeError(
@@ -137,7 +166,7 @@ def check_sites(sites: Mapping[str, Any]) -> None:
 
 
 class _SamplingRun:
-    """All chains of a run, and the compiled functions that move them."""
+    """Run of all chains of this process, with the compiled functions that move them."""
 
     def __init__(
         self,
@@ -149,7 +178,7 @@ class _SamplingRun:
         kind: str,
         is_pooled: bool,
     ) -> None:
-        # As arrays: in other threads, JAX might take numbers to have other dtypes.
+        # Arrays, as JAX may give Python numbers other dtypes in other threads.
         constant = kernel, target, plan
         self.kernel, self.target, self.plan = jax.device_put(constant, share.everywhere)
         self.layout, self.share, self.kind, self.is_pooled = layout, share, kind, is_pooled
@@ -161,9 +190,13 @@ class _SamplingRun:
         self.budget = np.int32(_FIRST_BUDGET)
 
     def begin(self, start: Callable[[np.ndarray], Chain]) -> None:
-        """Makes the chains, and evaluates the density where they are to start until it is finite.
+        """Makes the chains at starting points of finite density and gradient.
 
-        Chains that are to adapt, and have no mass matrix, get one that the gradient there tells.
+        A chain whose point is not finite tries another one. Before warm-up, the mass matrix is
+        guessed from the gradient, unless the kernel has a matrix.
+
+        Args:
+            start: Function from the number of the attempt of each chain to chains at new points.
 
         Raises:
             ValueError: if a chain finds no such point.
@@ -177,7 +210,7 @@ class _SamplingRun:
             ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
         ]
         while True:
-            seconds = np.inf  # for a gradient, and for what a call is beside it
+            seconds = np.inf  # of a call with one gradient, overhead included
             for group in self.groups:
                 began = time.monotonic()
                 self._move(group, np.int32(1))
@@ -197,7 +230,7 @@ class _SamplingRun:
                 here = point.position, point.log_density, point.gradient
                 message = start_failure(self.target, self.layout, number, num_attempts, *here)
                 raise ValueError(message)
-            # Those that are not stuck too, which have gone on: what they do depends on no other.
+            # Chains that are not stuck restart too: a chain does not depend on other chains.
             for group, part in zip(self.groups, _split_chains(chains, size), strict=True):
                 group.chains = part
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
@@ -205,7 +238,10 @@ class _SamplingRun:
                 group.guess(self.kind)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
-        """Moves all chains until they are complete, a thread for each core that may have one."""
+        """Moves all chains until they are complete, on a thread for each core.
+
+        One core stays idle where calls on all cores may hang.
+        """
         num_idle = any(map(may_hang, (self.advance, self.values)))
         num_threads = max(1, min(num_cores() - num_idle, len(self.groups)))
         if self.share.own is not None:
@@ -230,7 +266,7 @@ class _SamplingRun:
                 pool.shutdown()
 
     def _renew_together(self) -> None:
-        """Renews the mass matrices of all chains, which wait for it, of all processes."""
+        """Renews the mass matrices of all chains from the pooled draws of all processes."""
         for group in self.groups:
             group.take(self._values)
         windows = [np.concatenate(pieces) for group in self.groups for pieces in group.windows]
@@ -239,7 +275,7 @@ class _SamplingRun:
         renew_together(self.groups, pool, agrees[self.share.chains])
 
     def _work(self, waiting: "collections.deque[ChainBatch]") -> None:
-        """Takes one group of chains after the other, and moves each for a while."""
+        """Moves the waiting batches in turn, one call each, until none is left."""
         with jax.enable_x64(self.has_doubles), numbers_of_any_kind():  # for one thread alone
             self._work_on(waiting)
 
@@ -252,7 +288,7 @@ class _SamplingRun:
             began, budget = time.monotonic(), self.budget
             num_spent = self._move(group, budget)
             seconds = time.monotonic() - began
-            # A call takes about as long as one should wait for a sign of life.
+            # The budget makes a call take about `_CALL_SECONDS`.
             growth = min(_CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
             if growth > 2 and num_spent >= budget:
                 self.budget = np.int32(min(growth * int(budget), 1 << 28))
@@ -262,9 +298,9 @@ class _SamplingRun:
                 waiting.append(group)
 
     def _compile(self, chains: Chain, group_size: int) -> None:
-        """Compiles what moves so many of the chains and what reads their rows.
+        """Compiles the programs that move a batch of chains and compute values from its rows.
 
-        Ahead of time and here, as JAX's settings are others in other threads.
+        They are compiled ahead of time, in this thread, as JAX's settings differ between threads.
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
         group, size = next(_split_chains(chains, group_size)), self.layout.size
@@ -282,7 +318,7 @@ class _SamplingRun:
         check_sites(self.values.out_info)
 
     def _move(self, group: ChainBatch, budget: np.int32) -> int:
-        """Moves the chains of `group`, and takes their draws when there is no room for more."""
+        """Moves a batch of chains by one call, and reads the rows when they are full."""
         rows = self.no_rows.copy() if group.rows is None else group.rows
         group.chains, group.rows, num_spent = self.advance(
             group.chains, rows, group.first, budget, self.constant
@@ -299,13 +335,13 @@ class _SamplingRun:
 
     @property
     def num_done(self) -> int:
-        """Iterations that are complete, on the average over chains."""
+        """Number of complete iterations, the average over chains."""
         iterations = np.concatenate([group.iteration for group in self.groups])
         return int(np.mean(np.minimum(iterations, self.num_iterations)))
 
     @property
     def num_drawn(self) -> int:
-        """Draws that every chain has made."""
+        """Number of draws that every chain has made."""
         fewest = min(int(np.min(group.iteration)) for group in self.groups)
         return max(0, min(fewest, self.num_iterations) - self.num_warmup)
 
@@ -328,26 +364,34 @@ class _SamplingRun:
 
 
 def _kind(size: int, share: Share) -> str:
-    """The kind of mass matrix that is learnt by default."""
+    """Kind of mass matrix learnt by default.
+
+    | Chains            | Coordinates      | Kind         |
+    |-------------------|------------------|--------------|
+    | on an accelerator | any              | ``diagonal`` |
+    | on the CPU        | 100 at most      | ``dense``    |
+    | on the CPU        | 101 to 2000      | ``low_rank`` |
+    | on the CPU        | more than 2000   | ``diagonal`` |
+    """
     if share.is_mapped or size > MAX_LOW_RANK_SIZE:
         return "diagonal"
     return "dense" if size <= MAX_DENSE_SIZE else "low_rank"
 
 
 def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:
-    """Parts of the chains, of so many each."""
+    """Parts of stacked chains, each of `size` chains."""
     for i in range(0, len(chains.progress.iteration), size):
         yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)
 
 
 def group_size(num_chains: int) -> int:
-    """How many chains one call moves: a divisor, so that all groups share a compiled function."""
+    """Number of chains that one call moves: a divisor, so that all batches share a program."""
     most = max(1, num_chains // max(_MIN_CHAIN_BATCHES, 2 * num_cores()))
     return next(size for size in range(most, 0, -1) if num_chains % size == 0)
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,9 +1,8 @@
-"""Chains of a kernel that has `init` and `step` alone: starts, iterations and draws, on all cores.
+"""Sampling with a kernel of `init` and `step` alone: starts, iterations and draws, on all cores.
 
 A call of a compiled program makes some transitions of some chains. On the CPU a thread for each
-core takes one group of chains after the other; on an accelerator all chains are mapped over. The
-key of a transition is a hash of the run's key, the chain's number and the iteration, and of nothing
-else.
+core takes one batch of chains after the other; on an accelerator all chains are mapped over. The
+key of a transition is a hash of the run's key, the chain's number and the iteration alone.
 """
 
 import dataclasses
@@ -35,11 +34,12 @@ from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import numbers_of_any_kind
 from inference.runtime.xla_options import may_hang
 
+# Maximum of rows of a chain and of numbers in all rows of a batch, and seconds of a call.
 MAX_ROWS, MAX_NUMBERS, CALL_SECONDS = 2048, 1 << 22, 0.1
 
 
 class StepChain(NamedTuple):
-    """A chain between two transitions: its own seed, how many it has made, and its state."""
+    """Chain between two transitions: its own seed, the number of transitions, and its state."""
 
     seed: Any
     iteration: Any
@@ -58,10 +58,12 @@ def sample_by_steps(
     mesh: Mesh | None = None,
     on_progress: Callable[[int], None] = lambda _: None,
 ) -> Samples:
-    """Runs `num_chains` chains; the first `num_warmup` iterations are made and dropped.
+    """Draws from a target with `num_chains` chains, after `num_warmup` iterations that are dropped.
+
+    See :func:`inference.mcmc` for the arguments.
 
     Raises:
-        TypeError: if the kernel's states change their shapes, or its statistics are no scalars.
+        TypeError: if the kernel's states change their shapes, or its statistics are not scalars.
         ValueError: if a chain finds no point of finite density to start from.
     """
     share = share_chains(num_chains, mesh, target.mesh)
@@ -88,7 +90,7 @@ def sample_by_steps(
 
 
 def _with_density(kernel: Any, target: Target) -> Any:
-    """The kernel with the target's log density, if it has a field for one."""
+    """Kernel with the target's log density, if the kernel has a field for one."""
     if not hasattr(kernel, "log_density"):
         return kernel
     return dataclasses.replace(kernel, log_density=Partial(_log_density, target))
@@ -101,7 +103,7 @@ def _log_density(target: Target, position: Any) -> jax.Array:
 def begin_chains(
     kernel: Kernel, target: Target, layout: Layout, positions: jax.Array
 ) -> tuple[Any, jax.Array]:
-    """States of the kernel at flat positions, ``(chain, size)``, and log densities there."""
+    """States of the kernel at flat positions ``(chain, size)``, and log densities ``(chain,)``."""
 
     def begin(vector: jax.Array) -> tuple[Any, jax.Array]:
         position = layout.unravel(vector)
@@ -113,14 +115,14 @@ def begin_chains(
 def step_chains(
     chains: StepChain, rows: Any, number: jax.Array, kernel: Kernel, layout: Layout
 ) -> tuple[StepChain, Any]:
-    """Chains after `number` transitions, which their rows hold; one after the other."""
+    """Chains after `number` transitions, and their rows; one chain after the other."""
     return lax.map(lambda state: _steps(kernel, layout, number, *state), (chains, rows))
 
 
 def step_chains_mapped(
     chains: StepChain, rows: Any, number: jax.Array, kernel: Kernel, layout: Layout
 ) -> tuple[StepChain, Any]:
-    """Chains after `number` transitions, all side by side, as suits an accelerator."""
+    """Chains after `number` transitions, and their rows; all side by side, for accelerators."""
     return jax.vmap(lambda *state: _steps(kernel, layout, number, *state))(chains, rows)
 
 
@@ -138,7 +140,7 @@ def _steps(
 def _transition(
     kernel: Kernel, layout: Layout, chain: StepChain
 ) -> tuple[StepChain, tuple[jax.Array, dict[str, jax.Array]]]:
-    """The chain after a transition; its flat position, and statistics by name."""
+    """Chain after a transition, its flat position, and statistics by name."""
     words = jnp.stack(threefry(chain.seed, chain.iteration))
     key = random.wrap_key_data(words, impl="threefry2x32")
     state, info = kernel.step(key, chain.state)
@@ -151,7 +153,12 @@ def _transition(
 
 
 def _check(kernel: Any, layout: Layout, state: Any) -> None:
-    """Raises TypeError where `step` breaks the protocol."""
+    """Checks that `step` keeps the protocol of :class:`Kernel`.
+
+    Raises:
+        TypeError: if the state changes its form or has no position, or the info is not a NamedTuple
+            of scalars.
+    """
     name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
     after, info = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
     before, after = (
@@ -174,7 +181,7 @@ def _check(kernel: Any, layout: Layout, state: Any) -> None:
 
 
 class _Group:
-    """Chains that one call moves, and pieces of what they have drawn."""
+    """Batch of chains that one call moves, with the pieces of their draws."""
 
     def __init__(self, chains: StepChain) -> None:
         self.chains, self.num_done = chains, 0
@@ -182,7 +189,7 @@ class _Group:
 
 
 class _Run:
-    """All chains of a run, and the compiled functions that move them."""
+    """Run of all chains of this process, with the compiled functions that move them."""
 
     def __init__(
         self, kernel: Any, target: Target, share: Share, num_warmup: int, num_draws: int
@@ -196,7 +203,15 @@ class _Run:
         self.groups: list[_Group] = []
 
     def begin(self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> None:
-        """Makes the chains, at other starting points until the density is finite there."""
+        """Makes the chains at starting points of finite density.
+
+        Args:
+            start: Function from the number of the attempt of each chain to seeds and positions.
+
+        Raises:
+            TypeError: if the kernel breaks the protocol.
+            ValueError: if a chain finds no such point.
+        """
         tries, last = np.zeros(len(self.share.chains), np.int32), None
         here = dataclasses.replace(self.share, mesh=None)
         while True:
@@ -234,7 +249,7 @@ class _Run:
             lambda kernel, chain: _transition(kernel, self.layout, chain), self.kernel, chain
         )
         self.num_rows = max(1, min(MAX_ROWS, MAX_NUMBERS // (size * max(1, self.layout.size))))
-        # One more, which `values` leaves out.
+        # One row more, which `values` leaves out.
         shape = size, self.num_rows + 1
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
         arguments = parts[0], self.no_rows, np.int32(1), self.kernel, self.layout
@@ -250,7 +265,10 @@ class _Run:
         check_sites(self.values.out_info)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
-        """Moves all chains until they are complete, a thread for each core that may have one."""
+        """Moves all chains until they are complete, on a thread for each core.
+
+        One core stays idle where calls on all cores may hang.
+        """
         num_idle = any(map(may_hang, (self.advance, self.values)))
         num_threads = max(1, min(num_cores() - num_idle, len(self.groups)))
         pool = ThreadPoolExecutor(1 if self.share.own is not None else num_threads)
@@ -274,7 +292,7 @@ class _Run:
                 self._move(group)
 
     def _move(self, group: _Group) -> None:
-        """Makes as many transitions as take about as long as one should wait for a sign of life."""
+        """Makes as many transitions of a batch as take about `CALL_SECONDS`."""
         to_end = self.num_iterations - group.num_done
         if group.num_done < self.num_warmup:
             to_end = self.num_warmup - group.num_done
@@ -293,12 +311,12 @@ class _Run:
 
     @property
     def num_done(self) -> int:
-        """Iterations that are complete, on the average over chains."""
+        """Number of complete iterations, the average over batches."""
         return int(np.mean([group.num_done for group in self.groups]))
 
     @property
     def num_drawn(self) -> int:
-        """Draws that every chain has made."""
+        """Number of draws that every chain has made."""
         return max(0, min(group.num_done for group in self.groups) - self.num_warmup)
 
     def samples(self, num_drawn: int) -> Samples:

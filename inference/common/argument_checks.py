@@ -1,4 +1,4 @@
-"""What drivers ask of their arguments."""
+"""Checks of arguments: counts, scalars and fractions."""
 
 import operator
 from collections.abc import Callable
@@ -9,11 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_MAX_COUNT = 1 << 30  # The sum of two is an int32.
+_MAX_COUNT = (1 << 30) - 1  # the sum of two counts fits an int32
 
 
 def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) -> int:
-    """The argument `name` as an integer from `least` to `most`."""
+    """The argument called `name` as an integer from `least` to `most`.
+
+    Raises:
+        TypeError: if `value` is not an integer.
+        ValueError: if `value` is outside of the range, or a bool.
+    """
     try:
         number = operator.index(value)
     except TypeError:
@@ -26,7 +31,7 @@ def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) ->
 
 
 def as_real(value: Any) -> jax.Array | None:
-    """An array of real numbers, or None for what is none."""
+    """Array of real numbers, or `None` if `value` is anything else."""
     if not isinstance(value, jax.Array):
         with suppress(ValueError):  # rows of several lengths
             value = np.asarray(value)
@@ -38,7 +43,19 @@ def as_real(value: Any) -> jax.Array | None:
 def check_scalar(
     name: str, value: Any, dtype: Any, what: str, is_valid: Callable[[Any], Any]
 ) -> jax.Array:
-    """The argument `name` as a scalar of a dtype, which `is_valid` where it is known: `what`."""
+    """The argument called `name` as a scalar of `dtype`.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        dtype: Dtype of the scalar.
+        what: Valid values in words, such as ``"a positive, finite number"``.
+        is_valid: Whether a known value is valid; a value traced by JAX is not checked.
+
+    Raises:
+        TypeError: if `value` is not real.
+        ValueError: if `value` is not a scalar or not valid.
+    """
     given = as_real(value)
     if given is None:
         raise TypeError(f"{name} must be {what}, got {value!r}")
@@ -52,7 +69,17 @@ def check_scalar(
 
 
 def check_fraction(name: str, value: Any, also: str = "") -> float:
-    """The argument `name` as a number between 0 and 1; `also` says what else it may be."""
+    """The argument called `name` as a number in (0, 1).
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        also: Other valid values, in words for the message.
+
+    Raises:
+        TypeError: if `value` is not a scalar number.
+        ValueError: if `value` is not in (0, 1).
+    """
     number = np.asarray(value)
     is_number = not number.ndim and np.issubdtype(number.dtype, np.number)
     if not is_number or not 0 < number < 1:

@@ -1,4 +1,4 @@
-"""Pytrees of floating-point arrays as one flat vector."""
+"""Layout: pytrees of floating-point arrays as one flat vector."""
 
 import dataclasses
 import math
@@ -12,10 +12,10 @@ from jax.tree_util import keystr, tree_flatten_with_path
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """The structure, shapes and dtypes of a pytree, and the way to a flat vector and back.
+    """Structure, shapes and dtypes of a pytree, for conversion to a flat vector and back.
 
-    Hashable, so that it can be static under ``jax.jit``. Leaves of several dtypes share the
-    vector's dtype, to which they promote, and get their own back.
+    A layout is hashable, so that it can be static under ``jax.jit``. The vector has the dtype to
+    which the leaves' dtypes promote; the conversion back restores the dtype of each leaf.
 
     Example:
         >>> layout = Layout.of({"a": jnp.zeros(2), "b": jnp.ones(())})
@@ -33,7 +33,7 @@ class Layout:
 
         Raises:
             TypeError: if a leaf is not a floating-point array.
-            ValueError: if `position` holds no number at all.
+            ValueError: if `position` has no elements.
         """
         leaves, _ = tree_flatten_with_path(position)
         for path, leaf in leaves:
@@ -47,10 +47,10 @@ class Layout:
 
     @classmethod
     def of_numbers(cls, values: Any) -> "Layout":
-        """The layout of values some of which may be integers, exact in the vector up to 2**24.
+        """The layout of values that may include integers, exact in the vector up to 2**24.
 
         Raises:
-            ValueError: if `values` hold no number at all.
+            ValueError: if `values` have no elements.
         """
         leaves, treedef = jax.tree.flatten(values)
         shapes = tuple(map(jnp.shape, leaves))
@@ -70,18 +70,18 @@ class Layout:
 
     @property
     def dtype(self) -> Any:
-        """The dtype of the flat vector, of 32 bits at least: what moves it needs them."""
+        """The dtype of the flat vector, of 32 bits at least: algorithms need this precision."""
         floating = [dtype for dtype in self.dtypes if jnp.issubdtype(dtype, jnp.floating)]
         dtype = jnp.result_type(*floating or [float])
         return dtype if jnp.finfo(dtype).bits >= 32 else jnp.dtype(jnp.float32)
 
     def ravel(self, position: Any) -> jax.Array:
-        """The elements of `position` as one vector of shape ``(size,)``."""
+        """The elements of `position` as one flat vector, ``(size,)``."""
         leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(position)]
         return leaves[0] if len(leaves) == 1 else jnp.concatenate(leaves)
 
     def unravel(self, vector: jax.Array) -> Any:
-        """The pytree whose elements are `vector`."""
+        """The pytree with the elements of `vector`, ``(size,)``."""
         leaves, start = [], 0
         for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             stop = start + math.prod(shape)

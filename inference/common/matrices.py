@@ -1,6 +1,6 @@
 r"""Inverse mass matrices :math:`\Sigma` and their factors: diagonal, low rank, dense.
 
-A factor `L` has :math:`\Sigma = L L^\top`; of a diagonal, both are vectors.
+A factor `L` has :math:`\Sigma = L L^\top`. Both are vectors for a diagonal.
 """
 
 from contextlib import suppress
@@ -14,16 +14,16 @@ from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
 from inference.runtime.xla import PaddedFactor
 
-RANK = 10  # of matrices of low rank that are learnt
-_MAX_DECOMPOSED_SIZE = 1000  # dimensions
+RANK = 10  # rank of learnt low-rank matrices
+_MAX_DECOMPOSED_SIZE = 1000  # coordinates
 
 
 class LowRankMatrix(NamedTuple):
-    r"""The matrix :math:`D (I + V^\top (\Lambda - I) V) D`, with `D` and :math:`\Lambda` diagonal.
+    r"""Low-rank matrix :math:`D (I + V^\top (\Lambda - I) V) D`, :math:`D, \Lambda` diagonal.
 
     It stretches a few directions, the rows of `V`, and otherwise is a diagonal. An inverse mass
-    matrix of this form suits many coordinates of which some are correlated: a product with a vector
-    takes time in proportion to ``rank * size``.
+    matrix of this form suits many coordinates with a few directions of strong correlation: a
+    product with a vector takes time in proportion to ``rank * size``.
 
     Attributes:
         scale: The diagonal of `D`, ``(size,)``.
@@ -56,18 +56,18 @@ class LowRankMatrix(NamedTuple):
         return x + ((self.values - 1) * (self.vectors @ x)) @ self.vectors
 
 
-Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; of a factor also a `PaddedFactor`
+Matrix = Any  # a vector, a matrix or a `LowRankMatrix`; a factor may also be a `PaddedFactor`
 
 
 def kind_of(matrix: Matrix) -> str:
-    """`"diagonal"`, `"low_rank"` or `"dense"`."""
+    """Kind of a matrix: ``"diagonal"``, ``"low_rank"`` or ``"dense"``."""
     if isinstance(matrix, LowRankMatrix):
         return "low_rank"
     return "diagonal" if np.ndim(matrix) == 1 else "dense"
 
 
 def expand_diagonal(diagonal: np.ndarray, kind: str) -> Matrix:
-    """The matrix with this diagonal, ``(..., size)``, in the form of a kind, in NumPy."""
+    """Diagonal matrix in the form of a kind, from its diagonal ``(..., size)``; in NumPy."""
     if kind == "diagonal":
         return diagonal
     if kind == "dense":
@@ -79,10 +79,17 @@ def expand_diagonal(diagonal: np.ndarray, kind: str) -> Matrix:
 
 
 def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
-    """What a kind of matrix can hold of a covariance, ``(size, size)``, in NumPy.
+    """Approximation of a covariance, ``(size, size)``, by a kind of matrix; in NumPy.
 
-    Of low rank, the eigenvectors of the correlations whose eigenvalues are furthest from those of
-    the others; for more than 1000 coordinates the diagonal alone, as that takes long.
+    | Kind           | Approximation                                                             |
+    |----------------|---------------------------------------------------------------------------|
+    | ``"dense"``    | the covariance itself                                                     |
+    | ``"diagonal"`` | its diagonal                                                              |
+    | ``"low_rank"`` | a diagonal, and the 10 eigenvectors of the correlation matrix whose       |
+    |                | eigenvalues are furthest from their median on the log scale               |
+
+    The low-rank matrix is a diagonal for at most 10 coordinates, and for more than 1000, where
+    eigenvectors would take long.
     """
     diagonal, size = np.diag(covariance), len(covariance)
     if kind == "dense":
@@ -99,7 +106,10 @@ def restrict_covariance(covariance: np.ndarray, kind: str) -> Matrix:
 
 
 def factorize(matrix: Matrix, xp: Any = jnp) -> Matrix:
-    """The factor `L` of an inverse mass matrix ``L @ L.T``, in the array library `xp`."""
+    r"""Factor `L` of an inverse mass matrix ``L @ L.T``, in the array library `xp`.
+
+    A :class:`LowRankMatrix` stands for :math:`D (I + V^\top (\Lambda - I) V)` where it is a factor.
+    """
     if isinstance(matrix, LowRankMatrix):
         return matrix._replace(values=xp.sqrt(matrix.values))
     return xp.sqrt(matrix) if matrix.ndim == 1 else xp.linalg.cholesky(matrix)
@@ -124,17 +134,17 @@ def pull(factor: Matrix, gradient: jax.Array) -> jax.Array:
 
 
 def num_bytes(factor: Matrix) -> int:
-    """The memory of a factor beyond that of a diagonal."""
+    """Bytes of a factor's arrays of two or more axes; 0 for a diagonal."""
     leaves = [x for x in jax.tree.leaves(factor) if x.ndim > 1]
     return sum(x.size * x.dtype.itemsize for x in leaves)
 
 
 def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
-    """`matrix` in the dtype of positions of `layout`.
+    """Inverse mass matrix in the dtype of `layout`, once it is found valid.
 
     Raises:
-        TypeError: if it does not hold real numbers.
-        ValueError: if its shape is none of those that fit such positions, or it is known not to be
+        TypeError: if `matrix` does not hold real numbers.
+        ValueError: if its shape does not fit positions of `layout`, or it is known not to be
             symmetric.
     """
     size = layout.size
@@ -172,7 +182,7 @@ def _as_real(x: Any, dtype: Any) -> jax.Array:
 
 
 def _is_symmetric(matrix: np.ndarray) -> bool:
-    """But for rounding; what is not finite is told of elsewhere."""
+    """Whether a matrix is symmetric up to rounding; NaN and infinity are reported elsewhere."""
     with np.errstate(invalid="ignore"):
         scale, gap = np.sqrt(np.abs(np.diag(matrix))), np.abs(matrix - matrix.T)
         return not np.any(gap > 1e-3 * np.outer(scale, scale))

@@ -1,13 +1,13 @@
-"""Serialization of results: a NumPy ``.npz`` archive of arrays, and JSON that says what they are.
+"""Serialization of results: a NumPy ``.npz`` archive of arrays, with JSON for their structure.
 
-The JSON carries a format, and names classes by tags: a file can be loaded whatever modules and
-classes are called by then.
+The JSON carries a format number. It names classes by tags, so that a file can still be loaded after
+modules and classes have been renamed.
 
 ======  ================================================================
 Format  Classes are named by
 ======  ================================================================
-0       module and name, and there is no `"format"`
-1       tags, as in `TAGS`
+0       module and name; the file has no `"format"`
+1       tags, see `TAGS`
 ======  ================================================================
 """
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 FORMAT = 1
 
-# Where the class of each tag is. A tag never changes, and is never given to another class.
+# Module and name of the class of each tag. A tag never changes, nor names another class later.
 TAGS = {
     "Absent": "inference.common.serialization:Absent",
     "BySite": "inference.guides.by_site:BySite",
@@ -69,8 +69,8 @@ TAGS = {
     "Structured": "inference.guides.structured:Structured",
     "StructuredParameters": "inference.guides.structured:StructuredParameters",
 }
-# The classes that files of format 0 name, by the module of `inference` that they were in: their
-# tags are their names of then. Frozen: no later name of a module or class has a place here.
+# Classes in files of format 0, by their module in `inference` at that time; their names then are
+# their tags. The table is frozen: no later name of a module or class belongs here.
 FORMAT_0 = {
     "bounds": ("ForwardKL", "ImportanceWeighted", "Renyi"),
     "by_site": ("BySite", "PartParameters"),
@@ -96,7 +96,7 @@ _DAMAGES = (AttributeError, EOFError, KeyError, TypeError, ValueError, zipfile.B
 
 
 class Leaves(NamedTuple):
-    """The leaves of a tree whose structure was not kept, in their order."""
+    """Leaves, in order, of a pytree whose structure a file does not keep."""
 
     leaves: tuple[Any, ...]
 
@@ -104,11 +104,11 @@ class Leaves(NamedTuple):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Absent:
-    """Stands for a part of a result that a file does not keep, as a function.
+    """Placeholder for a part of a result that a file does not keep, such as a function.
 
     Attributes:
-        text: The part in words.
-        has_density: Whether a guide has a density.
+        text: The `repr` of the part.
+        has_density: Whether the part, if it is a guide, has a density.
     """
 
     text: str
@@ -119,7 +119,7 @@ class Absent:
 
 
 class NewerFileError(ValueError):
-    """Raised for a file that a newer version of the library has written."""
+    """Error for a file written by a newer version of the library."""
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:
@@ -134,10 +134,11 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def load(path: str | os.PathLike[str], cls: type[T]) -> T:
-    """Reads an object of `cls` that :func:`save` has written.
+    """Reads an object of `cls` from a file written by :func:`save`.
 
     Raises:
-        ValueError: if `path` holds something else, is damaged, or is of a newer version.
+        NewerFileError: if a newer version of the library has written the file.
+        ValueError: if the file holds something else or is damaged.
     """
     try:
         with open(path, "rb") as file:
@@ -167,14 +168,15 @@ def _decode_result(archive: Any, cls: type[T]) -> T:
 
 
 def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """An equivalent of `value` that JSON can hold, with numbers of `arrays` in place of arrays."""
+    """JSON code of a value; its arrays are appended to `arrays`, and the code has their numbers."""
     if isinstance(value, _PLAIN):
         return {"plain": value}
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         arrays.append(np.asarray(value))
         dtype = arrays[-1].dtype
-        named = {"dtype": str(dtype)} if dtype.kind == "V" else {}  # as bfloat16, of which files
-        return {"array": len(arrays) - 1, **named}  # keep the bits alone
+        # NumPy's files keep only the bits of dtypes such as bfloat16, not their names.
+        named = {"dtype": str(dtype)} if dtype.kind == "V" else {}
+        return {"array": len(arrays) - 1, **named}
     if isinstance(value, dict) and all(isinstance(name, str) for name in value):
         return {"dict": {name: _encode(x, arrays) for name, x in value.items()}}
     if isinstance(value, dict):
@@ -237,7 +239,7 @@ def _fields(value: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it is a dataclass without functions, which no file can hold."""
+    """Whether a value is a dataclass that a file can hold: none of its fields is a function."""
     if not dataclasses.is_dataclass(value):
         return False
     parts = [getattr(value, x.name) for x in _fields(value)]
@@ -253,7 +255,7 @@ def _is_ours(value: Any) -> bool:
 
 
 def tag_of(cls: type) -> str | None:
-    """The tag of a class, by which files name it, or None for one that they do not keep."""
+    """Tag of a class in files; `None` for a class that files do not keep."""
     return _TAG_OF.get(f"{cls.__module__}:{cls.__qualname__}")
 
 
@@ -262,7 +264,7 @@ def _tag_of_result(cls: type) -> str:
 
 
 def class_of(tag: str) -> Any:
-    """The class of a tag.
+    """Class of a tag.
 
     Raises:
         NewerFileError: if this version of the library has no such tag.
@@ -277,7 +279,12 @@ def class_of(tag: str) -> Any:
 
 
 def _class_of(name: str, version: int) -> Any:
-    """The class that a file of some format names."""
+    """Class of a name in a file of format `version`.
+
+    Raises:
+        NewerFileError: if this version of the library has no such tag.
+        ValueError: if a name in a file of format 0 is not of this library.
+    """
     if version > 0:
         return class_of(name)
     module, _, qualname = name.partition(":")

@@ -1,4 +1,4 @@
-"""What inference asks of a model: a density on unconstrained space."""
+"""Targets: the interface of inference to a model, a log density on unconstrained space."""
 
 from typing import Any, Protocol
 
@@ -6,7 +6,7 @@ import jax
 
 
 class Target(Protocol):
-    """A log density on unconstrained space; a pytree whose leaves are the data."""
+    """Log density on unconstrained space; a pytree whose leaves are the data."""
 
     @property
     def position_shapes(self) -> Any:
@@ -15,19 +15,19 @@ class Target(Protocol):
 
     @property
     def mesh(self) -> Any:
-        """The mesh of a `shard_map` in the density, or None."""
+        """The mesh of a `shard_map` in the density, or `None`."""
         ...
 
     def log_density(self, position: Any) -> jax.Array:
-        """The unnormalised log density of `position`, a scalar."""
+        """The unnormalised log density at `position`, a scalar."""
         ...
 
     def prior_and_likelihood(self, position: Any) -> tuple[jax.Array, jax.Array]:
-        """Log densities at the values of `position`: of latent sites, and of data and factors."""
+        """Two log densities at `position`: of latent sites, and of data and factors."""
         ...
 
     def initial(self, key: jax.Array, values: Any = None) -> Any:
-        """A random position to start from, where some sites may have values."""
+        """A random position to start from; `values` gives some sites fixed values."""
         ...
 
     def prior(self, key: jax.Array) -> Any:
@@ -35,11 +35,11 @@ class Target(Protocol):
         ...
 
     def constrain(self, position: Any) -> dict[str, Any]:
-        """The values that `position` stands for."""
+        """Values of sites at `position`, on their constrained supports."""
         ...
 
     def sites(self, position: Any) -> dict[str, Any]:
-        """For messages: by site, what has its `value`, `distribution` and `log_prob`."""
+        """Sites by name, each with its `value`, `distribution` and `log_prob`; for messages."""
         ...
 
 

@@ -1,9 +1,14 @@
-r"""The random numbers of one transition.
+r"""Threefry: JAX's counter-based random number generator, in plain arithmetic.
 
-A transition needs a momentum, and a uniform number for each leaf of a trajectory whose length is
-not known beforehand. This is JAX's own generator, Threefry, as a pure function of a seed and a
-counter: in plain arithmetic that fuses with what surrounds it, it compiles in a third of the time
-of a call of `jax.random` and costs next to nothing in a loop.
+A transition needs a momentum, and one uniform number per leaf of a trajectory of unknown length.
+Both are pure functions of a seed and a counter. Plain arithmetic fuses with the operations around
+it: it compiles in a third of the time of a call of `jax.random`, and costs next to nothing in a
+loop.
+
+| Counters          | Random numbers                     |
+|-------------------|------------------------------------|
+| below ``2**31``   | uniform numbers and words          |
+| from ``2**31`` on | normal numbers                     |
 """
 
 import math
@@ -15,16 +20,17 @@ from jax import lax, random
 
 from inference.runtime.xla import materialize, materialize_by_loop
 
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
-_NORMALS = np.uint32(1 << 31)
-_COUNTERS_AT_ONCE = 8  # as many as a vector of the CPU holds; draws depend on it
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # bits, of alternating blocks of four rounds
+_PARITY = 0x1BD11BDA  # the constant of Threefry's key schedule
+_NORMALS = np.uint32(1 << 31)  # first counter of normal numbers
+_COUNTERS_AT_ONCE = 8  # counters in a vector register of the CPU; draws depend on it
 
 
 def seed_of(key: jax.Array) -> jax.Array:
-    """The two uint32 words of a typed or legacy key; of a longer key, all of its words hashed.
+    """Seed of a typed or legacy key: two words of uint32.
 
-    Those of JAX's own longer keys are two words twice, so that nothing simpler will do.
+    They are the words of a Threefry key, or a hash of all words of a longer key. A hash is needed,
+    as JAX's own longer keys hold two words twice.
     """
     words = random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
     first, *others = words.reshape(-1, 2)
@@ -34,7 +40,7 @@ def seed_of(key: jax.Array) -> jax.Array:
 
 
 def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Threefry-2x32 with 20 rounds: two words of uint32 for each `counter`.
+    """Threefry-2x32 with 20 rounds: two random words of uint32 for each `counter`.
 
     References:
         Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
@@ -51,25 +57,25 @@ def threefry(seed: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]
 
 
 def uniform(seed: jax.Array, counter: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """A number in (0, 1), as fine as float32, for each `counter`."""
+    """Uniform number in (0, 1) for each `counter`, with the resolution of float32."""
     return unit_of(threefry(seed, counter)[0]).astype(dtype)
 
 
 def random_words(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> jax.Array:
-    """A vector of random words of uint32, two for each counter from `first` on."""
+    """Vector of `size` random words of uint32, two for each counter from `first` on."""
     return materialize(jnp.concatenate(_pairs(seed, first, -(-size // 2))))[:size]
 
 
 def _pairs(seed: jax.Array, first: jax.typing.ArrayLike, size: int) -> tuple[jax.Array, jax.Array]:
-    """Both words of `size` counters, and of some more, up to a multiple of eight."""
+    """Both words of `size` counters from `first` on, rounded up to a multiple of eight counters."""
     size += -size % _COUNTERS_AT_ONCE
     return threefry(seed, jnp.asarray(first, jnp.uint32) + jnp.arange(size, dtype=jnp.uint32))
 
 
 def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
-    r"""A vector of standard normal numbers, :math:`\sqrt{2}\,\mathrm{erf}^{-1}(2u - 1)`.
+    r"""Vector of standard normal numbers, :math:`\sqrt{2}\,\mathrm{erf}^{-1}(2u - 1)`, ``(size,)``.
 
-    Its counters begin at ``2**31``, and leave those below it to :func:`uniform`.
+    The counters begin at ``2**31``; smaller ones are left to :func:`uniform`.
     """
     if jnp.dtype(dtype).itemsize == 8:
         high, low = _pairs(seed, _NORMALS, size)
@@ -81,14 +87,18 @@ def normal(seed: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array
 
 
 def noise_of(key: jax.Array, size: int, dtype: jax.typing.DTypeLike) -> jax.Array:
-    """The normal numbers of a draw that a density follows at once, in the same program."""
+    """Normal numbers of a draw whose density is evaluated in the same program, ``(size,)``.
+
+    They are evaluated once on the CPU, see :func:`inference.runtime.xla.materialize_by_loop`.
+    """
     return materialize_by_loop(normal(seed_of(key), size, dtype))
 
 
 def unit_of(word: jax.Array) -> jax.Array:
-    """The midpoint of the cell of the unit interval that `word` falls in; all are representable.
+    """Number in (0, 1) of a random word: the midpoint of the word's cell of the unit interval.
 
-    It is in the floating dtype of as many bits, and does not depend on the lowest ones of `word`.
+    The result has the floating dtype of the word's size. With a mantissa of `m` bits there are
+    ``2**m`` cells, so that all midpoints are exact. The lowest bits of `word` are not used.
     """
     dtype = jnp.dtype(f"float{jnp.iinfo(word.dtype).bits}")
     mantissa = jnp.finfo(dtype).nmant

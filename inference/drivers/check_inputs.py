@@ -1,4 +1,4 @@
-"""What drivers ask of their inputs: a key, and that nothing is traced."""
+"""Checks of the inputs of all drivers: one random key, and no tracers."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from ppl.harvest._jax import is_traced
 
 
 def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
-    """Refuses what is not one key, typed or legacy, and what a transformation of JAX traces.
+    """Refuses all but one random key, typed or legacy, and inputs that JAX is tracing.
 
     Raises:
-        TypeError: if there is either.
-        RuntimeError: if JAX is told not to compile.
+        TypeError: if `key` is not one key, or if an input is traced.
+        RuntimeError: if ``jax_disable_jit`` is set.
     """
     if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
         raise RuntimeError(
@@ -25,7 +25,7 @@ def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
     if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
         raise TypeError(f"key must be one key, such as jax.random.key(0), got {key!r}")
-    # What is made here is traced within jax.jit, even if nothing that is given is.
+    # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):
         raise TypeError(
             "inference runs in Python and compiles what it needs: call it outside of jax.jit, "

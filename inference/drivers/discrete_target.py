@@ -1,7 +1,7 @@
-"""A model as a density of the values of its latent sites, which may be discrete."""
+"""Target on the values of latent sites, which may be discrete."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
+from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.harvest.pytrees import register_dataclass
 
 Path = tuple[str, ...]
@@ -20,14 +21,18 @@ Path = tuple[str, ...]
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DiscreteTarget:
-    """A model's density of the values of its latent sites, in place of unconstrained positions.
+    """Target whose positions are the values of the latent sites, not unconstrained numbers.
+
+    Guides that are functions draw such values, so this target serves them alone.
 
     Attributes:
         model: The model.
-        data: Those of its arguments that are arrays and floats.
-        arguments: The others.
+        data: Arguments of the model that are arrays or floats.
+        arguments: All other arguments, static.
         shapes: Shape and dtype of the value of each latent site, by path.
-        derived: The paths of deterministic sites.
+        derived: Paths of deterministic sites.
+        captured: Fingerprint of the constants that the model captures: programs that were compiled
+            for others are out of date.
     """
 
     model: Callable[..., Any]
@@ -37,13 +42,14 @@ class DiscreteTarget:
         metadata={"static": True}
     )
     derived: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(cls, model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
-        """A model with its arguments.
+        """Target for a model and its arguments.
 
         Raises:
-            ValueError: if it has no latent site, or a parameter.
+            ValueError: if the model has no latent site, or has a parameter.
         """
         arguments, data = Arguments.split(args, kwargs)
         sites = sites_of(model, args, kwargs)
@@ -60,67 +66,78 @@ class DiscreteTarget:
             )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
         model = model if isinstance(model, Partial) else Partial(model)
-        return cls(model, data, arguments, tuple(shapes.items()), derived)
+        captured = fingerprint(model, arguments, data)
+        return cls(model, data, arguments, tuple(shapes.items()), derived, captured)
 
     def to(self, args: tuple[Any, ...]) -> "DiscreteTarget":
-        """The same model with other positional arguments."""
+        """Target for this model with other positional arguments."""
         return DiscreteTarget.of(self.model, args, self.arguments.join(self.data)[1])
 
     def call(self, function: Callable[..., Any], first: Any) -> Any:
-        """What a function makes of its first argument and those of the model."""
+        """Result of a function of `first` and the arguments of the model."""
         args, kwargs = self.arguments.join(self.data)
         return function(first, *args, **kwargs)
 
     @property
     def layout(self) -> Layout:
-        """How flat vectors are split into values."""
+        """Layout of flat vectors of values."""
         return Layout.of_numbers(nest_by_path(dict(self.shapes)))
 
     def log_density(self, position: Mapping[str, Any]) -> jax.Array:
-        """The log density of values."""
+        """Log density of values by site, a scalar."""
         return self.call(ppl.log_density(self.model), position)
 
     def initial(self, key: jax.Array, values: Any = None) -> dict[str, Any]:
-        """Zeros, where no values are given: a guide that is a function starts by itself."""
+        """Zeros, except for the given `values`.
+
+        A guide that is a function has its own starting values, and ignores these.
+        """
         return nest_by_path({p: jnp.zeros(x.shape, x.dtype) for p, x in self.shapes}) | (
             values or {}
         )
 
     def prior(self, key: jax.Array) -> dict[str, Any]:
-        """The same."""
+        """Zeros, as :meth:`initial` gives: a guide that is a function ignores its start."""
         return self.initial(key)
 
     def constrain(self, position: Mapping[str, Any]) -> dict[str, Any]:
-        """The values and what follows from them."""
+        """Values of the latent sites and of the deterministic sites that follow from them."""
         fixed = ppl.intervene(self.model, position)
         return pick(self.call(ppl.simulate(fixed), random.key(0)), self._paths)
 
     def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
-        """For messages: by site, what has its `value`, `distribution` and `log_prob`."""
+        """Traces of the sites, each with `value`, `distribution` and `log_prob`, for messages."""
 
         def traced(position: Any) -> dict[str, Any]:
             return self.call(ppl.trace(ppl.condition(self.model, position)), random.key(0)).sites
 
-        return jax.jit(traced)(position)  # NaN would be refused where it is seen
+        return jax.jit(traced)(position)  # traced: outside of jit, a NaN is refused
 
     @property
     def _paths(self) -> tuple[Path, ...]:
         return (*dict(self.shapes), *self.derived)
 
 
+def fingerprint(
+    function: Callable[..., Any], arguments: Arguments, data: list[Any]
+) -> tuple[Hashable, ...]:
+    """Fingerprint of the constants that a function of a key and arguments captures."""
+    return trace_and_fingerprint(lambda program: None, function, arguments, data)[1]
+
+
 def sites_of(model: Callable[..., Any], args: Any, kwargs: Any) -> dict[Path, ppl.SiteTrace]:
-    """The sites of a model by path, with shapes in place of arrays."""
+    """Sites of a model by path, with shapes in place of arrays."""
     trace = lambda key: ppl.trace(model)(key, *args, **kwargs).sites  # noqa: E731
     return dict(_flatten_sites(jax.eval_shape(trace, random.key(0))))
 
 
 def pick(values: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
-    """The values at some paths."""
+    """Values at some paths, as nested dicts."""
     return nest_by_path({path: _value_at(values, path) for path in paths})
 
 
 def nest_by_path(flat: Mapping[Path, Any]) -> dict[str, Any]:
-    """A dict by path as nested dicts."""
+    """Nested dicts of a dict by path."""
     out: dict[str, Any] = {}
     for (*scopes, name), value in flat.items():
         inner = out

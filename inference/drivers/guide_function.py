@@ -1,7 +1,7 @@
-"""Guides that are written as functions of a key, as models are, with parameters by `ppl.param`."""
+"""Guides that are functions of a key, as models are, with parameters by `ppl.param`."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, ClassVar
 
 import jax
@@ -12,7 +12,14 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
-from inference.drivers.discrete_target import DiscreteTarget, Path, nest_by_path, pick, sites_of
+from inference.drivers.discrete_target import (
+    DiscreteTarget,
+    Path,
+    fingerprint,
+    nest_by_path,
+    pick,
+    sites_of,
+)
 from inference.runtime.devices import copy_to_default_device
 from ppl.harvest.pytrees import register_dataclass
 
@@ -20,37 +27,39 @@ from ppl.harvest.pytrees import register_dataclass
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GuideFunction:
-    """A guide that is a function of a key and of the arguments of a model.
+    """Guide that is a function of a key and the arguments of a model.
 
-    Its parameters are dicts by name, in unconstrained space; a position is the flat vector of the
+    Its parameters are dicts by name, on unconstrained space. A position is the flat vector of the
     values of all latent sites.
 
     Attributes:
         guide: The function.
         target: The model.
-        jumps: The sites whose draws are no differentiable functions of the parameters.
+        jumps: Paths of sites whose draws are not differentiable in the parameters.
+        captured: Fingerprint of the constants that the function captures.
     """
 
     guide: Callable[..., Any]
     target: DiscreteTarget
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     has_density: ClassVar[bool] = True
 
     @property
     def layout(self) -> Layout:
-        """How flat positions are split into values."""
+        """Layout of flat positions, as vectors of values."""
         return self.target.layout
 
     def to(self, target: DiscreteTarget) -> "GuideFunction":
-        """The same function as a guide to a model with other arguments."""
+        """Guide by the same function to a model with other arguments."""
         return dataclasses.replace(self, target=target)
 
     def init(self, position: jax.Array, layout: Layout) -> Any:
-        """The parameters that the function itself begins with, wherever `position` is."""
+        """Initial parameters of the function itself; `position` is ignored."""
         return self.target.call(ppl.reap(self.guide, tag="param"), random.key(0))
 
     def sample(self, parameters: dict[str, Any], key: jax.Array) -> jax.Array:
-        """The values of a draw, flat; what follows from `jumps` has no derivative along them."""
+        """Draw of all values, flat; values of `jumps` are constants to derivatives."""
         guide = self.at(parameters)
         values = self.target.call(ppl.simulate(guide), key)
         if self.jumps:
@@ -59,23 +68,23 @@ class GuideFunction:
         return self.layout.ravel(pick(values, tuple(dict(self.target.shapes))))
 
     def log_prob(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
-        """The log density of values, a scalar."""
+        """Log density of values, a scalar."""
         values = self.layout.unravel(position)
         return self.target.call(ppl.log_density(self.at(parameters)), values)
 
     def log_prob_of_jumps(self, parameters: dict[str, Any], position: jax.Array) -> jax.Array:
-        """The part of the log density that is of `jumps`, each given the draws before it."""
+        """Log density of the sites in `jumps` alone, each given the draws before it; a scalar."""
         values = self.layout.unravel(position)
         found = self.target.call(ppl.log_probs(self.at(parameters)), values)
         parts = map(jnp.sum, jax.tree.leaves(pick(found, self.jumps)))
         return sum(parts, start=jnp.zeros((), position.dtype))
 
     def entropy(self, parameters: dict[str, Any]) -> None:
-        """Not known in closed form."""
+        """None: the entropy of a function has no closed form."""
         return None
 
     def values(self, parameters: dict[str, Any]) -> Any:
-        """The parameters in their supports, by name."""
+        """Parameters by name, mapped to their supports."""
         reaped = ppl.reap(self.at(parameters), tag="param_value")
         return self.target.call(reaped, random.key(0))
 
@@ -83,14 +92,18 @@ class GuideFunction:
         return getattr(self.guide.func, "__name__", "a function")
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
-        """The function with these parameters: a model of the latent sites."""
+        """Model of the latent sites: the function with these parameters planted."""
         return Partial(_plant_parameters, self.guide, parameters)
 
 
 def make_target(
     model: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, *, is_function: bool
 ) -> Any:
-    """What a guide is fitted to: a function to the values of sites, others to positions."""
+    """Target of a guide.
+
+    - A guide that is a function is fitted to the values of sites.
+    - Any other guide is fitted to positions on unconstrained space.
+    """
     model, args, kwargs = copy_to_default_device((model, args, kwargs))
     if is_function:
         return DiscreteTarget.of(model, args, kwargs)
@@ -98,18 +111,18 @@ def make_target(
 
 
 def bind_guide(target: Any, guide: Any) -> tuple[Any, Layout]:
-    """A guide as it is fitted to a target, and the layout of positions."""
+    """Guide bound to its target, and the layout of positions."""
     if isinstance(target, DiscreteTarget):
         return guide_function(guide, target), target.layout
     return guide, Layout.of(target.position_shapes)
 
 
 def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFunction:
-    """A function of a key as a guide to a model.
+    """Guide to a model by a function of a key.
 
     Raises:
-        ValueError: if it does not draw the latent sites of the model, and no others, or has no
-            parameters.
+        ValueError: if the latent sites of the function are not exactly those of the model, or if it
+            has no parameters.
     """
     function = guide if isinstance(guide, Partial) else Partial(guide)
     made = GuideFunction(function, target)
@@ -122,7 +135,8 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
             "scale = ppl.param(1.0, name='scale', support=constraints.positive)."
         )
     jumps = tuple(path for path, site in drawn.items() if _jumps(site))
-    return dataclasses.replace(made, jumps=jumps)
+    captured = fingerprint(function, target.arguments, target.data)
+    return dataclasses.replace(made, jumps=jumps, captured=captured)
 
 
 def _plant_parameters(
@@ -134,7 +148,11 @@ def _plant_parameters(
 def _check_drawn_sites(
     made: GuideFunction, sites: Mapping[Path, ppl.SiteTrace]
 ) -> dict[Path, ppl.SiteTrace]:
-    """The latent sites of a guide, which must be those of the model."""
+    """Latent sites of a guide by path.
+
+    Raises:
+        ValueError: if they are not those of the model, or if another site is observed or a factor.
+    """
     for path, site in sites.items():
         if site.kind in ("observed", "factor"):
             raise ValueError(
@@ -146,26 +164,26 @@ def _check_drawn_sites(
     expected = _kinds(dict(made.target.shapes))
     if drawn != expected:
         raise ValueError(
-            f"guide {made!r} must draw the latent sites of the model, {_list_kinds(expected)}, and no "
-            f"others, but draws {_list_kinds(drawn)}"
+            f"guide {made!r} must draw the latent sites of the model, {_list_kinds(expected)}, and "
+            f"no others, but draws {_list_kinds(drawn)}"
         )
     return latent
 
 
 def _jumps(site: ppl.SiteTrace) -> bool:
-    """Whether draws are no differentiable function of what they depend on."""
+    """Whether the draws of a site are not differentiable in the parameters of its distribution."""
     is_floating = all(jnp.issubdtype(x.dtype, jnp.floating) for x in jax.tree.leaves(site.value))
     return not is_floating or not _is_reparameterized(site.distribution)
 
 
 def _is_reparameterized(distribution: Any) -> bool:
-    """Also of what wraps another distribution, as `ppl.scale` does."""
+    """Whether a distribution, or the innermost `base` of a wrapper, is reparameterised."""
     base = getattr(distribution, "base", None)
     return getattr(distribution, "is_reparameterized", base is None or _is_reparameterized(base))
 
 
 def _kinds(values: Mapping[Path, Any]) -> dict[str, str]:
-    """Shape, and for what is discrete the dtype, of the leaves of values by path."""
+    """Shapes of the leaves of values by name, with the dtype of discrete ones, as text."""
     return {
         name: f"{x.shape}{'' if jnp.issubdtype(x.dtype, jnp.floating) else f' {x.dtype}'}"
         for name, x in named_leaves(nest_by_path(values))

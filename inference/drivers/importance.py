@@ -1,4 +1,4 @@
-"""Importance sampling on models, from the prior or from a fitted guide."""
+"""importance: importance sampling on a model, from the prior or from a fitted guide."""
 
 import os
 from collections.abc import Callable
@@ -32,19 +32,19 @@ def importance(
     cache_dir: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> ImportanceResult:
-    r"""Draws from the posterior of `model` with weights, and its evidence, by importance sampling.
+    r"""Draws with weights from the posterior of `model`, and its evidence, by importance sampling.
 
-    Draws :math:`z_s \sim q` have weights :math:`w_s = p(z_s, y) / q(z_s)`, of which the largest
-    are smoothed. Their mean estimates the evidence :math:`p(y)`. With the prior as :math:`q`, the
-    weights are likelihoods, and latent sites may be discrete.
+    Draws :math:`z_s \sim q` have weights :math:`w_s = p(z_s, y) / q(z_s)`. The largest weights are
+    smoothed (PSIS). Their mean estimates the evidence :math:`p(y)`. With the prior as :math:`q`,
+    the weights are likelihoods, and latent sites may be discrete.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        num_draws: Draws to make.
-        guide: A result of :func:`svi` or :func:`laplace` for the same model and shapes of data,
-            whose guide is :math:`q`; by default, :math:`q` is the prior.
+        num_draws: Number of draws.
+        guide: Result of :func:`svi`, :func:`laplace` or :func:`pathfinder` for the same model and
+            shapes of data. Its guide is :math:`q`; by default, :math:`q` is the prior.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
@@ -52,10 +52,9 @@ def importance(
         The draws, their weights, the evidence, and how far to trust them.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range, or the guide is one of other sites or has no
-            density.
-        NotImplementedError: if draws are to come from the prior, and a site is observed in part.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, or if the guide has other sites or no density.
+        NotImplementedError: if draws come from the prior, and a site is observed in part.
 
     Example:
         >>> import ppl, distributions as dist
@@ -92,7 +91,12 @@ def importance(
 
 
 def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:
-    """What a guide is to approximate, and its parameters."""
+    """Problem and parameters of a fitted guide, from which draws can be made.
+
+    Raises:
+        ValueError: if the guide has no density, fits another model, or is a function left out of a
+            saved file.
+    """
     if not result.guide.has_density:
         raise ValueError(
             f"guide must have a density, which {result.guide} has not; fit MeanField() or "
@@ -131,6 +135,6 @@ def _result(
 
 
 def _standard_error(ess: Any, num_draws: int) -> Any:
-    """Of the mean of weights over the mean; NaN for one draw."""
+    """Standard error of the log of the mean weight (delta method); NaN for one draw."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.sqrt(np.maximum(num_draws / ess - 1, 0) / np.float64(num_draws - 1))

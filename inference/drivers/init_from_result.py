@@ -1,4 +1,4 @@
-"""Where chains and fits start that go on from another result, and the spread that it knows of."""
+"""Starts of chains and fits from a former result, with the covariance that it knows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,21 +15,22 @@ from inference.initialization.initial_positions import Init, NormalStart
 from inference.results.optimize_result import OptimizeResult
 from inference.results.pathfinder_result import normalize_weights
 
-_MAX_COORDINATES = 2000
-_MIN_DRAWS_PER_COORDINATE = 5  # for each coordinate, for a covariance
+_MAX_COORDINATES = 2000  # of a dense covariance
+_MIN_DRAWS_PER_COORDINATE = 5  # effective draws, for a dense covariance
 
 
 def choose_starts(
     key: jax.Array, result: Any, target: Target, num_chains: int
 ) -> Mapping[str, Any]:
-    """Values to start chains at, with the chains in front where these differ.
+    """Starting values of chains from a former result, by site.
 
-    They are draws of the result, taken by their smoothed weights and without replacement, so that
-    chains start at different ones as long as there are as many. That of a chain depends on the key
-    and its number alone. All chains start at a mode.
+    - A mode: its values, without an axis over chains; all chains start there.
+    - Draws: one for each chain, with the chains in front. They are chosen by smoothed weight and
+      without replacement, so that chains differ as long as there are enough draws. The choice for a
+      chain depends on the key and its number alone.
 
     Raises:
-        ValueError: if the result is one of another model.
+        ValueError: if the result is of another model.
     """
     is_mode = isinstance(result, OptimizeResult)
     values = result.values if is_mode else jax.tree.map(lambda x: x[0], result.draws)
@@ -41,7 +42,10 @@ def choose_starts(
 
 
 def _counts(result: Any) -> np.ndarray:
-    """What each draw counts, ``(draw,)``; of those that are alike, the first counts for all."""
+    """Weight of each draw, ``(draw,)``.
+
+    The first of several equal draws carries the weight of all; the others have weight 0.
+    """
     weights = getattr(result, "weights", None)
     if weights is None:
         log_weights = np.zeros_like(np.asarray(result.log_density))
@@ -58,7 +62,9 @@ def _counts(result: Any) -> np.ndarray:
 
 
 def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.ndarray:
-    """Numbers of draws by their weights, each once as long as there are any left.
+    """Indices of draws for the chains, by weighted sampling without replacement.
+
+    Once all draws of positive weight are used, they come again in the same order.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir.
@@ -72,7 +78,7 @@ def _choose_draws(key: jax.Array, weights: np.ndarray, num_chains: int) -> np.nd
 
 
 def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
-    """Refuses values that are not those of the model's sites."""
+    """Raises ValueError if the names and shapes of values are not those of the model."""
     key = jax.eval_shape(lambda: jax.random.key(0))
     sites = jax.eval_shape(lambda key: target.constrain(target.initial(key)), key)
     expected = {name: x.shape for name, x in named_leaves(sites)}
@@ -80,8 +86,8 @@ def _check(values: Any, target: Target, what: str, num_leading: int) -> None:
     if found != expected:
         raise ValueError(
             f"init is a {what} of another model or of data of other shapes: it has "
-            f"{_list_shapes(found)}, and the model {_list_shapes(expected)}. Pass a result for this model, "
-            "or a dict of values for the sites that it shares."
+            f"{_list_shapes(found)}, and the model {_list_shapes(expected)}. Pass a result for "
+            "this model, or a dict of values for the sites that it shares."
         )
 
 
@@ -90,9 +96,14 @@ def _list_shapes(shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def covariance_of(result: Any) -> np.ndarray | None:
-    """The covariance of flat positions that a result knows, if it is of use as a metric.
+    """Covariance of flat positions under a result's guide, or None.
 
-    Of several paths it is that of the best alone: within a mode, not between modes.
+    A mixture of several paths gives the covariance of its best component alone: within a mode, not
+    between modes. None is returned
+
+    - if the guide has no covariance,
+    - beyond 2000 coordinates, or
+    - if the matrix is not finite and positive definite.
     """
     guide, parameters = _best_guide(result)
     size = getattr(getattr(parameters, "loc", None), "size", np.inf)
@@ -103,7 +114,7 @@ def covariance_of(result: Any) -> np.ndarray | None:
 
 
 def _best_guide(result: Any) -> tuple[Any, Any]:
-    """The guide of a result and its parameters, of several paths those of the best."""
+    """Guide and parameters of a result; of a mixture of paths, the component of highest ELBO."""
     guide: Any = getattr(result, "guide", None)
     parameters: Any = getattr(result, "parameters", None)
     if isinstance(guide, GuideMixture):
@@ -113,7 +124,7 @@ def _best_guide(result: Any) -> tuple[Any, Any]:
 
 
 def _cholesky(covariance: np.ndarray) -> np.ndarray | None:
-    """The Cholesky factor, if there is one, in float64."""
+    """Cholesky factor in float64, or None if there is no finite one."""
     with np.errstate(all="ignore"):
         try:
             factor = np.linalg.cholesky(np.asarray(covariance, np.float64))
@@ -123,12 +134,23 @@ def _cholesky(covariance: np.ndarray) -> np.ndarray | None:
 
 
 def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
-    """The normal distribution that a result stands for: that of its guide, or that of its draws.
+    """Normal distribution at which a fit starts, from a former result.
 
-    Of a point, and of draws that do not spread, it is the place alone.
+    ======================= ===================== =================================
+    result                  mean                  scale
+    ======================= ===================== =================================
+    mode                    the mode              none
+    guide with a covariance mean of the guide     Cholesky factor of its covariance
+    guide without a density mean of the draws     none
+    other draws             mean of the draws     see below
+    ======================= ===================== =================================
+
+    Draws count by their weights, if they have any. Their scale is the Cholesky factor of the
+    covariance, if there are five effective draws for each coordinate and at most 2000 coordinates;
+    else their standard deviations. It is None if some coordinate does not vary.
 
     Raises:
-        ValueError: if the result is one of another model.
+        ValueError: if the result is of another model.
     """
     is_mode = isinstance(result, OptimizeResult)
     flat = lambda x: np.reshape(x, (np.prod(np.shape(x)[:2]), *np.shape(x)[2:]))  # noqa: E731
@@ -146,7 +168,7 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
 
 
 def _positions(values: Any, target: Target, layout: Layout) -> np.ndarray:
-    """Draws on unconstrained space, ``(draw, size)``."""
+    """Draws as flat positions on unconstrained space, ``(draw, size)``."""
 
     def position(values: Any) -> jax.Array:
         return layout.ravel(target.initial(jax.random.key(0), values))
@@ -155,7 +177,11 @@ def _positions(values: Any, target: Target, layout: Layout) -> np.ndarray:
 
 
 def _moments(result: Any, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """The mean of draws, and the factor of their covariance, or where they are few the scales."""
+    """Weighted mean of finite positions, and their scale.
+
+    The scale is a Cholesky factor ``(size, size)``, standard deviations ``(size,)``, or None; see
+    :func:`normal_start`.
+    """
     weights = np.ravel(getattr(result, "weights", np.ones(len(positions))))
     weights = np.where(np.isfinite(positions).all(1), np.nan_to_num(weights), 0.0)
     used = weights > 0

@@ -1,4 +1,4 @@
-"""Laplace's approximation on models."""
+"""laplace: Laplace's approximation of the posterior of a model."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import Problem
 from ppl.harvest.function_equality import ByContents
 
-_MAX_DENSE_SIZE, _RANK = 2000, 50
+_MAX_DENSE_SIZE, _RANK = 2000, 50  # coordinates with a dense covariance; directions beyond
 
 
 def laplace(
@@ -45,26 +45,27 @@ def laplace(
 ) -> LaplaceResult:
     r"""Laplace's approximation of the posterior of `model`, and of its evidence.
 
-    A normal distribution on unconstrained space: its mean is the mode :math:`\hat z` of the density
-    there, its covariance the inverse of the negative Hessian :math:`\Lambda`. The evidence is
+    The approximation is a normal distribution on unconstrained space. Its mean is the mode
+    :math:`\hat z` of the density there, its covariance the inverse of the negative Hessian
+    :math:`\Lambda`. The evidence is
 
     .. math:: \log p(y) \approx \log p(\hat z, y) + \tfrac d2 \log 2\pi - \tfrac12 \log|\Lambda|.
 
-    Both are exact where the posterior is normal, and good where data are many. As the guide of
-    :func:`importance` it gives an evidence without that error.
+    Both are exact if the posterior is normal, and good if data are many. The result can be the
+    guide of :func:`importance`, whose estimate of the evidence is free of this approximation.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         num_draws: Draws of the normal distribution.
-        init: Where the climbs to the mode start; see :func:`optimize`.
-        num_starts: How many there are.
-        max_steps: Iterations, at most.
-        tolerance: When a climb ends, as in :func:`optimize`.
-        rank: Directions in which the covariance differs from a diagonal, 2 at least: those whose
-            curvature, scaled by the diagonal of the Hessian, is least and most. By default it is
-            any covariance for up to 2000 coordinates, and for more of rank 50.
+        init: Starting points of the climbs to the mode; see :func:`optimize`.
+        num_starts: Number of climbs.
+        max_steps: Maximum number of iterations of a climb.
+        tolerance: Tolerance at which a climb ends; see :func:`optimize`.
+        rank: Number of directions in which the covariance differs from a diagonal, at least 2.
+            They have the least and the most curvature, scaled by the diagonal of the Hessian. By
+            default, the covariance is dense for up to 2000 coordinates, and of rank 50 for more.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
@@ -72,10 +73,10 @@ def laplace(
         The normal distribution as a guide, draws of it, and how far to trust them.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range; no start has a finite log density; or the Hessian is
-            not negative definite: the message names the sites along which the density is flat or
-            rises.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, if no start has a finite log density, or if the
+            Hessian is not negative definite. The message then names the sites along which the
+            density is flat or rises.
 
     Example:
         >>> import ppl, distributions as dist

@@ -1,4 +1,4 @@
-"""Markov chain Monte Carlo on models: where the language and the kernels meet."""
+"""mcmc: Markov chain Monte Carlo on a model."""
 
 import dataclasses
 import functools
@@ -46,50 +46,63 @@ def mcmc(
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> MCMCResult:
-    """Draws from the posterior of `model` by Markov chain Monte Carlo.
+    """Draws from the posterior of `model` by Markov chain Monte Carlo, by default with NUTS.
 
-    Chains start where the density and its gradient are finite. Warm-up adapts the step size by
-    dual averaging and the mass matrix to the spread of draws and gradients, each chain on its own,
-    so that a chain's draws depend on the key and its number alone. But on the CPU, 32 chains and
-    more learn a matrix, if it is no diagonal, from the draws of all of them: those apart whose mean
-    log density is four standard deviations from the median chain's, which learn alone.
+    Chains start where the log density and its gradient are finite. Warm-up adapts the step size by
+    dual averaging, and the mass matrix to the spread of draws and gradients:
 
-    On the CPU, chains use all cores; on an accelerator they advance side by side. New data of the
-    same shapes, another key, and other numbers of iterations compile nothing; where a number has
-    changed that the model reads from elsewhere than its arguments, it is compiled anew. An
-    interrupt (Ctrl-C) after warm-up returns what has been drawn, with a warning.
+    - By default each chain adapts on its own. Its draws depend on the key and its number alone.
+    - On the CPU, 32 chains or more pool their draws to learn one dense or low-rank matrix. A chain
+      is left out, and learns alone, if its mean log density is more than four standard deviations
+      from the median chain's.
+
+    On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
+    compiles nothing if it has another key, other numbers of iterations or new data of the same
+    shapes. A number that the model reads from a global or a closure, not from its arguments, is
+    part of the compiled program: a change of it compiles the model anew. An interrupt (Ctrl-C)
+    after warm-up returns the draws so far, with a warning.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines every draw.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        kernel: How to move: :class:`NUTS` or :class:`HMC`, without a log density. Its step size and
-            inverse mass matrix are where warm-up begins. Or any :class:`Kernel`, for which warm-up
-            adapts nothing: its iterations are made and dropped.
-        num_warmup: Iterations that adapt, and are not kept; 0 samples with the kernel as it is.
+        kernel: Transition kernel. :class:`NUTS` and :class:`HMC` are given without a log density;
+            warm-up begins with their step size and inverse mass matrix. For any other
+            :class:`Kernel`, warm-up adapts nothing: its iterations are run and discarded.
+        num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
-        num_chains: Chains.
-        mass_matrix: ``"dense"`` learns all correlations, ``"low_rank"`` the ten directions that
-            are stretched most, ``"diagonal"`` none; ``"auto"`` is dense for up to 100 unconstrained
-            coordinates on the CPU, of low rank for up to 2000, and else diagonal.
-        target_acceptance_rate: What the step size is adapted to; nearer to 1 is slower and safer.
-        init: Where chains start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
-            ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short climb by L-BFGS,
-            for densities that are narrow or far away, which takes time to compile; or a dict of
-            values by site, for all chains or with an axis over chains in front, as draws have when
-            a run goes on from another's last, ``{"mu": draws["mu"][:, -1]}``. Sites that have none
-            are uniform. Or a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`,
-            :func:`importance`, :func:`svgd` or :func:`optimize` for the same model: chains start at
-            draws of it, taken by their weights, each at its own, and a guide that knows its
-            covariance gives the first mass matrix, unless the kernel has one. A short warm-up is
-            then enough.
-        mesh: Devices over which chains are spread evenly, also of several processes that have
-            called ``jax.distributed.initialize``; all of them then call `mcmc` alike, and get all
-            draws. By default all accelerators of this process, or all cores of the CPU; or the one
-            of ``jax.default_device``. Data that lie on other devices are copied there. A model that
-            has a ``shard_map`` of its own takes none: all devices of that move each chain.
-        cache_dir: A directory to keep compiled programs in, so that the next process need not
-            compile for the same model and shapes of data.
+        num_chains: Number of chains.
+        mass_matrix: Structure of the mass matrix that warm-up learns:
+
+            - ``"dense"``: all correlations;
+            - ``"low_rank"``: the ten directions that are stretched most;
+            - ``"diagonal"``: no correlations;
+            - ``"auto"``: dense for up to 100 unconstrained coordinates on the CPU, low-rank for
+              up to 2000, diagonal for more.
+
+        target_acceptance_rate: Mean acceptance rate that the step size is adapted to, between 0 and
+            1. Nearer to 1, steps are smaller, which is slower and safer.
+        init: Starting points of the chains:
+
+            - ``"uniform"``: uniform on (-2, 2) in unconstrained space, each coordinate;
+            - ``"prior"``: a draw from the prior;
+            - ``"optimum"``: uniform, then a short climb by L-BFGS, for densities that are narrow or
+              far away; it takes time to compile;
+            - a dict of values by site, for all chains or with an axis over chains in front; the
+              other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
+            - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,
+              :func:`svgd` or :func:`optimize` for the same model. Each chain starts at another of
+              its draws, chosen by weight; all start at a mode of :func:`optimize`. The covariance
+              of its guide, if known, is the first mass matrix, unless the kernel has one. A short
+              warm-up is then enough.
+
+        mesh: Devices over which chains are spread evenly. They may belong to several processes that
+            have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
+            draws. By default all accelerators of this process, or all cores of the CPU, or only
+            ``jax.default_device`` if it is set. Data on other devices are copied. Leave `mesh` out
+            for a model with a ``shard_map``: all devices of that move each chain.
+        cache_dir: A directory for compiled programs, so that the next process need not compile for
+            the same model and shapes of data.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
 
@@ -97,10 +110,10 @@ def mcmc(
         The draws, with statistics and a summary.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range; no starting point of finite density is found, the
-            message names the sites that are not finite there; or `init` is a result of another
-            model.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, if `init` is a result of another model, or if no
+            starting point of finite density is found. The message names the sites that are not
+            finite there.
 
     Example:
         >>> import ppl, distributions as dist
@@ -151,7 +164,11 @@ def mcmc(
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
-    """The function that runs chains of a kernel: one gradient at a time, or step by step."""
+    """Function that runs chains of a kernel.
+
+    - A Hamiltonian kernel: one gradient at a time, with adaptation.
+    - Any other kernel: step by step.
+    """
     if not isinstance(kernel, HamiltonianKernel):
         return sample_by_steps
     covariance = covariance_of(init) if isinstance(init, Started) else None
@@ -162,7 +179,7 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
 
 @contextmanager
 def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
-    """A function to be told the number of finished iterations."""
+    """Context with a callback that takes the number of finished iterations."""
     if not is_shown:
         yield lambda _: None
         return

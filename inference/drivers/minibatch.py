@@ -1,4 +1,4 @@
-"""Batches of data: the arguments of a model, drawn anew for each step."""
+"""Minibatches: positional arguments of a model, drawn anew for each step."""
 
 import dataclasses
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from ppl.harvest.function_equality import ByContents
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Batches:
-    """Draws the arguments of a step.
+    """Function of a step's key that draws the arguments of the step.
 
     Attributes:
-        draw: A function of a key and of all arguments, by its likeness.
+        draw: Function of a key and of all arguments, compared by its contents.
     """
 
     draw: ByContents
 
     def __call__(self, key: jax.Array, target: Any, guide: Any) -> tuple[Any, Any, Layout]:
-        """The target of a batch, the guide to it, and its layout."""
+        """Target of a batch, the guide to it, and its layout."""
         args, kwargs = target.arguments.join(target.data)
         batch = self.draw.value(key, *args, **kwargs)
         if batch is None or isinstance(batch, list):
@@ -41,12 +41,12 @@ class Batches:
 def batches(
     key: jax.Array, batch: Callable[..., Any] | None, target: Any, guide: Any
 ) -> Batches | None:
-    """Batches as a user asks for them, if he does.
+    """Batches drawn by the function `batch`, checked; None if `batch` is None.
 
     Raises:
         TypeError: if `batch` is no function.
-        ValueError: if the model has other latent sites for a batch than for all data, and the guide
-            is no function of the arguments.
+        ValueError: if a batch has other latent sites than all data, and the guide is no function of
+            the arguments.
     """
     if batch is None:
         return None
@@ -68,10 +68,10 @@ def batches(
         all_data = target.position_shapes
         if Layout.of(one_batch) != Layout.of(all_data):
             raise ValueError(
-                f"the latent sites of a batch, {_list_shapes(one_batch)}, are not those of all data, "
-                f"{_list_shapes(all_data)}, so {guide!r} cannot be fitted to them. Where rows have "
-                "latent sites of their own, give a guide that is a function and draws them from "
-                "the arguments of the batch."
+                f"the latent sites of a batch, {_list_shapes(one_batch)}, are not those of all "
+                f"data, {_list_shapes(all_data)}, so {guide!r} cannot be fitted to them. Where "
+                "rows have latent sites of their own, give a guide that is a function and draws "
+                "them from the arguments of the batch."
             )
     return drawn
 

@@ -1,4 +1,4 @@
-"""Modes of models: where the language and the optimiser meet."""
+"""optimize: the mode of a model by L-BFGS."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -33,29 +33,38 @@ def optimize(
 ) -> OptimizeResult:
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
 
-    The mode is that of the density of the sites' values, whatever the maps from unconstrained space
-    are, on which the climb takes place. All starts climb in one compiled program, which serves all
-    data of the same shapes. A climb ends when half of the squared Newton decrement,
-    :math:`\tfrac12 g^\top H^{-1} g` with the gradient :math:`g` and the curvature :math:`H` that
-    L-BFGS has seen, is within the tolerance: by so much the mode is higher. That does not depend on
-    the scales of the coordinates.
+    The climb takes place on unconstrained space, but maximises the density of the sites' values. So
+    the mode does not depend on the maps between the two. All starts climb in one compiled program,
+    which serves all data of the same shapes. A climb ends when half of the squared Newton
+    decrement, :math:`\tfrac12 g^\top H^{-1} g`, is within the tolerance. Here :math:`g` is the
+    gradient and :math:`H` the curvature as L-BFGS estimates it. The decrement estimates how much
+    higher the mode is, and does not depend on the scales of the coordinates.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        objective: ``"posterior"``, or ``"likelihood"``: the density of observed sites and factors
-            alone, whose maximum does not depend on the priors of sites without parents.
-        include_jacobian: Whether to climb the density on unconstrained space instead, which has the
-            determinant of the map in it. Its mode depends on the map, but is inside where a scale
-            has a prior that is finite at 0.
-        init: Where to start: ``"uniform"`` on (-2, 2) in unconstrained space, each coordinate;
-            ``"prior"``, at draws from it; ``"optimum"``, uniform and then a short climb; or a dict
-            of values by site, the others being uniform.
-        num_starts: Starts, of which the highest end is returned.
-        max_steps: Iterations, at most.
-        tolerance: When a climb ends, relative to the log density (or to 1, if that is less); by
-            default ``eps**0.9``, which is 8e-15 in float64 and 6e-7 in float32.
+        objective: Density to maximise:
+
+            - ``"posterior"``: the density of all sites and factors;
+            - ``"likelihood"``: the density of observed sites and factors alone. Its maximum does
+              not depend on the priors of sites without parents.
+
+        include_jacobian: Whether to maximise the density on unconstrained space instead, which
+            includes the determinant of the map. Its mode depends on the map, but is inside even
+            if a scale has a prior that is finite at 0.
+        init: Starting points:
+
+            - ``"uniform"``: uniform on (-2, 2) in unconstrained space, each coordinate;
+            - ``"prior"``: draws from the prior;
+            - ``"optimum"``: uniform, then a short climb;
+            - a dict of values by site, the others being uniform.
+
+        num_starts: Number of climbs, of which the highest is returned.
+        max_steps: Maximum number of iterations of a climb.
+        tolerance: Bound on half of the squared Newton decrement at which a climb ends, relative
+            to the log density (or to 1, if that is less); by default ``eps**0.9``, which is 8e-15
+            in float64 and 6e-7 in float32.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
@@ -63,10 +72,10 @@ def optimize(
         The mode, and whether to trust it.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range, or no start has a finite log density and gradient;
-            the message names the sites that are not finite there.
-        NotImplementedError: if the likelihood is asked for, and a site is observed in part.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, or if no start has a finite log density and
+            gradient. The message names the sites that are not finite there.
+        NotImplementedError: if the objective is the likelihood, and a site is observed in part.
 
     Example:
         >>> import ppl, distributions as dist
@@ -102,7 +111,7 @@ def optimize(
 def mode_of(
     key: jax.Array, target: Target, density: Density, climb: ClimbSettings
 ) -> OptimizeResult:
-    """The highest mode that climbs lead to."""
+    """Result with the highest mode found by climbs from several starts."""
     layout = Layout.of(target.position_shapes)
     summit = climb_from_starts(key, target, layout, density, climb)
     return OptimizeResult.of(summit, layout, density, climb.max_steps)

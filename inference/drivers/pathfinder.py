@@ -1,4 +1,4 @@
-"""Pathfinder on models."""
+"""pathfinder: parallel quasi-Newton variational inference (Pathfinder) on a model."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -53,28 +53,30 @@ def pathfinder(
     cache_dir: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> PathfinderResult:
-    r"""Draws from about the posterior of `model`, by normal distributions on the ways to its modes.
+    r"""Draws approximately from the posterior of `model` by Pathfinder: fast variational inference.
 
-    Each path climbs the density on unconstrained space by L-BFGS. At every iterate, the inverse
-    Hessian that its last steps tell, a diagonal and a low rank, makes a normal distribution; the
-    one of the highest ELBO is the path's. All paths run in one compiled program, which takes a few
-    hundred gradients, so that this is good for a first look, and for starting :func:`mcmc`:
-    ``mcmc(..., init=result)``. Draws of several paths are resampled by importance, with the mixture
-    of the paths' distributions as their density: modes get the shares of their masses, however many
-    paths led to each.
+    1. Each path climbs the density on unconstrained space by L-BFGS.
+    2. Every iterate has a normal distribution. Its covariance is the inverse Hessian estimated from
+       the last steps, a diagonal plus a low rank. The path keeps the one with the highest ELBO.
+    3. Draws of several paths are resampled by importance, with the mixture of the paths'
+       distributions as their density. A mode so gets the share of its mass, however many paths led
+       to it.
+
+    All paths run in one compiled program of a few hundred gradients. Use the draws for a first
+    look, or to start :func:`mcmc` by ``mcmc(..., init=result)``.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        num_paths: Paths. The draws of a single one are those of its normal distribution.
-        num_draws: Draws for each path, and after resampling.
-        max_steps: Iterations of a path, at most.
-        history: Steps that an inverse Hessian is made of, which differs from its diagonal in twice
-            as many directions.
-        num_elbo_draws: Draws for the ELBO of an iterate.
-        init: Where paths start; see :func:`optimize`. A dict of values may have an axis over paths
-            in front.
+        num_paths: Number of paths. Draws of a single path are not resampled.
+        num_draws: Number of draws for each path, and after resampling.
+        max_steps: Maximum number of iterations of a path.
+        history: Number of steps from which an inverse Hessian is estimated. It differs from its
+            diagonal in twice as many directions.
+        num_elbo_draws: Number of draws for the ELBO of an iterate.
+        init: Starting points of the paths; see :func:`optimize`. A dict of values may have an axis
+            over paths in front.
         cache_dir: A directory to keep compiled programs in, for the next process.
         **kwargs: More arguments of the model.
 
@@ -82,10 +84,10 @@ def pathfinder(
         The draws, the normal distributions as a guide, and how far to trust them.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range; no start has a finite log density and gradient, the
-            message names the sites that are not finite there; or no path has a normal distribution
-            with a finite ELBO.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, if no path has a normal distribution with a finite
+            ELBO, or if no start has a finite log density and gradient. The message then names the
+            sites that are not finite there.
 
     Example:
         >>> import ppl, distributions as dist
@@ -189,7 +191,11 @@ def _result(
 
 
 def _guide(ends: PathfinderEnds, effort: Effort, layout: Layout) -> tuple[Any, Any]:
-    """The guide that the paths make, and its parameters; those without one have no share."""
+    """Guide of all paths, and its parameters.
+
+    One path gives a normal distribution; several give a mixture with equal shares. A path without a
+    distribution has no share.
+    """
     elbos, parameters = ends.best.elbo, ends.best.parameters
     family = LowRankNormalGuide(effort.rank(layout.size))
     if elbos.size == 1:

@@ -1,4 +1,4 @@
-"""Stochastic variational inference on models: where the language and guides meet."""
+"""svi: stochastic variational inference on a model."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -56,57 +56,56 @@ def svi(
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> SVIResult:
-    r"""Fits a guide to the posterior of `model` by stochastic gradients of the ELBO.
+    """Fits a guide to the posterior of `model` by stochastic gradients of the ELBO.
 
-    The parameters returned are an average over the later steps, which has far less noise than the
-    last. All steps run in one compiled loop; new data of the same shapes, another key, more steps
-    and an optimiser made anew from the same numbers compile nothing. Where the ELBO or its gradient
-    is not finite at a step, the run stops with a warning that names the sites, and returns what it
-    had before. So does an interrupt (Ctrl-C).
-
-    Of many data, a step may see a fresh batch: `batch` draws it from the arguments, which are all
-    data, observed ones too; inside of the model, ``ppl.scale(likelihood, num_rows / len(x))`` makes
-    the density of a batch an unbiased estimate of that of all data, as the second example shows.
-    Rows with latent sites of their own need a guide that is a function: it has the same arguments,
-    and scales its draws of these sites alike. The ELBO of the result, the weights and Pareto k are
-    those of all data, from which the draws come in the end (where these are large, few will do).
+    The parameters of the result are an average over the later steps, which has far less noise than
+    the last step. All steps run in one compiled loop. If the ELBO or its gradient is not finite at
+    a step, the run stops with a warning that names the sites, and returns the state before it. An
+    interrupt (Ctrl-C) stops the run as well. The page `docs/inference.md` tells when to use which
+    guide, objective and start, and how to fit in batches.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
-        guide: What to fit. A normal distribution: :class:`MeanField`, :class:`FullRank`,
-            :class:`LowRank` or, for hierarchical models, :class:`Structured`; a flow:
-            :class:`NeuralSpline`, :class:`InverseAutoregressive` or
-            :class:`MaskedAutoregressive`; a point: :class:`PointMass`; or a mix of these,
-            :class:`BySite`. Or a function of a key and of the arguments of the model, that draws
-            each latent site with `ppl.sample` and makes parameters with `ppl.param`. Such a guide
-            begins with its own numbers, whatever `init` is; ``result.guide_function()`` is the
-            fitted one, for other arguments too.
+        guide: Family of distributions to fit:
+
+            - normal: :class:`MeanField`, :class:`FullRank`, :class:`LowRank`, or
+              :class:`Structured` for hierarchical models;
+            - flow: :class:`NeuralSpline`, :class:`InverseAutoregressive` or
+              :class:`MaskedAutoregressive`;
+            - point: :class:`PointMass`;
+            - mix of these by site: :class:`BySite`;
+            - function of a key and the arguments of the model, which draws each latent site with
+              `ppl.sample` and makes parameters with `ppl.param`.
+
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
-        num_steps: Steps to take, at most.
+        num_steps: Maximum number of steps.
         num_particles: Draws of the guide in each step.
-        batch: A function of a key and of the arguments of the model, which draws the positional
-            arguments of one step, as rows of the data; see below. By default, all data.
-        objective: What is made large: :class:`ELBO`, of which ``ELBO(stick_the_landing=True)`` has
-            less variance for guides that come close to the posterior;
-            :class:`ImportanceWeighted`, :class:`Renyi` and :class:`ForwardKL`, for guides that
-            cover more of the posterior; :class:`ScoreFunction`, for guides with discrete draws.
-        tolerance: Stop when the ELBO, averaged over blocks of 100 steps, changes from block to
-            block by less than this share of itself, in the mean or the median of ten changes, as
-            ADVI does; 1e-3, say. By default, take all steps.
+        batch: Function of a key and the arguments of the model, which draws the positional
+            arguments of one step, such as some rows of the data. By default, each step sees all
+            data.
+        objective: Objective to maximise: :class:`ELBO`, :class:`ImportanceWeighted`,
+            :class:`Renyi`, :class:`ForwardKL`, or :class:`ScoreFunction` for discrete draws.
+        tolerance: Relative change of the ELBO at which to stop, such as 1e-3. The ELBO is averaged
+            over blocks of 100 steps; the mean or the median of the last ten changes from block to
+            block must be less, as in ADVI. By default, take all steps.
         num_draws: Draws of the fitted guide.
-        init: Where the guide starts: ``"uniform"`` on (-2, 2) in unconstrained space, each
-            coordinate; ``"prior"``, at a draw from it; ``"optimum"``, uniform and then a short
-            climb by L-BFGS; or a dict of values by site, the others being uniform. Or a result of
-            :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`, :func:`svgd`,
-            :func:`importance` or :func:`optimize` for the same model: the mean is then that of its
-            normal distribution, or of its draws; and guides begin with the scales and correlations
-            that it knows and they can have, in place of `init_scale`. Where coordinates have very
-            different scales, ``init=laplace(...)`` saves most of the steps.
+        init: Starting point of the guide:
+
+            - ``"uniform"``: uniform on (-2, 2) in unconstrained space, each coordinate;
+            - ``"prior"``: a draw from the prior;
+            - ``"optimum"``: uniform, then a short climb by L-BFGS;
+            - a dict of values by site, the others being uniform;
+            - a result of :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`,
+              :func:`svgd`, :func:`importance` or :func:`optimize` for the same model. The guide
+              starts at its mean. It starts with the result's scales and correlations, as far as
+              these are known and the guide can have them, in place of `init_scale`.
+
+            A guide that is a function starts with its own numbers. It cannot start at a result.
         state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
-            are one of 2000. The noise of its steps follows from `state`, that of the draws from
-            `key`.
+            are one of 2000. The noise of the steps follows from `state`, the noise of the draws
+            from `key`.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.
@@ -115,10 +114,10 @@ def svi(
         The fitted guide, draws of it, and how far to trust them.
 
     Raises:
-        TypeError: if an argument has a type that it cannot have.
-        ValueError: if a value is out of range; no starting point has a finite ELBO and gradient,
-            the message names the sites that are not finite there; or `init` is a result of another
-            model.
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, if `init` is a result of another model, or if no
+            starting point has a finite ELBO and gradient. The message names the sites that are not
+            finite there.
 
     Example:
         >>> import ppl, distributions as dist
@@ -132,7 +131,7 @@ def svi(
         >>> bool(abs(result.parameters.loc[0] - 1.8) < 0.1)  # exactly 5 * 9 / (9 + 16)
         True
 
-        In batches of 100 rows of 10,000:
+        Batches of 100 rows of 10,000; `ppl.scale` makes their density an unbiased estimate:
 
         >>> import jax.numpy as jnp
         >>> def regression(key, x, num_rows):
@@ -166,7 +165,7 @@ def svi(
     is_function = not hasattr(guide, "sample")
     target = make_target(model, args, kwargs, is_function=is_function)
     if is_function and init in STRATEGIES:
-        init = "uniform"  # it starts by itself
+        init = "uniform"  # a guide that is a function has its own start
     if is_function and isinstance(init, Started):
         raise ValueError(
             "init is a result, but a guide that is a function begins with its own numbers, those "
@@ -213,7 +212,7 @@ def svi(
 
 
 def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
-    """Words for sites, or parameters of a function, that have come to the edge of their support."""
+    """Warnings for sites, or parameters of a function, at the edge of their support."""
     guide: Any = problem.guide
     if isinstance(guide, GuideFunction):
         inside = lambda: find_bounded_coordinates(guide.values(parameters), parameters)  # noqa: E731

@@ -1,4 +1,4 @@
-"""A guide that is put together from guides for some sites each."""
+"""BySite: one guide for each group of sites, independent of the others."""
 
 import dataclasses
 import functools
@@ -28,8 +28,9 @@ class PartParameters:
     """Parameters of :class:`BySite`.
 
     Attributes:
-        parts: Those of each guide, by the names of its sites, ``"mu, tau"``, and ``"rest"``.
-        layout: How a flat position is split into sites.
+        parts: Parameters of each guide, keyed by the names of its sites, ``"mu, tau"``, or by
+            ``"rest"``.
+        layout: Split of a flat position into sites.
     """
 
     parts: dict[str, Any]
@@ -42,15 +43,14 @@ class PartParameters:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class BySite:
-    r"""Independent groups of sites with a guide each, :math:`q(z) = \prod_g q_g(z_g)`.
+    r"""Independent guides, one for each group of sites, :math:`q(z) = \prod_g q_g(z_g)`.
 
-    With :class:`inference.PointMass` for some sites and a normal distribution for the others, the
-    ELBO is that of variational EM: it is maximised over the points, and the others are integrated
-    over.
+    Variational EM is the case with :class:`inference.PointMass` for some sites and a normal guide
+    for the others: the ELBO is maximised over the points and integrated over the other sites.
 
     Args:
-        guides: Guides by site, or by a tuple of sites, that then share one. Names are those of
-            draws, scopes joined by dots; the name of a scope stands for all sites in it.
+        guides: Guides, keyed by a site or by a tuple of sites that share one. Sites are named as
+            in the draws, scopes joined by dots; the name of a scope stands for all sites in it.
         rest: The guide of all other sites together.
 
     Raises:
@@ -69,9 +69,9 @@ class BySite:
         (10, 10)
 
     References:
-        Hoffman and Blei (2015), Structured stochastic variational inference, on what
-        groups that are independent leave out; Wand, Ormerod, Padoan and Fruehwirth (2011), Mean
-        field variational Bayes for elaborate distributions, on such groups.
+        Wand, Ormerod, Padoan and Fruehwirth (2011), Mean field variational Bayes for elaborate
+        distributions, on independent groups; Hoffman and Blei (2015), Structured stochastic
+        variational inference, on the dependence that such groups leave out.
     """
 
     guides: Mapping[str | tuple[str, ...], Guide]
@@ -85,14 +85,14 @@ class BySite:
 
     @property
     def has_density(self) -> bool:
-        """Whether all parts have one."""
+        """Whether all parts have a density."""
         return all(guide.has_density for guide in (*self.guides.values(), self.rest))
 
     def init(self, position: jax.Array, layout: Layout) -> PartParameters:
         """Parameters of all parts around `position`.
 
         Raises:
-            ValueError: if a name is that of no site, or a site is named twice.
+            ValueError: if a name belongs to no site, or a site is named twice.
         """
         parts = {
             name: guide.init(gather(position, part.index), part.layout)
@@ -101,7 +101,7 @@ class BySite:
         return PartParameters(parts, layout)
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> PartParameters:
-        """Parameters of all parts close to a normal distribution, each by its own coordinates."""
+        """Parameters of all parts, each close to the normal distribution of its coordinates."""
         parts = {}
         for name, guide, part in self._parts(layout):
             own = rows_of_scale(scale, part.index)
@@ -137,7 +137,7 @@ class BySite:
         return functools.reduce(operator.add, log_probs)
 
     def entropy(self, parameters: PartParameters) -> jax.Array | None:
-        """The sum of the entropies of the parts, if all are known."""
+        """The sum of the entropies of the parts, or `None` if one has no closed form."""
         parts = self._parts(parameters.layout)
         entropies = [guide.entropy(parameters.parts[name]) for name, guide, _ in parts]
         known = [entropy for entropy in entropies if entropy is not None]
@@ -147,7 +147,7 @@ class BySite:
         """The covariance matrix, ``(size, size)``.
 
         Raises:
-            TypeError: if a part has none in closed form.
+            TypeError: if a part has no covariance in closed form.
         """
         parts = list(self._parts(parameters.layout))
         index = np.argsort(np.concatenate([part.index for _, _, part in parts]))
@@ -155,7 +155,7 @@ class BySite:
         return block_diag(*blocks)[index][:, index]
 
     def _parts(self, layout: Layout) -> Iterator[tuple[str, Guide, SiteGroup]]:
-        """Name, guide and coordinates of each part that has any site."""
+        """Name, guide and coordinates of each part with at least one site."""
         named = [name for names in self.guides for name in names]
         taken = select_sites("BySite", layout, named)
         for names, guide in self.guides.items():

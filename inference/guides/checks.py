@@ -1,4 +1,4 @@
-"""Whether a guide is one, and its numbers are in range."""
+"""Checks of a guide: its type, and the range of its scales and sizes."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ import numpy as np
 from inference.common.argument_checks import check_count
 from inference.guides.by_site import BySite
 
-_COUNTS = {"rank": 1, "num_layers": 1, "num_bins": 2}  # and the least that there may be
+_COUNTS = {"rank": 1, "num_layers": 1, "num_bins": 2}  # least value of each field
 
 
 def check_guide(guide: Any) -> None:
-    """Refuses what is neither a guide nor a function.
+    """Raises an error unless `guide` is a guide with valid fields or a function.
 
     Raises:
-        TypeError: if it is something else.
+        TypeError: if it is neither a guide nor a function.
         ValueError: if a scale or a size is out of range.
     """
     if isinstance(guide, type) or not (_is_guide(guide) or callable(guide)):

@@ -1,9 +1,9 @@
-r"""Normalising flows: guides that bend a normal distribution by layers with exact inverses.
+r"""Normalising flows: guides that transform a normal distribution by invertible layers.
 
 A position is :math:`z = \mu + \sigma \odot T(\epsilon)`, where :math:`\epsilon` is standard normal
-and :math:`T` a composition of layers. Each layer begins as the identity, so that a flow begins as
-independent normal coordinates, :class:`inference.MeanField`; and each has shifts that are linear
-beside those of a network, for correlations.
+and :math:`T` a composition of layers. Each layer begins as the identity, so a flow begins as
+independent normal coordinates, :class:`inference.MeanField`. The shift of a layer is the sum of a
+linear part, for correlations, and the output of a network.
 """
 
 import abc
@@ -29,19 +29,19 @@ from inference.guides.normal import log_normal, log_scales, own_scales
 from inference.guides.rational_quadratic_spline import Spline
 from ppl.harvest.pytrees import register_dataclass
 
-_MAX_LOG_SCALE = 5.0  # of the logarithm of a layer's scale
+_MAX_LOG_SCALE = 5.0  # bound on the absolute log scale of a layer
 
 
 _Layer = Callable[[Network, jax.Array], tuple[jax.Array, jax.Array]]
 
 
 class FlowParameters(NamedTuple):
-    """Parameters of flows.
+    r"""Parameters of a flow.
 
     Attributes:
-        loc: What is added last, ``(size,)``.
-        log_scale: The logarithm of what multiplies before that, ``(size,)``.
-        layers: The networks of all layers, each array ``(layer, ...)``.
+        loc: The shift :math:`\mu` after the last layer, ``(size,)``.
+        log_scale: The logarithm of the scale :math:`\sigma` after the last layer, ``(size,)``.
+        layers: The networks of all layers, stacked: each array is ``(layer, ...)``.
     """
 
     loc: jax.Array
@@ -51,7 +51,7 @@ class FlowParameters(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Flow(abc.ABC):
-    """What flows have in common; see :class:`NeuralSpline` for the arguments."""
+    """Base class of the flows; :class:`NeuralSpline` explains the arguments."""
 
     num_layers: int = dataclasses.field(default=2, metadata={"static": True})
     hidden_sizes: tuple[int, ...] = dataclasses.field(default=(64, 64), metadata={"static": True})
@@ -66,7 +66,7 @@ class Flow(abc.ABC):
         return FlowParameters(position, log_scales(self.init_scale, position), stacked)
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> FlowParameters:
-        """Parameters of the independent coordinates that are closest to a normal distribution."""
+        """Parameters of independent normal coordinates, the closest to the normal distribution."""
         return self.init(position, layout)._replace(log_scale=jnp.log(own_scales(scale)))
 
     def sample(self, parameters: FlowParameters, key: jax.Array) -> jax.Array:
@@ -76,7 +76,7 @@ class Flow(abc.ABC):
     def sample_and_log_prob(
         self, parameters: FlowParameters, key: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """A position, and its log density, for which no layer is inverted."""
+        """A position and its log density, without inverting a layer."""
         loc = parameters.loc
         noise = noise_of(key, loc.size, loc.dtype)
         position, log_det = self.forward(parameters, noise)
@@ -88,11 +88,11 @@ class Flow(abc.ABC):
         return log_normal(noise) - log_det
 
     def entropy(self, parameters: FlowParameters) -> None:
-        """Not known in closed form."""
+        """`None`: no closed form is known."""
         return None
 
     def forward(self, parameters: FlowParameters, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The position made of `noise`, and the log determinant of its derivative there."""
+        """The position for `noise`, and the log determinant of the Jacobian there."""
         loc, log_scale, layers = parameters
         x, log_det = self._through(self._forward, layers, noise, reverse=False)
         return loc + jnp.exp(log_scale) * x, log_det + jnp.sum(log_scale)
@@ -100,7 +100,7 @@ class Flow(abc.ABC):
     def inverse(
         self, parameters: FlowParameters, position: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """The noise that `position` is made of, and the log determinant of :meth:`forward`."""
+        """The noise for `position`, and the log determinant of the Jacobian of :meth:`forward`."""
         loc, log_scale, layers = parameters
         y = (position - loc) * jnp.exp(-log_scale)
         x, log_det = self._through(self._inverse, layers, y, reverse=True)
@@ -109,7 +109,7 @@ class Flow(abc.ABC):
     def _through(
         self, layer: _Layer, networks: Network, x: jax.Array, *, reverse: bool
     ) -> tuple[jax.Array, jax.Array]:
-        """`x` through one layer after the other, and the sum of the log determinants."""
+        """The output of all layers in turn for `x`, and the sum of their log determinants."""
         masks, orders = self._masks(x.size), _orders(self.num_layers, x.size)
 
         def step(x: jax.Array, at: Any) -> tuple[jax.Array, jax.Array]:
@@ -123,29 +123,32 @@ class Flow(abc.ABC):
 
     @abc.abstractmethod
     def _masks(self, size: int) -> Masks:
-        """Which weights the networks have."""
+        """The masks of the networks' weights."""
 
     @abc.abstractmethod
     def _forward(self, network: Network, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """A layer, and the log determinant of its derivative."""
+        """The output of a layer, and the log determinant of its Jacobian."""
 
     @abc.abstractmethod
     def _inverse(self, network: Network, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Its inverse, and the log determinant of the derivative of the layer."""
+        """The input of a layer for the output `y`, and the log determinant of its Jacobian."""
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class InverseAutoregressive(Flow):
-    r"""A flow of layers :math:`y_i = m_i(x_{<i}) + e^{s_i(x_{<i})} x_i`, of which draws are fast.
+    r"""Inverse autoregressive flow (IAF): layers with fast draws and a slow density.
 
-    The density at a draw comes with it; elsewhere, and so under
-    ``ELBO(stick_the_landing=True)``, it is found coordinate by coordinate.
+    .. math:: y_i = m_i(x_{<i}) + e^{s_i(x_{<i})} x_i
+
+    The density at the flow's own draws comes with them. At any other position it is found
+    coordinate by coordinate, as under ``ELBO(stick_the_landing=True)``.
 
     Args:
-        num_layers: Layers; every other one takes the coordinates in the reverse of an order.
-        hidden_sizes: Units of each hidden layer of a layer's network, which gives :math:`m` and
-            :math:`s`; as many as coordinates, or more, for each to depend on all before it.
+        num_layers: Number of layers. Every second layer reverses the order of the coordinates of
+            the layer before.
+        hidden_sizes: Units in each hidden layer of the network for :math:`m` and :math:`s`. With
+            at least as many units as coordinates, each coordinate can depend on all before it.
         init_scale: Standard deviations to begin with.
 
     Example:
@@ -179,16 +182,19 @@ class InverseAutoregressive(Flow):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MaskedAutoregressive(Flow):
-    r"""A flow of layers :math:`y_i = m_i(y_{<i}) + e^{s_i(y_{<i})} x_i`, whose density is fast.
+    r"""Masked autoregressive flow (MAF): layers with a fast density and slow draws.
 
-    Draws are made coordinate by coordinate, and a fit needs draws: in many dimensions the others
-    are faster. What can be written down as a chain of conditional normal distributions, as can
-    funnels, it has in one layer.
+    .. math:: y_i = m_i(y_{<i}) + e^{s_i(y_{<i})} x_i
+
+    Draws are made coordinate by coordinate. A fit needs draws, so in many dimensions the other
+    flows are faster. One layer can represent a chain of conditional normal distributions, such as a
+    funnel.
 
     Args:
-        num_layers: Layers; every other one takes the coordinates in the reverse of an order.
-        hidden_sizes: Units of each hidden layer of a layer's network, which gives :math:`m` and
-            :math:`s`; as many as coordinates, or more, for each to depend on all before it.
+        num_layers: Number of layers. Every second layer reverses the order of the coordinates of
+            the layer before.
+        hidden_sizes: Units in each hidden layer of the network for :math:`m` and :math:`s`. With
+            at least as many units as coordinates, each coordinate can depend on all before it.
         init_scale: Standard deviations to begin with.
 
     References:
@@ -215,16 +221,17 @@ class MaskedAutoregressive(Flow):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NeuralSpline(Flow):
-    r"""A flow of coupling layers with rational quadratic splines; both ways are fast.
+    r"""Neural spline flow: coupling layers with rational quadratic splines.
 
-    A layer leaves half of the coordinates as they are, and moves each of the others by a spline on
-    (-5, 5), a scale and a shift that are functions of that half. It can have several modes.
+    A layer leaves half of the coordinates unchanged. It transforms each of the others by a spline
+    on (-5, 5), a scale and a shift, which are functions of the unchanged half. Draws and densities
+    are both fast, and the distribution can have several modes.
 
     Args:
-        num_layers: Layers; two in turn move all coordinates.
-        hidden_sizes: Units of each hidden layer of a layer's network.
+        num_layers: Number of layers. Two layers in turn move all coordinates.
+        hidden_sizes: Units in each hidden layer of a layer's network.
         init_scale: Standard deviations to begin with.
-        num_bins: Bins of a spline, one less than its knots.
+        num_bins: Bins of a spline, one fewer than its knots.
 
     References:
         Durkan, Bekasov, Murray and Papamakarios (2019), Neural spline flows, section 3.
@@ -251,7 +258,7 @@ class NeuralSpline(Flow):
         return jnp.concatenate([fixed, straight]), jnp.sum(log_derivatives + log_scale)
 
     def _coupling(self, network: Network, fixed: jax.Array) -> tuple[jax.Array, jax.Array, Spline]:
-        """Shift, log scale and spline of the coordinates that are moved."""
+        """Shift, log scale and spline of the moved coordinates."""
         shift, numbers = network(fixed)
         return shift, _bound_log_scale(numbers[0]), Spline.of(numbers[1:])
 
@@ -267,7 +274,7 @@ def _bound_log_scale(log_scale: jax.Array) -> jax.Array:
 
 
 def _solve_one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Array) -> jax.Array:
-    """The `x` with ``x == solution(x)``, of which a coordinate depends on those before it."""
+    """The fixed point of `solution`, each coordinate of which depends only on those before it."""
 
     def step(x: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
         return x.at[i].set(solution(x)[i]), None
@@ -276,7 +283,10 @@ def _solve_one_by_one(solution: Callable[[jax.Array], jax.Array], like: jax.Arra
 
 
 def _orders(num_layers: int, size: int) -> np.ndarray:
-    """In what order layers take the coordinates: as they are, reversed, then shuffled."""
+    """Orders of the coordinates by layer, ``(layer, size)``: pairs of an order and its reverse.
+
+    The first order is the identity, the others are random permutations.
+    """
     rng, orders = np.random.default_rng(0), [np.arange(size)]
     while 2 * len(orders) < num_layers:
         orders.append(rng.permutation(size))

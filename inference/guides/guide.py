@@ -1,4 +1,4 @@
-"""Guide."""
+"""Guide: the protocol for a family of distributions over flat positions."""
 
 from typing import Any, Protocol
 
@@ -8,25 +8,29 @@ from inference.common.layout import Layout
 
 
 class Guide(Protocol):
-    """A family of distributions. A frozen dataclass, and a pytree; what makes shapes is static.
+    """A family of distributions over flat positions, to be fitted to a posterior.
 
-    One that finds the density of its own draw in passing may have a method `sample_and_log_prob`,
-    that takes what `sample` takes. One that can begin close to a normal distribution may have
-    ``init_normal(position, layout, scale)``: `position` is its mean, and `scale` the Cholesky
-    factor of its covariance, ``(size, size)``, or standard deviations, ``(size,)``.
+    A guide is a frozen dataclass and a pytree; fields that determine shapes are static. Two methods
+    are optional:
+
+    * ``sample_and_log_prob(parameters, key)``: a draw and its log density. A guide has it if the
+      density of its own draw costs less than a call of `log_prob`.
+    * ``init_normal(position, layout, scale)``: parameters close to a normal distribution. Its mean
+      is `position`; `scale` is the Cholesky factor of its covariance, ``(size, size)``, or its
+      standard deviations, ``(size,)``.
     """
 
     @property
     def has_density(self) -> bool:
-        """Whether `log_prob` is a density; else there are no importance weights."""
+        """Whether `log_prob` is a density; without one there are no importance weights."""
         ...
 
     def init(self, position: jax.Array, layout: Layout) -> Any:
-        """Parameters to begin with, around `position`, which `layout` splits into sites."""
+        """Initial parameters around `position`, which `layout` splits into sites."""
         ...
 
     def sample(self, parameters: Any, key: jax.Array) -> jax.Array:
-        """A flat position, with a derivative with respect to the parameters."""
+        """A flat position, differentiable with respect to the parameters."""
         ...
 
     def log_prob(self, parameters: Any, position: jax.Array) -> jax.Array:
@@ -39,14 +43,14 @@ class Guide(Protocol):
 
 
 def init_of_guide(guide: Any, position: jax.Array, layout: Layout, scale: Any = None) -> Any:
-    """Parameters to begin with, around `position`, and with `scale` if that is known and of use."""
+    """Initial parameters around `position`, with `scale` if it is known and of use."""
     if scale is None or not hasattr(guide, "init_normal"):
         return guide.init(position, layout)
     return guide.init_normal(position, layout, scale)
 
 
 def draw_of(guide: Guide, parameters: Any, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A flat position, and its log density, with no more work than the guide needs."""
+    """A flat position and its log density, by the guide's cheapest method."""
     together = getattr(guide, "sample_and_log_prob", None)
     if together is not None:
         return together(parameters, key)

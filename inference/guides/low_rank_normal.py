@@ -1,7 +1,7 @@
-r"""Normal distributions as they follow from curvature, and mixtures of guides.
+"""Low-rank normal distributions and mixtures of them, for Laplace's approximation and Pathfinder.
 
-They are computed rather than fitted: an optimiser that moved the parameters freely would leave the
-directions no longer orthonormal.
+Their parameters are computed from curvature, not fitted: an optimiser would not keep the directions
+orthonormal.
 """
 
 import dataclasses
@@ -25,18 +25,18 @@ class LowRankNormalParameters(NamedTuple):
 
     Attributes:
         loc: The mean, ``(size,)``.
-        factor: `L`, of the covariance :math:`L L^\top`.
+        factor: The factor `L` of the covariance :math:`L L^\top`.
     """
 
     loc: jax.Array
     factor: LowRankMatrix
 
     def place(self, noise: jax.Array) -> jax.Array:
-        """The position that standard normal numbers stand for, both ``(size,)``."""
+        """The position for standard normal `noise`, both ``(size,)``."""
         return self.loc + push(self.factor, noise)
 
     def noise(self, position: jax.Array) -> jax.Array:
-        """The numbers that a position stands for."""
+        """The standard normal noise for `position`, the inverse of :meth:`place`."""
         inverse = self.factor._replace(values=1 / self.factor.values)
         return inverse.stretch((position - self.loc) / self.factor.scale)
 
@@ -50,11 +50,11 @@ class LowRankNormalParameters(NamedTuple):
 class LowRankNormalGuide:
     r"""A normal distribution whose covariance is a :class:`inference.LowRankMatrix`.
 
-    That form holds a diagonal and a low rank both of a covariance and of its inverse. A draw takes
+    A covariance that is a diagonal and a low rank has an inverse of that form too. A draw takes
     time in proportion to ``size * rank``.
 
     Args:
-        rank: Directions that are stretched, at most the number of coordinates.
+        rank: Number of stretched directions, at most the number of coordinates.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -90,7 +90,7 @@ class LowRankNormalGuide:
 
 
 def log_prob_of_noise(parameters: LowRankNormalParameters, noise: jax.Array) -> jax.Array:
-    """The log density of where `noise` is placed."""
+    """The log density at the position for `noise`."""
     return log_normal(noise) - parameters.half_log_det()
 
 
@@ -99,7 +99,7 @@ class GuideMixtureParameters(NamedTuple):
 
     Attributes:
         log_share: The logarithm of the probability of each component, ``(component,)``.
-        components: Their parameters, stacked.
+        components: The parameters of the components, stacked.
     """
 
     log_share: jax.Array
@@ -113,7 +113,7 @@ class GuideMixture:
 
     Args:
         guide: The family.
-        num_components: How many there are.
+        num_components: Number of components.
     """
 
     guide: Guide
@@ -121,14 +121,14 @@ class GuideMixture:
     has_density = True
 
     def init(self, position: jax.Array, layout: Layout) -> GuideMixtureParameters:
-        """As many copies of what the family begins with, with equal shares."""
+        """Equal shares of identical components, each the initial member of the family."""
         one = self.guide.init(position, layout)
         log_share = jnp.full(self.num_components, -math.log(self.num_components), position.dtype)
         copies = jax.tree.map(lambda x: jnp.stack([x] * self.num_components), one)
         return GuideMixtureParameters(log_share, copies)
 
     def sample(self, parameters: GuideMixtureParameters, key: jax.Array) -> jax.Array:
-        """A position, ``(size,)``, without a derivative by the shares."""
+        """A position, ``(size,)``, not differentiable with respect to the shares."""
         seed = seed_of(key)
         level = uniform(seed, jnp.uint32(0), parameters.log_share.dtype)
         below = jnp.cumsum(jnp.exp(parameters.log_share))
@@ -143,11 +143,11 @@ class GuideMixture:
         return jax.nn.logsumexp(each + parameters.log_share)
 
     def entropy(self, parameters: GuideMixtureParameters) -> None:
-        """Not known in closed form."""
+        """`None`: no closed form is known."""
         return None
 
     def covariance(self, parameters: GuideMixtureParameters) -> jax.Array:
-        """The covariance matrix, ``(size, size)``: within the components and between."""
+        """The covariance matrix, ``(size, size)``: the sum within and between components."""
         share = jnp.exp(parameters.log_share)
         family: Any = self.guide
         within = jax.vmap(family.covariance)(parameters.components)

@@ -1,7 +1,7 @@
-"""Small neural networks with masks: what a layer of a flow takes its numbers from.
+"""Masked multilayer perceptrons (MADE): the networks of the layers of a flow.
 
-For each of its coordinates a network gives a shift, that is partly linear in its input, and further
-numbers. It begins with all of them 0.
+A network outputs a shift and further numbers for each coordinate. The shift has a part that is
+linear in the input. At the start all outputs are 0.
 """
 
 import itertools
@@ -13,16 +13,16 @@ import numpy as np
 
 from inference.common.threefry import normal
 
-_MAX_INPUT = 5.0
+_MAX_INPUT = 5.0  # bound on the absolute inputs of hidden units
 
 
 class Masks(NamedTuple):
-    """Which weights a network has.
+    """Masks of the weights of a network, true at the weights that exist.
 
     Attributes:
-        weights: Of each layer of the network, ``(units, inputs)``; the last has all coordinates for
-            the first number, then all for the second, and so on.
-        direct: Of what is linear, ``(coordinates, inputs)``.
+        weights: The mask of each layer of the network, ``(units, inputs)``. The rows of the last
+            are ordered by number, then by coordinate.
+        direct: The mask of the linear part of the shift, ``(coordinates, inputs)``.
     """
 
     weights: tuple[np.ndarray, ...]
@@ -32,10 +32,10 @@ class Masks(NamedTuple):
 class Network(NamedTuple):
     r"""The parameters of a network, of the shapes of its :class:`Masks`.
 
-    What a unit with `n` inputs takes from them is divided by `n` (by :math:`\sqrt{n}` where it is
-    linear), and weights are larger for it, so that the same step of an optimiser suits networks of
-    any width, and other parameters. Hidden units see inputs within (-5, 5): rare ones that are
-    large do not lead them astray.
+    A unit with `n` inputs divides its weights by `n`; the linear part divides them by
+    :math:`\sqrt{n}`. The stored weights are larger in return. One step size of an optimiser then
+    suits networks of any width, and the other parameters too. Inputs of hidden units are squashed
+    into (-5, 5), so that rare large inputs do not lead them astray.
 
     References:
         Yang, Hu et al. (2021), Tensor programs V: tuning large neural networks via zero-shot
@@ -47,13 +47,13 @@ class Network(NamedTuple):
     direct: jax.Array
 
     def mask_weights(self, masks: Masks) -> "Network":
-        """The same with zeros where there is no weight, and the weights divided."""
+        """A copy with masked weights set to 0 and the others divided as the class says."""
         pairs = zip(self.weights, masks.weights, strict=True)
         weights = tuple(_mask_weight(weight, mask, 1.0) for weight, mask in pairs)
         return Network(weights, self.biases, _mask_weight(self.direct, masks.direct, 0.5))
 
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Of each coordinate the shift, ``(coordinates,)``, and the rest, ``(numbers, ...)``."""
+        """The shifts, ``(coordinates,)``, and the other numbers, ``(numbers, coordinates)``."""
         *hidden, last = zip(self.weights, self.biases, strict=True)
         units = x / jnp.sqrt(1 + (x / _MAX_INPUT) ** 2)
         for weight, bias in hidden:
@@ -63,7 +63,7 @@ class Network(NamedTuple):
 
 
 def init_network(seed: int, masks: Masks, dtype: Any) -> Network:
-    """A network whose numbers are 0, and whose hidden units differ by `seed`."""
+    """A network with outputs 0 and random weights of hidden units, determined by `seed`."""
     *hidden, last = masks.weights
     weights = [_noise(seed, i, mask, dtype) for i, mask in enumerate(hidden)]
     return Network(
@@ -74,10 +74,10 @@ def init_network(seed: int, masks: Masks, dtype: Any) -> Network:
 
 
 def autoregressive_masks(size: int, hidden_sizes: tuple[int, ...], num_numbers: int) -> Masks:
-    """Masks with which the numbers of a coordinate depend on the coordinates before it alone.
+    """MADE's masks: the numbers of a coordinate depend only on the coordinates before it.
 
-    Hidden units have degrees, spread evenly over 1 to ``size - 1``: one of degree `d` sees the
-    first `d` coordinates.
+    Each hidden unit has a degree `d` and sees the first `d` coordinates. Degrees are spread evenly
+    over 1 to ``size - 1``.
 
     References:
         Germain, Gregor, Murray and Larochelle (2015), MADE: masked autoencoder for distribution
@@ -93,7 +93,7 @@ def autoregressive_masks(size: int, hidden_sizes: tuple[int, ...], num_numbers: 
 def dense_masks(
     num_inputs: int, hidden_sizes: tuple[int, ...], size: int, num_numbers: int
 ) -> Masks:
-    """Masks with which the numbers of all of `size` coordinates depend on all inputs."""
+    """Masks without zeros: the numbers of all `size` coordinates depend on all inputs."""
     sizes = (num_inputs, *hidden_sizes, size * num_numbers)
     shapes = zip(sizes[1:], sizes, strict=False)
     return Masks(tuple(np.ones(shape, bool) for shape in shapes), np.ones((size, num_inputs), bool))

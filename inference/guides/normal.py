@@ -1,8 +1,8 @@
-"""Guides: families of distributions over unconstrained space that are fitted to a posterior.
+"""Normal guides (mean field, full rank, low rank) and the point mass.
 
-A guide sees flat positions, vectors of all unconstrained coordinates (:class:`Layout`), and so need
-not know what the sites of a model are. Its parameters are a pytree of arrays that an optimiser may
-move anywhere.
+A guide is a family of distributions over unconstrained space that is fitted to a posterior. It sees
+flat positions, vectors of all unconstrained coordinates (:class:`Layout`), and knows nothing of the
+sites of a model. An optimiser may move its parameters, a pytree of arrays, anywhere.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from ppl.harvest.pytrees import register_dataclass
 _LOG_2PI = math.log(2 * math.pi)
 
 
-_FACTOR_SCALE = 0.1  # relative: at 0 the factor of a low rank guide would have no gradient
+_FACTOR_SCALE = 0.1  # relative to D; at 0 the factor of a low-rank guide would have no gradient
 
 
 class LocScale(NamedTuple):
@@ -33,10 +33,10 @@ class LocScale(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MeanField:
-    r"""Independent normal coordinates, :math:`z = \mu + \sigma \odot \epsilon`.
+    r"""The mean-field guide: independent normals, :math:`z = \mu + \sigma \odot \epsilon`.
 
-    Fitted by the ELBO to a normal distribution with precision matrix :math:`\Lambda`, its variances
-    are :math:`1 / \Lambda_{ii}`: too small where coordinates are correlated.
+    The ELBO's best fit to a normal distribution with precision matrix :math:`\Lambda` has variances
+    :math:`1 / \Lambda_{ii}`. They are too small where coordinates are correlated.
 
     Args:
         init_scale: Standard deviations to begin with.
@@ -62,7 +62,7 @@ class MeanField:
         return LocScale(position, log_scales(self.init_scale, position))
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocScale:
-        """Parameters with the highest ELBO for a normal distribution."""
+        """Parameters with the highest ELBO if the target is this normal distribution."""
         return LocScale(position, jnp.log(own_scales(scale)))
 
     def sample(self, parameters: LocScale, key: jax.Array) -> jax.Array:
@@ -90,8 +90,8 @@ class LocFactor(NamedTuple):
     Attributes:
         loc: The mean, ``(size,)``.
         log_scale: The logarithm of `D`, ``(size,)``.
-        factor: What is free in `B`: of :class:`FullRank` what is below its diagonal of ones,
-            ``(size, size)``; of :class:`LowRank` its columns right of the identity,
+        factor: The free entries of `B`. For :class:`FullRank`, those below the diagonal of ones,
+            ``(size, size)``; for :class:`LowRank`, the columns right of the identity,
             ``(size, rank)``.
     """
 
@@ -103,10 +103,10 @@ class LocFactor(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class FullRank:
-    r"""A normal distribution with any covariance, :math:`z = \mu + D L \epsilon`.
+    r"""The full-rank normal guide: any covariance, :math:`z = \mu + D L \epsilon`.
 
-    `D` is a positive diagonal and :math:`L` a triangle with ones on its diagonal, so that the same
-    step of an optimiser suits coordinates of any scale.
+    `D` is a positive diagonal and :math:`L` a lower triangle with ones on its diagonal. One step
+    size of an optimiser then suits coordinates of any scale.
 
     Args:
         init_scale: Standard deviations to begin with.
@@ -125,7 +125,7 @@ class FullRank:
         return LocFactor(position, log_scales(self.init_scale, position), factor)
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocFactor:
-        """Parameters of a normal distribution."""
+        """Parameters of exactly this normal distribution."""
         scale_tril = scale if scale.ndim == 2 else jnp.diag(scale)
         diagonal = jnp.diag(scale_tril)
         return LocFactor(position, jnp.log(diagonal), jnp.tril(scale_tril / diagonal[:, None], -1))
@@ -161,7 +161,7 @@ class FullRank:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LowRank:
-    r"""A normal distribution with covariance :math:`D (I + W W^\top) D`.
+    r"""The low-rank normal guide, with covariance :math:`D (I + W W^\top) D`.
 
     `D` is a positive diagonal and :math:`W` has `rank` columns, the directions in which coordinates
     vary together. A step takes time in proportion to ``size * rank**2``.
@@ -186,13 +186,13 @@ class LowRank:
         return LocFactor(position, log_scales(self.init_scale, position), factor)
 
     def init_normal(self, position: jax.Array, layout: Layout, scale: jax.Array) -> LocFactor:
-        """Parameters with the directions in which a normal distribution is stretched most."""
+        """Parameters with the `rank` most stretched directions of the normal distribution."""
         start, own = self.init(position, layout), own_scales(scale)
         rank = min(self.rank, position.size - 1)
         if scale.ndim == 1 or not rank:
             return start._replace(log_scale=jnp.log(own))
         vectors, stretch, _ = jnp.linalg.svd(scale / own[:, None])
-        rest = jnp.mean(stretch[rank:] ** -2) ** -0.5  # the one number that is best for the ELBO
+        rest = jnp.mean(stretch[rank:] ** -2) ** -0.5  # the single number with the highest ELBO
         width = jnp.sqrt(jnp.maximum((stretch / rest) ** 2 - 1, _FACTOR_SCALE**2))
         factor = start.factor.at[:, :rank].set((vectors * width[None])[:, :rank])
         return LocFactor(position, jnp.log(own * rest), factor)
@@ -224,7 +224,10 @@ class LowRank:
         return jnp.outer(scale, scale) * (_identity(parameters) + factor @ factor.T)
 
     def _cholesky(self, factor: jax.Array) -> jax.Array:
-        """The Cholesky factor of :math:`I + W^T W`, whose determinant is that of the other side."""
+        """The Cholesky factor of :math:`I + W^T W`.
+
+        By Sylvester's identity, :math:`I + W W^T` has the same determinant as that matrix.
+        """
         return jnp.linalg.cholesky(jnp.eye(self.rank, dtype=factor.dtype) + factor.T @ factor)
 
 
@@ -237,10 +240,10 @@ class Loc(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PointMass:
-    """One point: the mode of the density on unconstrained space, which the ELBO then climbs to.
+    """A point mass; the ELBO moves it to a mode of the density on unconstrained space.
 
-    That density has the determinant of the map to unconstrained space in it, so the point differs
-    from the mode of the constrained values. It says nothing of the spread of the posterior.
+    That density includes the Jacobian determinant of the map from unconstrained space. So the point
+    differs from the mode of the constrained values. It says nothing of the spread of the posterior.
     """
 
     has_density = False
@@ -268,7 +271,10 @@ def log_scales(init_scale: Any, position: jax.Array) -> jax.Array:
 
 
 def own_scales(scale: jax.Array) -> jax.Array:
-    """Standard deviations of coordinates given all others, ``(size,)``, from a Cholesky factor."""
+    """The standard deviation of each coordinate given all others, ``(size,)``.
+
+    `scale` is the Cholesky factor of the covariance, or standard deviations.
+    """
     if scale.ndim == 1:
         return scale
     inverse = solve_triangular(scale, jnp.eye(len(scale), dtype=scale.dtype), lower=True)
@@ -276,7 +282,10 @@ def own_scales(scale: jax.Array) -> jax.Array:
 
 
 def rows_of_scale(scale: jax.Array, index: Any) -> jax.Array:
-    """The Cholesky factor of the covariance of some coordinates, or their standard deviations."""
+    """The Cholesky factor of the covariance of some coordinates, or their standard deviations.
+
+    `scale` holds the same for all coordinates.
+    """
     rows = scale[index]
     if rows.ndim == 1:
         return rows
@@ -290,7 +299,7 @@ def log_normal(noise: jax.Array) -> jax.Array:
 
 
 def normal_entropy(log_scale: jax.Array) -> jax.Array:
-    """The entropy of a normal distribution whose scale has this diagonal."""
+    """The entropy of a normal distribution, from the log diagonal of its Cholesky factor."""
     return jnp.sum(log_scale) + log_scale.size * (0.5 * (1 + _LOG_2PI))
 
 

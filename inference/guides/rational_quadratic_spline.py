@@ -1,4 +1,4 @@
-r"""Monotone rational quadratic splines: smooth bijections of the line with an inverse by formula.
+r"""Monotone rational quadratic splines: smooth bijections of the line with a closed-form inverse.
 
 Between knots :math:`(x_k, y_k)` and :math:`(x_{k+1}, y_{k+1})`, with slope :math:`s_k` of the line
 from one to the other, derivatives :math:`\delta_k` at the knots and
@@ -8,7 +8,7 @@ from one to the other, derivatives :math:`\delta_k` at the knots and
     y = y_k + (y_{k+1} - y_k) \frac{s_k \xi^2 + \delta_k \xi (1 - \xi)}
     {s_k + (\delta_{k+1} + \delta_k - 2 s_k) \xi (1 - \xi)}.
 
-Beyond the outer knots it is the identity.
+Beyond the outer knots the spline is the identity.
 
 References:
     Gregory and Delbourgo (1982), Piecewise rational quadratic interpolation to monotonic data;
@@ -22,12 +22,16 @@ import jax
 import jax.numpy as jnp
 
 BOUND = 5.0  # the outer knots are at -5 and 5, along both axes
-_MIN_SHARE = 1e-2  # of the share of a bin, and of a derivative: inverses keep their digits
-_UNIT = math.log(math.expm1(1 - _MIN_SHARE))  # where the derivative is 1
+_MIN_SHARE = 1e-2  # least share of a bin in the axis, and least derivative; keeps inverses accurate
+# Added before softplus: the number 0 then gives the derivative 1.
+_UNIT = math.log(math.expm1(1 - _MIN_SHARE))
 
 
 class Bins(NamedTuple):
-    """For each coordinate a bin of its spline, vectors: its lower knot, sizes and derivatives."""
+    """One bin of a spline for each coordinate, all fields ``(coordinate,)``.
+
+    `x` and `y` are its lower knot, `lower` and `upper` the derivatives at its knots.
+    """
 
     x: jax.Array
     y: jax.Array
@@ -38,17 +42,17 @@ class Bins(NamedTuple):
 
     @property
     def slope(self) -> jax.Array:
-        """Of the line from knot to knot."""
+        """The slope of the line from knot to knot."""
         return self.height / self.width
 
     @property
     def bend(self) -> jax.Array:
-        """By how much the derivatives at the knots exceed the slope, together."""
+        """The sum of the derivatives at both knots, less twice the slope."""
         return self.lower + self.upper - 2 * self.slope
 
 
 class Spline(NamedTuple):
-    """Splines, one for each coordinate: knots and derivatives there, ``(knot, coordinate)``."""
+    """One spline for each coordinate: knots and the derivatives there, ``(knot, coordinate)``."""
 
     x: jax.Array
     y: jax.Array
@@ -56,7 +60,7 @@ class Spline(NamedTuple):
 
     @classmethod
     def of(cls, numbers: jax.Array) -> "Spline":
-        """Splines from any numbers, ``(3 * bins - 1, coordinate)``; from zeros, the identity."""
+        """Splines from any numbers, ``(3 * bins - 1, coordinate)``; zeros give the identity."""
         num_bins = (numbers.shape[0] + 1) // 3
         inner = _MIN_SHARE + jax.nn.softplus(numbers[2 * num_bins :] + _UNIT)
         one = jnp.ones((1, numbers.shape[1]), numbers.dtype)
@@ -74,7 +78,7 @@ class Spline(NamedTuple):
         return _identity_outside(x, y, _log_derivative(bins, part))
 
     def inverse(self, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The `x` whose values are `y`, and the logarithms of the derivatives of the values there.
+        """The `x` with values `y`, and the logarithms of the derivatives of :meth:`forward` there.
 
         References:
             Durkan et al. (2019), appendix A.
@@ -89,17 +93,17 @@ class Spline(NamedTuple):
         return _identity_outside(y, bins.x + part * bins.width, _log_derivative(bins, part))
 
     def _bins(self, knots: jax.Array, at: jax.Array) -> Bins:
-        """The bins in which `at` lie, by the `knots` along its axis."""
+        """The bins that hold `at`, by the `knots` along its axis."""
         lower_knots = jnp.sum(at[None] >= knots[1:-1], axis=0, keepdims=True)
         is_bin = jnp.arange(len(knots) - 1)[:, None] == lower_knots
         sizes = [jnp.diff(axis, axis=0) for axis in (self.x, self.y)]
         columns = self.x[:-1], self.y[:-1], *sizes, self.derivatives[:-1], self.derivatives[1:]
-        # A sum with one term, in place of a gather: less to compile, and no scatter behind it.
+        # A one-term sum in place of a gather: less to compile, and no scatter in its derivative.
         return Bins(*jnp.sum(jnp.where(is_bin[None], jnp.stack(columns), 0), axis=1))
 
 
 def _knots(numbers: jax.Array) -> jax.Array:
-    """Knots along an axis, of which no two are too close."""
+    """Knots along an axis, no two of them too close."""
     num_bins = numbers.shape[0]
     least = min(_MIN_SHARE, 0.5 / num_bins)
     shares = least + (1 - least * num_bins) * jax.nn.softmax(numbers, axis=0)
@@ -109,7 +113,7 @@ def _knots(numbers: jax.Array) -> jax.Array:
 
 
 def _log_derivative(bins: Bins, part: jax.Array) -> jax.Array:
-    """The logarithm of the derivative at a part of the width of a bin."""
+    """The logarithm of the derivative at `part`, a fraction of the width of a bin."""
     mixed, slope = part * (1 - part), bins.slope
     rise = bins.upper * part**2 + 2 * slope * mixed + bins.lower * (1 - part) ** 2
     return 2 * jnp.log(slope) + jnp.log(rise) - 2 * jnp.log(slope + bins.bend * mixed)

@@ -1,4 +1,4 @@
-"""Which coordinates of a flat position belong to which sites."""
+"""Groups of sites, and their coordinates in a flat position."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,8 +16,8 @@ class SiteGroup(NamedTuple):
     """Some sites of a layout.
 
     Attributes:
-        index: Where their coordinates are in the flat position, ``(size,)``.
-        layout: How a vector of these is split, by names with dots.
+        index: Indices of their coordinates in the flat position, ``(size,)``.
+        layout: Split of a vector of these coordinates into sites, keyed by full name.
     """
 
     index: np.ndarray
@@ -25,7 +25,7 @@ class SiteGroup(NamedTuple):
 
 
 def gather(x: jax.Array, index: np.ndarray) -> jax.Array:
-    """``x[index]`` by slices, of which there are as many as sites: no scatter in its derivative."""
+    """``x[index]`` by at most one slice a site, so that its derivative has no scatter."""
     cuts = np.flatnonzero(np.diff(index) != 1) + 1
     runs = [run for run in np.split(index, cuts) if run.size]
     slices = [x[run[0] : run[-1] + 1] for run in runs] or [x[:0]]
@@ -33,7 +33,7 @@ def gather(x: jax.Array, index: np.ndarray) -> jax.Array:
 
 
 def group_sites(layout: Layout, names: Iterable[str]) -> SiteGroup:
-    """The sites of these full names."""
+    """The group of the sites with these full names."""
     known, chosen = _index_sites(layout), sorted(names)
     parts = [np.zeros(0, int), *(known[name][0] for name in chosen)]
     kinds = {name: known[name][1] for name in chosen}
@@ -48,10 +48,10 @@ def full_names(layout: Layout) -> list[str]:
 
 
 def select_sites(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
-    """The full names of sites, where a name may be that of a scope, for all that is in it.
+    """The full names of the sites that `names` select; the name of a scope selects all its sites.
 
     Raises:
-        ValueError: if a name is that of no site, or a site is named twice; the message lists the
+        ValueError: if a name belongs to no site, or a site is named twice. The message lists the
             sites.
     """
     known, selected = full_names(layout), []
@@ -64,15 +64,15 @@ def select_sites(who: str, layout: Layout, names: Sequence[str]) -> list[str]:
         doubled = [full for full in found if full in selected]
         if doubled:
             raise ValueError(
-                f"{who} names site {doubled[0]!r} twice; give each of the sites {_quote_names(known)} "
-                "to one guide"
+                f"{who} names site {doubled[0]!r} twice; give each of the sites "
+                f"{_quote_names(known)} to one guide"
             )
         selected += found
     return selected
 
 
 def _index_sites(layout: Layout) -> dict[str, tuple[np.ndarray, jax.ShapeDtypeStruct]]:
-    """By site its coordinates, and its shape and dtype."""
+    """The indices, shape and dtype of each site, by full name."""
     kinds = [jax.ShapeDtypeStruct(*kind) for kind in zip(layout.shapes, layout.dtypes, strict=True)]
     names = [name for name, _ in named_leaves(jax.tree.unflatten(layout.treedef, kinds))]
     stops = np.cumsum([math.prod(kind.shape) for kind in kinds])

@@ -1,4 +1,4 @@
-"""A guide for hierarchical models: global sites, and local ones that depend on them."""
+"""Structured: a guide for hierarchical models, with global sites and local sites given them."""
 
 import dataclasses
 
@@ -18,15 +18,16 @@ from ppl.harvest.pytrees import register_dataclass
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class StructuredParameters:
-    """Parameters of :class:`Structured`, for so many global and local coordinates.
+    """Parameters of :class:`Structured`; `global` and `local` count coordinates.
 
     Attributes:
         loc: The mean, ``(size,)``.
-        log_scale: ``(size,)``; of the local coordinates, where the global ones are at their mean.
-        factor: What is below the diagonal of ones of :math:`L`, ``(global, global)``.
+        log_scale: The logarithms of the diagonals `D`, ``(size,)``. Local coordinates have these
+            scales where the global ones are at their mean.
+        factor: The entries of :math:`L` below its diagonal of ones, ``(global, global)``.
         slopes: :math:`W`, ``(local, global)``.
         log_scale_slopes: :math:`C`, ``(local, global)``; without varying scales ``(0, global)``.
-        layout: How a flat position is split into sites.
+        layout: Split of a flat position into sites.
     """
 
     loc: jax.Array
@@ -45,23 +46,24 @@ class StructuredParameters:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Structured:
-    r"""Global coordinates with any covariance, and local ones that depend on these alone.
+    r"""A guide with global sites of any covariance, and local sites independent given these.
 
     .. math::
         g = \mu_g + D_g L \epsilon_g, \qquad
         l = \mu_l + D_l (W \epsilon_g + e^{C \epsilon_g} \odot \epsilon_l)
 
-    with diagonals `D` and a triangle :math:`L` that has ones on its diagonal. So the factors of
-    covariance and precision are arrowheads, and a step takes time in proportion to the number of
-    local coordinates. The scales :math:`e^{C \epsilon_g}` follow the global coordinates as in a
-    hierarchical model the spread of effects follows their standard deviation; without them the
-    distribution is normal.
+    with diagonals `D` and a lower triangle :math:`L` that has ones on its diagonal. The factors of
+    covariance and precision are arrowheads, so a step takes time in proportion to the number of
+    local coordinates. The scales :math:`e^{C \epsilon_g}` follow the global coordinates, as the
+    spread of effects in a hierarchical model follows their standard deviation. Without these scales
+    the distribution is normal.
 
     Args:
-        global_sites: Names as in draws, scopes joined by dots; all other sites are local. Those
-            that many others depend on, as means and standard deviations of effects.
+        global_sites: The sites that many others depend on, such as means and standard deviations of
+            effects. They are named as in the draws, scopes joined by dots; all other sites are
+            local.
         init_scale: Standard deviations to begin with.
-        has_varying_scales: Whether there is :math:`C`, or it is 0.
+        has_varying_scales: Whether scales vary; otherwise :math:`C` is 0.
 
     Example:
         >>> guide = Structured(("mu", "tau"))
@@ -87,7 +89,7 @@ class Structured:
         """Parameters whose mean is `position`, without correlations.
 
         Raises:
-            ValueError: if a name is that of no site, or a site is named twice.
+            ValueError: if a name belongs to no site, or a site is named twice.
         """
         num_global = self._indices(layout)[0].size
         num_local = position.size - num_global
@@ -105,7 +107,7 @@ class Structured:
     def init_normal(
         self, position: jax.Array, layout: Layout, scale: jax.Array
     ) -> StructuredParameters:
-        """Parameters with the highest ELBO for a normal distribution."""
+        """Parameters with the highest ELBO if the target is this normal distribution."""
         start, (first, others) = self.init(position, layout), self._indices(layout)
         if scale.ndim == 1:
             return dataclasses.replace(start, log_scale=jnp.log(scale))
@@ -142,7 +144,7 @@ class Structured:
         return log_normal(jnp.concatenate([shared, own])) - log_det
 
     def entropy(self, parameters: StructuredParameters) -> jax.Array:
-        """The entropy, a scalar: varying scales leave it, as their logarithms have mean 0."""
+        """The entropy, a scalar; varying scales do not change it, as their logs have mean 0."""
         return normal_entropy(parameters.log_scale)
 
     def covariance(self, parameters: StructuredParameters) -> jax.Array:
@@ -158,13 +160,13 @@ class Structured:
         return jnp.outer(scale, scale) * scaled[order][:, order]
 
     def _log_scales(self, parameters: StructuredParameters, shared: jax.Array) -> jax.Array:
-        """Of the local coordinates, relative to where the global ones are at their mean."""
+        """Log scales of the local coordinates, relative to the global ones at their mean."""
         if self.has_varying_scales:
             return parameters.log_scale_slopes @ shared
         return jnp.zeros(len(parameters.slopes), shared.dtype)
 
     def _indices(self, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
-        """Where the global and the local coordinates are."""
+        """The indices of the global and of the local coordinates."""
         names = (self.global_sites,) if isinstance(self.global_sites, str) else self.global_sites
         chosen = select_sites("Structured", layout, names)
         others = [name for name in full_names(layout) if name not in chosen]

@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo with trajectories of a fixed number of steps."""
+"""HMC: Hamiltonian Monte Carlo with trajectories of a fixed number of leapfrog steps."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -24,14 +24,14 @@ from ppl.harvest.pytrees import register_dataclass
 
 
 class HMCInfo(NamedTuple):
-    """What happened in a transition of :class:`HMC`; all scalars.
+    """Statistics of a transition of :class:`HMC`; all scalars.
 
     Attributes:
         acceptance_rate: Probability with which the end of the trajectory was accepted.
-        is_accepted: Whether it was.
+        is_accepted: Whether the end was accepted.
         is_divergent: Whether the energy error at the end passed 1000 or was not finite.
         energy: The Hamiltonian at the new state.
-        num_steps: Leapfrog steps, that is gradients, taken.
+        num_steps: Leapfrog steps taken, each with one gradient.
     """
 
     acceptance_rate: jax.Array
@@ -42,7 +42,17 @@ class HMCInfo(NamedTuple):
 
 
 class HMCTrajectory(NamedTuple):
-    """A trajectory from `first` to `last`, so far; `accept` is the uniform number of its end."""
+    """Trajectory of HMC on its way, so far from `first` to `last`.
+
+    Attributes:
+        position: Flat vector, the position at which the density is to be evaluated next.
+        step_size: Step size of the transition, with jitter.
+        accept: Uniform number on (0, 1), compared with the acceptance rate at the end.
+        first: Point at the start.
+        last: Point after `num_steps` steps.
+        num_steps: Leapfrog steps taken.
+        is_done: Whether all steps have been taken.
+    """
 
     position: jax.Array
     step_size: jax.Array
@@ -56,12 +66,12 @@ class HMCTrajectory(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class HMC(HamiltonianKernel):
-    """Hamiltonian Monte Carlo: a trajectory of `num_steps` leapfrog steps, then accept or reject.
+    """Hamiltonian Monte Carlo (HMC): `num_steps` leapfrog steps, then a Metropolis decision.
 
     Attributes:
-        num_steps: Leapfrog steps a transition.
-        step_size_jitter: Scalar in [0, 1). A transition's step is
-            ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1), which breaks
+        num_steps: Leapfrog steps per transition.
+        step_size_jitter: Scalar in [0, 1). A transition's step size is
+            ``step_size * (1 + step_size_jitter * u)``, with `u` uniform on (-1, 1). Jitter breaks
             the periods that trajectories of one length can lock into.
 
     Example:
@@ -83,7 +93,12 @@ class HMC(HamiltonianKernel):
         object.__setattr__(self, "num_steps", check_count("num_steps", self.num_steps, least=1))
 
     def check(self, layout: Layout) -> jax.Array:
-        """The step size, once the jitter is found to be a number in [0, 1), too."""
+        """The step size in the dtype of `layout`, once step size and jitter are found valid.
+
+        Raises:
+            TypeError: if the step size or the jitter is not a real number.
+            ValueError: if the step size is not positive and finite, or the jitter not in [0, 1).
+        """
         what, is_valid = "a number in [0, 1)", lambda x: 0 <= x < 1
         check_scalar("step_size_jitter", self.step_size_jitter, layout.dtype, what, is_valid)
         return super().check(layout)
@@ -97,7 +112,7 @@ class HMC(HamiltonianKernel):
         last: Any = None,
         is_brief: jax.typing.ArrayLike = False,
     ) -> HMCTrajectory:
-        """The trajectory that starts at `point`; its length is the user's, and never brief."""
+        """The trajectory that starts at `point`; always of `num_steps` steps, never brief."""
         accept, jitter = uniform(seed, jnp.arange(2), point.position.dtype)
         scale = 1 + jnp.asarray(self.step_size_jitter, step_size.dtype) * (2 * jitter - 1)
         step_size = scale * step_size
@@ -119,7 +134,7 @@ class HMC(HamiltonianKernel):
         )
 
     def end(self, trajectory: Any) -> tuple[Point, HMCInfo]:
-        """The next state and what happened, once the trajectory is done."""
+        """The next state and the statistics of a complete trajectory."""
         change = energy_change(trajectory.first, trajectory.last)
         acceptance_rate = jnp.exp(-jnp.maximum(change, 0))
         is_accepted = trajectory.accept < acceptance_rate

@@ -1,4 +1,4 @@
-"""Kernels: the protocol of all, and the state machine that Hamiltonian ones share."""
+"""Kernels: the protocol of all kernels, and the state machine of Hamiltonian kernels."""
 
 import abc
 import dataclasses
@@ -21,33 +21,38 @@ from inference.hamiltonian.leapfrog import Point, State, evaluate, flat_value_an
 
 @runtime_checkable
 class Kernel(Protocol):
-    """A transition that leaves a density invariant.
+    """Markov kernel: a transition that leaves a density invariant.
 
-    A kernel is a frozen dataclass registered as a pytree: numbers are leaves, sizes are static. A
-    state is a NamedTuple with a `position`, the pytree that :meth:`init` has got; an info is a
-    NamedTuple of scalars. A field ``log_density: Any = None``, if there is one, is a function of a
-    position that :func:`inference.mcmc` supplies. Everything else is a kernel's own: a
-    `log_density` in the state, and `acceptance_rate`, `is_divergent`, `energy` or `step_size` in
-    the info, are looked at by the summary of draws where they are there.
+    A kernel is a frozen dataclass registered as a pytree: numbers are leaves, sizes are static.
+
+    | Part            | Form                                                                     |
+    |-----------------|--------------------------------------------------------------------------|
+    | state           | NamedTuple with a `position`, a pytree as given to :meth:`init`          |
+    | info            | NamedTuple of scalars                                                    |
+    | `log_density`   | optional field of the kernel, ``log_density: Any = None``: the function  |
+    |                 | of a position that :func:`inference.mcmc` supplies                       |
+
+    Everything else is a kernel's own. The summary of draws reads a `log_density` of the state, and
+    `acceptance_rate`, `is_divergent`, `energy` and `step_size` of the info, if a kernel has them.
 
     A kernel that moves one gradient at a time is a :class:`HamiltonianKernel`.
     """
 
     def init(self, position: Any) -> Any:
-        """The state of a chain that stands at `position`."""
+        """The state of a chain at `position`."""
         ...
 
     def step(self, key: jax.Array, state: Any) -> tuple[Any, Any]:
-        """One transition: the next state, of the same shapes, and the info on the way."""
+        """One transition: the next state, of the same shapes, and the info."""
         ...
 
 
 class Trajectory(Protocol):
-    """A transition on its way, a named tuple.
+    """Trajectory of a transition on its way; a named tuple.
 
     Attributes:
-        position: Where the density is to be evaluated next, a flat vector.
-        is_done: Whether the transition has come to its end.
+        position: Flat vector, the position at which the density is to be evaluated next.
+        is_done: Whether the trajectory is complete.
     """
 
     position: jax.Array
@@ -58,25 +63,25 @@ class Trajectory(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class HamiltonianKernel(Kernel, abc.ABC):
-    """A kernel that follows Hamiltonian dynamics, and moves one gradient at a time.
+    """Kernel that follows Hamiltonian dynamics, and moves one gradient at a time.
 
-    A transition is a state machine: it begins, advances by one gradient at a time until it is done,
-    and ends. So a driver may run many side by side, each at its own place, and adapts step size
-    and mass matrix on the way.
+    A transition is a state machine: :meth:`begin`, then :meth:`advance` once per gradient until the
+    trajectory is done, then :meth:`end`. So a driver can run many chains side by side, each at its
+    own place, and adapt step size and mass matrix on the way.
 
     Attributes:
-        log_density: Function of a position, a pytree of floating-point arrays, that returns a
-            scalar. A ``jax.tree_util.Partial``, whose leaves are data; a plain function is wrapped
-            in one. `None` where a driver is to supply it.
+        log_density: Function of a position that returns a scalar; a position is a pytree of
+            floating-point arrays. A ``jax.tree_util.Partial`` has data as its leaves; a plain
+            function is wrapped in one. `None` if a driver is to supply the log density.
         step_size: Scalar, the step of the leapfrog integrator.
-        inverse_mass_matrix: Vector (a diagonal), matrix or :class:`LowRankMatrix`, in the order in
-            which ``jax.tree.leaves`` lists the position; an estimate of the covariance. `None` is
-            1.
-        inverse_mass_factor: The factor `L` of ``inverse_mass_matrix = L @ L.T``: lower triangular,
-            the vector of square roots, or of low rank with square roots of the values. Computed in
-            every step where it is `None`.
-        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains that are told of
-            each other keep in step, which is faster; their draws are the same up to rounding.
+        inverse_mass_matrix: Estimate of the covariance: vector (a diagonal), matrix or
+            :class:`LowRankMatrix`, in the order of ``jax.tree.leaves`` of a position. `None` is
+            the identity.
+        inverse_mass_factor: Factor `L` of ``inverse_mass_matrix = L @ L.T``, computed in every
+            step if it is `None`. Its form follows the matrix: a vector of square roots, a lower
+            triangular matrix, or a low-rank matrix with square roots of the values.
+        axis_name: Name of the ``jax.vmap`` axis over chains, or `None`. Chains with a common axis
+            advance in lockstep, which is faster; their draws are the same up to rounding.
     """
 
     log_density: Callable[[Any], jax.Array] | None = None
@@ -90,18 +95,18 @@ class HamiltonianKernel(Kernel, abc.ABC):
             object.__setattr__(self, "log_density", Partial(self.log_density))
 
     def init(self, position: Any) -> State:
-        """The state of a chain that stands at `position`.
+        """The state of a chain at `position`.
 
         Raises:
             TypeError: if `position` has leaves that are not floating-point arrays.
-            ValueError: if there is no log density, or it does not return a scalar.
+            ValueError: if there is no log density, or the log density does not return a scalar.
         """
         Layout.of(position)
         position = jax.tree.map(jnp.asarray, position)
         return evaluate(self._require_log_density(), position)
 
     def step(self, key: jax.Array, state: State) -> tuple[State, Any]:
-        """One transition: the next state, and what happened on the way."""
+        """One transition: the next state, and the statistics of the trajectory."""
         layout = Layout.of(state.position)
         log_density = self._require_log_density()
         step_size = self.check(layout)
@@ -132,11 +137,11 @@ class HamiltonianKernel(Kernel, abc.ABC):
         ), info
 
     def check(self, layout: Layout) -> jax.Array:
-        """The step size, in the dtype of positions of `layout`.
+        """The step size in the dtype of `layout`, once it is found valid.
 
         Raises:
-            TypeError: if it is no real number.
-            ValueError: if it is not a scalar, or known not to be positive and finite.
+            TypeError: if the step size is not a real number.
+            ValueError: if the step size is not a scalar, or is known not to be positive and finite.
         """
         what, is_valid = "a positive, finite number", lambda x: 0 < x < np.inf
         return check_scalar("step_size", self.step_size, layout.dtype, what, is_valid)
@@ -151,10 +156,16 @@ class HamiltonianKernel(Kernel, abc.ABC):
         last: Any = None,
         is_brief: jax.typing.ArrayLike = False,
     ) -> Trajectory:
-        """The trajectory that starts at `point`, in the memory of the `last` one if there is one.
+        """The trajectory that starts at `point`.
 
-        Everything is flat. A brief one ends soon even if the kernel would have it go on, as in the
-        first iterations of warm-up.
+        Args:
+            factor: Factor of the inverse mass matrix.
+            step_size: Scalar.
+            point: Point of phase space, flat.
+            seed: Two words of uint32, the seed of the transition's random numbers.
+            last: Trajectory of the transition before, whose memory may be reused, or `None`.
+            is_brief: Whether the trajectory is to end soon, even if the kernel would continue it,
+                as in the first iterations of warm-up.
         """
 
     @abc.abstractmethod
@@ -165,7 +176,7 @@ class HamiltonianKernel(Kernel, abc.ABC):
 
     @abc.abstractmethod
     def end(self, trajectory: Any) -> tuple[Any, Any]:
-        """The next state, flat, and what happened, once the trajectory is done."""
+        """The next state, flat, and the statistics of a complete trajectory."""
 
     def _require_log_density(self) -> Callable[[Any], jax.Array]:
         if self.log_density is None:
@@ -184,7 +195,7 @@ def with_momentum(
     log_density: jax.Array,
     gradient: jax.Array,
 ) -> Point:
-    """The point of phase space at `position` with a fresh momentum."""
+    """The point of phase space at `position` with a fresh momentum, drawn from `seed`."""
     momentum = normal(seed, position.size, position.dtype)
     return Point(position, momentum, pull(factor, gradient), log_density, gradient)
 

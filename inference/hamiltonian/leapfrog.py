@@ -16,18 +16,18 @@ from inference.common.layout import Layout
 from inference.common.matrices import Matrix, pull, push
 
 DIVERGENCE_THRESHOLD = 1000.0
-"""The energy error from which on a trajectory counts as divergent (as in Stan)."""
+"""Energy error, in nats, above which a trajectory counts as divergent (as in Stan)."""
 
 ValueAndGrad = Callable[[jax.Array], tuple[jax.Array, jax.Array]]
 
 
 class State(NamedTuple):
-    """Where a chain stands.
+    """State of a chain: a position, and the log density and gradient there.
 
     Attributes:
         position: Pytree of floating-point arrays.
         log_density: Scalar, the log density at `position`.
-        gradient: Pytree as `position`, the gradient of the log density.
+        gradient: Pytree like `position`, the gradient of the log density.
     """
 
     position: Any
@@ -36,7 +36,7 @@ class State(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of phase space, flat; `force` is the gradient pulled back by the factor."""
+    """Point of phase space, flat; `force` is the gradient pulled back by the factor."""
 
     position: jax.Array
     momentum: jax.Array
@@ -46,7 +46,7 @@ class Point(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Where a trajectory goes on: a point without what only a proposal needs."""
+    """End of a trajectory: a point without the log density and the gradient."""
 
     position: jax.Array
     momentum: jax.Array
@@ -54,7 +54,7 @@ class Edge(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What the energy of all points of a trajectory is compared with."""
+    """Start of a trajectory, with whose energy all its points are compared."""
 
     momentum: jax.Array
     log_density: jax.Array
@@ -80,7 +80,7 @@ def evaluate(log_density: Callable[[Any], jax.Array], position: Any) -> State:
 
 
 def flat_value_and_grad(log_density: Callable[[Any], jax.Array], layout: Layout) -> ValueAndGrad:
-    """The value and gradient of `log_density` as functions of a flat vector."""
+    """The value and gradient of `log_density`, as a function of a flat vector."""
 
     def value_and_grad(vector: jax.Array) -> tuple[jax.Array, jax.Array]:
         state = evaluate(lambda flat: log_density(layout.unravel(flat)), vector)
@@ -110,17 +110,17 @@ def kick(
     log_density: jax.Array,
     gradient: jax.Array,
 ) -> Point:
-    """The end of the leapfrog step from `point` to `position`, given what the density is there."""
+    """The end of the leapfrog step from `point` to `position`, given the density there."""
     force = pull(factor, gradient)
     momentum = point.momentum + 0.5 * step_size * point.force + 0.5 * step_size * force
     return Point(position, momentum, force, log_density, gradient)
 
 
 def energy_change(start: Origin | Point, end: Point) -> jax.Array:
-    """The energy of `end` less that of `start`, from differences so that float32 is enough.
+    """Energy error of `end` relative to `start`, from differences so that float32 is enough.
 
-    Positive infinity where anything at `end` is not finite: a gradient that is not finite shows in
-    the momentum, which it has just kicked.
+    It is positive infinity if anything at `end` is not finite. A gradient with NaN or infinity
+    shows in the momentum, as the last kick has added it there.
     """
     kinetic = 0.5 * jnp.sum((end.momentum - start.momentum) * (end.momentum + start.momentum))
     change = start.log_density - end.log_density + kinetic

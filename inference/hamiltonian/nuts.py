@@ -1,4 +1,4 @@
-"""The no-U-turn sampler."""
+"""NUTS: the no-U-turn sampler."""
 
 import dataclasses
 from typing import NamedTuple
@@ -14,17 +14,17 @@ from inference.hamiltonian.leapfrog import Point, energy
 from inference.hamiltonian.nuts_trajectory import NUTSTrajectory, Proposal
 from ppl.harvest.pytrees import register_dataclass
 
-_BRIEF_DEPTH, _MAX_DEPTH = 5, 24
+_BRIEF_DEPTH, _MAX_DEPTH = 5, 24  # doublings
 
 
 class NUTSInfo(NamedTuple):
-    """What happened in a transition of :class:`NUTS`; all scalars.
+    """Statistics of a transition of :class:`NUTS`; all scalars.
 
     Attributes:
-        acceptance_rate: Mean over the leaves of ``min(1, exp(-energy error))``.
+        acceptance_rate: Mean of ``min(1, exp(-energy error))`` over the leaves.
         is_divergent: Whether the energy error passed 1000 or was not finite.
         energy: The Hamiltonian at the new state.
-        num_steps: Leapfrog steps, that is gradients, taken.
+        num_steps: Leapfrog steps taken, each with one gradient.
         depth: Doublings that joined the trajectory.
         is_truncated: Whether `max_depth` ended the trajectory before it turned.
     """
@@ -40,15 +40,20 @@ class NUTSInfo(NamedTuple):
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class NUTS(HamiltonianKernel):
-    """The no-U-turn sampler: Hamiltonian Monte Carlo whose trajectories end when they turn back.
+    """No-U-turn sampler (NUTS): Hamiltonian Monte Carlo whose trajectories end at a U-turn.
 
-    Doubles the trajectory forwards or backwards in time until it, or a balanced subtree of it,
-    turns (generalised criterion, in the metric of the mass matrix), diverges, or has been doubled
-    `max_depth` times. The next state is drawn from the leaves by their weights ``exp(-energy)``,
-    with a bias towards the last doubling.
+    A trajectory is doubled, forwards or backwards in time, until one of these holds:
+
+    - the trajectory or a balanced subtree of it makes a U-turn, by the generalised criterion in
+      the metric of the mass matrix;
+    - the trajectory diverges;
+    - it has been doubled `max_depth` times.
+
+    The next state is drawn from the leaves by their weights ``exp(-energy)``, with a bias towards
+    the last doubling.
 
     Attributes:
-        max_depth: Most doublings; a trajectory has at most ``2**max_depth - 1`` steps.
+        max_depth: Maximum of doublings; a trajectory has at most ``2**max_depth - 1`` steps.
 
     Example:
         >>> kernel = NUTS(lambda x: -0.5 * jnp.sum(x**2), step_size=0.5)
@@ -79,7 +84,7 @@ class NUTS(HamiltonianKernel):
         last: NUTSTrajectory | None = None,
         is_brief: jax.typing.ArrayLike = False,
     ) -> NUTSTrajectory:
-        """The trajectory that is nothing but `point`; a brief one is doubled five times at most."""
+        """The trajectory of the single leaf `point`; doubled five times at most if brief."""
         shape = (self.max_depth, 3, *point.momentum.shape)
         checkpoints = jnp.zeros(shape, point.momentum.dtype)
         if last is not None:
@@ -102,7 +107,7 @@ class NUTS(HamiltonianKernel):
         )
 
     def end(self, trajectory: NUTSTrajectory) -> tuple[Proposal, NUTSInfo]:
-        """The next state and what happened, once the trajectory is done."""
+        """The next state and the statistics of a complete trajectory."""
         origin, proposal, tally = trajectory.origin, trajectory.proposal, trajectory.tally
         return proposal, NUTSInfo(
             acceptance_rate=tally.sum_acceptance / tally.num_steps.astype(proposal.position.dtype),

@@ -1,14 +1,17 @@
-"""Trajectories that double until they turn, one leaf at a time, in memory logarithmic in length.
+"""NUTS trajectories, grown iteratively leaf by leaf, in memory logarithmic in their length.
 
-A trajectory is a state that one leapfrog step after the other moves on: each completes a leaf of
-the subtree that is growing, and the leaf that completes the subtree also joins it to the trajectory
-and begins the next one. So chains that are mapped over need not wait for each other: each is in its
-own subtree of its own trajectory.
+A trajectory is a state machine. Each leapfrog step adds a leaf to the subtree that is growing. The
+last leaf of the subtree also joins the subtree to the trajectory and begins the next one. So chains
+mapped over need not wait for each other: each is in its own subtree of its own trajectory.
 
-A subtree of ``2**depth`` leaves grows leaf by leaf. Leaf `n` leaves a checkpoint in row
-``popcount(n)``. When the odd leaf `n` comes, it completes the balanced subtrees whose first leaves
-are `n` with its trailing ones cleared one after the other; the checkpoint of each of these, and of
-the middle where its two halves meet, is still there, in the rows just below ``popcount(n)``.
+A subtree of ``2**depth`` leaves, numbered from 0, tests its balanced subtrees for U-turns by
+checkpoints:
+
+1. Leaf `n` writes a checkpoint to row ``popcount(n)``.
+2. An odd leaf `n` completes balanced subtrees, one for each trailing one bit of `n`. Their first
+   leaves are `n` with its lowest one, two, ... trailing ones cleared.
+3. The checkpoints of the first leaf and of the middle of each such subtree are still there, in the
+   rows just below ``popcount(n)``.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A conceptual
@@ -38,14 +41,13 @@ from inference.hamiltonian.leapfrog import (
     kick,
 )
 
-_MAX_ENERGY_CHANGE = (
-    1e30  # of energy, that weights are computed with: no difference of two is no number
-)
-_DOUBLINGS = 1 << 30  # the first counter of words for doublings, beyond those of all leaves
+# nats; an energy error is cut off here for its weight, so that no difference of two is NaN.
+_MAX_ENERGY_CHANGE = 1e30
+_DOUBLINGS = 1 << 30  # first counter of the random words of doublings, beyond those of all leaves
 
 
 class Proposal(NamedTuple):
-    """A leaf that may become the next state; the energy is relative to the first leaf's."""
+    """Leaf that may become the next state; its energy is relative to the first leaf's."""
 
     position: jax.Array
     log_density: jax.Array
@@ -54,7 +56,7 @@ class Proposal(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What has been counted along a trajectory, and what has ended it."""
+    """Counts along a trajectory, and flags of the events that end it."""
 
     sum_acceptance: jax.Array
     num_steps: jax.Array
@@ -63,14 +65,21 @@ class Tally(NamedTuple):
 
     @property
     def has_ended(self) -> jax.Array:
-        """Whether the trajectory must not go on."""
+        """Whether the trajectory has made a U-turn or diverged."""
         return self.is_turning | self.is_divergent
 
 
 class Subtree(NamedTuple):
-    """The leaves so far: their number, the chosen one, ``log sum exp(-energy)``, sum of momenta.
+    """Subtree that is growing, so far.
 
-    `uniform` is the next leaf's: carried, it is computed once and not in each place that uses it.
+    Attributes:
+        size: Number of leaves.
+        uniform: Uniform number of the next leaf; carried here, it is computed once and not again
+            in each use.
+        proposal: The leaf chosen so far.
+        log_weight: ``log sum exp(-energy)`` over the leaves.
+        momentum_sum: Sum of the momenta of the leaves.
+        checkpoints: Momenta and momentum sums, ``(max_depth, 3, size)``, see the module.
     """
 
     size: jax.Array
@@ -82,18 +91,27 @@ class Subtree(NamedTuple):
 
 
 class NUTSTrajectory(NamedTuple):
-    """A trajectory that has been doubled `depth` times, and the subtree that grows from it.
+    """Trajectory of NUTS that has been doubled `depth` times, and the subtree that grows from it.
 
     Attributes:
-        position: Where the density is to be evaluated next.
-        step_size: Negative while the subtree grows backwards in time.
-        end: The last leaf, from which the subtree goes on.
-        far: The trajectory's other end.
-        words: A random one for each doubling: its lowest bit says whether the doubling goes back in
-            time, its highest ones, as a uniform number, whether the proposal is chosen.
-        near_momentum: Momentum at the leaf from which the subtree has set out.
-        max_depth: How often it may be doubled; at most as often as there are checkpoints.
-        is_done: Whether it has turned, diverged, or been doubled as often as it may.
+        position: Flat vector, the position at which the density is to be evaluated next.
+        step_size: Step size, negative while the subtree grows backwards in time.
+        origin: Start of the trajectory, the reference of energies.
+        seed: Two words of uint32, the seed of the uniform numbers of leaves.
+        words: Random words, one for each doubling. The lowest bit decides whether the doubling goes
+            backwards in time. The highest bits, as a uniform number, decide whether the subtree's
+            proposal is chosen.
+        end: The last leaf, from which the subtree grows.
+        far: The other end of the trajectory.
+        near_momentum: Momentum at the leaf of the trajectory where the subtree begins.
+        proposal: The leaf chosen so far, without the subtree.
+        log_weight: ``log sum exp(-energy)`` over the leaves without the subtree.
+        momentum_sum: Sum of their momenta.
+        depth: Number of doublings that have joined the trajectory.
+        max_depth: Maximum of doublings, at most the number of checkpoints.
+        subtree: The subtree that is growing.
+        tally: Counts and events so far.
+        is_done: Whether the trajectory has turned, diverged, or been doubled `max_depth` times.
     """
 
     position: jax.Array
@@ -122,7 +140,7 @@ def begin_trajectory(
     checkpoints: jax.Array,
     max_depth: jax.Array,
 ) -> NUTSTrajectory:
-    """The trajectory that is nothing but `point`; what `checkpoints` hold does not matter."""
+    """The trajectory of the single leaf `point`; the contents of `checkpoints` do not matter."""
     zero, count, no = jnp.zeros_like(point.log_density), jnp.int32(0), jnp.zeros((), bool)
     edge = Edge(point.position, point.momentum, point.force)
     proposal = Proposal(point.position, point.log_density, point.gradient, zero)
@@ -164,7 +182,7 @@ def advance_trajectory(
     gradient: jax.Array,
     axis_name: Hashable = None,
 ) -> NUTSTrajectory:
-    """One more leaf, given the density at ``trajectory.position``."""
+    """Trajectory with one more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
     grown = cond_any_chain(is_complete, join_subtree, grown, axis_name)
@@ -182,7 +200,11 @@ def add_leaf(
     gradient: jax.Array,
     axis_name: Hashable = None,
 ) -> NUTSTrajectory:
-    """`old` with another leaf in its subtree, of which one is chosen by ``exp(-energy)``."""
+    """Trajectory with another leaf in its subtree.
+
+    The subtree's proposal becomes the new leaf with the probability of its share of the weights
+    ``exp(-energy)`` (multinomial sampling).
+    """
     tree, tally, index = old.subtree, old.tally, old.subtree.size
     leaf = kick(factor, old.step_size, old.end, old.position, log_density, gradient)
     change = energy_change(old.origin, leaf)
@@ -216,14 +238,14 @@ def add_leaf(
 
 
 class Odds(NamedTuple):
-    """Two weights over the larger one of them."""
+    """Two weights, divided by the larger one."""
 
     old: jax.Array
     new: jax.Array
 
 
 def _add_weight(old: jax.Array, new: jax.Array) -> tuple[jax.Array, Odds]:
-    """``log(exp(old) + exp(new))`` for a finite `new`, and the odds, by one exponential."""
+    """``log(exp(old) + exp(new))`` for a finite `new`, and the odds, with one exponential."""
     excess = new - old
     less = jnp.exp(-jnp.abs(excess))
     odds = Odds(jnp.where(excess > 0, less, 1), jnp.where(excess > 0, 1, less))
@@ -237,7 +259,7 @@ def turns_within(
     momentum_sum: jax.Array,
     axis_name: Hashable = None,
 ) -> jax.Array:
-    """Whether any of the balanced subtrees that leaf `index` completes turns."""
+    """Whether a balanced subtree completed by leaf `index` makes a U-turn."""
     row = lax.population_count(index)
     num_complete = lax.population_count(index ^ (index + 1)) - 1
     num_checks = max_over_chains(num_complete, axis_name)
@@ -273,15 +295,15 @@ def is_turning(
     r"""Whether two neighbouring stretches of a trajectory, `a` and `b`, make a U-turn together.
 
     A stretch with end momenta :math:`w_1, w_2` and momentum sum :math:`\rho` turns where
-    :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Beside the whole, each of the two
-    with the first leaf of the other is looked at, or a period of the dynamics could pass unseen
-    between them.
+    :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Three stretches are tested: the
+    whole, `a` with the first leaf of `b`, and `b` with the last leaf of `a`. Without the latter
+    two, a period of the dynamics could pass unnoticed between `a` and `b`.
 
     Args:
-        outer_a: Momentum at the end of `a` that is far from `b`.
+        outer_a: Momentum at the end of `a` far from `b`.
         inner_a: Momentum at the end of `a` next to `b`.
         inner_b: Momentum at the end of `b` next to `a`.
-        outer_b: Momentum at the end of `b` that is far from `a`.
+        outer_b: Momentum at the end of `b` far from `a`.
         sum_a: Sum of the momenta of `a`.
         sum_b: Sum of the momenta of `b`.
     """
@@ -295,18 +317,18 @@ def is_turning(
 
 
 def _goes_back(word: jax.Array) -> jax.Array:
-    """Whether the doubling of a random word goes back in time."""
+    """Whether the doubling decided by a random word goes backwards in time."""
     return (word & 1) == 1
 
 
 def join_subtree(old: NUTSTrajectory) -> NUTSTrajectory:
-    """`old` joined with its complete subtree, and about to grow the next one.
+    """Trajectory joined with its complete subtree, ready to grow the next one.
 
-    Where something has ended the subtree, the trajectory is done and keeps the proposal that it
-    has; what else it holds does not matter any more.
+    The subtree's proposal is chosen with probability ``min(1, subtree weight / trajectory weight)``
+    (biased progressive sampling).
 
-    The subtree's proposal is taken with the probability of its weight against the trajectory's, if
-    that is less than 1 (biased progressive sampling).
+    A subtree that has turned or diverged is not joined: the trajectory is done and keeps its
+    proposal. Its other fields then do not matter.
     """
     tree = old.subtree
     joins = ~old.tally.has_ended
@@ -324,7 +346,7 @@ def join_subtree(old: NUTSTrajectory) -> NUTSTrajectory:
     )
     tally = old.tally._replace(is_turning=old.tally.is_turning | (joins & turns))
     depth = old.depth + joins.astype(jnp.int32)
-    flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # clamped after the last
+    flips = _goes_back(old.words[depth]) != (old.step_size < 0)  # index clamped after the last word
     end = select_leaves(flips, old.far, old.end)
     return old._replace(
         step_size=jnp.where(flips, -old.step_size, old.step_size),

@@ -1,4 +1,4 @@
-"""Initial positions: at uniform points, prior draws, values, or the end of a short climb."""
+"""Initial positions: uniform points, prior draws, given values, or ends of a short climb."""
 
 import dataclasses
 import functools
@@ -18,8 +18,9 @@ from inference.initialization.short_lbfgs import climb_briefly
 from inference.runtime.compiled_program import compile_once
 from ppl.harvest.pytrees import register_dataclass
 
-MAX_ATTEMPTS = 100
-_START = np.uint32(1 << 31)  # the counters of a chain's starting points, beyond all iterations
+MAX_ATTEMPTS = 100  # starting points to try for each chain
+# Threefry counter of a chain's first starting point, beyond the counters of all iterations.
+_START = np.uint32(1 << 31)
 
 
 @register_dataclass
@@ -30,14 +31,14 @@ class Init:
     Attributes:
         strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
-            `"flat"`, the positions themselves.
+            `"flat"`, the flat positions, ``(chain, size)``.
     """
 
     strategy: str = dataclasses.field(default="uniform", metadata={"static": True})
     values: Any = None
 
     def position(self, target: Target, layout: Layout, key: jax.Array, values: Any) -> jax.Array:
-        """A flat position to try."""
+        """Flat position to try, ``(size,)``, which may not have a finite density."""
         if self.strategy == "flat":
             return values
         if self.strategy == "prior":
@@ -49,12 +50,12 @@ class Init:
 
 
 class NormalStart(NamedTuple):
-    """Start of an optimisation, and the spread that the density is known to have there.
+    """Normal distribution at which an optimisation starts.
 
     Attributes:
-        init: The mean.
-        scale: The Cholesky factor of the covariance, ``(size, size)``, or standard deviations,
-            ``(size,)``, if they are known.
+        init: Mean.
+        scale: Cholesky factor of the covariance, ``(size, size)``, or standard deviations,
+            ``(size,)``, or None if the spread is unknown.
     """
 
     init: Init
@@ -67,7 +68,13 @@ STRATEGIES = ("uniform", "prior", "optimum")
 def parse_init(
     init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
-    """Choice of initial positions as a user says it; `noun` is a word for chains, or other starts.
+    """Initial positions from the argument `init` of a driver.
+
+    Args:
+        init: Name of a strategy, or values by site.
+        target: Target with the sites.
+        num_chains: Number of chains, or of other starts.
+        noun: Word for a chain or another start, for messages.
 
     Raises:
         TypeError: if `init` is neither a name nor a mapping.
@@ -97,14 +104,14 @@ def _spread_values(
     noun: str,
     scope: str = "",
 ) -> dict[str, Any]:
-    """Values of latent sites with the chains in front, which may be there already."""
+    """Values of latent sites with an axis over chains in front, added where it is missing."""
     out = {}
     for name, value in values.items():
         path = f"{scope}{name}"
         if name not in sites:
             raise ValueError(f"init: there is no latent site {path!r}; there are {list(sites)}")
         if name not in latent:
-            continue  # draws have deterministic sites too, of any value
+            continue  # a deterministic site, as draws of a result have
         if isinstance(value, Mapping) and isinstance(sites[name], Mapping):
             parts = value, sites[name], latent[name]
             out[name] = _spread_values(*parts, num_chains, noun, f"{path}.")
@@ -145,10 +152,22 @@ def starting_points(
     target: Target,
     layout: Layout,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Seeds of the chains of these numbers, and for each the starting point of its attempt.
+    """Seeds and starting points of chains.
+
+    Args:
+        key: Random key of the run.
+        chains: Number of each chain, ``(chain,)``.
+        attempts: Number of the attempt for each chain, ``(chain,)``; another one gives another
+            random position.
+        init: Initial positions.
+        target: Target with the sites.
+        layout: Layout of positions.
+
+    Returns:
+        Threefry seeds ``(chain, 2)`` and flat positions ``(chain, size)``.
 
     Raises:
-        ValueError: if a value of the user's has no place in unconstrained space.
+        ValueError: if a given value has no finite unconstrained position.
     """
     arguments = _seed(key), chains, attempts, init, target, layout
     seeds, positions = jax.device_get(compile_once(_starting_points, *arguments)(*arguments))
@@ -161,14 +180,17 @@ def starting_points(
 
 
 def _seed(key: jax.Array) -> np.ndarray:
-    """The seed of a key of any kind, so that they share a program; most are one as they stand."""
+    """Seed of a key, two words for every kind of key, so that all kinds share one program.
+
+    Data of two words are the seed themselves.
+    """
     is_typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     words = np.asarray(random.key_data(key) if is_typed else key)
     return words if words.shape == (2,) else np.asarray(seed_of(key))
 
 
 def _check_inside(values: Any, target: Target, position: Any) -> None:
-    """Raises ValueError for a value that is not inside of the support of its site."""
+    """Raises ValueError for a value outside of the support of its site, or on its edge."""
     unconstrained = dict(named_leaves(position))
     for name, value in named_leaves(values):
         if np.all(np.isfinite(unconstrained.get(name, 0.0))):

@@ -1,4 +1,4 @@
-"""Names of the sites and gradients that are not finite, for messages."""
+"""Messages that name the sites and gradients that are not finite."""
 
 import functools
 from collections.abc import Mapping
@@ -32,7 +32,19 @@ def start_failure(
     log_density: Any,
     gradient: Any,
 ) -> str:
-    """Words for a user whose model is finite nowhere; they name the sites to look at."""
+    """Message for a chain that found no finite starting point.
+
+    It names the sites that are not finite at the last attempt.
+
+    Args:
+        target: Target with the sites.
+        layout: Layout of positions.
+        chain: Number of the chain.
+        num_attempts: Number of attempts.
+        position: Flat position of the last attempt.
+        log_density: Log density at `position`.
+        gradient: Gradient at `position`, flat.
+    """
     culprits = not_finite(target, layout, position, log_density, gradient)
     return (
         f"chain {chain} found no starting point where the log density and its gradient are finite, "
@@ -43,7 +55,14 @@ def start_failure(
 def not_finite(
     target: Target, layout: Layout, position: Any, log_density: Any, gradient: Any
 ) -> list[str]:
-    """Culprits at a flat position where the log density or its gradient is not finite."""
+    """Culprits at a flat position where the log density or its gradient is not finite.
+
+    The first of these that is not empty:
+
+    1. sites whose log probability is not finite;
+    2. sites by which the gradient is not finite;
+    3. the log density itself, through the map from unconstrained space.
+    """
     return (
         _not_finite_sites(target.sites(layout.unravel(position)))
         or not_finite_gradients("log density", layout.unravel(gradient))
@@ -79,7 +98,15 @@ def _not_finite_sites(sites: Mapping[str, Any], scope: str = "") -> list[str]:
 
 
 def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
-    """The element of a value or parameter, if it is plain which belongs to that of `shape`."""
+    """Element of a value or parameter that belongs to element `index` of a log probability.
+
+    `x` is returned whole if its shape does not tell how it aligns with `shape`.
+
+    Args:
+        index: Index into the log probability.
+        shape: Shape of the log probability.
+        x: Value or parameter.
+    """
     shape_here, rank = np.shape(x), min(np.ndim(x), len(shape))
     is_leading, is_trailing = shape_here[:rank] == shape[:rank], shape_here == shape[-rank:]
     if rank == len(shape) and is_leading:
@@ -92,7 +119,7 @@ def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
 
 
 def not_finite_gradients(what: str, gradient: Any) -> list[str]:
-    """Name and first such value of each leaf of a gradient of `what` that is not finite."""
+    """Messages for leaves of a gradient of `what` that are not finite, with the first bad value."""
     message = f"the gradient of the {what} with respect to '{{}}' is {{}}{{}}"
     leaves = [(name, np.asarray(leaf)) for name, leaf in named_leaves(gradient)]
     bad = [(name, leaf) for name, leaf in leaves if not np.all(np.isfinite(leaf))]

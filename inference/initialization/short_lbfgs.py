@@ -1,4 +1,4 @@
-"""A short climb towards a mode of a log density."""
+"""Short L-BFGS climb towards a mode, for starting points."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,16 +18,16 @@ class _ShortClimb(NamedTuple):
 
 
 def climb_briefly(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> jax.Array:
-    """Where L-BFGS from `position` comes to, before an iteration gains less than 1 in log density.
+    """L-BFGS climb that stops at the first iteration with a gain of less than 1 nat.
 
-    That is among the bulk of the draws rather than at the mode, which may be far from them.
+    Its end lies among the bulk of the draws rather than at the mode, which may be far from them.
 
     Args:
         log_density: Function of a flat position.
-        position: Where to begin, ``(size,)``.
+        position: Starting point, ``(size,)``.
 
     Returns:
-        The highest point found, ``(size,)``.
+        Highest point found, ``(size,)``.
 
     References:
         Liu and Nocedal (1989), On the limited memory BFGS method for large scale optimization.
@@ -36,7 +36,7 @@ def climb_briefly(log_density: Callable[[jax.Array], jax.Array], position: jax.A
 
     search = optax.scale_by_backtracking_linesearch(max_backtracking_steps=15, store_grad=True)
     optimizer = optax.lbfgs(linesearch=search)
-    dtype, wide = position.dtype, jnp.result_type(float)  # the one that optax differentiates in
+    dtype, wide = position.dtype, jnp.result_type(float)  # optax differentiates in the wide dtype
     loss = lambda position: -log_density(position.astype(dtype)).astype(wide)  # noqa: E731
     position = position.astype(wide)
     loss_and_grad = optax.value_and_grad_from_state(loss)

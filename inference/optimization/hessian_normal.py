@@ -1,4 +1,4 @@
-"""The normal distribution that fits a log density at a mode."""
+"""Laplace's approximation: the normal distribution at a mode, from the full Hessian."""
 
 from typing import NamedTuple
 
@@ -14,12 +14,12 @@ from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
 
 _COLUMNS_AT_ONCE = 32  # columns of the Hessian
-_MAX_POLISHING_STEPS, _CLOSE = 2, 0.1
-_ROUNDING = 10
+_MAX_POLISHING_STEPS, _CLOSE = 2, 0.1  # steps of Newton's method; largest Newton decrement, in nats
+_ROUNDING = 10  # rounding of an eigenvalue for each coordinate, in machine epsilons
 
 
 class Curvature(NamedTuple):
-    """A log density at a flat position, with its gradient and Hessian."""
+    """The log density, gradient and Hessian at a flat position."""
 
     log_density: jax.Array
     gradient: jax.Array
@@ -27,10 +27,13 @@ class Curvature(NamedTuple):
 
 
 class HessianNormal(NamedTuple):
-    """A normal distribution: mean, Cholesky factor of the covariance, log of what it integrates to.
+    """A normal distribution and the log integral of the density it approximates, in float64.
 
-    All in float64. `log_integral` is that of the exponential of the log density's expansion to
-    second order.
+    Attributes:
+        loc: The mean, ``(size,)``.
+        scale_tril: The Cholesky factor of the covariance, ``(size, size)``.
+        log_integral: The logarithm of the integral of the exponential of the log density's
+            second-order expansion.
     """
 
     loc: np.ndarray
@@ -39,18 +42,23 @@ class HessianNormal(NamedTuple):
 
     @property
     def guide(self) -> FullRank:
-        """The family."""
+        """The family, full-rank normal distributions."""
         return FullRank()
 
     def parameters(self, dtype: np.dtype) -> LocFactor:
-        """As those of a full rank guide."""
+        """The member of the family."""
         diagonal = np.diag(self.scale_tril)
         factor = np.tril(self.scale_tril / diagonal[:, None], -1)
         return LocFactor(*(jnp.asarray(x, dtype) for x in (self.loc, np.log(diagonal), factor)))
 
 
 class NotAPeakError(Exception):
-    """There is a direction in which the density does not fall; tells the coordinates and how."""
+    """The position is no peak: in some direction the density does not fall.
+
+    Attributes:
+        index: The coordinates with the largest share in that direction.
+        how: A verb phrase for messages, such as "rises" or "is flat".
+    """
 
     def __init__(self, index: np.ndarray, how: str) -> None:
         super().__init__(how)
@@ -58,7 +66,7 @@ class NotAPeakError(Exception):
 
 
 def curvature(position: jax.Array, target: Target, layout: Layout) -> Curvature:
-    """Value, gradient and Hessian, columns of which are derivatives of the gradient."""
+    """Log density, gradient and Hessian, column by column as derivatives of the gradient."""
 
     def log_density(flat: jax.Array) -> jax.Array:
         return target.log_density(layout.unravel(flat)).astype(layout.dtype)
@@ -70,7 +78,7 @@ def curvature(position: jax.Array, target: Target, layout: Layout) -> Curvature:
 
 
 def normal_at(position: np.ndarray, target: Target, layout: Layout) -> HessianNormal:
-    """The normal distribution at a mode close to `position`, which Newton's method finds.
+    """The normal distribution at the mode near `position`, after a few steps of Newton's method.
 
     Raises:
         NotAPeakError: if the Hessian is not negative definite.
@@ -93,12 +101,16 @@ def normal_at(position: np.ndarray, target: Target, layout: Layout) -> HessianNo
 
 
 def _scale_tril(hessian: np.ndarray, eps: float) -> np.ndarray:
-    """The Cholesky factor of the inverse of the negative Hessian."""
+    """The Cholesky factor of the inverse of the negative Hessian.
+
+    Raises:
+        NotAPeakError: if the Hessian is not negative definite.
+    """
     if not np.all(np.isfinite(hessian)):
         raise NotAPeakError(np.flatnonzero(~np.isfinite(hessian).all(0)), "has no finite curvature")
     precision = -0.5 * (hessian + hessian.T)
     diagonal = np.abs(np.diag(precision))
-    scale = np.where(diagonal > 0, diagonal, 1.0) ** -0.5  # for coordinates of any scale
+    scale = np.where(diagonal > 0, diagonal, 1.0) ** -0.5  # to a unit diagonal
     values, vectors = np.linalg.eigh(scale[:, None] * precision * scale)
     least = _ROUNDING * eps * len(scale)
     if values[0] <= least:

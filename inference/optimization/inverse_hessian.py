@@ -1,4 +1,4 @@
-r"""Inverse Hessians from the steps and gradients of a path: a diagonal and a low rank.
+r"""L-BFGS's inverse Hessian, a diagonal and a low rank, and the normal distribution from it.
 
 References:
     Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder: parallel quasi-Newton variational
@@ -18,12 +18,12 @@ from inference.guides.low_rank_normal import LowRankNormalParameters
 
 
 class Pairs(NamedTuple):
-    """What a path has told of the curvature of a log density.
+    """The correction pairs of L-BFGS and the diagonal of its initial inverse Hessian.
 
     Attributes:
-        variance: The diagonal that the inverse Hessian begins with, ``(size,)``.
-        steps: The last steps, the newest last, ``(history, size)``; zeros before there are as many.
-        falls: By how much the gradient has fallen along each.
+        variance: The diagonal of the initial inverse Hessian, ``(size,)``.
+        steps: The last steps, the newest last, ``(history, size)``; unused rows are zero.
+        falls: The fall of the gradient along each step, ``(history, size)``.
     """
 
     variance: jax.Array
@@ -32,13 +32,13 @@ class Pairs(NamedTuple):
 
 
 def init_pairs(position: jax.Array, history: int) -> Pairs:
-    """Nothing is known: the diagonal is 1."""
+    """Pairs before the first step: no steps, and a diagonal of ones."""
     zeros = jnp.zeros((history, position.size), position.dtype)
     return Pairs(jnp.ones_like(position), zeros, zeros)
 
 
 def add_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
-    r"""With one more step :math:`s`, along which the gradient has fallen by :math:`z`.
+    r"""The pairs after one more step :math:`s`, along which the gradient fell by :math:`z`.
 
     The diagonal :math:`\alpha` becomes
 
@@ -46,7 +46,7 @@ def add_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
         - \frac{a s_i^2}{b c \alpha_i^2}\Big)^{-1}, \quad a = z^\top \alpha z,
         \ b = z^\top s, \ c = s^\top \alpha^{-1} s.
 
-    Steps along which the density is not concave are left out.
+    Steps along which the log density is not concave are left out.
 
     References:
         Zhang et al. (2022), algorithm 3; Gilbert and Lemarechal (1989), equation 4.9.
@@ -65,13 +65,13 @@ def add_pair(pairs: Pairs, step: jax.Array, fall: jax.Array) -> Pairs:
 
 
 def normal_from(pairs: Pairs, position: jax.Array, gradient: jax.Array) -> LowRankNormalParameters:
-    r"""The normal distribution whose log density has the gradient there and the pairs' curvature.
+    r"""Pathfinder's normal distribution at `position`, from L-BFGS's inverse Hessian.
 
-    Its covariance is the inverse Hessian :math:`\Sigma` of L-BFGS, its mean the end of a step of
-    Newton, :math:`\theta + \Sigma \nabla\log p(\theta)`. With :math:`D^2` the diagonal,
-    :math:`D^{-1} \Sigma D^{-1}` differs from the identity only in the span of :math:`D^{-1} s` and
-    :math:`D z`. There the updates are made one by one; the compact form would invert a matrix of
-    them.
+    Its covariance is the inverse Hessian :math:`\Sigma`. Its mean is the end of a quasi-Newton
+    step, :math:`\theta + \Sigma \nabla\log p(\theta)`, so its log density has the given gradient at
+    `position`. With :math:`D^2` the diagonal, :math:`D^{-1} \Sigma D^{-1}` differs from the
+    identity only in the span of all :math:`D^{-1} s` and :math:`D z`. In this span the BFGS updates
+    are made one by one; the compact form would invert a matrix of them.
 
     References:
         Zhang et al. (2022), equations 6 to 8 and algorithm 4; Nocedal and Wright (2006), Numerical

@@ -1,4 +1,4 @@
-"""The normal distribution that fits a log density of many coordinates at a mode."""
+"""Laplace's approximation in many coordinates: a low rank of the Hessian by Lanczos's method."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,18 +16,17 @@ from inference.optimization.hessian_normal import NotAPeakError
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.compiled_program import compile_once
 
-_COLUMNS_AT_ONCE = 32  # elements of the diagonal
-_ROUNDING = 10
-_TOLERANCE = 1e-3  # of eigenvalues, relative
+_COLUMNS_AT_ONCE = 32  # elements of the Hessian's diagonal
+_ROUNDING = 10  # rounding of the largest eigenvalue, in machine epsilons
+_TOLERANCE = 1e-3  # relative error of eigenvalues
+# Scalings; change of log scales at which they end; least share of the diagonal in a scaling.
 _MAX_SCALINGS, _MIN_CHANGE, _MIN_SHARE = 10, 1e-3, 1e-3
 
 
 class LanczosNormal(NamedTuple):
-    r"""A normal distribution, whose precision is a diagonal and a low rank.
+    r"""A normal distribution with a precision matrix of low rank beside a diagonal, in float64.
 
     .. math:: D^{-1} (\rho I + V^\top (\Lambda - \rho I) V) D^{-1}
-
-    All in float64.
 
     Attributes:
         loc: The mean, ``(size,)``.
@@ -35,8 +34,8 @@ class LanczosNormal(NamedTuple):
         vectors: `V`, orthonormal rows, ``(rank, size)``.
         values: The diagonal of :math:`\Lambda`, ``(rank,)``.
         rest: :math:`\rho`.
-        log_integral: The logarithm of what the exponential of the log density's expansion to second
-            order integrates to.
+        log_integral: The logarithm of the integral of the exponential of the log density's
+            second-order expansion.
     """
 
     loc: np.ndarray
@@ -48,7 +47,7 @@ class LanczosNormal(NamedTuple):
 
     @property
     def guide(self) -> LowRankNormalGuide:
-        """The family."""
+        """The family, low-rank normal distributions."""
         return LowRankNormalGuide(len(self.values))
 
     def parameters(self, dtype: np.dtype) -> LowRankNormalParameters:
@@ -62,14 +61,17 @@ class LanczosNormal(NamedTuple):
 def low_rank_normal_at(
     position: np.ndarray, target: Target, layout: Layout, rank: int
 ) -> LanczosNormal:
-    r"""The normal distribution at a mode, by a diagonal and a low rank of the Hessian.
+    r"""The normal distribution at a mode, from a diagonal and a low rank of the Hessian.
 
-    Of the negative Hessian, scaled to a diagonal of ones, the Lanczos method finds half of `rank`
-    eigenvalues at each end; the others are taken for one number, their mean, that the trace tells.
-    Then again, scaled by the diagonal that is left without the directions that were found, until
-    that changes no more. It is exact where the others are alike. Takes as many products of the
-    Hessian with a vector as there are coordinates, for the diagonal, and some hundred for each
-    scaling; no matrix is stored.
+    1. Scale the negative Hessian to a diagonal of ones.
+    2. Find `rank` eigenvalues by the Lanczos method, half of them at each end of the spectrum.
+    3. Replace the other eigenvalues by their mean, which follows from the trace.
+    4. Scale anew, by the part of the diagonal outside the directions found, and return to 2 until
+       the scaling changes no more.
+
+    The result is exact where the other eigenvalues are equal. The cost in products of the Hessian
+    with a vector is one a coordinate for the diagonal, and some hundred for each scaling. No matrix
+    is stored.
 
     Raises:
         NotAPeakError: if the Hessian is not negative definite.
@@ -92,7 +94,7 @@ def low_rank_normal_at(
         arguments = at, vector.astype(layout.dtype), target, layout
         return -np.asarray(compile_once(_hessian_product, *arguments)(*arguments), np.float64)
 
-    within = diagonal  # that of the precision without the directions that are kept
+    within = diagonal  # diagonal of the precision without the directions found
     for _ in range(_MAX_SCALINGS):
         scale = within**-0.5
         values, vectors = _extreme_eigenpairs(product, scale, rank)
@@ -121,7 +123,7 @@ def _check_peak(values: np.ndarray, vectors: np.ndarray, eps: float) -> None:
 def _extreme_eigenpairs(
     product: Callable[[np.ndarray], np.ndarray], scale: np.ndarray, rank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The least and largest eigenvalues of a scaled matrix, ascending, and vectors as columns."""
+    """The extreme eigenvalues of a scaled matrix, ascending, and eigenvectors as columns."""
     import scipy.sparse.linalg
 
     linalg: Any = scipy.sparse.linalg
@@ -136,7 +138,7 @@ def _extreme_eigenpairs(
 def _value_and_diagonal(
     position: jax.Array, target: Target, layout: Layout
 ) -> tuple[jax.Array, jax.Array]:
-    """The log density, and the diagonal of its Hessian."""
+    """The log density and the diagonal of its Hessian."""
     log_density = _flat_log_density(target, layout)
 
     def element(i: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""The way up to a mode of a log density, until it is reached."""
+"""L-BFGS with a Wolfe line search: the ascent to a mode of a log density."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,11 +10,12 @@ from jax import lax
 
 from inference.common.lockstep import select_leaves
 
-_MEMORY = 20
-_MAX_TRIES = 30
-_MAX_IDLE_ITERATIONS = 4  # iterations in a row without a gain that is more than rounding
+_MEMORY = 20  # correction pairs
+_MAX_TRIES = 30  # evaluations of a line search
+_MAX_IDLE_ITERATIONS = 4  # iterations in a row with no gain above rounding
 _ROUNDING = 4  # units in the last place
-_SLACK = 30
+_SLACK = 30  # multiple of the tolerance that is accepted once no iteration gains
+# Coordinates; strides relative to a coordinate's size; rise of the log density, in nats.
 _MAX_STEEP_COORDINATES, _STRIDES, _RISE = 8, 8.0 ** np.arange(-4, 4), 1e-3
 
 
@@ -22,12 +23,12 @@ class Ascent(NamedTuple):
     """A point on the way to a mode.
 
     Attributes:
-        position: Where it is, ``(size,)``.
+        position: The point, ``(size,)``.
         log_density: The log density there.
         gradient: Its gradient, ``(size,)``.
-        decrement: Half of `gradient` @ `inverse Hessian` @ `gradient`, the Newton decrement: by how
-            much a mode is higher, as far as the curvature seen so far tells.
-        step: Iterations so far.
+        decrement: The Newton decrement, half of `gradient` @ `inverse Hessian` @ `gradient`: an
+            estimate, from the curvature seen so far, of how much higher the mode is.
+        step: Number of iterations so far.
         has_converged: Whether the decrement is within the tolerance.
     """
 
@@ -40,12 +41,12 @@ class Ascent(NamedTuple):
 
 
 class Climber(NamedTuple):
-    """An ascent on its way.
+    """The state of an ascent between iterations.
 
     Attributes:
-        at: Where it is.
-        memory: The curvature seen so far.
-        num_idle: Iterations in a row that have gained no more than rounding.
+        at: The current point.
+        memory: State of optax's L-BFGS: the curvature seen so far.
+        num_idle: Number of iterations in a row with no gain above rounding.
     """
 
     at: Ascent
@@ -59,11 +60,15 @@ def ascend(
     max_steps: jax.Array,
     tolerance: jax.Array,
 ) -> Ascent:
-    """The mode that L-BFGS with a line search by the Wolfe conditions climbs to from `position`.
+    """The end of an ascent by L-BFGS from `position`, with a line search by the Wolfe conditions.
 
-    Ends when the Newton decrement is less than `tolerance` times the log density (or 1, if that is
-    less), after `max_steps`, or where several iterations gain no more than rounding. A point where
-    the log density or its gradient is not finite is never moved to.
+    The ascent ends at the first of these:
+
+    * the Newton decrement is at most `tolerance` times the larger of 1 and the log density's size;
+    * `max_steps` iterations are done;
+    * several iterations in a row gain no more than rounding.
+
+    It never moves to a point where the log density or its gradient is not finite.
 
     References:
         Nocedal and Wright (2006), Numerical Optimization, algorithms 3.5, 3.6 and 7.5; Boyd and
@@ -76,7 +81,7 @@ def ascend(
 
 
 def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> Climber:
-    """An ascent before its first step."""
+    """The state of an ascent before its first iteration."""
     rule, _ = _optimizer()
     value, gradient = jax.value_and_grad(log_density)(position)
     infinite = jnp.full_like(value, jnp.inf)
@@ -85,21 +90,24 @@ def climb_init(log_density: Callable[[jax.Array], jax.Array], position: jax.Arra
 
 
 def may_climb(now: Climber, max_steps: jax.Array) -> jax.Array:
-    """Whether an ascent has not come to its end."""
+    """Whether an ascent has not ended."""
     is_left = (now.at.step < max_steps) & ~now.at.has_converged
     return is_left & (now.num_idle < _MAX_IDLE_ITERATIONS) & jnp.isfinite(now.at.log_density)
 
 
 def climb_end(now: Climber, tolerance: jax.Array) -> Ascent:
-    """What an ascent that may not go on has come to."""
-    # No step gains what can be told from rounding: all there is to reach, if it was close.
+    """The last point of an ascent that has ended."""
+    # No iteration gains more than rounding: a decrement this small counts as converged.
     is_close = _is_within(now.at.decrement, -now.at.log_density, _SLACK * tolerance)
     has_converged = now.at.has_converged | ((now.num_idle >= _MAX_IDLE_ITERATIONS) & is_close)
     return now.at._replace(has_converged=has_converged)
 
 
 def find_strides(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Coordinates, and how far to move each, along the gradient and relative to where they are."""
+    """Trial moves of single coordinates: the steepest coordinates, and signed strides uphill.
+
+    Strides are relative to the size of a coordinate, from short to long.
+    """
     sizes = jnp.maximum(jnp.abs(position), 1)
     _, steep = lax.top_k(jnp.abs(gradient) * sizes, min(_MAX_STEEP_COORDINATES, position.size))
     far = (jnp.sign(gradient) * sizes)[steep]
@@ -108,19 +116,19 @@ def find_strides(position: jax.Array, gradient: jax.Array) -> tuple[jax.Array, j
 
 
 def min_rise(log_density: Any) -> Any:
-    """By how much a log density must be higher elsewhere for a point not to be its mode."""
+    """The least rise of the log density, in nats, by which a trial move refutes a mode."""
     return _RISE * jnp.maximum(1, _RISE * jnp.abs(log_density))
 
 
 def climb_step(
     log_density: Callable[[jax.Array], jax.Array], now: Climber, tolerance: jax.Array
 ) -> Climber:
-    """An iteration, at the end of which the ascent may be where it was."""
+    """One iteration; if the line search finds no better point, the ascent stays where it is."""
     loss = lambda position: -log_density(position)  # noqa: E731
     rule, search = _optimizer()
     at, value = now.at, -now.at.log_density
     downhill, memory = _update_direction(rule, -at.gradient, now.memory, at.position)
-    has_seen = memory.count > 1  # two gradients at least: there is a curvature
+    has_seen = memory.count > 1  # at least two gradients, so a curvature is known
     decrement = -0.5 * jnp.sum(downhill * at.gradient)
     decrement = jnp.where(has_seen | jnp.isinf(at.decrement), decrement, at.decrement)
     is_within = has_seen & _is_within(decrement, value, tolerance)
@@ -136,7 +144,7 @@ def climb_step(
         has_converged=is_reached,
     )
     has_gained = is_better & (value - new_value > slack)
-    # Curvature that leads nowhere is forgotten.
+    # After a failed line search the curvature is forgotten.
     memory = select_leaves(is_better, memory, rule.init(at.position))
     return Climber(after, memory, jnp.where(has_gained, 0, now.num_idle + 1))
 
@@ -146,7 +154,7 @@ def _is_within(decrement: jax.Array, value: jax.Array, tolerance: jax.Array) -> 
 
 
 def _optimizer() -> tuple[Any, Any]:
-    """The approximation of the inverse Hessian, and the line search."""
+    """Optax's L-BFGS and its zoom line search."""
     import optax
 
     search = optax.scale_by_zoom_linesearch(_MAX_TRIES, initial_guess_strategy="one")
@@ -154,8 +162,8 @@ def _optimizer() -> tuple[Any, Any]:
 
 
 def _update_direction(rule: Any, gradient: jax.Array, memory: Any, position: jax.Array) -> Any:
-    """The direction and the memory after a gradient."""
-    # Optax multiplies counts of steps by floats, which users may have forbidden.
+    """The direction for `gradient`, and the memory with this gradient added."""
+    # Optax multiplies step counts by floats; a user may have forbidden such promotions.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         direction, memory_after = rule.update(gradient, memory, position)
     return direction, jax.tree.map(lambda old, x: x.astype(old.dtype), memory, memory_after)
@@ -164,7 +172,7 @@ def _update_direction(rule: Any, gradient: jax.Array, memory: Any, position: jax
 def _search_line(
     search: Any, loss: Callable[[jax.Array], jax.Array], at: Ascent, downhill: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Where a line search against `downhill` ends, with value and gradient of the loss."""
+    """The end of a line search against `downhill`, with value and gradient of the loss there."""
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         move, found = search.update(
             -downhill,

@@ -1,4 +1,4 @@
-"""Modes of the density of a model: which density, the ways up to it, and what lies beyond."""
+"""Search for the mode of a density: L-BFGS from several starts, and tests of the best end."""
 
 import dataclasses
 from collections.abc import Callable
@@ -17,18 +17,19 @@ from inference.initialization.not_finite import ADVICE, attempts, not_finite
 from inference.optimization.lbfgs import Ascent, ascend, find_strides, min_rise
 from inference.runtime.compiled_program import compile_once
 
-_MAX_OUTWARD_COORDINATES = 16
-_MAX_CLIMBS = 20
+_MAX_OUTWARD_COORDINATES = 16  # coordinates tested for a density that rises without end
+_MAX_CLIMBS = 20  # rounds of climbs, each from the higher point found after the last
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Density:
-    """Which density is climbed.
+    """The density to be maximised.
 
     Attributes:
-        objective: `"posterior"`, or `"likelihood"`: of data and factors alone.
-        include_jacobian: Whether with the determinant of the map from unconstrained space.
+        objective: `"posterior"`, or `"likelihood"` for the factor of data and `factor` sites alone.
+        include_jacobian: Whether the density includes the Jacobian determinant of the map from
+            unconstrained space.
     """
 
     objective: str = "posterior"
@@ -43,16 +44,18 @@ class Density:
 
 
 class ModeSearchResult(NamedTuple):
-    """Where the climbs from several starts end.
+    """The ends of the climbs from several starts, and trial moves from the best end.
 
     Attributes:
         ascents: The end of each climb, ``(start, ...)``.
-        best: The number of the highest.
-        values: The values of sites there.
-        outward: The coordinates furthest from 0 there, ``(coordinate,)``.
-        gains: By how much the log density rises when one of these moves twice as far out.
-        higher: The highest point that a steep coordinate alone leads to, in long and short strides.
-        rise: By how much the log density is higher there.
+        best: Index of the highest end.
+        values: The values of sites at the best end.
+        outward: The coordinates furthest from 0 at the best end, ``(coordinate,)``.
+        gains: The rise of the log density when one of these moves twice as far from 0,
+            ``(coordinate,)``.
+        higher: The highest point reached from the best end by one stride of one steep coordinate,
+            ``(size,)``.
+        rise: The rise of the log density from the best end to `higher`.
     """
 
     ascents: Ascent
@@ -72,7 +75,7 @@ def climb_all(
     max_steps: jax.Array,
     tolerance: jax.Array,
 ) -> ModeSearchResult:
-    """The climbs from `positions`, ``(start, size)``."""
+    """Climbs from `positions`, ``(start, size)``, and trial moves from the best end."""
 
     def log_density(flat: jax.Array) -> jax.Array:
         return density.log_density(target, layout.unravel(flat)).astype(layout.dtype)
@@ -103,7 +106,7 @@ def is_finite(ascents: Ascent) -> Any:
 
 
 class ClimbSettings(NamedTuple):
-    """How to climb; see :func:`inference.optimize`."""
+    """Settings of the climbs; see :func:`inference.optimize`."""
 
     init: Any
     num_starts: int
@@ -112,7 +115,7 @@ class ClimbSettings(NamedTuple):
 
     @classmethod
     def of(cls, init: Any, num_starts: Any, max_steps: Any, tolerance: Any) -> "ClimbSettings":
-        """What a user asks for, checked."""
+        """The user's settings, checked."""
         num_starts = check_count("num_starts", num_starts, least=1)
         max_steps = check_count("max_steps", max_steps, least=1)
         if tolerance is not None:
@@ -123,10 +126,11 @@ class ClimbSettings(NamedTuple):
 def climb_from_starts(
     key: jax.Array, target: Target, layout: Layout, density: Density, climb: ClimbSettings
 ) -> ModeSearchResult:
-    """The climbs from as many starts, on the host; starts that are not finite are drawn anew.
+    """Climbs from several starts, on the host; starts that are not finite are drawn anew.
 
-    L-BFGS may take for the mode what is one along the steepest coordinates alone, as where data lie
-    far from 0 and a scale has grown with it. So it goes on from where a stride leads higher.
+    L-BFGS may stop at a point that is a mode along the steepest coordinates alone, for example
+    where data lie far from 0 and a scale has grown to match. So the climb goes on from the end of a
+    stride that leads higher.
 
     Raises:
         ValueError: if no start has a finite log density and gradient.
@@ -147,7 +151,7 @@ def climb_from_starts(
 
 
 def may_rise(summit: ModeSearchResult) -> bool:
-    """Whether what seems to be the mode is none."""
+    """Whether a trial move shows that the best end, though converged, is no mode."""
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     return bool(best.has_converged and min_rise(best.log_density) < summit.rise < np.inf)
 
@@ -161,9 +165,10 @@ def run_from_finite_starts(
     num_starts: int,
     run: Callable[[np.ndarray, np.ndarray], tuple[Any, np.ndarray]],
 ) -> Any:
-    """What `run` makes of seeds and positions, where it says that these were finite.
+    """The result of `run` on seeds and positions, from starts that are finite.
 
-    Starts that are not finite are drawn anew, as long as that changes them.
+    `run` returns a result and whether each start was finite. Starts that are not are drawn anew,
+    unless the new positions are the old ones.
 
     Raises:
         ValueError: if no start has a finite log density and gradient.
@@ -194,6 +199,6 @@ def _culprits(target: Target, layout: Layout, density: Density, at: np.ndarray) 
 
 
 def tolerance_of(tolerance: float | None, layout: Layout) -> np.ndarray:
-    """When a climb ends, by default where rounding begins to tell."""
+    """The relative tolerance of a climb; by default a little above rounding."""
     eps = float(jnp.finfo(layout.dtype).eps)
     return np.asarray(eps**0.9 if tolerance is None else tolerance, layout.dtype)

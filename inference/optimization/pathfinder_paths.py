@@ -1,4 +1,4 @@
-"""Paths of L-BFGS to modes, and on each the normal distribution that is closest to a density."""
+"""Pathfinder: paths of L-BFGS to modes, and the normal distribution with the best ELBO on each."""
 
 import dataclasses
 from collections.abc import Callable
@@ -29,28 +29,28 @@ from inference.optimization.lbfgs import (
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """What is spent on an iterate.
+    """The effort spent on each iterate of a path.
 
     Attributes:
-        history: Steps that a normal distribution is made of.
-        num_elbo_draws: Draws of it for an estimate of its ELBO.
+        history: Number of L-BFGS steps that determine a normal distribution.
+        num_elbo_draws: Number of its draws in an estimate of its ELBO.
     """
 
     history: int
     num_elbo_draws: int
 
     def rank(self, size: int) -> int:
-        """Directions in which a covariance of so many coordinates differs from its diagonal."""
+        """The rank of the covariance beside its diagonal, for `size` coordinates."""
         return min(size, 2 * self.history)
 
 
 class BestNormal(NamedTuple):
-    """The normal distribution that is closest to the density, of those on a path.
+    """The normal distribution with the highest ELBO on a path.
 
     Attributes:
-        elbo: Its ELBO; minus infinity where there is none.
+        elbo: Its ELBO; minus infinity if no iterate has a finite ELBO.
         parameters: Its mean and covariance.
-        step: The iteration that has led to it.
+        step: The iteration of its iterate.
     """
 
     elbo: jax.Array
@@ -59,7 +59,7 @@ class BestNormal(NamedTuple):
 
 
 class PathfinderPath(NamedTuple):
-    """A path on its way: where it is, what it has seen, and the best it has come by."""
+    """The state of a path between iterations: the ascent, its pairs, and the best normal so far."""
 
     climber: Climber
     pairs: Pairs
@@ -67,7 +67,7 @@ class PathfinderPath(NamedTuple):
 
 
 class PathfinderEnds(NamedTuple):
-    """What paths come to, ``(path, ...)``."""
+    """The results of several paths, ``(path, ...)``."""
 
     best: BestNormal
     ascent: Ascent
@@ -82,7 +82,7 @@ def follow_paths(
     max_steps: jax.Array,
     tolerance: jax.Array,
 ) -> PathfinderEnds:
-    """The paths from `positions`, ``(path, size)``, each with the noise of its seed."""
+    """Paths from `positions`, ``(path, size)``, each with the noise of its seed, ``(path, 2)``."""
 
     def log_density(flat: jax.Array) -> jax.Array:
         return target.log_density(layout.unravel(flat)).astype(layout.dtype)
@@ -99,7 +99,7 @@ def follow_paths(
 
 
 def _check_mode(log_density: Callable[[jax.Array], jax.Array], end: Ascent) -> Ascent:
-    """An end that is no mode if a stride of one steep coordinate leads higher."""
+    """The end of a path, not converged if a stride of one steep coordinate leads higher."""
     strides = find_strides(end.position, end.gradient)
     beyond = lax.map(lambda move: log_density(end.position.at[move[0]].add(move[1])), strides)
     rises = jnp.where(jnp.isfinite(beyond), beyond - end.log_density, -jnp.inf)
@@ -115,9 +115,10 @@ def follow_path(
     max_steps: jax.Array,
     tolerance: jax.Array,
 ) -> PathfinderPath:
-    """The path from a position to its end.
+    """Single-path Pathfinder: the path from `position` to its end.
 
-    All estimates of the ELBO have the same noise, which differences have less of than either.
+    All estimates of the ELBO share their noise (common random numbers), so that differences of
+    estimates have less noise than the estimates.
 
     References:
         Zhang et al. (2022), Pathfinder, algorithm 1.
@@ -134,7 +135,7 @@ def follow_path(
         found = normal_from(pairs, at.position, at.gradient)
         estimate = elbo(log_density, found, noise)
         has_moved = jnp.any(at.position != old.position)
-        is_better = has_moved & (estimate > now.best.elbo)  # never so where it is NaN
+        is_better = has_moved & (estimate > now.best.elbo)  # False if the estimate is NaN
         return PathfinderPath(
             climber, pairs, select_leaves(is_better, BestNormal(estimate, found, number), now.best)
         )
@@ -147,7 +148,7 @@ def follow_path(
 
 
 def elbo(log_density: Any, parameters: LowRankNormalParameters, noise: jax.Array) -> jax.Array:
-    """The mean over `noise`, ``(draw, size)``, of log density less that of the distribution."""
+    """The ELBO of a normal distribution, estimated from draws with `noise`, ``(draw, size)``."""
 
     def one(noise: jax.Array) -> jax.Array:
         return log_density(parameters.place(noise)) - log_prob_of_noise(parameters, noise)

@@ -1,4 +1,4 @@
-"""Coordinates at the edge of their support: a sign that there is nothing to converge to."""
+"""Warnings for coordinates at the edge of their support, where a fit may never converge."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
@@ -7,15 +7,17 @@ import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
 
-_EDGE = 15.0  # on unconstrained space: exp(-15) is 3e-7, and a probability as close to 0 or 1
+# Distance from 0 on unconstrained space: a scale is then exp(-15), which is 3e-7, or a probability
+# as close to 0 or 1.
+_EDGE = 15.0
 
 
 def find_bounded_coordinates(values: Mapping[str, Any], position: Any) -> set[str]:
-    """The coordinates of sites whose values are other than their position on unconstrained space.
+    """Names of the coordinates whose values differ from their unconstrained positions.
 
     Args:
-        values: By site.
-        position: The unconstrained position that they stand for.
+        values: Values by site.
+        position: Unconstrained position of these values.
     """
     by_name, found = dict(named_leaves(values)), set()
     for name, x in named_leaves(position):
@@ -28,12 +30,13 @@ def find_bounded_coordinates(values: Mapping[str, Any], position: Any) -> set[st
 def describe_boundary(
     what: str, position: Any, inside: Callable[[], Collection[str]]
 ) -> Iterator[str]:
-    """Words for coordinates that are far out on unconstrained space.
+    """Warning for bounded coordinates that are far out on unconstrained space.
 
     Args:
-        what: What they are coordinates of.
-        position: Where they are on unconstrained space.
-        inside: Gives the names of those that have bounds; asked only where some are far out.
+        what: Noun for a coordinate: a site or a parameter.
+        position: Position on unconstrained space.
+        inside: Function that gives the names of coordinates with bounds; called only if some
+            coordinate is far out.
     """
     far = []
     for name, leaf in named_leaves(position):

@@ -1,7 +1,7 @@
 r"""Convergence diagnostics of draws, in NumPy and float64, for all parameters at once.
 
-Every function takes draws of shape ``(chain, draw, *shape)`` and returns an array of the rest,
-``shape``. The answer is NaN where a draw is NaN, or fewer than 4 are in a chain.
+Every function takes draws of shape ``(chain, draw, *shape)`` and returns an array of shape
+``shape``. The result is NaN if a draw is NaN or a chain has fewer than 4 draws.
 
 References:
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-MIN_DRAWS = 4  # of a chain, for a diagnostic to be a number
-_BLOCK = 1 << 20  # numbers looked at together: what stays in the cache, more or less
+MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
+_BLOCK = 1 << 20  # numbers handled at once, so that they stay in the cache
 
 
 def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
-    """`statistic` of ``(parameter, chain, draw)``, as a function of ``(chain, draw, *shape)``."""
+    """Function of ``(chain, draw, *shape)`` from a statistic of ``(parameter, chain, draw)``."""
 
     @wraps(statistic)
     def wrapped(draws: ArrayLike, *args: float) -> Array:
@@ -48,9 +48,9 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
 
 @_map_parameters
 def rhat(draws: Array) -> Array:
-    r"""Rank-normalised split :math:`\hat R`, the larger of the bulk's and the folded one's.
+    r"""Rank-normalised split :math:`\hat R`: the larger of the bulk and the folded statistic.
 
-    Close to 1 where chains agree; above 1.01 they have not mixed. NaN for a single chain.
+    It is close to 1 if chains agree, above 1.01 if they have not mixed, and NaN for a single chain.
 
     Args:
         draws: ``(chain, draw, *shape)``.
@@ -74,7 +74,7 @@ def rhat(draws: Array) -> Array:
 
 @_map_parameters
 def ess_bulk(draws: Array) -> Array:
-    """Effective sample size of the bulk: that of the rank-normalised draws' mean.
+    """Effective sample size of the bulk: ESS of the mean of rank-normalised draws.
 
     Args:
         draws: ``(chain, draw, *shape)``.
@@ -95,7 +95,7 @@ def ess_bulk(draws: Array) -> Array:
 
 @_map_parameters
 def ess_tail(draws: Array) -> Array:
-    """Effective sample size of the tails: the smaller of the 5 % and the 95 % quantile's.
+    """Effective sample size of the tails: the smaller ESS of the 5 % and 95 % quantiles.
 
     Args:
         draws: ``(chain, draw, *shape)``.
@@ -177,10 +177,10 @@ def mcse_quantile(draws: Array, prob: float) -> Array:
 
 
 def ebfmi(energy: ArrayLike) -> Array:
-    r"""Energy Bayesian fraction of missing information of each chain.
+    r"""Energy Bayesian fraction of missing information (E-BFMI) of each chain.
 
-    The mean of :math:`(E_t - E_{t-1})^2` over the variance of :math:`E_t`. Below 0.3, fresh momenta
-    move the energy too little to explore its distribution, as with heavy tails.
+    It is the mean of :math:`(E_t - E_{t-1})^2` divided by the variance of :math:`E_t`. Below 0.3,
+    fresh momenta move the energy too little to explore its distribution, as with heavy tails.
 
     Args:
         energy: ``(chain, draw)``, the Hamiltonian at each draw.
@@ -204,7 +204,7 @@ def ebfmi(energy: ArrayLike) -> Array:
 
 
 def _split_halves(draws: Array) -> Array:
-    """Halves of chains as chains; of an odd number of draws the middle one is left out."""
+    """Halves of chains as chains, without the middle one of an odd number of draws."""
     half = draws.shape[2] // 2
     return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
 

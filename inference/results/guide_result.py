@@ -1,4 +1,4 @@
-"""What is common to all that fits a guide."""
+"""Base of the results of drivers that fit a guide, with warnings that they share."""
 
 import abc
 import dataclasses
@@ -20,13 +20,14 @@ class GuideResult(Result, abc.ABC):
     Attributes:
         draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
         log_density: Log density of the model at the draws, on unconstrained space, ``(1, draw)``.
-        log_weights: The same less the guide's log density, ``(1, draw)``: their mean is the ELBO.
-        elbo: The ELBO of `parameters`, from the draws.
-        elbo_standard_error: Its standard error.
-        pareto_k: Shape of the tail of the importance weights: up to 0.7 the guide covers the
-            posterior; see :func:`inference.psis`. NaN for a guide without a density.
-        guide: The family.
-        parameters: The member of it that was found.
+        log_weights: Log importance weights of the draws, ``(1, draw)``: `log_density` minus the
+            log density of the guide. Their mean is the ELBO.
+        elbo: ELBO of `parameters`, estimated from the draws.
+        elbo_standard_error: Standard error of `elbo`.
+        pareto_k: Shape of the tail of the importance weights; see :func:`inference.psis`. Up to
+            0.7 the guide covers the posterior. NaN for a guide without a density.
+        guide: Family of distributions.
+        parameters: Parameters of the fitted member of the family.
     """
 
     draws: dict[str, Any]
@@ -49,17 +50,17 @@ class GuideResult(Result, abc.ABC):
 
     @abc.abstractmethod
     def _about(self) -> str:
-        """How the draws were made."""
+        """Line about how the draws were made."""
 
     @abc.abstractmethod
     def _problems(self, summary: Summary) -> Iterator[str]:
-        """What is doubtful."""
+        """Warnings about the fit."""
 
     def guide_function(self) -> Callable[..., Any]:
-        """The guide that is a function, with the parameters found: a model of the latent sites.
+        """Fitted guide as a model of the latent sites, for a guide that is a function.
 
         Raises:
-            TypeError: if the guide is none, or was left behind in a file.
+            TypeError: if the guide is no function, or was loaded from a file, which keeps no code.
 
         Example:
             >>> import jax, ppl, distributions as dist
@@ -87,7 +88,10 @@ class GuideResult(Result, abc.ABC):
 
 
 def standard_error(log_weights: np.ndarray) -> np.ndarray:
-    """Of the ELBO, their mean; NaN for one draw, or where the posterior has not all draws."""
+    """Standard error of the ELBO, which is the mean of the log weights.
+
+    It is NaN for one draw, or if a log weight is minus infinity.
+    """
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.std(log_weights, dtype=np.float64) / np.sqrt(log_weights.size - 1)
 
@@ -95,7 +99,13 @@ def standard_error(log_weights: np.ndarray) -> np.ndarray:
 def describe_tail(
     pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
 ) -> Iterator[str]:
-    """What the tail of the weights of so many draws says, and what to do first."""
+    """Warning if Pareto k of `num_draws` weights is unknown or too large.
+
+    Args:
+        pareto_k: Estimated shape of the tail.
+        num_draws: Number of weights.
+        remedy: First thing to try, as a sentence without its end.
+    """
     largest = largest_pareto_k(num_draws)
     if np.isnan(pareto_k):
         yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
@@ -109,7 +119,7 @@ def describe_tail(
 
 
 def describe_outside(log_density: np.ndarray) -> Iterator[str]:
-    """Which draws of a guide the posterior cannot have."""
+    """Warning if draws of a guide have posterior density 0."""
     num_outside = int(np.sum(np.isneginf(log_density)))
     if num_outside:
         yield (
@@ -120,7 +130,7 @@ def describe_outside(log_density: np.ndarray) -> Iterator[str]:
 
 
 def describe_unknown_means(summary: Summary) -> Iterator[str]:
-    """Which scalars have draws that are not finite."""
+    """Warning if scalars have draws that are not finite."""
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
         yield (

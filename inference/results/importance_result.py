@@ -1,4 +1,4 @@
-"""Importance sampling's result: draws with weights, and the evidence."""
+"""Result of importance sampling: draws with weights, and the evidence."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from inference.results.result import Result
 from inference.results.summary import Summary, describe
 from ppl.harvest.pytrees import register_dataclass
 
-_LOW_ESS = 100
+_LOW_ESS = 100  # draws; below, a warning
 
 
 @register_dataclass
@@ -23,10 +23,11 @@ class ImportanceResult(Result):
 
     Attributes:
         draws: Values of the latent sites, ``(1, draw, *shape)``; a scope is a dict in the dict.
-        log_weights: As they are, ``(1, draw)``.
-        weights: Smoothed, and normalised to sum to 1, ``(1, draw)``.
-        log_evidence: The logarithm of the mean of the smoothed weights.
-        log_evidence_standard_error: Its standard error, that of the mean over the mean.
+        log_weights: Log weights before smoothing, ``(1, draw)``.
+        weights: Smoothed weights, normalised to sum to 1, ``(1, draw)``.
+        log_evidence: Logarithm of the mean of the smoothed weights.
+        log_evidence_standard_error: Standard error of `log_evidence`: the relative standard error
+            of the mean weight.
         ess: Effective sample size of the weights, :math:`1 / \sum w_s^2`.
         pareto_k: Shape of the tail of the weights; see :func:`inference.psis`.
     """
@@ -42,7 +43,7 @@ class ImportanceResult(Result):
     def resample(self, key: jax.Array, num_draws: int) -> dict[str, Any]:
         """Draws without weights, ``(draw, *shape)``, drawn with replacement by their weights.
 
-        As the starts of four chains: ``mcmc(..., init=result.resample(key, 4))``.
+        ``mcmc(..., init=result.resample(key, 4))`` starts four chains there.
 
         Raises:
             ValueError: if the weights have no finite sum.

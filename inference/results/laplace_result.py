@@ -1,4 +1,4 @@
-"""What Laplace's approximation returns."""
+"""Result of Laplace's approximation."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ class LaplaceResult(GuideResult):
         draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
             :class:`inference.GuideResult`.
         log_evidence: Laplace's approximation of the log marginal likelihood of the data.
-        mode: How the mode was found.
+        mode: Result of the search for the mode.
     """
 
     log_evidence: Any

@@ -1,4 +1,4 @@
-"""What a sampler returns."""
+"""Result of Markov chain Monte Carlo."""
 
 import dataclasses
 from typing import Any
@@ -29,9 +29,13 @@ class MCMCResult(Result):
         stats: Statistics of each transition, ``(chain, draw)``, by name: the kernel's info, and
             `log_density` (on unconstrained space) if its state has one. NUTS and HMC have
             `is_divergent`, `energy`, `acceptance_rate`, `num_steps` and `step_size` among them.
-        inverse_mass_matrix: What warm-up has settled on, ``(chain, size)``,
-            ``(chain, size, size)``, or a :class:`LowRankMatrix` with the chains in front, in the
-            order of the leaves of unconstrained space. `None` for a kernel that has none.
+        inverse_mass_matrix: Inverse mass matrix after warm-up, in the order of the leaves of
+            unconstrained space, by kind:
+
+            - diagonal: ``(chain, size)``;
+            - dense: ``(chain, size, size)``;
+            - low-rank: a :class:`LowRankMatrix` with the chains in front;
+            - `None` for a kernel without one.
     """
 
     draws: dict[str, Any]

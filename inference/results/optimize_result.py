@@ -1,4 +1,4 @@
-"""What an optimisation returns."""
+"""Result of a search for a mode, and its summary."""
 
 import dataclasses
 import textwrap
@@ -14,10 +14,12 @@ from inference.optimization.mode_search import Density, ModeSearchResult, may_ri
 from inference.results.boundary_warnings import find_bounded_coordinates
 from ppl.harvest.pytrees import register_dataclass
 
-_WIDTH, _MAX_ROWS = 88, 60
-_AGREEMENT = 0.01  # nats
+_WIDTH, _MAX_ROWS = 88, 60  # columns of text; rows of a table
+_AGREEMENT = 0.01  # nats between climbs that led to one mode
+# A coordinate runs away if it is further than _FAR from 0 on unconstrained space, and twice as far
+# out the log density is lower by less than _FLAT nats (or 1e-6 of itself).
 _FAR, _FLAT = 5.0, 1e-3
-_EDGE = 8.0  # exp(-8): where a climb has not ended, a scale as small is on its way to 0
+_EDGE = 8.0  # on unconstrained space: in a climb without end, a scale of exp(-8) is going to 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +28,9 @@ class ModeSummary:
 
     Attributes:
         names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
-        value: Its value.
-        problems: What is doubtful, each with what to do about it; empty if nothing is.
-        about: What made it, in words.
+        value: Value of each scalar, ``(scalar,)``.
+        problems: Warnings, each with a remedy; empty if there are none.
+        about: Line about the search for the mode.
     """
 
     names: tuple[str, ...]
@@ -60,18 +62,17 @@ class OptimizeResult:
     """A mode. A pytree.
 
     Attributes:
-        values: Values of the latent and deterministic sites; a scope is a dict in the dict. To
-            start chains there: ``mcmc(..., init=result.values)``.
-        position: The unconstrained position that they stand for.
-        log_density: The log density that was climbed, there.
+        values: Values of the latent and deterministic sites; a scope is a dict in the dict.
+            ``mcmc(..., init=result.values)`` starts chains there.
+        position: Unconstrained position of `values`.
+        log_density: Log density that was climbed, at `position`.
         gradient_norm: Euclidean norm of its gradient on unconstrained space.
-        decrement: By how much a mode is higher, as far as the curvature tells (half of the squared
-            Newton decrement).
-        num_steps: Iterations.
+        decrement: Half of the squared Newton decrement: an estimate of how much higher the mode is.
+        num_steps: Iterations of the climb.
         has_converged: Whether the decrement is within the tolerance.
-        log_densities: Where the climb from each start ended, ``(start,)``.
-        density: Which density was climbed.
-        problems: What is doubtful, in words.
+        log_densities: Log density at the end of the climb from each start, ``(start,)``.
+        density: Density that was climbed: posterior or likelihood, with or without Jacobian.
+        problems: Warnings, in words.
     """
 
     values: dict[str, Any]
@@ -89,7 +90,7 @@ class OptimizeResult:
     def of(
         cls, summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
     ) -> "OptimizeResult":
-        """The highest of the ends of some climbs of so many steps at most."""
+        """Result for the highest end of several climbs of at most `max_steps` iterations."""
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
         return cls(
             values=summit.values,
@@ -106,11 +107,11 @@ class OptimizeResult:
 
     @property
     def num_agree(self) -> int:
-        """How many of the starts led as high as the best."""
+        """Number of starts whose climbs led as high as the best."""
         return _num_agree(self.log_densities, self.log_density)
 
     def summary(self) -> ModeSummary:
-        """The value of every scalar, and whether to trust it."""
+        """Values of all scalars, and whether to trust them."""
         names, values = [], []
         for name, leaf in named_leaves(self.values):
             names += element_names(name, np.shape(leaf))
@@ -185,7 +186,11 @@ def _problems(
 
 
 def _edges(summit: ModeSearchResult, best: Any, names: list[str], layout: Layout) -> Iterator[str]:
-    """Coordinates that run away: the density stays as high far out, or the climb ended there."""
+    """Words for the coordinates that run away.
+
+    - Far out, the density does not fall: it rises, or stays as high.
+    - The climb did not converge, and a bounded coordinate is close to its edge.
+    """
     inside = find_bounded_coordinates(summit.values, layout.unravel(best.position))
     for index, gain in zip(summit.outward, summit.gains, strict=True):
         where = float(best.position[index])
@@ -203,6 +208,6 @@ def _edges(summit: ModeSearchResult, best: Any, names: list[str], layout: Layout
 
 
 def coordinate_names(layout: Layout) -> list[str]:
-    """A name for each unconstrained coordinate."""
+    """Name of each unconstrained coordinate, in the order of the flat position."""
     tree = jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.size,), layout.dtype))
     return [x for name, leaf in named_leaves(tree) for x in element_names(name, leaf.shape)]

@@ -1,4 +1,4 @@
-"""What Pathfinder returns."""
+"""Result of Pathfinder, with the resampling of its draws."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -18,30 +18,30 @@ from inference.results.psis import psis_on_host
 from inference.results.summary import Summary
 from ppl.harvest.pytrees import register_dataclass
 
-_LOW_ESS = 100
+_LOW_ESS = 100  # draws; below, a warning
 _REMEDY = "Raise history or num_paths, fit a guide to all of the posterior by svi, as FullRank()"
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True, repr=False)
 class PathfinderResult(GuideResult):
-    """Normal distributions found on the ways to modes, and draws of them. A pytree.
+    """Normal distributions on the paths to modes, and draws of them. A pytree.
 
     Attributes:
         draws: Values of the latent sites, ``(1, draw, *shape)``, resampled by importance where
             there are several paths; a scope is a dict in the dict.
         log_density, log_weights, elbo, elbo_standard_error, pareto_k: See
-            :class:`inference.GuideResult`; the last three are those of all draws of
-            the guide, from which `draws` are resampled.
-        guide: The family: a normal distribution, or a mixture of one for each path.
-        parameters: The member of it that was found.
+            :class:`inference.GuideResult`. The last three are computed from all draws of the
+            guide, before resampling.
+        guide: Family: a normal distribution, or a mixture of one for each path.
+        parameters: Parameters of the fitted member of the family.
         ess: Effective sample size of the smoothed weights of all draws of the guide.
-        elbos: The ELBO of the best distribution on each path, as estimated there, ``(path,)``;
-            minus infinity for a path that had none.
-        best_steps: The iteration of each path at which it stood, ``(path,)``.
-        num_steps: The iterations of each path, ``(path,)``.
+        elbos: ELBO of the best distribution on each path, estimated on the path, ``(path,)``;
+            minus infinity for a path without a distribution.
+        best_steps: Iteration of the best distribution on each path, ``(path,)``.
+        num_steps: Iterations of each path, ``(path,)``.
         has_ended: Whether each path came to a mode, ``(path,)``.
-        max_steps: The most iterations that a path had.
+        max_steps: Maximum number of iterations of a path.
     """
 
     ess: Any
@@ -54,12 +54,12 @@ class PathfinderResult(GuideResult):
 
     @property
     def is_resampled(self) -> bool:
-        """Whether the draws have been resampled, so that all count the same."""
+        """Whether the draws are resampled, and so have equal weights."""
         return np.size(self.elbos) > 1
 
     @property
     def weights(self) -> np.ndarray:
-        """What the draws count, ``(1, draw)``; they sum to 1."""
+        """Weights of the draws, ``(1, draw)``, which sum to 1."""
         log_weights = np.asarray(self.log_weights)
         return normalize_weights(np.zeros_like(log_weights) if self.is_resampled else log_weights)
 
@@ -93,7 +93,7 @@ class PathfinderResult(GuideResult):
         yield from describe_unknown_means(summary)
 
     def _short_of_modes(self) -> Iterator[str]:
-        """Which paths ended elsewhere, and why."""
+        """Warnings for paths that ended short of a mode: cut off, or halted by rounding."""
         is_short = ~self.has_ended & np.isfinite(self.elbos)
         is_cut = self.num_steps >= self.max_steps
         num_cut, num_idle = int(np.sum(is_short & is_cut)), int(np.sum(is_short & ~is_cut))
@@ -111,7 +111,10 @@ class PathfinderResult(GuideResult):
 
 
 def normalize_weights(log_weights: np.ndarray) -> np.ndarray:
-    """Smoothed weights that sum to 1, ``(1, draw)``; alike where nothing is known of them."""
+    """Smoothed weights that sum to 1, ``(1, draw)``.
+
+    They are equal if the largest log weight is not finite.
+    """
     smoothed = np.nan_to_num(psis_on_host(log_weights[0]).log_weights, nan=-np.inf)
     highest = np.max(smoothed)
     if not np.isfinite(highest):
@@ -121,7 +124,9 @@ def normalize_weights(log_weights: np.ndarray) -> np.ndarray:
 
 
 def resample_systematically(key: jax.Array, weights: np.ndarray, num_draws: int) -> np.ndarray:
-    """Numbers of draws by their weights, in random order: each as often as it counts, or nearly.
+    """Indices of draws by systematic resampling, in random order.
+
+    Draw `s` appears ``num_draws * weights[s]`` times, rounded up or down.
 
     References:
         Kitagawa (1996), Monte Carlo filter and smoother for non-Gaussian nonlinear state space

@@ -1,4 +1,4 @@
-r"""Pareto smoothed importance sampling: weights that are tamed, and whether they can be trusted.
+r"""Pareto smoothed importance sampling (PSIS): smoothed weights, and the diagnostic Pareto k.
 
 References:
     Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-_MIN_TAIL_DRAWS = 5
-_ROUNDING = 200  # units in the last place
+_MIN_TAIL_DRAWS = 5  # draws, to which a Pareto distribution can be fitted
+_ROUNDING = 200  # units in the last place of the log density: a spread that is rounding alone
 
 
 class SmoothedWeights(NamedTuple):
-    """Smoothed weights and what their tail says.
+    """Smoothed weights, and the shape of their tail.
 
     Attributes:
-        log_weights: ``(draw,)``, neither more nor less normalised than what was smoothed.
-        pareto_k: Estimated shape of the tail; of a tail without spread, minus infinity.
+        log_weights: Smoothed log weights, ``(draw,)``, with the normalisation of the raw ones.
+        pareto_k: Estimated shape of the tail; minus infinity for a tail without spread.
     """
 
     log_weights: Any
@@ -30,23 +30,26 @@ class SmoothedWeights(NamedTuple):
 
 @jax.jit
 def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
-    r"""Importance weights :math:`w_s = p(z_s) / q(z_s)` whose largest are smoothed.
+    r"""Pareto smoothed importance weights :math:`w_s = p(z_s) / q(z_s)`, and Pareto k.
 
-    The largest :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights give way to the
-    quantiles of a generalised Pareto distribution fitted to them, but none exceeds the largest
-    weight there was. Its shape :math:`\hat k` tells what the weights are good for: their mean has
-    moments up to order :math:`1 / k`. Above ``largest_pareto_k(S)``, at most 0.7, estimates are off
-    by more than their standard error says, and more draws hardly help.
+    A generalised Pareto distribution is fitted to the largest
+    :math:`M = \lceil\min(S / 5, 3\sqrt{S})\rceil` of :math:`S` weights. Its quantiles replace
+    them, and none exceeds the largest raw weight. Its shape :math:`\hat k` measures the
+    reliability of the weights, which have finite moments up to order :math:`1 / k`. Above
+    ``largest_pareto_k(S)``, at most 0.7, estimates are less accurate than their standard errors
+    say, and more draws hardly help.
 
     Args:
-        log_weights: ``(draw,)``, up to a constant; minus infinity is a weight of 0.
+        log_weights: Log weights up to a constant, ``(draw,)``; minus infinity is a weight of 0.
 
     Returns:
-        The smoothed weights and :math:`\hat k`: NaN for fewer than 21 draws, and infinity where a
-        log weight is NaN or plus infinity, or all weights are 0; the weights are then as they were.
+        The smoothed log weights and :math:`\hat k`. In these cases the weights are not smoothed:
+
+        - fewer than 21 draws: :math:`\hat k` is NaN;
+        - a log weight is NaN or plus infinity, or all weights are 0: :math:`\hat k` is infinite.
 
     Raises:
-        ValueError: if `log_weights` is no vector, or an empty one.
+        ValueError: if `log_weights` is no vector, or is empty.
 
     Example:
         >>> log_weights = 0.5 * jax.random.exponential(jax.random.key(0), (4000,))
@@ -63,7 +66,7 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
 
 
 def psis_on_host(log_weights: np.ndarray) -> SmoothedWeights:
-    """The same in NumPy and float64: nothing is compiled."""
+    """PSIS as :func:`psis`, in NumPy and float64, without compilation."""
 
     def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
         x[index] = values
@@ -76,9 +79,14 @@ def psis_on_host(log_weights: np.ndarray) -> SmoothedWeights:
 
 
 def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights:
-    """On the host, with a shape of minus infinity for weights that are alike but for rounding.
+    """PSIS on the host, with Pareto k minus infinity for weights that differ by rounding alone.
 
-    They are so where the posterior is that of the guide, and the shape of rounding says nothing.
+    Weights are equal but for rounding if the guide is the posterior. A shape fitted to rounding
+    errors means nothing.
+
+    Args:
+        log_weights: Log weights, ``(draw,)``.
+        log_density: Log density at the draws, ``(draw,)``, whose size sets the rounding error.
     """
     smoothed = psis_on_host(log_weights)
     known = np.abs(log_density[np.isfinite(log_density)])
@@ -97,7 +105,7 @@ def _check(raw: Any) -> None:
 
 
 def _smooth_tail(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> SmoothedWeights:
-    """In the array library `xp`, in which `put` sets elements."""
+    """PSIS in the array library `xp`; `put(x, index, values)` sets elements."""
     num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
     if num_tail < _MIN_TAIL_DRAWS:
         return SmoothedWeights(raw, xp.full((), xp.nan, raw.dtype))
@@ -119,7 +127,7 @@ def _smooth_tail(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoo
 
 
 def largest_pareto_k(num_draws: int) -> float:
-    r"""The largest shape with reliable estimates, :math:`\min(1 - 1 / \log_{10} S, 0.7)`.
+    r"""Largest Pareto k with reliable estimates, :math:`\min(1 - 1 / \log_{10} S, 0.7)`.
 
     Example:
         >>> round(largest_pareto_k(100), 2), largest_pareto_k(10_000)
@@ -132,19 +140,21 @@ def largest_pareto_k(num_draws: int) -> float:
 
 
 def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
-    r"""Shape and scale of a generalised Pareto distribution, from ordered draws of it.
+    r"""Shape and scale of a generalised Pareto distribution: estimator of Zhang and Stephens.
 
-    The density is :math:`\sigma^{-1}(1 + k x / \sigma)^{-1 / k - 1}`. With :math:`b = -k / \sigma`
-    the likelihood's maximum over the rest is :math:`k(b) = n^{-1}\sum\log(1 - b x_i)`; `b` is its
-    mean under a posterior over a grid. The shape is then drawn towards 1/2, as by ten more draws.
+    The density is :math:`\sigma^{-1}(1 + k x / \sigma)^{-1 / k - 1}`, and :math:`b = -k / \sigma`.
+
+    1. Given :math:`b`, the likelihood is largest at :math:`k(b) = n^{-1}\sum\log(1 - b x_i)`.
+    2. The estimate of :math:`b` is its posterior mean over a grid, with this profile likelihood.
+    3. The shape :math:`k(b)` is shrunk towards 1/2, as by a prior worth ten draws.
 
     Args:
-        excess: ``(draw,)``, ascending, at least 0.
+        excess: Draws in ascending order, at least 0, ``(draw,)``.
         xp: The array library, ``jax.numpy`` or ``numpy``.
 
     Returns:
-        Shape :math:`k` and scale :math:`\sigma`, scalars. The shape is infinite where a quarter of
-        the draws are 0, as where a few are larger than the others by orders of magnitude.
+        Shape :math:`k` and scale :math:`\sigma`, scalars. The shape is infinite if a quarter of
+        the draws are 0, as when a few exceed the others by orders of magnitude.
 
     References:
         Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
@@ -165,7 +175,7 @@ def fit_pareto(excess: Any, xp: Any = jnp) -> tuple[Any, Any]:
 
 
 def pareto_quantile(level: Any, shape: Any, scale: Any, xp: Any = jnp) -> Any:
-    r"""The quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalised Pareto distribution."""
+    r"""Quantile :math:`\sigma((1 - p)^{-k} - 1) / k` of a generalised Pareto distribution."""
     log_survival = xp.log1p(-level)
     is_small = xp.abs(shape) < 1e-6
     safe = xp.where(is_small, 1, shape)

@@ -1,4 +1,4 @@
-"""The base of all results with draws, which saves them to files and hands them to ArviZ."""
+"""Base of results with draws: saved files, and conversion to ArviZ."""
 
 import os
 from typing import Any, Self
@@ -10,33 +10,33 @@ from inference.common.leaf_names import named_leaves
 
 
 class Result:
-    """The base of dataclasses with the field `draws`: files, and ArviZ's groups."""
+    """Base of result dataclasses with a field `draws`: files, and conversion to ArviZ."""
 
     draws: dict[str, Any]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name.
 
-        All arrays are kept, and what is made of plain numbers, as the guides of this library. A
-        guide that is a function is not: of it, the file has the name and the parameters.
+        The file keeps all arrays, and objects made of plain numbers, such as the guides of this
+        library. For a guide that is a function, it keeps the name and the parameters alone.
         """
         serialization.save(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads what :meth:`save` has written.
+        """Reads a result from a file that :meth:`save` has written.
 
-        Its draws, summary and weights are as they were, and one of :func:`inference.svi` can be
-        gone on from. A guide that was a function has its name alone.
+        Draws, weights and summary are unchanged, and :func:`inference.svi` can go on from its
+        state. A guide that was a function has only its name, and cannot be called.
 
         Raises:
-            ValueError: if `path` holds something else, is damaged, or is of a newer version of the
-                library.
+            ValueError: if `path` holds something else, is damaged, or was written by a newer
+                version of the library.
         """
         return serialization.load(path, cls)
 
     def to_arviz(self) -> Any:
-        """The draws and statistics as ArviZ holds them.
+        """Converts draws and statistics to ArviZ's container.
 
         Returns:
             An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``, with the
@@ -44,7 +44,7 @@ class Result:
 
         Raises:
             ImportError: if ArviZ is not installed.
-            ValueError: if two sites get one name, as ``"a.b"`` and ``"b"`` within ``"a"``.
+            ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``.
         """
         try:
             import arviz
@@ -61,9 +61,9 @@ class Result:
         return arviz.from_dict(posterior=groups["posterior"], sample_stats=groups["sample_stats"])
 
     def _statistics(self) -> dict[str, Any]:
-        """What there is of each draw, ``(chain, draw)``, under ArviZ's names."""
+        """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""
         raise NotImplementedError
 
     def _sites(self) -> str:
-        """The sites and shapes of the draws."""
+        """Names and shapes of the sites of the draws, as text."""
         return ", ".join(f"{name} {np.shape(x)[2:]}" for name, x in named_leaves(self.draws))

@@ -1,4 +1,4 @@
-"""A table of what draws say, and of what may be wrong with them."""
+"""Summaries of draws: a table of means, quantiles and diagnostics, and the problems found."""
 
 import dataclasses
 import textwrap
@@ -10,16 +10,19 @@ import numpy as np
 from inference.common.leaf_names import element_names, named_leaves
 from inference.results.diagnostics import MIN_DRAWS, ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
 
+# Thresholds of warnings.
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
-LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2
-_MAX_ROWS, _WIDTH = 60, 88
-_FAR, _NEAR = 1e17, 0.01  # draws that reach that far from there tell of an improper posterior
+LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
+_MAX_ROWS, _WIDTH = 60, 88  # rows of a printed table; columns of its notes
+# A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
+# _NEAR of it, both in absolute value.
+_FAR, _NEAR = 1e17, 0.01
 _LEVELS = (0.05, 0.5, 0.95)
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
 
 class SummaryRow(NamedTuple):
-    """Posterior summary of one scalar."""
+    """Posterior summary of one scalar: a row of the table."""
 
     mean: float
     sd: float
@@ -40,14 +43,14 @@ class Summary:
 
     Attributes:
         names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
-        mean, sd, q5, q50, q95: Posterior mean, standard deviation and quantiles.
+        mean, sd, q5, q50, q95: Posterior mean, standard deviation, and quantiles at 5, 50 and 95 %.
         mcse_mean: Monte Carlo standard error of the mean.
         ess_bulk, ess_tail, rhat: See :mod:`inference.results.diagnostics`.
-        problems: What went wrong, each with what to do about it; empty if nothing did.
-        num_chains, num_draws: Chains, and draws of each.
-        columns: Those that are printed.
-        about: What made the draws, in words; by default the number of chains and draws.
-        verdict: What to say where there is no problem.
+        problems: Warnings, each with a remedy; empty if there are none.
+        num_chains, num_draws: Number of chains, and of draws in each.
+        columns: Columns to print.
+        about: Line about how the draws were made; by default the number of chains and draws.
+        verdict: Line to print if there are no problems.
     """
 
     names: tuple[str, ...]
@@ -90,7 +93,7 @@ class Summary:
     __repr__ = __str__
 
     def table(self, most_rows: int | None = None) -> str:
-        """The table as text, with at most so many rows, and the problems below it."""
+        """Table as text, with at most `most_rows` rows, and the problems below it."""
         shown = self.names if most_rows is None else self.names[:most_rows]
         which = [SummaryRow._fields.index(column) for column in self.columns]
         pick = lambda texts: [texts[i] for i in which]  # noqa: E731
@@ -114,7 +117,12 @@ class Summary:
 
 
 def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
-    """Summarises draws of shape ``(chain, draw, *shape)`` and what statistics their kernel has."""
+    """Summary of the draws of chains, with diagnostics and warnings.
+
+    Args:
+        draws: Draws by site, ``(chain, draw, *shape)``.
+        stats: Statistics of the kernel, ``(chain, draw)``, by name; warnings use those that exist.
+    """
     names, values = _scalars(draws)
     summary = dataclasses.replace(
         _summarize_independent(names, values, None),
@@ -133,7 +141,10 @@ def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
 
 
 def _verdict(stats: dict[str, np.ndarray]) -> str:
-    """The checks that were made, all without a finding; some need what not every kernel has."""
+    """Line that lists the checks made, all without a finding.
+
+    Some checks need statistics that not every kernel has.
+    """
     checks = {
         "is_divergent": "no divergence",
         "energy": f"E-BFMI at least {LOW_EBFMI}",
@@ -144,11 +155,11 @@ def _verdict(stats: dict[str, np.ndarray]) -> str:
 
 
 def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summary:
-    """A summary of independent draws ``(1, draw, *shape)``, without diagnostics of chains.
+    """Summary of independent draws, without diagnostics of chains.
 
     Args:
-        draws: By site.
-        weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all alike.
+        draws: Draws by site, ``(1, draw, *shape)``.
+        weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all equal.
     """
     names, values = _scalars(draws)
     columns = tuple(
@@ -158,7 +169,10 @@ def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summar
 
 
 def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names and draws, ``(chain, draw, scalar)``, of all scalars; a complex number is two."""
+    """Names and draws, ``(chain, draw, scalar)``, of all scalars.
+
+    A complex number counts as two scalars, its real and imaginary part.
+    """
     names, columns = [], []
     for name, leaf in named_leaves(draws):
         x, parts = np.asarray(leaf), {name: leaf}
@@ -173,7 +187,7 @@ def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
 def _summarize_independent(
     names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None
 ) -> Summary:
-    """Means, standard deviations and quantiles; what only chains have is NaN."""
+    """Means, standard deviations and quantiles; diagnostics of chains are NaN."""
     num_chains, num_draws, num_scalars = values.shape
     unknown = np.full(num_scalars, np.nan)
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
@@ -203,7 +217,10 @@ def _summarize_independent(
 
 
 def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The smallest values below which draws have some weight, ``(level, scalar)``."""
+    """Weighted quantiles at 5, 50 and 95 %, ``(level, scalar)``.
+
+    Each is the smallest value at which the cumulative weight reaches the level.
+    """
     order = np.argsort(values, axis=0)
     total = np.cumsum(weights[order], axis=0)
     places = (total[None] < np.array(_LEVELS)[:, None, None]).sum(1)
@@ -214,7 +231,11 @@ def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def _range_problems(
     draws: dict[str, Any], stats: dict[str, np.ndarray], summary: Summary
 ) -> Iterator[str]:
-    """Sites whose draws reach very far, where something else is wrong, too: units may be large."""
+    """Warnings for sites whose draws reach very far, as under an improper posterior.
+
+    Units may be large, so another sign of trouble is needed: a divergence, a truncated trajectory,
+    low ESS or high R-hat.
+    """
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
     is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
     is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
@@ -225,7 +246,7 @@ def _range_problems(
             continue
         sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
         farthest = float(np.max(sizes, initial=0.0))
-        # What has a unit in which it is large does not vary by as much.
+        # A site that is large in its unit alone does not vary by as much.
         if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
             yield (
                 f"draws of {name} reach {farthest:.0e}: the posterior seems to be improper, with a "
@@ -273,8 +294,9 @@ def _step_size_problems(step_size: np.ndarray) -> Iterator[str]:
     slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
     if slow.size:
         yield (
-            f"{_list_numbers('chain', slow)} took steps {np.median(step_size) / step_size.min():.0f} "
-            "times smaller than the others, as in a narrow place, or one crossed late in warm-up. "
+            f"{_list_numbers('chain', slow)} took steps "
+            f"{np.median(step_size) / step_size.min():.0f} times smaller than the others, as in a "
+            "narrow place, or one crossed late in warm-up. "
             "Raise num_warmup, start elsewhere (init='prior', 'optimum' or values that you know), "
             "or look for several modes."
         )
@@ -284,8 +306,8 @@ def _energy_problems(energy: np.ndarray) -> Iterator[str]:
     low = np.flatnonzero(ebfmi(energy) < LOW_EBFMI)
     if low.size:
         yield (
-            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes slowly, as "
-            "with heavy tails or a funnel. Reparameterise, as by ppl.reparam(model, "
+            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes "
+            "slowly, as with heavy tails or a funnel. Reparameterise, as by ppl.reparam(model, "
             "ppl.auto_reparam) or with lighter tails on an unconstrained scale, and draw more."
         )
 
@@ -333,9 +355,10 @@ def _list_numbers(noun: str, numbers: np.ndarray) -> str:
 
 
 def _cells(row: SummaryRow) -> list[str]:
-    """Three significant digits of the standard deviation, for all values on its scale.
+    """Cells of a row as text.
 
-    And two of the standard error, zeros at its end too.
+    - Values on the scale of the standard deviation: three significant digits of that.
+    - Standard error: two significant digits, trailing zeros included.
     """
     scale = row.sd if np.isfinite(row.sd) and row.sd > 0 else abs(row.mean)
     digits = 2 if not np.isfinite(scale) or scale == 0 else 2 - int(np.floor(np.log10(scale)))

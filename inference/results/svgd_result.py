@@ -1,4 +1,4 @@
-"""What Stein variational gradient descent returns."""
+"""Result of Stein variational gradient descent."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -12,22 +12,24 @@ from inference.results.summary import Summary, describe
 from inference.variational.svgd_step import SVGDState
 from ppl.harvest.pytrees import register_dataclass
 
+# The discrepancy still falls if its mean over the last 1 / _SHARE of the steps is less than _CHANGE
+# of the mean over as many steps before. Fewer than _MIN_STEPS steps cannot tell.
 _SHARE, _CHANGE, _MIN_STEPS = 10, 0.95, 100
-_FEW = 20  # particles for each coordinate; where there are fewer, variances are 30 % too small
+_FEW = 20  # particles for each coordinate; with fewer, variances are 30 % too small
 
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SVGDResult(Result):
-    """Particles that stand for a posterior. A pytree.
+    """Particles that represent a posterior. A pytree.
 
     Attributes:
         draws: Values of the latent sites, ``(1, particle, *shape)``; a scope is a dict in the dict.
         log_density: Log density of the model at the particles, on unconstrained space,
             ``(1, particle)``.
         discrepancies: The kernelised Stein discrepancy before each step of this run, ``(step,)``.
-        state: To go on from: ``svgd(..., state=result.state)``.
-        failure: Why the run stopped early, in words; empty if it did not.
+        state: State to go on from by ``svgd(..., state=result.state)``.
+        failure: Reason for an early stop, in words; empty if there was none.
     """
 
     draws: dict[str, Any]
@@ -68,7 +70,10 @@ class SVGDResult(Result):
 
 
 def _is_falling(discrepancies: np.ndarray) -> Iterator[str]:
-    """Whether the last tenth of the steps has a lower discrepancy than the tenth before."""
+    """Warning if the discrepancy still falls, or if there are too few steps to tell.
+
+    It falls if its mean over the last tenth of the steps is below that over the tenth before.
+    """
     if len(discrepancies) < _MIN_STEPS:
         yield (
             f"{len(discrepancies)} steps are too few to see whether the particles still move. Go "

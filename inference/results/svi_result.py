@@ -1,4 +1,4 @@
-"""What variational inference returns."""
+"""Result of stochastic variational inference."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -22,22 +22,23 @@ from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_step import BLOCK, SVIState
 from ppl.harvest.pytrees import register_dataclass
 
+# The ELBO still moves if its means over the last two spans of 1 / _SHARE of the steps differ by
+# more than _MOVES standard errors and _NATS nats. Fewer than _MIN_STEPS steps cannot tell.
 _MIN_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
-_MANY = 500  # numbers, of which a full rank guide has a triangle
+_MANY = 500  # coordinates, beyond which a full-rank covariance is too large to suggest
 _JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
-_MIN_JUMP_NATS = (
-    10.0  # nats: less does no harm, as while a fit that has no noise in the end settles
-)
+# Smaller jumps do no harm; they occur while a fit without noise settles.
+_MIN_JUMP_NATS = 10.0
 
 
 class ELBOTrace(NamedTuple):
-    """The ELBO during an optimisation, averaged over blocks of steps.
+    """ELBO during an optimisation, averaged over blocks of steps.
 
     Attributes:
-        step: The last step of each block, ``(block,)``.
-        elbo: Mean of the ELBO over the block's steps.
-        standard_error: Its standard error; where the ELBO rises within a block, that is in it.
+        step: Last step of each block, ``(block,)``.
+        elbo: Mean of the ELBO over the steps of each block, ``(block,)``.
+        standard_error: Standard error of that mean; a rise of the ELBO within the block adds to it.
     """
 
     step: np.ndarray
@@ -50,17 +51,17 @@ class ELBOTrace(NamedTuple):
 class SVIResult(GuideResult):
     """A guide fitted to a posterior, and draws of it. A pytree.
 
-    The parameters are the average of the later steps' ones.
+    The parameters are averaged over the later steps.
 
     Attributes:
         draws, log_density, log_weights, elbo, elbo_standard_error, pareto_k, guide, parameters: See
             :class:`inference.GuideResult`.
-        elbos: Estimate of the ELBO, or what else the objective is, at each step of this run,
+        elbos: Estimate of the ELBO, or of another objective, at each step of this run,
             ``(step,)``.
-        state: To go on from: ``svi(..., state=result.state)``. It has the last parameters.
-        failure: Why the run stopped early, in words; empty if it did not.
-        objective: What was made large.
-        doubts: What was found doubtful besides, in words.
+        state: State to go on from by ``svi(..., state=result.state)``. It has the last parameters.
+        failure: Reason for an early stop, in words; empty if there was none.
+        objective: Objective that was maximised.
+        doubts: Further warnings, in words.
     """
 
     elbos: Any
@@ -71,7 +72,7 @@ class SVIResult(GuideResult):
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
 
     def trace(self, block: int = BLOCK) -> ELBOTrace:
-        """The ELBO during the run, averaged over blocks of so many steps, and its standard error.
+        """ELBO during the run, averaged over blocks of `block` steps, with standard errors.
 
         Steps that do not fill a block are left out.
         """
@@ -91,7 +92,7 @@ class SVIResult(GuideResult):
 
     @property
     def _size(self) -> int:
-        """The numbers of a draw."""
+        """Number of scalars in a draw."""
         return sum(int(np.prod(np.shape(x)[2:])) for x in jax.tree.leaves(self.draws))
 
     def _problems(self, summary: Summary) -> Iterator[str]:
@@ -118,7 +119,7 @@ class SVIResult(GuideResult):
 
 
 def _suggest_richer_guide(guide: Guide, size: int) -> str:
-    """What to fit where `guide` was too simple for so many numbers."""
+    """Suggestion of a guide for `size` scalars for which `guide` was too simple."""
     if isinstance(guide, NeuralSpline | InverseAutoregressive | MaskedAutoregressive):
         return "Use a flow with more layers and steps"
     if isinstance(guide, FullRank | Structured):
@@ -129,7 +130,10 @@ def _suggest_richer_guide(guide: Guide, size: int) -> str:
 
 
 def _is_moving(elbos: np.ndarray, name: str) -> Iterator[str]:
-    """Whether the last tenth of the steps has another ELBO than the tenth before."""
+    """Warning if the ELBO still moves, or if there are too few steps to tell.
+
+    It moves if its mean over the last tenth of the steps differs from that over the tenth before.
+    """
     if len(elbos) < _MIN_STEPS:
         yield (
             f"{len(elbos)} steps are too few to see whether the {name} still moves. Go on: "
@@ -151,7 +155,10 @@ def _is_moving(elbos: np.ndarray, name: str) -> Iterator[str]:
 
 
 def _is_jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
-    """Whether single steps of the last half lie further out than exponential tails ever reach."""
+    """Warning if single steps jump further out than exponential tails reach.
+
+    Only the last half of the steps counts.
+    """
     late = elbos[len(elbos) // 2 :]
     if len(elbos) < _MIN_STEPS:
         return

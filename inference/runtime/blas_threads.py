@@ -1,4 +1,4 @@
-"""NumPy's linear algebra on one thread."""
+"""BLAS threads: NumPy's linear algebra limited to one thread."""
 
 import functools
 import threading
@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 _LOCK = threading.Lock()
-_open: list[Any] = []  # the limit, and for each further context that is open nothing
+_open: list[Any] = []  # one entry per open context: the limit first, then `None`
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """A context in which BLAS has one thread.
 
-    Where chains use all cores, the threads of a decomposition wait for each other and for cores:
-    100 dimensions then take a hundred times as long as on one thread.
+    While chains use all cores, the threads of a matrix decomposition wait for each other and for
+    cores. A decomposition of 100 dimensions then takes a hundred times as long as on one thread.
     """
     with _LOCK:
         _open.append(None if _open else _controller().limit(limits=1, user_api="blas"))

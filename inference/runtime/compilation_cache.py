@@ -1,4 +1,4 @@
-"""Compiled programs kept on disk, for the next process."""
+"""JAX's persistent compilation cache: compiled programs kept on disk for the next process."""
 
 import os
 from collections.abc import Iterator
@@ -10,9 +10,12 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 @contextmanager
 def compilation_cache(directory: str | os.PathLike[str] | None) -> Iterator[None]:
-    """A context in which JAX reads what it compiles from `directory`, or writes it there.
+    """A context in which JAX reads compiled programs from `directory`, and writes new ones there.
 
-    Afterwards JAX's own settings hold again. Nothing changes where `directory` is `None`.
+    Afterwards JAX's former settings hold again. Nothing changes if `directory` is `None`.
+
+    Raises:
+        TypeError: if `directory` is not a path.
     """
     if directory is None:
         yield
@@ -35,4 +38,4 @@ def compilation_cache(directory: str | os.PathLike[str] | None) -> Iterator[None
 def _set(settings: dict[str, object]) -> None:
     for name, value in settings.items():
         jax.config.update(name, value)
-    reset_cache()  # JAX looks at the settings when it first compiles, and not again
+    reset_cache()  # JAX reads these settings only at its first compilation

@@ -1,4 +1,4 @@
-"""Compiled programs: functions compiled ahead of time, once for all arguments of like shapes."""
+"""Compiled programs: functions compiled ahead of time, once for all arguments of equal shapes."""
 
 import dataclasses
 import functools
@@ -15,8 +15,8 @@ from inference.runtime.devices import DEVICE, Share
 from inference.runtime.signature import signature
 from inference.runtime.xla_options import fuse_small_loops
 
-SMALL_LOOP_BYTES = 1 << 16  # more gains nothing where matrices are multiplied
-_LARGE_PRODUCT = 1 << 12
+SMALL_LOOP_BYTES = 1 << 16  # bytes that a loop touches; more gains nothing for products of matrices
+_LARGE_PRODUCT = 1 << 12  # multiplications; smaller products of matrices do not count
 
 
 def compile_once(
@@ -27,19 +27,24 @@ def compile_once(
     sharded: tuple[str, ...] = (),
     loop_bytes: int = SMALL_LOOP_BYTES,
 ) -> Any:
-    """A program of `function` for such arguments, compiled once for all of the same shapes.
+    """The program of a function, compiled once for all arguments of these shapes and dtypes.
 
-    Ahead of time, so that threads may call it whatever JAX's settings are there.
+    The program is compiled ahead of time, so that threads may call it under other settings of JAX.
+
+    | Mesh of `share`        | Each device has                                                   |
+    |------------------------|-------------------------------------------------------------------|
+    | `mesh`                 | its part of the arguments in `sharded`, and of the results        |
+    | `own`, the density's   | all arguments and results                                         |
 
     Args:
-        function: A function of arrays and trees of them.
-        *arguments: Examples of its arguments.
-        share: The devices. With a `mesh`, each has its part of the arguments in `sharded` and of
-            the results; of a mesh that is the density's `own`, each has all of them.
-        donate: Names of arguments whose memory the results may have.
-        sharded: Names of arguments that the devices of a mesh share by their first axis.
-        loop_bytes: Memory that a loop may touch and still become one kernel. `SMALL_LOOP_BYTES`
-            where the program multiplies matrices: more would lose the library that does it best.
+        function: Function of pytrees of arrays.
+        *arguments: Examples of the arguments.
+        share: The devices, or `None` for JAX's default.
+        donate: Names of arguments whose memory the results may take.
+        sharded: Names of arguments split over the devices of `mesh` along their first axis.
+        loop_bytes: Maximum of bytes that a loop may touch to be compiled into one kernel. Programs
+            that multiply matrices have `SMALL_LOOP_BYTES` instead: a larger loop would multiply
+            without the library that does it best.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
     said = donate, sharded if mesh is not None else (), loop_bytes
@@ -48,16 +53,16 @@ def compile_once(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CompiledProgram:
-    """A compiled function of arguments of one structure."""
+    """Compiled function of arguments of one structure."""
 
     executable: Any
 
     def __call__(self, *arguments: Any) -> Any:
-        """The results, for arguments of that structure, or lists of the leaves of some."""
+        """Results for arguments of the program's structure, or for lists of their leaves."""
         return self.executable(*jax.tree.leaves(arguments))
 
     def as_text(self) -> str:
-        """Text of the program that XLA has made."""
+        """Text of the program after XLA's optimizations."""
         return self.executable.as_text()
 
     @property
@@ -78,17 +83,17 @@ def compile_program(
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
 ) -> Any:
-    """A program of `function` for arguments of one structure and of some kinds."""
+    """The program of a function for leaves of shapes and dtypes `kinds` in one structure."""
     donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
     if mesh is not None:
         specs = tuple(PartitionSpec(*[DEVICE] * x) for x in _are_named(sharded, function))
-        # Loops mix what differs between devices with what does not.
+        # `check_vma` would refuse loops that mix values sharded over devices with replicated ones.
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False
         )
-    # A function of its own: JAX 0.10 may take dataclasses of like fields for one type, and find
-    # what it has traced for another. And of leaves: JAX keeps thousands of the structures that it
-    # has seen, with the model in them and all that it holds.
+    # A new function of leaves is traced, for two reasons. JAX 0.10 may confuse dataclasses with
+    # equal fields, and return the trace of another type. And JAX remembers thousands of the
+    # structures it has seen, with the model in them and all its data.
     shardings: dict[str, Any] = {}
     if own is not None:
         shardings = dict.fromkeys(
@@ -106,7 +111,7 @@ def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[boo
     """Whether each parameter of `function` is one of `names`.
 
     Raises:
-        ValueError: if it has no parameter of such a name.
+        ValueError: if `function` has no parameter of one of the names.
     """
     parameters = list(inspect.signature(function).parameters)
     if unknown := set(names) - set(parameters):
@@ -117,7 +122,7 @@ def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[boo
 def _leaves_of(
     names: tuple[str, ...], function: Callable[..., Any], arguments: tuple[Any, ...]
 ) -> list[int]:
-    """The numbers of the leaves of those arguments that are called by `names`."""
+    """Positions, among all leaves, of the leaves of the arguments in `names`."""
     if not names:
         return []
     sizes = [len(jax.tree.leaves(argument)) for argument in arguments]
@@ -128,14 +133,15 @@ def _leaves_of(
 
 def _take_leaves(function: Callable[..., Any], structure: Any) -> Callable[..., Any]:
     of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
-    of_leaves.__name__ = getattr(function, "__name__", "program")  # by which it is kept on disk
+    of_leaves.__name__ = getattr(function, "__name__", "program")  # the key of the cache on disk
     return of_leaves
 
 
 def estimate_work(jaxpr: Any) -> tuple[int, bool]:
-    """Length of the longest sum in a program, and whether the program multiplies matrices.
+    """Length of the longest sum in a program, and whether the program multiplies large matrices.
 
-    Sums by row count with all numbers: XLA makes one sum of those and of the sum of rows.
+    A sum along an axis counts with all elements of its operand: XLA fuses sums of rows with a
+    following sum of the results.
     """
     longest, has_products = 0, False
     for eqn in jaxpr.eqns:
@@ -154,7 +160,7 @@ def estimate_work(jaxpr: Any) -> tuple[int, bool]:
 
 
 def _sizes_of_product(eqn: Any) -> tuple[list[int], int]:
-    """Numbers that each operand keeps, batches apart, and how many are added up for each."""
+    """Sizes of a product: free elements of each operand, and contracted elements; no batch axes."""
     contracted, batched = eqn.params["dimension_numbers"]
     shapes = [x.aval.shape for x in eqn.invars]
     kept = [

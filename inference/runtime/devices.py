@@ -1,4 +1,4 @@
-"""Which chains a process runs and on which devices; what all processes have drawn, put together."""
+"""Distribution of chains over processes and devices, and the gathering of their draws."""
 
 import dataclasses
 import math
@@ -11,21 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-DEVICE = "device"
+DEVICE = "device"  # axis of the mesh that chains are split along
 
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """The chains that this process runs.
+    """Share of a process in the chains of a run, and its devices.
 
     Attributes:
-        chains: Their numbers.
-        num_chains: How many there are, with those of other processes.
-        mesh: The devices that share them, or `None` where that is JAX's default device alone, or
-            where all devices of `own` move each chain.
+        chains: Numbers of the chains that this process runs.
+        num_chains: Number of chains of all processes.
+        mesh: Devices that the chains are split over. `None` for JAX's default device alone, and if
+            all devices of `own` move each chain.
         is_mapped: Whether a device maps over its chains, as an accelerator does.
         is_partial: Whether other processes run other chains.
-        own: The devices of a `shard_map` in the density, or `None`.
+        own: Mesh of a `shard_map` in the density, or `None`.
     """
 
     chains: np.ndarray
@@ -37,13 +37,13 @@ class Share:
 
     @property
     def everywhere(self) -> NamedSharding | None:
-        """How what all devices need is to be placed."""
+        """Sharding that replicates an array on all devices; `None` for the default device."""
         mesh = self.own if self.mesh is None else self.mesh
         return None if mesh is None else NamedSharding(mesh, PartitionSpec())
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """A context that fails in all processes if it fails in one: else others would wait for it.
+        """A context that fails in all processes if it fails in one, so that none waits for ever.
 
         Raises:
             RuntimeError: if another process fails.
@@ -57,7 +57,7 @@ class Share:
             raise RuntimeError("chains of another process failed; its message says why")
 
     def gather(self, tree: Any) -> Any:
-        """Arrays with the chains of this process in front, with those of all processes."""
+        """Arrays of all processes, joined along their first axis in the order of the chains."""
         if not self.is_partial:
             return tree
         from jax.experimental import multihost_utils
@@ -67,7 +67,7 @@ class Share:
         return jax.tree.map(lambda x: np.asarray(x)[order], together)
 
     def min_over_processes(self, number: int) -> int:
-        """The least `number` of any process."""
+        """Minimum of `number` over processes."""
         if not self.is_partial:
             return number
         from jax.experimental import multihost_utils
@@ -76,7 +76,7 @@ class Share:
 
 
 def default_device() -> Any:
-    """Where JAX puts what nothing else is said of: `jax.default_device`, or the first one."""
+    """JAX's default device: `jax.default_device` if set, else the first local device."""
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
     if device is None or isinstance(device, str):
         return jax.local_devices(backend=device)[0]
@@ -84,7 +84,7 @@ def default_device() -> Any:
 
 
 def copy_to_default_device(tree: Any) -> Any:
-    """A pytree whose arrays are copied from other devices to the default one, if they lie there.
+    """Pytree with all its JAX arrays on the default device.
 
     Raises:
         ValueError: if this process has only a part of an array.
@@ -110,16 +110,22 @@ def copy_to_default_device(tree: Any) -> Any:
 
 
 def share_chains(num_chains: int, mesh: Mesh | None, own: Any = None) -> Share:
-    """The chains of this process among `num_chains`, on the devices of `mesh`.
+    """Share of this process in `num_chains` chains.
 
-    Without one, an accelerator's chains are spread over as many devices of this process as can have
-    the same number of chains, unless `jax.default_device` says which. Where the density has a
-    `shard_map` over a mesh of its `own`, all of its devices move each chain.
+    | Given                                  | Devices                                           |
+    |----------------------------------------|---------------------------------------------------|
+    | `own`, the mesh of a `shard_map` in    | all devices of `own` move each chain              |
+    | the density, of several devices        |                                                   |
+    | `mesh`                                 | the devices of `mesh`, equally many chains each   |
+    | neither, on an accelerator             | as many local devices as can have equally many    |
+    |                                        | chains each; the default device if                |
+    |                                        | `jax.default_device` is set                       |
+    | neither, otherwise                     | the default device                                |
 
     Raises:
-        TypeError: if `mesh` is no mesh of devices.
-        ValueError: if chains cannot be spread evenly over devices, or devices over processes; or if
-            there are both meshes.
+        TypeError: if `mesh` is not a mesh of devices.
+        ValueError: if chains cannot be split evenly over devices, or devices over processes; or if
+            both meshes are given.
     """
     if own is not None and own.size > 1:
         return _share_own_mesh(own, num_chains, mesh)

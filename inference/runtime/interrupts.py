@@ -1,4 +1,4 @@
-"""What must not be interrupted."""
+"""Interrupts: sections of code that Ctrl-C must not stop."""
 
 import signal
 import threading
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """A context in which Ctrl-C does nothing: what is done there ends soon, or all would be lost.
+    """A context in which Ctrl-C does nothing, for short work whose interruption would lose all.
 
-    In other threads than the main one Ctrl-C does nothing anyway.
+    Threads other than the main one never receive Ctrl-C.
     """
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT) if is_main else None
-    if before is None:  # or a handler that Python knows nothing of, and could not bring back
+    if before is None:  # or a handler not set by Python, which it could not restore
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The settings of JAX under which inference runs."""
+"""JAX settings under which inference runs."""
 
 import os
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from inference.runtime.compilation_cache import compilation_cache
 
 @contextmanager
 def settings(cache_dir: str | os.PathLike[str] | None) -> Iterator[None]:
-    """A context in which compiled programs are kept in `cache_dir`, and numbers may be of any kind.
+    """A context in which programs are cached in `cache_dir`, and NaN and infinity are allowed.
 
     Raises:
-        TypeError: if `cache_dir` is no path.
+        TypeError: if `cache_dir` is not a path.
     """
     with numbers_of_any_kind(), compilation_cache(cache_dir):
         yield
@@ -22,9 +22,10 @@ def settings(cache_dir: str | os.PathLike[str] | None) -> Iterator[None]:
 
 @contextmanager
 def numbers_of_any_kind() -> Iterator[None]:
-    """A context, of one thread, where JAX does not stop at NaN and infinities.
+    """A context of one thread in which JAX does not stop at NaN and infinity.
 
-    There are some by design, as where nothing is known yet; of others inference tells, by site.
+    Some of these numbers are by design, e.g. for values not known yet. Inference reports the others
+    itself, by site.
     """
     with jax.debug_nans(False), jax.debug_infs(False):
         yield

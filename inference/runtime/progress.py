@@ -1,17 +1,24 @@
-"""Long loops in calls of some steps each: how many, and what is shown between them."""
+"""Progress of long loops: the number of steps per call, and the bar shown between calls."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_FIRST, _CALL_SECONDS = 64, 0.1
+_FIRST, _CALL_SECONDS = 64, 0.1  # steps of the first call, seconds of a call
 
 
 class Pace:
-    """So many steps a call that it takes about as long as one should wait for a sign of life.
+    """Pace of a loop: the number of steps with which a call takes about 0.1 seconds.
+
+    | Seconds of a call  | Steps of the next call       |
+    |--------------------|------------------------------|
+    | less than 0.025    | four times as many           |
+    | 0.025 to 0.2       | as many                      |
+    | more than 0.2      | half as many, one at least   |
 
     Attributes:
-        num_steps: Steps of the next call, at most.
+        most: Maximum of steps of a call.
+        num_steps: Maximum of steps of the next call.
     """
 
     def __init__(self, most: int) -> None:
@@ -19,7 +26,7 @@ class Pace:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """A context for one call, whose time decides about the next."""
+        """A context for one call; its duration sets the number of steps of the next."""
         began = time.monotonic()
         yield
         seconds = time.monotonic() - began
@@ -33,7 +40,11 @@ class Pace:
 def progress_bar(
     is_shown: bool, num_steps: int, what: str
 ) -> Iterator[Callable[[int, float], None]]:
-    """A function to be told the number of finished steps and the last value of `what`."""
+    """A context with a progress bar, if it is shown.
+
+    Yields:
+        Function of the number of finished steps and the last value of `what`; it updates the bar.
+    """
     if not is_shown:
         yield lambda _, __: None
         return

@@ -1,4 +1,4 @@
-"""What compiled and traced functions depend on, to remember them by."""
+"""Signatures of arguments: the keys by which compiled and traced functions are cached."""
 
 import functools
 from collections.abc import Callable, Iterable
@@ -13,7 +13,10 @@ Kinds = tuple[jax.ShapeDtypeStruct, ...]
 
 
 def signature(arguments: Any) -> tuple[Any, Kinds, Any]:
-    """Structure, shapes and dtypes of arguments, and settings of JAX and of XLA; hashable."""
+    """Structure of arguments, shapes and dtypes of their leaves, and settings of JAX and XLA.
+
+    All three are hashable: arguments of equal signature can share a compiled program.
+    """
     leaves, structure = jax.tree.flatten(arguments)
     kinds = tuple(
         jax.ShapeDtypeStruct(kind.shape, kind.dtype, weak_type=kind.weak_type)
@@ -23,7 +26,7 @@ def signature(arguments: Any) -> tuple[Any, Kinds, Any]:
 
 
 def shapes_of(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Shapes and dtypes of what `function` returns; it is traced once for all that are alike."""
+    """Shapes and dtypes of a function's results, traced once for all arguments of one signature."""
     return _shapes_of(function, *signature(arguments))
 
 
@@ -31,6 +34,6 @@ def shapes_of(function: Callable[..., Any], *arguments: Any) -> Any:
 def _shapes_of(
     function: Callable[..., Any], structure: Any, kinds: Iterable[jax.ShapeDtypeStruct], _: Any
 ) -> Any:
-    # Of leaves: JAX keeps thousands of the structures that it has seen, with the models in them.
+    # A function of leaves: JAX remembers thousands of the structures it has seen, models included.
     of_leaves = lambda *leaves: function(*jax.tree.unflatten(structure, leaves))  # noqa: E731
     return jax.eval_shape(of_leaves, *kinds)

@@ -2,21 +2,25 @@
 
 Each has a helper here, named for its effect, so that algorithms read as algorithms. The environment
 variable ``PPL_XLA_TRICKS=0`` turns all of them off, and the compiler options of
-:mod:`inference.runtime.xla_options` too. It is read whenever a program is traced or compiled; the programs of this
-package are remembered by it, whereas a function under a user's own ``jax.jit`` stays as traced.
+:mod:`inference.runtime.xla_options` too. The variable is read whenever a program is traced or
+compiled. Programs of this package are cached by its value; a function under a user's own
+``jax.jit`` stays as traced.
 
 | helper                | effect                                                         |
 |-----------------------|----------------------------------------------------------------|
 | `fuse_as_loop`        | on the CPU, one function of machine code for many operations   |
-| `materialize`         | evaluated once, and not again in each use                      |
-| `materialize_by_loop` | evaluated once, where XLA for the CPU drops a barrier          |
+| `materialize`         | values evaluated once, and not again in each use               |
+| `materialize_by_loop` | values evaluated once, where XLA for the CPU drops a barrier   |
 | `pad_for_cpu`         | products with a dense factor add up whole lanes                |
 | compiler options      | larger loops as one function, sums in one piece                |
 
-Tried on JAX 0.10.2 and 0.12.0.1. The gains that docstrings tell are those of
-``benchmarks/steps.py`` on two busy cores with JAX 0.10.2. That of the compiler options is the
-largest: without any, a step of NUTS on 10 coordinates takes 10.5 in place of 0.6 microseconds, on
-400 coordinates 22 in place of 2.5.
+Tried on JAX 0.10.2 and 0.12.0.1. Docstrings state gains as measured by ``benchmarks/steps.py`` on
+two busy cores with JAX 0.10.2. The compiler options gain most:
+
+| NUTS step, microseconds | without tricks | with tricks |
+|-------------------------|----------------|-------------|
+| 10 coordinates          | 10.5           | 0.6         |
+| 400 coordinates         | 22             | 2.5         |
 """
 
 import os
@@ -29,23 +33,23 @@ from jax import lax
 
 Tree = TypeVar("Tree")
 SWITCH = "PPL_XLA_TRICKS"
-_LANES = 16  # numbers in a row of whole lanes
+_LANES = 16  # numbers; rows of a padded factor are a multiple of this
 
 
 def tricks_are_on() -> bool:
-    """Whether programs that are traced or compiled now have XLA's tricks in them."""
+    """Whether programs traced or compiled now use the tricks."""
     return os.environ.get(SWITCH, "1") != "0"
 
 
 def fuse_as_loop(f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name: Hashable) -> Tree:
-    """``f(x)``, in a loop of a single round; nothing but ``f(x)`` for chains that are mapped over.
+    """``f(x)`` in a loop of a single round; plain ``f(x)`` for chains mapped over.
 
     XLA for the CPU compiles a small loop into one function of machine code. Operations outside of
-    one are called one by one, at some 40 ns each. XLA must not know that there is one round:
-    `count`, which is never negative, is the loop's condition.
+    a loop are called one by one, at some 40 ns each. XLA must not detect the single round: the
+    loop's condition is `count`, a number that is never negative.
 
-    Gain: within the noise of 15% in ``benchmarks/steps.py``, where the compiler options make one
-    function of all that a chain does. It is for densities that cannot be compiled so.
+    Gain: within the noise of 15% in ``benchmarks/steps.py``, where the compiler options already
+    compile a whole chain into one function. The helper is for densities that rule this out.
     """
     if axis_name is not None or not tricks_are_on():
         return f(x)
@@ -57,10 +61,10 @@ def fuse_as_loop(f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name
 
 
 def materialize(x: Tree) -> Tree:
-    """`x` behind an optimization barrier: evaluated once, and before what uses it.
+    """`x` behind an optimization barrier: evaluated once, before all uses.
 
-    XLA fuses cheap operations into each of their uses, and evaluates them again in each. An operand
-    of a loop is evaluated in each round, unless it stands behind a barrier.
+    XLA fuses cheap operations into each of their uses, and evaluates them again there. An operand
+    of a loop is evaluated in each round, unless it is behind a barrier.
 
     Gain: at most 15% of a step of NUTS, which is the noise.
     """
@@ -68,11 +72,11 @@ def materialize(x: Tree) -> Tree:
 
 
 def materialize_by_loop(numbers: jax.Array) -> jax.Array:
-    """A vector that is not NaN, evaluated once on the CPU; elsewhere, the vector as it is.
+    """Vector evaluated once on the CPU, behind a loop that never runs; unchanged elsewhere.
 
-    It passes a loop that never runs, which XLA does not fuse with what follows. XLA for the CPU
-    drops a barrier before it fuses; it would evaluate the numbers again in each of their uses, and
-    in JAX 0.10 LLVM may never come to an end with those.
+    XLA does not fuse across the loop. A barrier would not do, as XLA for the CPU drops barriers
+    before it fuses: it would evaluate the numbers again in each use, and in JAX 0.10 LLVM may then
+    never finish. The first number must not be NaN, as the loop would run then.
     """
     if not numbers.size or jax.default_backend() != "cpu" or not tricks_are_on():
         return numbers
@@ -80,9 +84,9 @@ def materialize_by_loop(numbers: jax.Array) -> jax.Array:
 
 
 class PaddedFactor(NamedTuple):
-    """A dense factor and its transpose, with columns of zeros so that rows are whole lanes.
+    """Dense factor and its transpose, padded by columns of zeros so that rows are whole lanes.
 
-    Either product with a vector then adds up rows, the order that is fastest on the CPU.
+    Both products with a vector then add up rows, which is the fastest order on the CPU.
     """
 
     factor: jax.Array
@@ -98,7 +102,7 @@ class PaddedFactor(NamedTuple):
 
 
 def pad_for_cpu(factor: Any) -> Any:
-    """A dense factor as :class:`PaddedFactor`, evaluated once; any other factor as it is.
+    """Dense factor as a :class:`PaddedFactor`, evaluated once; any other factor unchanged.
 
     Gain: rows of whole lanes are multiplied up to three times as fast.
     """

@@ -1,17 +1,22 @@
-"""What inference must know of JAX's insides; above all, how to make fast kernels of small loops.
+"""XLA compiler options for fast loops on the CPU, set through JAX's internals.
 
-XLA runs the body of a loop on the CPU operation by operation, at some 40 ns for each. A transition
-of a small model is a hundred such operations of a few numbers each, so that this is nearly all that
-it costs. XLA can also compile a whole loop into one function of machine code, and does so for loops
-that touch very few bytes. How few is an option that has no name among those of
-``jax.jit(compiler_options=...)``; here it is set for the programs that are compiled inside of
-:func:`fuse_small_loops` by the same thread, and for no other.
+| Option                                    | Effect                                             |
+|-------------------------------------------|----------------------------------------------------|
+| `xla_cpu_small_while_loop_byte_threshold` | loops that touch fewer bytes become one function   |
+| `xla_disable_hlo_passes`                  | without `tree_reduction_rewriter`, sums stay whole |
 
-A sum of more than 32 numbers becomes two in XLA for the CPU, of windows first: more precise for
-very many, but what belongs in one loop with the sum is then evaluated apart from it, or twice.
-Programs whose sums are short do without that pass of the compiler.
+Small loops: XLA runs the body of a loop on the CPU operation by operation, at some 40 ns each. A
+transition of a small model is a hundred operations of a few numbers each, so that these calls are
+nearly all its cost. XLA can also compile a whole loop into one function of machine code, and by
+default does so for loops that touch very few bytes. ``jax.jit(compiler_options=...)`` has no name
+for this threshold. It is set here for programs compiled by the same thread inside of
+:func:`fuse_small_loops`, and for no others.
 
-Where a JAX of the future is built otherwise, nothing happens but that the programs are slower.
+Sums: XLA for the CPU splits a sum of more than 32 numbers in two, first over windows. This is more
+precise for very many numbers. But operations that belong in one loop with the sum are then
+evaluated apart from it, or twice. Programs with short sums omit that compiler pass.
+
+If a future JAX has other internals, the options have no effect, and programs are only slower.
 
 Tried on JAX 0.10.2 and 0.12.0.1.
 """
@@ -29,9 +34,8 @@ from jax._src import compiler, config
 
 from inference.runtime.xla import tricks_are_on
 
-_MAX_SUMMED_TERMS = (
-    4096  # in lanes, the error of so many terms in float32 is a millionth of the sum
-)
+# Terms of a sum; added up in lanes, their error in float32 is a millionth of the sum.
+_MAX_SUMMED_TERMS = 4096
 _DECOMPOSED = re.compile(r'= \(?\w+\[([\d,]+)\][^\n]*custom_call_target="lapack_')
 _LOCK = threading.RLock()
 
@@ -40,8 +44,11 @@ _LOCK = threading.RLock()
 def fuse_small_loops(most_bytes: int, most_summed: int) -> Iterator[None]:
     """A context in which XLA compiles loops that touch few bytes into single kernels.
 
-    Sums are left in one piece if the longest one, of at most `most_summed` terms, is short. Where
-    the tricks of :mod:`inference.runtime.xla` are off, the options are JAX's own.
+    If the tricks of :mod:`inference.runtime.xla` are off, the options are JAX's own.
+
+    Args:
+        most_bytes: Maximum of bytes that such a loop touches.
+        most_summed: Terms of the longest sum in the program. Sums stay whole if it is at most 4096.
     """
     if not tricks_are_on():
         yield
@@ -67,26 +74,26 @@ def fuse_small_loops(most_bytes: int, most_summed: int) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def may_hang(program: Any) -> bool:
-    """Whether calls of a compiled program hang where each core has one at the same time.
+    """Whether a compiled program may hang when all cores call it at the same time.
 
-    A call runs on one of XLA's threads for the CPU, which are as many as cores. In JAX 0.10 a
-    decomposition of many matrices gives parts of its work to these threads and waits for them: for
-    ever, if all of them wait so.
+    XLA for the CPU has as many threads as cores, and a call runs on one of them. In JAX 0.10, a
+    decomposition of many matrices gives parts of its work to these threads and waits for them. If
+    all threads wait, they wait for ever.
     """
     shapes = _DECOMPOSED.findall(program.as_text()) if jax.__version_info__ < (0, 12) else []
     return any(math.prod(map(int, shape.split(",")[:-2])) > 1 for shape in shapes)
 
 
 def trace_context() -> Any:
-    """The settings of JAX on which a traced program depends; they differ between threads."""
+    """JAX settings that a traced program depends on; they differ between threads."""
     return config.trace_context()
 
 
 def _set_constants(extra: bytes, options: Any) -> Any:
-    """`options` with more of them, or as they are where that cannot be done.
+    """Compile options with `extra` ones merged in; unchanged if that fails.
 
-    They are a message of protocol buffers, of which the bytes of two after each other are the two
-    merged.
+    Options are a protocol-buffer message: the concatenated bytes of two messages are the merged
+    message.
     """
     try:
         merged = type(options).ParseFromString(options.SerializeAsString() + extra)
@@ -96,7 +103,7 @@ def _set_constants(extra: bytes, options: Any) -> Any:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes of a message of protocol buffers."""
+    """Field of bytes in a protocol-buffer message."""
     return _varint(number << 3 | 2) + _varint(len(content)) + content
 
 
@@ -106,9 +113,9 @@ def _varint(number: int) -> bytes:
 
 
 def _encode_options(most_bytes: int, splits_sums: bool) -> bytes:
-    """Of CompileOptionsProto.executable_build_options.debug_options two fields.
+    """Two fields of ``CompileOptionsProto.executable_build_options.debug_options``, encoded.
 
-    These are `xla_backend_extra_options`, a map, and `xla_disable_hlo_passes`, a list.
+    They are `xla_backend_extra_options`, a map, and `xla_disable_hlo_passes`, a list.
     """
     name, value = b"xla_cpu_small_while_loop_byte_threshold", str(most_bytes).encode()
     debug_options = _field(500, _field(1, name) + _field(2, value))

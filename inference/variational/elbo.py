@@ -1,4 +1,4 @@
-"""Objectives: what the parameters of a guide are fitted by."""
+"""Objective, the protocol for what a fit maximises, and ELBO, the evidence lower bound."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,13 +14,13 @@ LogDensity = Callable[[jax.Array], jax.Array]
 
 
 class Objective(Protocol):
-    """What the parameters of a guide are to make large. A frozen dataclass, hashable and static.
+    """A function of a guide's parameters to be maximised: a frozen dataclass, static and hashable.
 
     Attributes:
-        name: What the value at each step is called.
-        least_particles: How many draws of a step it needs at least.
-        is_linear: Whether it is linear in the log density, so that an unbiased estimate of that, as
-            from a batch, gives unbiased gradients.
+        name: Name of its value, as shown to users.
+        least_particles: Minimum number of draws in a step.
+        is_linear: Whether the objective is linear in the log density. Unbiased estimates of the
+            log density, such as those from a batch, then give unbiased gradients.
         needs_density: Whether the guide must have a density.
     """
 
@@ -42,7 +42,7 @@ class Objective(Protocol):
         Args:
             log_density: Function of a flat position.
             guide: The family.
-            parameters: Which member of it.
+            parameters: The member of the family.
             keys: Keys of the draws, ``(particle,)``.
 
         Returns:
@@ -56,14 +56,16 @@ class Objective(Protocol):
 class ELBO:
     r"""The evidence lower bound, :math:`E_q[\log p(z, y) - \log q(z)] \le \log p(y)`.
 
-    Its gradient follows the path from noise to position, :math:`z = g(\lambda, \epsilon)`, so the
-    log density must be differentiable. Where the guide has an entropy in closed form, that takes
-    the place of :math:`-\log q`; the log density is always that of draws.
+    Gradients are reparameterised: they follow the path from noise to position,
+    :math:`z = g(\lambda, \epsilon)`, so the log density must be differentiable. An entropy in
+    closed form, where the guide has one, replaces :math:`-\log q`. The log density is always
+    evaluated at draws.
 
     Args:
-        stick_the_landing: Whether to take :math:`\log q` along the path alone, with the parameters
-            in it held fixed. What is left out has mean zero; the rest has no variance at all where
-            the guide is the posterior, and often more where it cannot be.
+        stick_the_landing: Whether to differentiate :math:`\log q` along the path alone, with its
+            parameters held fixed. The omitted term of the gradient has mean zero. The remaining
+            gradient has no variance where the guide equals the posterior, and often a larger
+            variance where the guide cannot equal it.
 
     References:
         Kingma and Welling (2014), Auto-encoding variational Bayes; Roeder, Wu and Duvenaud (2017),
@@ -80,7 +82,7 @@ class ELBO:
     def estimate(
         self, log_density: LogDensity, guide: Guide, parameters: Any, key: jax.Array
     ) -> jax.Array:
-        """An unbiased estimate from one draw, whose derivative by `parameters` is one too."""
+        """An unbiased estimate from one draw; its derivative by `parameters` is unbiased too."""
         entropy = guide.entropy(parameters)
         if self.stick_the_landing:
             position = guide.sample(parameters, key)
@@ -104,16 +106,16 @@ class ELBO:
 
 
 def with_gradient_of(value: jax.Array, surrogate: jax.Array) -> jax.Array:
-    """`value`, with the derivative of `surrogate`."""
+    """A number equal to `value` with the derivative of `surrogate`."""
     return lax.stop_gradient(value - surrogate) + surrogate
 
 
 def check_objective(objective: Any, guide: Any, num_particles: int, has_batches: bool) -> None:
-    """Refuses an objective that a guide, so many draws, or batches of the data do not suit.
+    """Raises an error unless the objective suits the guide, the number of draws and the batches.
 
     Raises:
-        TypeError: if it is no objective.
-        ValueError: if it does not suit.
+        TypeError: if `objective` is not an objective.
+        ValueError: if it does not suit the others; the message says why, and names a remedy.
     """
     if isinstance(objective, type) or not hasattr(objective, "mean"):
         made = f"; did you mean {objective.__name__}()?" if isinstance(objective, type) else ""

@@ -1,13 +1,14 @@
-r"""Objectives made of several importance weights, :math:`w_k = p(z_k, y) / q(z_k)`.
+r"""Multi-sample objectives, from importance weights :math:`w_k = p(z_k, y) / q(z_k)`.
 
-Their gradients are doubly reparameterised by default. With the normalised weights
-:math:`\tilde w_k`, :math:`E[\sum_k \tilde w_k \nabla \log q(z_k)]` with `z` held fixed has the same
-form as what the score function gives, and following the path once more turns it into
+They are the Rényi bound, the importance weighted bound (IWAE) and the forward KL divergence. Their
+gradients are doubly reparameterised (DReG) by default. With normalised weights :math:`\tilde w_k`
+and `z` held fixed, :math:`E[\sum_k \tilde w_k \nabla \log q(z_k)]` has the form of a score
+function gradient. A second reparameterisation turns it into
 
 .. math:: E\left[\sum_k (\tilde w_k - \tilde w_k^2) \frac{\partial \log w_k}{\partial z_k}
           \nabla z_k\right],
 
-which has no variance where the guide is the posterior.
+which has no variance where the guide equals the posterior.
 
 References:
     Tucker, Lawson, Gu and Maddison (2019), Doubly reparameterized gradient estimators for Monte
@@ -28,7 +29,7 @@ from inference.variational.elbo import LogDensity, with_gradient_of
 
 
 class _Weighted:
-    """What objectives of several weights have in common."""
+    """Base class of the objectives of several weights."""
 
     name: ClassVar[str] = "importance weighted bound"
     least_particles: ClassVar[int] = 2
@@ -43,15 +44,24 @@ class Renyi(_Weighted):
 
     .. math:: \frac{1}{1 - \alpha} \log \frac1K \sum_{k=1}^K w_k^{1 - \alpha}
 
-    with `K` draws of the guide, `num_particles`. At `alpha` 1 it is the ELBO, at 0
-    :class:`ImportanceWeighted`, and the smaller it is, the more of the posterior the guide covers.
-    The estimate is biased towards the ELBO, the less so, the larger `K`: what is maximised is its
-    mean, the gradients of which are unbiased.
+    with `K` draws of the guide, `num_particles`.
+
+    ================  ====================================================
+    `alpha`           Objective
+    ================  ====================================================
+    0                 :class:`ImportanceWeighted`
+    between 0 and 1   covers more of the posterior, the smaller `alpha` is
+    1                 :class:`inference.ELBO`
+    above 1           seeks a mode
+    ================  ====================================================
+
+    The estimate is biased towards the ELBO, less so for larger `K`. A fit maximises the mean of the
+    estimate, and the gradients of this mean are unbiased.
 
     Args:
-        alpha: The order; above 1, the guide seeks a mode.
-        doubly_reparameterized: Whether to take gradients with little variance, as the module says;
-            else, the derivative of the formula as it stands.
+        alpha: The order.
+        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have little
+            variance; otherwise, the derivative of the formula as it stands.
 
     Example:
         >>> from inference.guides import LocScale, MeanField
@@ -90,8 +100,8 @@ class Renyi(_Weighted):
         bound = jnp.mean(log_weights) if power == 0 else log_mean(power * log_weights) / power
         if not self.doubly_reparameterized:
             return bound
-        # The path of the weights themselves has the share w, that of their parameters in log q
-        # leaves w - w^2 of it, times the power, to be taken away.
+        # The path derivative of the weights has the share w. The score term in log q, followed once
+        # more along the path, takes away power * (w - w^2).
         shares = softmax(lax.stop_gradient(power * log_weights))
         slopes = self.alpha * shares + power * shares**2
         return with_gradient_of(bound, jnp.sum(slopes * log_weights))
@@ -102,13 +112,14 @@ class Renyi(_Weighted):
 class ImportanceWeighted(_Weighted):
     r"""The importance weighted bound, :math:`E[\log \frac1K \sum_k w_k] \le \log p(y)`.
 
-    With `K` draws of the guide, `num_particles`, it lies between the ELBO and the evidence, and
-    rises to that with `K`. Its best guide is one to draw importance weights from, by
-    :func:`inference.importance`: wider than that of the ELBO, and no approximation by itself.
+    The objective of importance weighted autoencoders (IWAE). With `K` draws of the guide,
+    `num_particles`, it lies between the ELBO and the evidence, and rises to the evidence with `K`.
+    The best guide is a proposal for :func:`inference.importance`: it is wider than the ELBO's best
+    guide, and no approximation of the posterior by itself.
 
     Args:
-        doubly_reparameterized: Whether to take gradients with little variance, as the module says;
-            the signal of plain ones is lost in noise for large `K`.
+        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have little
+            variance. For large `K`, the signal of plain gradients is lost in noise.
 
     Example:
         >>> from inference.guides import LocScale, MeanField
@@ -137,17 +148,19 @@ class ImportanceWeighted(_Weighted):
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class ForwardKL(_Weighted):
-    r"""The divergence :math:`KL(p \| q)` from posterior to guide, which is to cover all of it.
+    r"""The forward divergence :math:`KL(p \| q)`, minimised by guides that cover the posterior.
 
-    The best guide has the posterior's means and, if it is normal, its variances, whatever the
-    correlations, where the ELBO's has variances that are too small. The gradient is that of
-    :math:`\sum_k \tilde w_k \log q(z_k)` with the `K` draws, `num_particles`, and their normalised
-    weights held fixed. It is biased, by an order of `1/K`: towards the guide as it is, where few
-    draws carry all weight; Pareto k tells. The value at each step is the importance weighted bound.
+    The best guide has the means of the posterior. A normal guide also has its variances, whatever
+    the correlations, whereas the ELBO's best normal guide has too small ones. The gradient is the
+    derivative of :math:`\sum_k \tilde w_k \log q(z_k)`, with the `K` draws (`num_particles`) and
+    their normalised weights held fixed. Its bias is of order `1/K`. Where few draws carry all
+    weight, as a high Pareto k shows, the gradient is biased towards the current guide. The value at
+    each step is the importance weighted bound.
 
     Args:
-        doubly_reparameterized: Whether to take gradients with the same mean and less variance, as
-            the module says; else, draws may be discrete and the log density needs no gradient.
+        doubly_reparameterized: Whether to use doubly reparameterised gradients, which have the same
+            mean and less variance. Otherwise draws may be discrete, and the log density needs no
+            gradient.
 
     Example:
         >>> from inference.guides import LocScale, MeanField
@@ -164,7 +177,7 @@ class ForwardKL(_Weighted):
 
     @property
     def needs_paths(self) -> bool:
-        """Only if doubly reparameterised."""
+        """Whether draws must be differentiable: only if doubly reparameterised."""
         return self.doubly_reparameterized
 
     def mean(

@@ -1,4 +1,4 @@
-"""Optax's optimisers: which a user may give, and a step of one."""
+"""Optax optimisers: the check of a user's optimiser, and one step of it."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from ppl.harvest.function_equality import ByContents
 
 
 def optimizer_of(optimizer: Any, rate: float) -> ByContents:
-    """An optimiser as a user gives it, by its likeness; by default Adam with a learning rate.
+    """The user's optimiser, compared by contents; by default Adam with the learning rate `rate`.
 
     Raises:
-        TypeError: if it is none of optax.
+        TypeError: if `optimizer` is not an optax optimiser.
     """
     import optax
 
@@ -26,11 +26,14 @@ def optimizer_of(optimizer: Any, rate: float) -> ByContents:
 def apply_gradient(
     optimizer: ByContents, gradient: Any, state: Any, parameters: Any, **more: Any
 ) -> tuple[Any, Any]:
-    """Parameters and state after a step against `gradient`; `more` is for optimisers that ask."""
+    """Parameters and state after a step against `gradient`.
+
+    `more` holds extra arguments, such as the value of the loss, for optimisers that take them.
+    """
     import optax
 
     rule = optax.with_extra_args_support(optimizer.value)
-    # Optax multiplies counts of steps by floats, which users may have forbidden.
+    # Optax multiplies step counts by floats; a user may have forbidden such promotions.
     with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
         updates, state = rule.update(gradient, state, parameters, grad=gradient, **more)
         return optax.apply_updates(parameters, updates), state

@@ -1,4 +1,4 @@
-"""The ELBO of guides some of whose draws are no differentiable functions of the parameters."""
+"""ScoreFunction: the ELBO with score function gradients, for guides with discrete draws."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -14,17 +14,17 @@ from inference.variational.elbo import LogDensity, with_gradient_of
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class ScoreFunction:
-    r"""The ELBO for guides with discrete draws, by score functions and paths.
+    r"""The ELBO with score function gradients (REINFORCE), for guides with discrete draws.
 
-    The gradient follows the paths of the draws that have some, and for the others, :math:`d`, adds
+    The gradient follows the paths of reparameterised draws. For the other draws, :math:`d`, it adds
 
     .. math:: \frac1K \sum_k \Big(\ell_k - \frac{1}{K - 1} \sum_{j \ne k} \ell_j\Big)
               \nabla \log q(d_k)
 
-    with :math:`\ell = \log p(z, y) - \log q(z)` of `K` draws, `num_particles`: what the other draws
-    say on average is taken away, which changes no mean and leaves less variance. It is unbiased. As
-    each discrete draw is held responsible for the whole of :math:`\ell`, noise grows with their
-    number: a few dozen need many particles and small steps.
+    with :math:`\ell = \log p(z, y) - \log q(z)` of `K` draws, `num_particles`. The mean over the
+    other draws is a leave-one-out baseline: it reduces the variance and leaves the gradient
+    unbiased. Each discrete site is credited with the whole of :math:`\ell`, so noise grows with
+    the number of discrete sites. A few dozen need many particles and small steps.
 
     Example:
         >>> import ppl, distributions as dist
@@ -43,7 +43,7 @@ class ScoreFunction:
     References:
         Ranganath, Gerrish and Blei (2014), Black box variational inference, AISTATS, equation 2;
         Kool, van Hoof and Welling (2019), Buy 4 REINFORCE samples, get a baseline for free!, on the
-        other draws; Schulman, Heess, Weber and Abbeel (2015), Gradient estimation using stochastic
+        baseline; Schulman, Heess, Weber and Abbeel (2015), Gradient estimation using stochastic
         computation graphs, NeurIPS, on both kinds of draws together.
     """
 
@@ -65,7 +65,7 @@ class ScoreFunction:
             if log_prob_of_jumps is None:
                 return log_density(position) - log_prob, jnp.zeros_like(log_prob)
             score = log_prob_of_jumps(parameters, position)
-            # The derivative of the score's own value has mean zero, and would be noise.
+            # The derivative of the value of `score` has mean zero: it would only add noise.
             rest = log_prob - score + lax.stop_gradient(score)
             return log_density(position) - rest, score
 

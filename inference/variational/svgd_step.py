@@ -1,4 +1,4 @@
-"""Particles that descend together to a density, by Stein variational gradients."""
+"""Stein variational gradient descent (SVGD): the steps of a set of particles."""
 
 from typing import Any, NamedTuple
 
@@ -13,17 +13,17 @@ from inference.common.target import Target
 from inference.variational.optax_step import apply_gradient
 from ppl.harvest.function_equality import ByContents
 
-NUM_ROWS = 4096  # steps of one call at most
+NUM_ROWS = 4096  # maximum number of steps in one call
 
 
 class Swarm(NamedTuple):
-    """What particles are to come to and how; a pytree.
+    """The target density and settings of SVGD; a pytree.
 
     Attributes:
         target: The density.
-        optimizer: An optax optimiser, by its likeness.
-        bandwidth: That of the kernel; where it is not positive, by the median heuristic.
-        layout: How flat positions are split.
+        optimizer: An optax optimiser, compared by contents.
+        bandwidth: Bandwidth of the kernel. If it is not positive, the median heuristic sets it.
+        layout: Layout of flat positions.
     """
 
     target: Target
@@ -32,7 +32,7 @@ class Swarm(NamedTuple):
     layout: Layout
 
     def value_and_grad(self, particles: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Log densities ``(particle,)`` and their gradients ``(particle, size)``."""
+        """Log densities, ``(particle,)``, and their gradients, ``(particle, size)``."""
 
         def log_density(flat: jax.Array) -> jax.Array:
             value = self.target.log_density(self.layout.unravel(flat))
@@ -42,10 +42,10 @@ class Swarm(NamedTuple):
 
 
 class SVGDState(NamedTuple):
-    """Where particles stand, and all that their next steps depend on.
+    """The state of SVGD: all that the next steps depend on, besides the settings.
 
     Attributes:
-        step: Steps that are complete.
+        step: Number of complete steps.
         particles: Flat positions, ``(particle, size)``.
         optimizer_state: State of the optimiser.
     """
@@ -56,12 +56,13 @@ class SVGDState(NamedTuple):
 
 
 class SVGDAdvance(NamedTuple):
-    """Some steps.
+    """The outcome of the steps of one call.
 
     Attributes:
-        state: The state after them.
-        discrepancies: The kernelised Stein discrepancy before each.
-        is_finite: Whether log densities and gradients were; else the last step was not taken.
+        state: The state after the steps.
+        discrepancies: The kernelised Stein discrepancy before each step.
+        is_finite: Whether all log densities and gradients were finite; if not, the last step was
+            not taken.
     """
 
     state: SVGDState
@@ -76,7 +77,7 @@ def begin_svgd(swarm: Swarm, particles: jax.Array) -> SVGDState:
 
 
 def advance_svgd(swarm: Swarm, state: SVGDState, stop: jax.Array) -> SVGDAdvance:
-    """Takes steps until there are `stop` of them, or `NUM_ROWS` more."""
+    """Takes steps until `stop` are complete, at most `NUM_ROWS` of them."""
     last = jnp.minimum(stop, state.step + NUM_ROWS)
 
     def step(now: SVGDAdvance) -> SVGDAdvance:
@@ -94,19 +95,22 @@ def advance_svgd(swarm: Swarm, state: SVGDState, stop: jax.Array) -> SVGDAdvance
 def stein_direction(
     particles: jax.Array, gradients: jax.Array, bandwidth: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    r"""The direction that brings particles to a density fastest, and how far they are from it.
+    r"""The Stein variational gradient, and the kernelised Stein discrepancy of the particles.
+
+    Along this direction the KL divergence of the particles from the density falls fastest.
 
     .. math:: \phi(x_i) = \frac1n \sum_j k(x_j, x_i) \nabla\log p(x_j) + \nabla_{x_j} k(x_j, x_i),
         \quad k(x, y) = e^{-|x - y|^2 / h}
 
     Args:
         particles: ``(particle, size)``.
-        gradients: Of the log density there.
-        bandwidth: :math:`h`, or a number that is not positive for the median heuristic,
-            :math:`\mathrm{med}^2 / \log(n + 1)` of the distances between particles.
+        gradients: Gradients of the log density at the particles, ``(particle, size)``.
+        bandwidth: :math:`h`. A number that is not positive stands for the median heuristic,
+            :math:`\mathrm{med}^2 / \log(n + 1)` with the median distance between particles.
 
     Returns:
-        :math:`\phi`, ``(particle, size)``, and the kernelised Stein discrepancy, its norm.
+        :math:`\phi`, ``(particle, size)``, and the kernelised Stein discrepancy, the norm of
+        :math:`\phi`, a scalar.
 
     References:
         Liu and Wang (2016), Stein variational gradient descent, equation 8 and section 3.2; Liu,
@@ -128,7 +132,7 @@ def stein_direction(
 
 
 def _median(squared: jax.Array) -> jax.Array:
-    """That of the pairs; where it is 0, the mean over those that are apart, or 1."""
+    """The median over pairs; if it is 0, the mean over the pairs that are apart; if none is, 1."""
     above = squared[np.triu_indices(len(squared), 1)]
     median = jnp.median(above) if above.size else jnp.zeros((), squared.dtype)
     num_apart = jnp.sum(above > 0).astype(squared.dtype)
@@ -146,7 +150,7 @@ def _apply_update(swarm: Swarm, state: SVGDState, ascent: jax.Array) -> SVGDStat
 def evaluate_particles(
     particles: jax.Array, target: Target, layout: Layout
 ) -> tuple[dict[str, Any], jax.Array]:
-    """The values of sites that particles stand for, and their log densities."""
+    """The values of all sites at the particles, and the log densities there."""
 
     def one(flat: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         position = layout.unravel(flat)

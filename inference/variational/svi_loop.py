@@ -1,4 +1,4 @@
-"""An optimisation from its start to its end: a few thousand steps a call, until all are done."""
+"""SVI's loop on the host: the start, calls of the compiled steps, and the end with its warnings."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ from inference.variational.svi_step import (
     keys_of,
 )
 
-_NEVER = -1.0  # no change is smaller
+_NEVER = -1.0  # a tolerance below all relative changes: the run never settles
 _MAX_DRAWS_PER_BATCH = 64
 _REMEDIES = (
     "The parameters are those before that step. Use a smaller learning rate, more particles, "
@@ -42,12 +42,12 @@ _REMEDIES = (
 
 
 class Fit(NamedTuple):
-    """What an optimisation comes to.
+    """The result of an optimisation.
 
     Attributes:
-        state: Where it stands.
+        state: The last state.
         elbos: Estimate of the ELBO at each step, ``(step,)``.
-        failure: What made it stop early, if anything did.
+        failure: Why it stopped at a value that is not finite; empty if it did not.
     """
 
     state: SVIState
@@ -65,12 +65,13 @@ def fit(
     state: SVIState | None,
     on_progress: Callable[[int, float], None],
 ) -> Fit:
-    """Takes `num_steps` steps, unless it ends before; see :func:`inference.svi`.
+    """Takes `num_steps` steps, or fewer if the run settles or fails; see :func:`inference.svi`.
 
-    `on_progress` is told the number of finished steps and the last ELBO every now and then.
+    `on_progress` is called after each compiled call, with the number of finished steps and the last
+    ELBO.
 
     Raises:
-        ValueError: if the ELBO or its gradient is not finite from the start, or `state` is that of
+        ValueError: if the ELBO or its gradient is not finite from the start, or `state` belongs to
             another problem.
     """
     run, pace = _SVIRun(problem, tolerance), Pace(NUM_ROWS)
@@ -105,7 +106,7 @@ class _SVIRun:
         self.tolerance = np.asarray(_NEVER if tolerance is None else tolerance, dtype)
 
     def start_fit(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
-        """The state before the first step, from where that is finite."""
+        """The state before the first step, at a start with a finite ELBO and gradient."""
         target, layout = self.problem.target, self.problem.layout
         known = init if isinstance(init, NormalStart) else NormalStart(parse_init(init, target, 1))
         (starts, scale), chains, before = known, np.arange(1), None
@@ -126,7 +127,7 @@ class _SVIRun:
         )
 
     def resume_fit(self, state: SVIState) -> SVIState:
-        """A state to go on from; one that has settled is to settle again."""
+        """The state to continue from; a state that has settled must settle again."""
         problem, layout = self.problem, self.problem.layout
         seed = jax.ShapeDtypeStruct((2,), np.uint32)
         expected = jax.eval_shape(begin_svi, problem, _any_position(layout), seed)
@@ -138,7 +139,7 @@ class _SVIRun:
         return state._replace(settling=settling)
 
     def advance(self, state: SVIState, stop: int) -> Advance:
-        """Some steps, with the ELBOs of those that are complete."""
+        """The outcome of one compiled call, with the ELBOs of its complete steps."""
         arguments = self.problem, state, np.int32(stop), self.tolerance
         now = compile_once(advance_svi, *arguments)(*arguments)
         elbos, is_finite, is_settled = jax.device_get((now.elbos, now.is_finite, now.is_settled))
@@ -163,13 +164,13 @@ def draw_from_prior(
 
 
 def _batches(num_draws: int) -> np.ndarray:
-    """The numbers of so many draws, ``(batch, draw)``."""
+    """The numbers 0 to ``num_draws - 1``, ``(batch, draw)``."""
     size = next(n for n in range(min(_MAX_DRAWS_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
 
 
 def _restore_structure(state: Any, expected: SVIState) -> Any:
-    """A state from a file, with the structure of an optimiser's state that the file has not."""
+    """A state from a file, with the structure of the optimiser's state, absent from files."""
     is_part = lambda x: isinstance(x, Leaves)  # noqa: E731
     parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)
     structure = jax.tree.structure(expected)
@@ -190,7 +191,11 @@ def _check_state(state: Any, expected: SVIState) -> None:
 
 
 def check_parameters(problem: Problem, parameters: Any) -> None:
-    """Refuses parameters of a guide that are those of other sites."""
+    """Raises an error if the parameters of a guide were fitted to other sites.
+
+    Raises:
+        ValueError: if their structure, dtypes or shapes differ.
+    """
     guide, layout = problem.guide, problem.layout
     expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
     if kinds(parameters) != kinds(expected):
@@ -205,7 +210,7 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
 
 
 def kinds(tree: Any) -> str:
-    """Structure, dtypes and shapes."""
+    """Structure, dtypes and shapes of a tree, as text."""
     return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))
 
 
@@ -218,7 +223,7 @@ def _failure(problem: Problem, state: SVIState) -> str:
 
 
 def _culprits(problem: Problem, state: SVIState) -> list[str]:
-    """What is not finite in the next step."""
+    """The sites or gradients that are not finite in the next step, as texts."""
     seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
     keys = keys_of(seed, step, jnp.asarray(problem.particles))
     problem = problem.at(seed, step)

@@ -1,4 +1,4 @@
-"""Steps of stochastic gradients on an objective, as one compiled loop."""
+"""SVI's steps: stochastic gradient ascent of an objective, in one compiled loop."""
 
 import functools
 import operator
@@ -19,21 +19,21 @@ from inference.variational.elbo import Objective
 from inference.variational.optax_step import apply_gradient
 from ppl.harvest.function_equality import ByContents
 
-NUM_ROWS = 4096  # steps of one call at most
-BLOCK = 100  # steps whose ELBOs are averaged to see whether it has settled
-_NUM_CHANGES = 10
-_DECAY = 7
-_DRAWS = np.uint32(1 << 31)  # beyond the counters of the seeds of starting points
-_BATCHES = np.uint32(0x9E3779B9)  # another seed than that of the draws of a step
+NUM_ROWS = 4096  # maximum number of steps in one call
+BLOCK = 100  # steps; the test of settling compares mean ELBOs of blocks
+_NUM_CHANGES = 10  # last relative changes from block to block
+_DECAY = 7  # power of the step in the weights of the average
+_DRAWS = np.uint32(1 << 31)  # first counter of draws, above the counters of starting points
+_BATCHES = np.uint32(0x9E3779B9)  # keeps the seed of batches apart from the seed of draws
 
 
 class Settling(NamedTuple):
-    """Whether the ELBO has settled, by the mean or the median of its last ten relative changes.
+    """ADVI's test of convergence: the mean or median of the last ten relative changes of the ELBO.
 
     Attributes:
-        total: Sum of the ELBOs of the steps in the block so far.
-        mean: The mean of the block before; NaN where there is none.
-        changes: The last relative changes from block to block, the newest last; at first infinite.
+        total: Sum of the ELBOs of the steps in the current block.
+        mean: Mean ELBO of the block before; NaN in the first block.
+        changes: The last relative changes from block to block, the newest last; infinite at first.
 
     References:
         Kucukelbir et al. (2017), Automatic differentiation variational inference, JMLR 18; its
@@ -50,7 +50,7 @@ class Settling(NamedTuple):
         return (jnp.mean(self.changes) < tolerance) | (num_small > _NUM_CHANGES // 2)
 
     def at_block_end(self) -> "Settling":
-        """What is known when a block has ended."""
+        """The record after the end of a block."""
         mean = self.total / BLOCK
         change = jnp.abs((mean - self.mean) / mean)
         newest = jnp.where(jnp.isnan(change), jnp.inf, change)
@@ -58,15 +58,15 @@ class Settling(NamedTuple):
 
 
 class SVIState(NamedTuple):
-    """Where an optimisation stands, and all that its next steps depend on.
+    """The state of an SVI run: all that the next steps depend on, besides the problem.
 
     Attributes:
-        step: Steps that are complete.
-        seed: Two words, from which the noise of each step follows by its number.
+        step: Number of complete steps.
+        seed: Two 32-bit words; with its number, they determine the noise of a step.
         parameters: Parameters of the guide.
-        average: Their average over steps, in which step `t` has a weight like ``t**7``.
+        average: Polynomial-decay average of the parameters: step `t` has a weight like ``t**7``.
         optimizer_state: State of the optimiser.
-        settling: Whether the ELBO has settled.
+        settling: Record of the test whether the ELBO has settled.
 
     References:
         Shamir and Zhang (2013), Stochastic gradient descent for non-smooth optimization:
@@ -82,17 +82,17 @@ class SVIState(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is optimised and how; a pytree.
+    """The target, guide, objective and optimiser of an SVI run; a pytree.
 
     Attributes:
         target: The density.
         guide: The family.
-        objective: What its parameters are fitted by.
-        optimizer: An optax optimiser, by its likeness.
+        objective: The function of the guide's parameters to be maximised.
+        optimizer: An optax optimiser, compared by contents.
         particles: The numbers of the draws of a step.
-        layout: How flat positions are split.
-        batches: What draws the target of a step, the guide to it and the layout, from a key and
-            from those of all data; `None` if a step sees all data.
+        layout: Layout of flat positions.
+        batches: A function ``(key, target, guide)`` that draws a batch of the data: it returns the
+            target, guide and layout of one step. `None` if each step sees all data.
     """
 
     target: Target
@@ -116,7 +116,7 @@ class Problem(NamedTuple):
         return self.target.log_density(self.layout.unravel(position))
 
     def elbo(self, parameters: Any, keys: jax.Array) -> jax.Array:
-        """The mean of estimates of the objective."""
+        """The estimate of the objective from the draws with `keys`, a scalar."""
         elbo = self.objective.mean(self.log_density, self.guide, parameters, keys)
         return elbo.astype(self.layout.dtype)
 
@@ -124,7 +124,7 @@ class Problem(NamedTuple):
 def begin_svi(
     problem: Problem, position: jax.Array, seed: jax.Array, scale: Any = None
 ) -> SVIState:
-    """The state before the first step; `scale` is that of a normal distribution, if it is known."""
+    """The state before the first step; `scale` is the spread of the target, if it is known."""
     parameters = init_of_guide(problem.guide, position, problem.layout, scale)
     zero = jnp.zeros((), problem.layout.dtype)
     changes = jnp.full(_NUM_CHANGES, jnp.inf, zero.dtype)
@@ -136,7 +136,7 @@ def begin_svi(
         optimizer_state=problem.optimizer.value.init(parameters),
         settling=Settling(zero, jnp.full_like(zero, jnp.nan), changes),
     )
-    # Not weakly typed, as what comes out of a loop is not.
+    # Strongly typed, as the results of a loop are.
     return jax.tree.map(lambda x: lax.convert_element_type(x, jnp.result_type(x)), state)
 
 
@@ -148,12 +148,13 @@ def keys_of(seed: jax.Array, step: jax.Array, particles: jax.Array) -> jax.Array
 
 
 class Advance(NamedTuple):
-    """Some steps.
+    """The outcome of the steps of one call.
 
     Attributes:
-        state: The state after them.
-        elbos: Estimate of the ELBO at each, and then at one that is not finite, if there is one.
-        is_finite: Whether there is none.
+        state: The state after the steps.
+        elbos: Estimate of the ELBO at each step. If the call ended at a step that is not finite,
+            its estimate is the last.
+        is_finite: Whether the ELBO and its gradient were finite at all steps.
         is_settled: Whether the ELBO has settled.
     """
 
@@ -166,9 +167,10 @@ class Advance(NamedTuple):
 def advance_svi(
     problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array
 ) -> Advance:
-    """Takes steps until there are `stop` of them, or `NUM_ROWS` more.
+    """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
-    They end before a step whose ELBO or gradient is not finite, and when the ELBO has settled.
+    The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
+    has settled.
     """
     last = jnp.minimum(stop, state.step + NUM_ROWS)
     elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
@@ -225,13 +227,13 @@ def _all_finite(tree: Any) -> jax.Array:
 
 
 class GuideDraws(NamedTuple):
-    """Draws of a fitted guide: trees ``(draw, *shape)`` and vectors ``(draw,)``.
+    """Draws of a fitted guide.
 
     Attributes:
-        draws: Values by site.
-        log_density: Log density of the model at the draws, as positions.
-        log_weights: The same less the guide's log density.
-        position: Where they are, flat, ``(draw, size)``.
+        draws: Values by site, ``(draw, *shape)``.
+        log_density: Log density of the model at the positions, ``(draw,)``.
+        log_weights: `log_density` less the guide's log density, ``(draw,)``.
+        position: Flat positions, ``(draw, size)``.
     """
 
     draws: dict[str, Any]
@@ -243,7 +245,7 @@ class GuideDraws(NamedTuple):
 def draw_batches(
     problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array
 ) -> GuideDraws:
-    """The draws of these numbers, ``(batch, draw)``, made batch by batch."""
+    """The draws with these `numbers`, ``(batch, draw)``, made batch by batch."""
     guide = problem.guide
 
     def one(words: jax.Array) -> GuideDraws:
@@ -258,7 +260,7 @@ def draw_batches(
 
 
 def draw_prior(sampler: PriorSampler, key: jax.Array, numbers: jax.Array) -> tuple[Any, jax.Array]:
-    """The draws of the prior of these numbers, ``(batch, draw)``, and their log weights."""
+    """The draws of the prior with these `numbers`, ``(batch, draw)``, and their log weights."""
     return _map_draws(
         lambda words: sampler.weighted(random.wrap_key_data(words, impl="threefry2x32")),
         key,
@@ -267,7 +269,7 @@ def draw_prior(sampler: PriorSampler, key: jax.Array, numbers: jax.Array) -> tup
 
 
 def _map_draws(one: Callable[[jax.Array], Any], key: jax.Array, numbers: jax.Array) -> Any:
-    """What `one` makes of the words for each number, ``(draw, *shape)``, batch by batch."""
+    """The results of `one` on the random words of each number, ``(draw, *shape)``."""
     words = jnp.stack(threefry(seed_of(key), _DRAWS + numbers), axis=-1)
     batches = lax.map(jax.vmap(one), words)
     return jax.tree.map(lambda x: x.reshape(numbers.size, *x.shape[2:]), batches)

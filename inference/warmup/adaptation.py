@@ -1,10 +1,13 @@
 r"""Warm-up: the step size by dual averaging, the mass matrix from draws and gradients.
 
-A diagonal is learnt from the spread of draws and of gradients, anew after every iteration; a matrix
-at the end of each of some windows, which double as Stan's do, by :mod:`inference.warmup.fisher_mass_matrix`.
+| Mass matrix       | Learnt                                                                     |
+|-------------------|----------------------------------------------------------------------------|
+| diagonal          | in every iteration, from the variances of draws and gradients              |
+| low rank or dense | at the end of each window, by :mod:`inference.warmup.fisher_mass_matrix`;  |
+|                   | windows double in length, as in Stan                                       |
 
-Pure functions on named tuples, for one chain. The schedule is data of a fixed shape, so that
-another number of warm-up iterations compiles nothing.
+The functions are pure, and act on named tuples of one chain. The schedule is data of a fixed shape,
+so that another number of warm-up iterations compiles nothing.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2; Seyboldt, Carlson and Carpenter
@@ -29,26 +32,34 @@ from inference.warmup.dual_averaging import (
 )
 from inference.warmup.welford import Welford, welford_init, welford_update
 
-_MAX_WINDOWS = 32  # windows double, so this many are longer than any run
-_INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15
-_POOLED_FIRST_WINDOW = 5
+_MAX_WINDOWS = 32  # windows; they double, so that 32 are longer than any run
+_INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15  # iterations, see `schedule`
+_POOLED_FIRST_WINDOW = 5  # iterations; 32 or more chains then have 160 or more draws
 MAX_BRIEF_ITERATIONS = _INITIAL + FIRST_WINDOW  # iterations
-_APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # parts of warm-up, for a diagonal
-_EARLY_MEMORY, _MEMORY = 10, 80
+_APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # ends of a diagonal's phases, shares of warm-up
+_EARLY_MEMORY, _MEMORY = 10, 80  # observations after which a younger spread replaces the older one
 
 
 class Schedule(NamedTuple):
-    """When warm-up does what; iterations count from 0.
+    """Phases of warm-up; iterations count from 0, and the step size adapts in all of them.
+
+    | Phase of a diagonal            | Share of warm-up | Diagonal                              |
+    |--------------------------------|------------------|---------------------------------------|
+    | before `learning_start`        | 0 % to 2 %       | fixed: the chain is still on its way  |
+    |                                |                  | to the typical set                    |
+    | ``learning_start..early_stop`` | 2 % to 30 %      | from the last 10 to 20 iterations     |
+    | ``early_stop..learning_stop``  | 30 % to 85 %     | from the last 80 to 160 iterations    |
+    | after `learning_stop`          | 85 % to 100 %    | fixed; averaging of steps restarts    |
 
     Attributes:
-        num_warmup: Iterations of warm-up; the step size adapts in all of them.
-        learning_start: Up to here a diagonal stays as it is: of a chain that is far from where it
-            will be, the spread would only tell the way there.
-        early_stop: Up to here a diagonal is learnt from 10 to 20 iterations, then from 80 to 160.
-        learning_stop: From here on a diagonal stays, and the step size is averaged.
-        slow_start, slow_stop: A matrix is learnt from iterations in ``[slow_start, slow_stop)``.
-        window_ends: After so many iterations a matrix is renewed and learning starts anew; padded
-            with -1.
+        num_warmup: Iterations of warm-up.
+        learning_start: First iteration that a diagonal is learnt from.
+        early_stop: First iteration of the long memory of a diagonal.
+        learning_stop: First iteration in which a diagonal is fixed again.
+        slow_start, slow_stop: Low-rank and dense matrices are learnt from iterations in
+            ``[slow_start, slow_stop)``, the windows of :func:`schedule`.
+        window_ends: Completed iterations at the end of each window, padded with -1. A matrix is
+            renewed there, and the next window is empty.
     """
 
     num_warmup: np.int32
@@ -61,20 +72,36 @@ class Schedule(NamedTuple):
 
 
 def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
-    """The schedule of `num_warmup` iterations, of one chain or of many that learn together.
+    """Warm-up schedule of three phases, as Stan's, for dense and low-rank mass matrices.
 
-    For a matrix it is like Stan's, but learns sooner, as trajectories are long before: 20
-    iterations, windows of 15, 30, 60, ..., and 50 iterations or a tenth, in which steps settle. A
-    window that the next one could not follow takes what is left. Short of 85 iterations, the first
-    part is 15 % and the last one 10 %, or 5 iterations; below 20, the matrix is left as it is.
-    Where all chains learn one matrix, few iterations tell enough: windows of 5, 10, 20, ... begin
-    as soon, not sooner, as what chains tell on their way to where they will be would keep some of
-    them from it; short of 75 iterations they have one window.
+    | Phase   | Iterations           | Mass matrix                       |
+    |---------|----------------------|-----------------------------------|
+    | initial | 20                   | fixed                             |
+    | windows | 15, 30, 60, ...      | renewed at the end of each window |
+    | final   | 50, or 10 % if more  | fixed                             |
 
-    Until the first window ends, and for 35 iterations at most, trajectories are brief: with steps
-    that fit the narrowest coordinate they would be long, and a long one tells no more of the
-    scales. Those that draws and gradients tell together are right for a normal density however far
-    the draws have come.
+    The step size adapts in all phases. A diagonal has phases of its own, see :class:`Schedule`.
+    The last window takes all iterations up to the final phase: a window is the last one if the
+    next, of twice its length, does not fit. Stan's initial phase is of 75 iterations; this one is
+    shorter, as trajectories are long until a matrix is learnt.
+
+    Short runs, and chains that pool their draws to learn one matrix (`is_pooled`), differ:
+
+    | `num_warmup`     | Pooled | Initial | Windows           | Final                      |
+    |------------------|--------|---------|-------------------|----------------------------|
+    | less than 20     | either | all     | none              | 0                          |
+    | 20 to 84         | no     | 15 %    | 15, 30, ...       | 10 %, but 5 at least       |
+    | 85 and more      | no     | 20      | 15, 30, 60, ...   | 50, or 10 % if more        |
+    | 20 to 74         | yes    | 15 %    | one               | 10 %, but 5 at least       |
+    | 75 and more      | yes    | 20      | 5, 10, 20, ...    | 50, or 10 % if more        |
+
+    Pooled windows are short, as many chains need few iterations each. They do not begin sooner: a
+    matrix learnt from chains on their way to the typical set would keep some from reaching it.
+
+    Trajectories are brief until the first window ends, and in the first 35 iterations at most.
+    Steps then fit the narrowest coordinate, so that full trajectories would be long. Long
+    trajectories would tell no more about the scales: draws and gradients together give the right
+    scales of a normal density however little of it the draws have reached.
 
     Example:
         >>> schedule(1000).window_ends[:6]
@@ -100,22 +127,23 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
 
 
 class Spread(NamedTuple):
-    """The spread of positions and of gradients along each coordinate."""
+    """Running variances of positions and of gradients, by coordinate."""
 
     positions: Welford
     gradients: Welford
 
 
 class Adaptation(NamedTuple):
-    """What warm-up adapts, and how far it has come.
+    """State of warm-up: step size, inverse mass matrix, and the statistics they are learnt from.
 
     Attributes:
         step_size: Scalar, for the next iteration.
         inverse_mass_matrix: A diagonal, a matrix of low rank or a dense one.
         inverse_mass_factor: Its factor, see :func:`inference.common.matrices.factorize`.
         dual_averaging: State of the step size.
-        memory: What a diagonal is learnt from: a spread, and a younger one that will replace it.
-        window: How many times a matrix has been renewed.
+        memory: Two spreads of a diagonal: the one it is learnt from, and a younger one that will
+            replace it. `None` for other matrices.
+        window: Number of times that a matrix has been renewed; `None` for a diagonal.
     """
 
     step_size: jax.Array
@@ -127,12 +155,12 @@ class Adaptation(NamedTuple):
 
     @property
     def has_windows(self) -> bool:
-        """Whether the mass matrix is more than a diagonal, and learnt in windows."""
+        """Whether the mass matrix is learnt in windows, as all but diagonals are."""
         return self.memory is None
 
 
 def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adaptation:
-    """The start of warm-up; `step_size` and `inverse_mass_matrix` set the dtype."""
+    """State at the start of warm-up; `step_size` and `inverse_mass_matrix` set the dtype."""
     memory = None
     if kind_of(inverse_mass_matrix) == "diagonal":
         spread = Spread(*[welford_init(inverse_mass_matrix)] * 2)
@@ -148,15 +176,19 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adapta
 
 
 def set_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Adaptation:
-    r"""With an inverse mass matrix to begin with, where nothing but a gradient is known.
-
-    For one chain or for many, in NumPy; the matrix is of a kind of :mod:`inference.common.matrices`.
+    r"""State with a first inverse mass matrix, guessed from the gradient at the start.
 
     .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
 
-    A standard deviation or two from the mode of a normal density that is narrower than the region
-    of random starts, a gradient is of the order of 1 / variance. By chance it may be far below
-    that: so the root is taken, which halves all ratios on the log scale, and nothing exceeds 1.
+    A random start is at a distance of about 1 from the mode of a density that is narrower than the
+    region of starts. For a normal density, the gradient there is of the order of 1 / variance, but
+    may by chance be far smaller. Two measures limit the harm: the square root halves all ratios on
+    the log scale, and no entry exceeds 1.
+
+    Args:
+        state: State of one chain, or of many with the chains in front; in NumPy.
+        gradient: Gradient of the log density, ``(..., size)``.
+        kind: Kind of the matrix, see :func:`inference.common.matrices.kind_of`.
     """
     diagonal = 1 / np.sqrt(np.maximum(np.abs(gradient), 1))
     matrix = expand_diagonal(diagonal, kind)
@@ -173,9 +205,10 @@ def adapt(
     acceptance_rate: jax.Array,
     target: jax.typing.ArrayLike,
 ) -> Adaptation:
-    """What follows from the iteration that has led to `position`, a flat vector, and `gradient`.
+    """State of warm-up after an iteration that ended at `position`, a flat vector.
 
-    After the last iteration of warm-up the step size is the average one, and stays.
+    `gradient` is the gradient of the log density there. After the last iteration of warm-up, the
+    step size is the averaged one and no longer changes.
     """
     averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, target)
     state = state._replace(step_size=jnp.exp(averaging.log_step_size), dual_averaging=averaging)
@@ -194,7 +227,7 @@ def _learn_diagonal(
     position: jax.Array,
     gradient: jax.Array,
 ) -> Adaptation:
-    """The diagonal from what is remembered; the end of learning starts the averaging anew."""
+    """State with a diagonal learnt from memory; dual averaging restarts when learning ends."""
     averaging = state.dual_averaging
     is_end = iteration + 1 == plan.learning_stop
     averaging = select_leaves(is_end, dual_averaging_restart(averaging), averaging)
@@ -224,7 +257,7 @@ def _remember(
     position: jax.Array,
     gradient: jax.Array,
 ) -> tuple[Spread, Spread]:
-    """Both spreads with one observation more; the younger one replaces an older one in time."""
+    """Both spreads with one more observation; a full younger spread replaces the older one."""
     old, young = (_observe(one, position, gradient) for one in memory)
     size = jnp.where(iteration < plan.early_stop, _EARLY_MEMORY, _MEMORY)
     forgets = young.positions.count >= size
@@ -233,13 +266,13 @@ def _remember(
 
 
 def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
-    r"""The diagonal inverse mass matrix that brings draws and gradients to the same scale.
+    r"""Diagonal inverse mass matrix that brings draws and gradients to the same scale.
 
     .. math:: \Sigma_i = \sqrt{\mathrm{var}(x_i) / \mathrm{var}(\partial_i \log p)}
 
     It minimises the Fisher divergence between the density and a normal one of this covariance, and
-    is the variance where the density is normal and has no correlations. It is `default` where
-    fewer than ten observations or none that differ are known.
+    is the variance where the density is normal and has no correlations. It is `default` while
+    there are fewer than ten observations, and for coordinates whose observations are all equal.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -251,8 +284,9 @@ def fisher_diagonal(spread: Spread, default: jax.Array) -> jax.Array:
 
 
 def is_due(plan: Schedule, iteration: Any, state: Adaptation) -> Any:
-    """Whether a window has ended, after which :mod:`inference.warmup.fisher_mass_matrix` renews a matrix.
+    """Whether a window has ended, so that the mass matrix is to be renewed.
 
-    For one chain or for many, in JAX or in NumPy.
+    :mod:`inference.warmup.fisher_mass_matrix` renews it. The test is for one chain or for many, in
+    JAX or in NumPy.
     """
     return iteration == plan.window_ends[state.window] if state.has_windows else iteration < 0

@@ -1,31 +1,38 @@
-"""What many chains have drawn in a window of warm-up, put together to learn one mass matrix from.
+"""Pooling across chains: one mass matrix learnt from the draws of many chains in a warm-up window.
 
-Each chain alone would need as long a window for the same matrix as all of them have draws together.
+A single chain would need a window as long as the windows of all chains together.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-MIN_CHAINS = 32  # fewer learn each on its own, which tells more where one of them goes astray
-# Of all chains: a variance is then known to about a hundredth. And the least of each.
+MIN_CHAINS = 32  # chains; fewer learn each on its own, which shows better when one goes astray
+# Limits of a pool, over all chains: draws, so that a variance is known to about 1 %, and
+# numbers in these draws. The third is the minimum of draws that each chain gives.
 _MAX_DRAWS, _MAX_NUMBERS, _MIN_DRAWS = 1 << 14, 1 << 22, 4
-_MAX_DEVIATIONS = 4.0
-_NORMAL = 1.4826  # the standard deviation over the median absolute one, of a normal distribution
+_MAX_DEVIATIONS = 4.0  # standard deviations of the log density between chains that agree
+_NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal distribution
 
 
 def is_pooled(num_chains: int, kind: str, is_mapped: bool) -> bool:
-    """Whether chains learn from the draws of all: a matrix, and where chains can wait for others.
+    """Whether chains pool their draws to learn one mass matrix.
 
-    Those that are mapped over cannot; a diagonal is learnt in each iteration.
+    They do if all of these hold:
+
+    - there are at least 32 chains;
+    - the matrix is learnt in windows, whereas a diagonal is learnt in each iteration;
+    - chains can wait for each other, whereas chains mapped over by ``jax.vmap`` cannot.
     """
     return num_chains >= MIN_CHAINS and kind != "diagonal" and not is_mapped
 
 
 def thin_windows(windows: Sequence[np.ndarray], num_chains: int) -> list[np.ndarray]:
-    """Rows of some chains, each ``(draw, number)``, evenly spaced and as few as are enough.
+    """Evenly spaced rows of each window, as few as suffice for one matrix.
 
-    All chains, of which there are `num_chains`, have as many.
+    Args:
+        windows: Rows of each chain of this process, ``(draw, number)``.
+        num_chains: Number of chains of all processes; each gives the same number of rows.
     """
     num_draws, size = windows[0].shape
     most = max(_MIN_DRAWS, min(_MAX_DRAWS, _MAX_NUMBERS // size) // num_chains)
@@ -34,18 +41,19 @@ def thin_windows(windows: Sequence[np.ndarray], num_chains: int) -> list[np.ndar
 
 
 def pool_windows(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draws and gradients of the chains that agree, each around its chain's mean; and which do.
+    """Pooled draws and gradients of the chains that agree, each centered at its chain's mean.
 
-    Chains agree whose mean log densities do, to within four of the standard deviations that the
-    median chain has: those that are on their way, or in a mode apart, would spoil the matrix for
-    all.
+    A chain agrees if its mean log density is within four standard deviations of the median over
+    chains. The standard deviation combines the spread within the median chain and the spread
+    between chains. Other chains are still on their way to the typical set or in another mode, and
+    would spoil the matrix for all.
 
     Args:
         windows: Draws and gradients, ``(chain, draw, 2, size)``.
-        log_densities: Of the draws, ``(chain, draw)``.
+        log_densities: Log densities of the draws, ``(chain, draw)``.
 
     Returns:
-        Those of all chains that agree, ``(draw, 2, size)``, and flags ``(chain,)``.
+        The pool, ``(draw, 2, size)``, and flags of the chains that agree, ``(chain,)``.
     """
     is_finite = np.isfinite(windows).all((1, 2, 3)) & np.isfinite(log_densities).all(1)
     known = log_densities[is_finite].astype(np.float64)
@@ -57,7 +65,7 @@ def pool_windows(windows: np.ndarray, log_densities: np.ndarray) -> tuple[np.nda
 
 
 def _is_near(means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-    """Which chains are near to the median one."""
+    """Flags of the chains that are near the median chain."""
     if not means.size:
         return np.zeros(0, bool)
     distances = np.abs(means - np.median(means))

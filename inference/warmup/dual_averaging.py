@@ -1,4 +1,4 @@
-"""Dual averaging: a step size of which the acceptance rate is the one asked for.
+"""Dual averaging: a step size adapted until the acceptance rate is the target rate.
 
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, section 3.2.
@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+# Shrinkage gamma of the log step size towards its center, without unit: a larger one moves it less.
+# 0.05 is Hoffman and Gelman's value, for a step size of unknown order. 0.15 is for restarts from an
+# average: large moves would make the average too short (see `dual_averaging_restart`).
 _FIRST_SHRINKAGE, _SHRINKAGE = 0.05, 0.15
 
 
@@ -17,12 +20,12 @@ class DualAveraging(NamedTuple):
     """State of dual averaging for the log step size.
 
     Attributes:
-        log_step_size: For the next iteration.
-        log_average: The average, later ones weighing more.
-        error_average: Of the target less the acceptance rate.
+        log_step_size: Log step size of the next iteration.
+        log_average: Weighted average of log step sizes; later ones weigh more.
+        error_average: Weighted average of the target less the acceptance rate.
         count: Updates so far.
-        center: What the log step size shrinks towards.
-        shrinkage: How strongly: the more, the less it moves.
+        center: Log step size towards which steps shrink.
+        shrinkage: Strength of the shrinkage; a larger one moves the step size less.
     """
 
     log_step_size: jax.Array
@@ -34,19 +37,23 @@ class DualAveraging(NamedTuple):
 
 
 def dual_averaging_init(step_size: jax.Array) -> DualAveraging:
-    """The state at `step_size`; shrinks towards ten times that, as long steps are cheaper."""
+    """Initial state; steps shrink towards ten times `step_size`, as long steps are cheaper."""
     log_step_size = jnp.log(step_size)
     zero, center = jnp.zeros_like(log_step_size), log_step_size + math.log(10.0)
     return DualAveraging(log_step_size, log_step_size, zero, zero, center, zero + _FIRST_SHRINKAGE)
 
 
 def dual_averaging_restart(state: DualAveraging, gain: Any = 0.0) -> DualAveraging:
-    """Anew from the average and a `gain`, which moves less from there and is shrunk towards.
+    """Restart from the averaged step size, with stronger shrinkage and centered there.
 
-    Acceptance falls faster with longer steps than it rises with shorter ones. So the average over
-    steps that move much is shorter than a step of the acceptance rate that they have on average:
-    with the first shrinkage, one of rate 0.9 where 0.8 is asked for, which costs up to twice the
-    gradients. In NumPy or in JAX.
+    The acceptance rate falls faster with longer steps than it rises with shorter ones. So an
+    average over steps that vary much is too short for the target rate: with the first shrinkage it
+    has a rate of 0.9 for a target of 0.8, at up to twice the gradients. The stronger shrinkage
+    makes steps vary less.
+
+    Args:
+        state: State so far, in NumPy or in JAX.
+        gain: Number added to the logarithm of the averaged step size.
     """
     average, zero = state.log_average + gain, 0 * state.count
     return DualAveraging(average, average, zero, zero, average, zero + _SHRINKAGE)
@@ -60,7 +67,7 @@ def dual_averaging_update(
     t0: float = 10.0,
     kappa: float = 0.75,
 ) -> DualAveraging:
-    r"""One step of dual averaging towards the acceptance rate `target`.
+    r"""State after one step of dual averaging towards the acceptance rate `target`.
 
     .. math::
         \bar h_t &= (1 - \tfrac{1}{t + t_0}) \bar h_{t-1} + \tfrac{1}{t + t_0}(\delta - \alpha_t) \\

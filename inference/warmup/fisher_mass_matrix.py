@@ -1,8 +1,11 @@
-"""Mass matrices, dense or of low rank, learnt on the host at the end of each window of warm-up.
+"""Fisher mass matrices, dense or of low rank, learnt on the host at the end of each warm-up window.
 
-A few times in a warm-up a matrix is decomposed. On the host this needs no compilation, and leaves
-the loop of a chain without calls of LAPACK, which would keep XLA from making one kernel of it, and
-without matrices to carry, which it would copy in every iteration.
+They minimise the Fisher divergence between the density and a normal one. A warm-up decomposes a
+matrix a few times only. Done on the host, this has three advantages:
+
+- it needs no compilation;
+- the compiled loop of a chain calls no LAPACK, and so can become a single XLA kernel;
+- the loop carries no further matrices, which XLA would copy in every iteration.
 """
 
 from collections.abc import Sequence
@@ -15,34 +18,33 @@ from inference.common.matrices import LowRankMatrix, Matrix, factorize
 from inference.warmup.adaptation import Adaptation
 from inference.warmup.dual_averaging import dual_averaging_restart
 
-_RIDGE = 0.1  # of the variances, where there are as many dimensions as draws
-_NUM_PASSES = 4
-_MAX_PAIRED_DRAWS = 32  # draws, all pairs of which tell what a matrix gains
-_DEPENDENT = 1e-6  # the sine of an angle between directions that are one
+_RIDGE = 0.1  # ridge over variances, where there are as many dimensions as draws
+_NUM_PASSES = 4  # passes of subspace iteration
+_MAX_PAIRED_DRAWS = 32  # draws; all their pairs estimate the gain of a matrix
+_DEPENDENT = 1e-6  # relative size below which a singular value or a sum of squares counts as zero
 
 
-@np.errstate(all="ignore")  # what is not finite is found in the result
+@np.errstate(all="ignore")  # NaN and infinity are detected in the result
 def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray) -> np.ndarray:
-    r"""The inverse mass matrix that brings draws and gradients to the same covariance.
+    r"""Dense inverse mass matrix that brings draws and gradients to the same covariance.
 
     .. math:: \Sigma\, \mathrm{cov}(\nabla \log p)\, \Sigma = \mathrm{cov}(x)
 
-    It minimises the Fisher divergence between the density and a normal one of this covariance;
-    where the density is normal, it is the covariance itself as soon as there are more draws than
-    dimensions. Both covariances have a part of their diagonals added, the more of it the fewer
-    draws there are, which shrinks the matrix towards that of
+    It minimises the Fisher divergence between the density and a normal one of this covariance. For
+    a normal density and more draws than dimensions, it is the covariance itself. A ridge on the
+    diagonals of both covariances, larger for fewer draws, shrinks the matrix towards
     :func:`inference.warmup.adaptation.fisher_diagonal`.
 
     Args:
-        draws: Of one chain, ``(draw, size)``.
-        gradients: Of the log density there.
-        default: A diagonal, ``(size,)``, for coordinates that have not moved.
+        draws: Draws of one chain, ``(draw, size)``.
+        gradients: Gradients of the log density at the draws, ``(draw, size)``.
+        default: Diagonal for coordinates that have not moved, ``(size,)``.
 
     Returns:
         A symmetric matrix, ``(size, size)``, in double precision.
 
     Raises:
-        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities.
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, e.g. not finite.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -65,22 +67,28 @@ def fisher_matrix(draws: np.ndarray, gradients: np.ndarray, default: np.ndarray)
 def fisher_low_rank(
     draws: np.ndarray, gradients: np.ndarray, default: np.ndarray, rank: int
 ) -> LowRankMatrix:
-    r"""The same in the directions in which draws or gradients vary most, and else a diagonal.
+    r"""Low-rank inverse mass matrix that brings draws and gradients to similar covariances.
 
-    Draws are scaled as by the diagonal alone. In the space of the `rank` leading principal
-    components of each, draws and gradients, which holds the directions that are stretched most and
-    least, the matrix is :func:`fisher_matrix`. Outside it is a multiple of 1, by the same
-    criterion; those eigenvectors are kept whose eigenvalues are furthest from that.
+    It is :func:`fisher_matrix` in the directions in which draws or gradients vary most, and a
+    diagonal otherwise:
+
+    1. Draws and gradients are scaled by the Fisher diagonal.
+    2. The `rank` leading principal components of draws, and those of gradients, span a subspace. It
+       holds the directions that are stretched most and least.
+    3. Inside the subspace, the matrix is :func:`fisher_matrix`. Outside, it is a multiple of the
+       identity, by the same criterion.
+    4. The `rank` eigenvectors are kept whose eigenvalues are furthest, on the log scale, from this
+       multiple.
 
     Args:
-        draws: Of one chain, ``(draw, size)``.
-        gradients: Of the log density there.
-        default: A diagonal, ``(size,)``, for coordinates that have not moved.
+        draws: Draws of one chain, ``(draw, size)``.
+        gradients: Gradients of the log density at the draws, ``(draw, size)``.
+        default: Diagonal for coordinates that have not moved, ``(size,)``.
         rank: Directions to keep, at most `size`.
 
     Raises:
-        numpy.linalg.LinAlgError: if a covariance is not positive definite, as with infinities, or
-            nothing has moved.
+        numpy.linalg.LinAlgError: if a covariance is not positive definite, e.g. not finite, or if
+            no coordinate has moved.
 
     References:
         Seyboldt, Carlson and Carpenter (2025), Preconditioning Hamiltonian Monte Carlo by
@@ -108,7 +116,7 @@ def fisher_low_rank(
 
 
 def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
-    """The variance of deviations in all directions outside of a basis; NaN where there is none."""
+    """Inverse mass outside the span of a basis, one number; NaN where nothing varies there."""
     outside = []
     for x in (draws, gradients):
         total, inside = np.sum(x**2), np.sum((x @ basis.T) ** 2)
@@ -119,14 +127,20 @@ def _rest(draws: np.ndarray, gradients: np.ndarray, basis: np.ndarray) -> float:
 def _scale(
     spread: np.ndarray, force: np.ndarray, default: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviations by the diagonal alone, of variances, and whether they are known."""
+    """Square roots of the Fisher diagonal, ``(size,)``, and flags of coordinates that have moved.
+
+    Args:
+        spread: Variances of the draws.
+        force: Variances of the gradients.
+        default: Diagonal for coordinates that have not moved.
+    """
     ratio = np.sqrt(spread / force)
     is_known = (ratio > 0) & np.isfinite(ratio)
     return np.sqrt(np.where(is_known, ratio, default)), is_known
 
 
 def _deviations(draws: np.ndarray) -> np.ndarray:
-    """From the mean; exactly 0 where draws do not differ."""
+    """Deviations from the mean; exactly 0 where all draws are equal."""
     draws = draws - draws[0]
     return draws - np.mean(draws, 0)
 
@@ -137,7 +151,7 @@ def _covariance(draws: np.ndarray) -> np.ndarray:
 
 
 def _principal_directions(deviations: np.ndarray, rank: int) -> np.ndarray:
-    """About the `rank` leading right singular vectors, ``(rank, size)``, by subspace iteration.
+    """Leading right singular vectors, ``(rank, size)``, by randomized subspace iteration.
 
     References:
         Halko, Martinsson and Tropp (2011), Finding structure with randomness, algorithm 4.4.
@@ -152,15 +166,15 @@ def _principal_directions(deviations: np.ndarray, rank: int) -> np.ndarray:
 
 
 def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> Adaptation:
-    """Adaptations of several chains, with new matrices where a window has ended.
+    """States of several chains, with new mass matrices for the chains whose window has ended.
 
-    There the averaging of the step size begins anew, from its average. A matrix stays as it is
-    where draws or gradients are not finite.
+    Their dual averaging restarts from its average. A matrix does not change if draws or gradients
+    are not finite.
 
     Args:
-        state: With the chains in front.
-        windows: For each chain draws and gradients, ``(draw, 2, size)``, or `None`. What several
-            chains have in common is decomposed once.
+        state: States with the chains in front.
+        windows: Draws and gradients of each chain, ``(draw, 2, size)``; `None` for a chain whose
+            window has not ended. A window shared by several chains is decomposed once.
     """
     chains_of: dict[int, list[int]] = {}
     for chain, window in enumerate(windows):
@@ -168,9 +182,8 @@ def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> A
             chains_of.setdefault(id(window), []).append(chain)
     state = jax.tree.map(np.asarray, state)
     if len(chains_of) == 1 and all(window is not None for window in windows):
-        return _renew_matrix(
-            state, windows[0]
-        )  # without a copy: matrices may be most of all there is
+        # Without a copy, as matrices may take most of the memory.
+        return _renew_matrix(state, windows[0])
     whole = jax.tree.map(np.array, state)
     for chains in chains_of.values():
         before = jax.tree.map(lambda x, chains=chains: x[chains], state)
@@ -181,7 +194,7 @@ def renew_matrices(state: Adaptation, windows: Sequence[np.ndarray | None]) -> A
 
 
 def _renew_matrix(state: Any, window: Any) -> Adaptation:
-    """Adaptations of several chains that have one window."""
+    """States of several chains with a new mass matrix, learnt from one shared window."""
     old = state.inverse_mass_matrix, state.inverse_mass_factor
     window = np.asarray(window, np.float64)
     matrix, factor = (jax.tree.map(lambda x: x[0], x) for x in old)
@@ -202,19 +215,20 @@ def _renew_matrix(state: Any, window: Any) -> Adaptation:
 
 @np.errstate(all="ignore")
 def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarray:
-    r"""How much longer the logarithms of steps may be with a new factor than with `old` ones.
+    r"""Gains in log step size that keep the energy error under a new mass matrix.
 
-    The error of the energy is of the order of :math:`\epsilon^4 \sum \omega^4` for a normal density
-    of frequencies :math:`\omega`, whose squares are the eigenvalues of the covariance of whitened
-    gradients. The sum of squares of these is estimated without bias by products of pairs of draws.
+    For a normal density of frequencies :math:`\omega`, the energy error of a step :math:`\epsilon`
+    is of the order of :math:`\epsilon^4 \sum \omega^4`. The squares :math:`\omega^2` are the
+    eigenvalues of the covariance of whitened gradients. Products of pairs of draws estimate the sum
+    of their squares without bias.
 
     Args:
-        gradients: Of the log density, ``(draw, size)``.
-        old: The factors that steps were taken with, with the chains in front.
-        new: The factor that is to come.
+        gradients: Gradients of the log density, ``(draw, size)``.
+        old: Factors of the mass matrices so far, with the chains in front.
+        new: Factor of the new mass matrix.
 
     Returns:
-        ``(chain,)``; 0 where nothing is known.
+        Numbers to add to the log step sizes, ``(chain,)``; 0 where the estimate is not finite.
 
     References:
         Beskos, Pillai, Roberts, Sanz-Serna and Stuart (2013), Optimal tuning of the hybrid Monte
@@ -223,8 +237,9 @@ def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarra
     num_rows = min(len(gradients), _MAX_PAIRED_DRAWS)
     rows = np.arange(num_rows) * (len(gradients) - 1) // max(1, num_rows - 1)  # evenly spaced
     some = _deviations(gradients)[rows]
+    # Pooled chains share one factor: it is used once.
     if all(np.array_equal(x, np.broadcast_to(x[:1], x.shape)) for x in jax.tree.leaves(old)):
-        before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]  # as of many chains
+        before = [_sum_of_squares(some, jax.tree.map(lambda x: x[0], old))]
     else:
         num_chains = len(jax.tree.leaves(old)[0])
         parts = (jax.tree.map(lambda x, i=i: x[i], old) for i in range(num_chains))
@@ -234,7 +249,7 @@ def estimate_gains(gradients: np.ndarray, old: Matrix, new: Matrix) -> np.ndarra
 
 
 def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
-    """The sum of squares of the products of all pairs of whitened gradients."""
+    """Sum of the squared inner products of all pairs of whitened gradients."""
     if isinstance(factor, LowRankMatrix):
         scaled = gradients * factor.scale
         whitened = scaled + ((scaled @ factor.vectors.T) * (factor.values - 1)) @ factor.vectors
@@ -245,10 +260,7 @@ def _sum_of_squares(gradients: np.ndarray, factor: Matrix) -> float:
 
 
 def _learn_matrix(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matrix, Matrix]:
-    """The matrix that follows one of its kind, and its factor.
-
-    It stays as it is where it would not be finite.
-    """
+    """New matrix of the kind of `old`, and its factor; `old` and its factor if it is not finite."""
     try:
         new = _check_finite(_matrix(old, window), np.finfo(jax.tree.leaves(old)[0].dtype).max)
         return new, factorize(new, np)
@@ -257,19 +269,19 @@ def _learn_matrix(old: Matrix, factor: Matrix, window: np.ndarray) -> tuple[Matr
 
 
 def _matrix(old: Matrix, window: np.ndarray) -> Matrix:
-    """The matrix that draws and gradients, ``(draw, 2, size)``, tell."""
+    """Fisher matrix of the kind of `old`, from draws and gradients ``(draw, 2, size)``."""
     draws, gradients = window[:, 0], window[:, 1]
     if not isinstance(old, LowRankMatrix):
         return fisher_matrix(draws, gradients, np.diag(old))
-    doubles = jax.tree.map(lambda x: x.astype(np.float64), old)  # the root may be large
+    doubles = jax.tree.map(lambda x: x.astype(np.float64), old)  # squares in float32 might overflow
     return fisher_low_rank(draws, gradients, doubles.diagonal(), len(old.values))
 
 
 def _check_finite(matrix: Matrix, largest: float) -> Matrix:
-    """`matrix`.
+    """Matrix unchanged, once its entries are found to be finite in the dtype.
 
     Raises:
-        numpy.linalg.LinAlgError: if it has infinite entries, or such that a float cannot hold.
+        numpy.linalg.LinAlgError: if an entry is NaN, infinite or above `largest`.
     """
     if not all(np.all(np.abs(x) <= largest) for x in jax.tree.leaves(matrix)):
         raise np.linalg.LinAlgError

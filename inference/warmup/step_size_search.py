@@ -1,4 +1,4 @@
-"""The search for a step size of the right order, from where a chain starts."""
+"""Search for a first step size of the right order (Hoffman and Gelman's heuristic)."""
 
 import math
 from typing import NamedTuple
@@ -10,22 +10,23 @@ from inference.common.lockstep import select_leaves
 from inference.common.matrices import Matrix
 from inference.hamiltonian.leapfrog import Point, State, drift, energy_change, kick
 
-_MAX_DOUBLINGS = 50
-_TARGET = 0.8
+_MAX_DOUBLINGS = 50  # doublings or halvings, a factor of 1e15
+_TARGET = 0.8  # acceptance rate of one step
 
 
 class Search(NamedTuple):
-    """A search for a step size, one leapfrog step from the start a turn.
+    """State of the search for a first step size.
 
-    The step size is doubled or halved until the acceptance rate of one step crosses 0.8.
+    Each try is one leapfrog step from the start. The step size is doubled or halved until the
+    acceptance rate of one step crosses 0.8.
 
     Attributes:
-        start: Where the chain starts, with the momentum of all tries.
+        start: Initial point of the chain, with the momentum of all tries.
         has_start: Whether the density has been evaluated there.
-        step_size: The step that is tried next, or that is good.
-        direction: 1 while the step doubles, -1 while it halves, 0 before the first.
-        num_tries: How often it has been tried.
-        is_done: Whether the acceptance rate of one step has crossed 0.8.
+        step_size: Step size of the next try, or the result.
+        direction: 1 while the step size doubles, -1 while it halves, 0 before the first try.
+        num_tries: Number of tries so far.
+        is_done: Whether the acceptance rate has crossed 0.8, or 50 tries have been made.
 
     References:
         Hoffman and Gelman (2014), The No-U-Turn Sampler, algorithm 4.
@@ -48,12 +49,12 @@ class Search(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Where the chain starts."""
+        """Initial state of the chain."""
         return State(self.start.position, self.start.log_density, self.start.gradient)
 
 
 def next_position(search: Search, factor: Matrix) -> jax.Array:
-    """Where the search has to know the density next, once it has a start with a momentum."""
+    """Position of the next try: the end of one leapfrog step from the start."""
     return drift(factor, search.step_size, search.start)
 
 
@@ -64,7 +65,7 @@ def search_step(
     log_density: jax.Array,
     gradient: jax.Array,
 ) -> Search:
-    """The search, once it knows the density at `position`, which is the start or the next one."""
+    """Search after an evaluation of the density at `position`: the start, or the end of a try."""
     end = kick(factor, search.step_size, search.start, position, log_density, gradient)
     found = search._replace(start=end, has_start=jnp.ones((), bool))
     return select_leaves(search.has_start, _judge_step(search, end), found)

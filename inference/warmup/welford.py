@@ -1,4 +1,4 @@
-"""Means and variances of what comes one after the other."""
+"""Welford's algorithm: running means and variances."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 
 class Welford(NamedTuple):
-    """Running count, mean and sum of squared deviations, of each coordinate."""
+    """State of Welford's algorithm: count, mean and sum of squared deviations by coordinate."""
 
     count: jax.Array
     mean: jax.Array
@@ -15,12 +15,12 @@ class Welford(NamedTuple):
 
 
 def welford_init(mean: jax.Array) -> Welford:
-    """No observation yet, of the shape and dtype of `mean`."""
+    """State without observations, of the shape and dtype of `mean`."""
     return Welford(jnp.zeros((), mean.dtype), jnp.zeros_like(mean), jnp.zeros_like(mean))
 
 
 def welford_update(state: Welford, value: jax.Array) -> Welford:
-    """One more observation.
+    """State with one more observation.
 
     References:
         Welford (1962), Note on a method for calculating corrected sums of squares and products.

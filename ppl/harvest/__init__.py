@@ -1,19 +1,20 @@
-"""harvest: a function transformation that reaps and plants the values that a function has sown.
+"""harvest: a transformation that reaps the values sown by a function, or plants others instead.
 
-And handle: effects whose handlers get the rest of the program as a function.
+handle: a transformation that gives effects a meaning; handlers get the rest of the program as a
+function.
 
 Reading order:
 
-1. `_sow`: the primitive, an identity with a tag and a name, and its rules for JAX.
+1. `_sow`: the sow primitive, an identity with a tag and a name, and its rules for JAX.
 2. `_survey`: all sows of a jaxpr by path, before anything is evaluated.
-3. `_liveness`: the equations that are needed once plants have cut what they replace.
-4. `_interpreter`: evaluation of a jaxpr, with an `Action` at each sow.
+3. `_liveness`: the equations that are still needed once plants have replaced sown values.
+4. `_interpreter`: evaluation of a jaxpr, with an `Action` at each sow; `_plants`: its queues.
 5. `_construct`, `_wiring`, `rules/`: one record for each primitive with inner programs.
 6. `_program`: a function traced, surveyed and interpreted.
-7. `_harvest`: the API; `_vjp` and `_tangents`: derivatives.
-8. `_effect`, `_threaded`, `_handle`: effects and handlers, on the same records.
+7. `_harvest`: the API; `_names`: its nested dicts; `_vjp` and `_tangents`: derivatives.
+8. `_effect`, `state_threading`, `_handle`: effects and handlers, on the same records.
 
-`_jax` and `_jaxprs` hold all that is undocumented of JAX.
+`_jax` and `_jaxprs` hold every use of JAX that is undocumented. The other files are small helpers.
 """
 
 from ppl.harvest import _tangents as _tangents

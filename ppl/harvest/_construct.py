@@ -16,7 +16,7 @@ from ppl.harvest._wiring import Wiring
 
 
 class Threading(Protocol):
-    """Evaluation of a program in order, with a state from effect to effect."""
+    """Evaluation of a program in order, passing a state from effect to effect."""
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]: ...
 
@@ -27,11 +27,11 @@ class Threading(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Construct(abc.ABC):
-    """All that is known of a primitive with inner programs.
+    """Record of one primitive with inner programs.
 
     Attributes:
         primitive: Name of the primitive.
-        is_parallel: Whether the iterations of a loop may evaluate it all at once, by `vmap`.
+        is_parallel: Whether `vmap` may evaluate it for all iterations of a loop at once.
     """
 
     primitive: str
@@ -39,7 +39,7 @@ class Construct(abc.ABC):
 
     @abc.abstractmethod
     def wiring(self, eqn: jex.JaxprEqn) -> Wiring | None:
-        """Inner programs and what they are joined to; None for an equation that shows none."""
+        """Wiring of the inner programs; None for an equation that shows none."""
 
     @abc.abstractmethod
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
@@ -47,16 +47,16 @@ class Construct(abc.ABC):
 
     @abc.abstractmethod
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Operands that the needed results and all records depend on."""
+        """Mask of the operands that the needed results and all records depend on."""
 
     @abc.abstractmethod
     def run(self, opened: Opened) -> Results:
-        """Results and records of the same construct around the inner programs."""
+        """Results and records; the construct is made again around the inner programs."""
 
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results, and the state after all effects in order; an error where there is no order."""
+        """Results, and the state after all effects in order; an error for effects without order."""
         return on.refuse(eqn)
 
 
@@ -81,9 +81,9 @@ def wiring_of(eqn: jex.JaxprEqn) -> Wiring | None:
 
 
 def may_be_parallel(eqn: jex.JaxprEqn) -> bool:
-    """Whether iterations of a loop may evaluate an equation all at once.
+    """Whether `vmap` may evaluate an equation for all iterations of a loop at once.
 
-    A primitive with inner programs and no record may if JAX has a rule of `vmap` for it.
+    It may evaluate a primitive with inner programs but no record if JAX has a batching rule for it.
     """
     construct = construct_of(eqn)
     if construct is None:

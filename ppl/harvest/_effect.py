@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _values
 from ppl.harvest._names import fit
@@ -15,7 +16,7 @@ from ppl.harvest._survey import struct_of
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Effect:
-    """An operation with a name; calling it performs it. `effect` makes one."""
+    """Operation with a name, made by `effect`; a call performs it."""
 
     name: str
     result: Callable[..., Any]
@@ -63,17 +64,17 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
     Effects are told apart by identity: two declarations of one name are two effects.
 
     Args:
-        name: What errors call it.
+        name: Name in error messages.
         result: A function of the operands, traced abstractly, whose value has the structure,
             shapes and dtypes of the effect's result: a pytree of arrays or `jax.ShapeDtypeStruct`s.
 
     Returns:
-        A function of pytrees of arrays. Calling it performs the effect and gives the result that a
-        handler around has for it.
+        A function of pytrees of arrays. A call performs the effect and returns the result that the
+        handler around gives it.
 
     Raises:
         TypeError: If `name` is no string or `result` cannot be called; when called, if an operand
-            or the declared result holds something else than arrays.
+            or the declared result holds anything but arrays.
 
     Example:
         >>> from ppl.harvest import effect, handle
@@ -93,21 +94,21 @@ def effect(name: str, result: Callable[..., Any]) -> Effect:
 
 @dataclasses.dataclass(frozen=True)
 class SownEffect:
-    """Key of handlers for all sows with a tag. `sown` makes one."""
+    """Key, in a dict of handlers, for all sows with a tag; made by `sown`."""
 
     tag: Hashable
 
 
 def sown(tag: Hashable) -> SownEffect:
-    """The sows with a tag, as an effect that `handle` can handle.
+    """Sows with a tag, as an effect for `handle`.
 
-    Their handler is called with the sown value and its path, `handler(k, value, path)` (with a
-    state, `handler(state, value, path)`). The path is the tuple of the scopes and the name. What
-    the handler resumes with takes the place of the value. Under `vmap`, a value that is not mapped
-    is sown once, as `harvest` sees it too (one of `ppl.sample` once for each key).
+    The handler is called as `handler(k, value, path)`, or with a state as
+    `handler(state, value, path)`. The path is the tuple of the scopes and the name. The result that
+    the handler resumes with replaces the value. Under `vmap`, an unmapped value is sown once, as in
+    `harvest`; an unmapped value of `ppl.sample` is sown once for each key.
 
     Args:
-        tag: The tag that is given to `sow`.
+        tag: The tag given to `sow`.
 
     Returns:
         A key for the handlers of `handle`.
@@ -127,15 +128,15 @@ def sown(tag: Hashable) -> SownEffect:
 
 @dataclasses.dataclass(frozen=True)
 class EffectCall:
-    """The static part of an effect that is performed; its operands are the leaves of the operands.
+    """Static parameters of a performed effect, whose equation has the leaves as its operands.
 
     Attributes:
-        effect: Which effect.
-        operand_tree: The structure of the tuple of operands.
-        tree: The structure of the result.
-        avals: The leaves of the result, without `vmap` axes.
-        batch_shape: The `vmap` axes around, outermost first. All operands and results have them in
-            front.
+        effect: The effect.
+        operand_tree: Structure of the tuple of operands.
+        tree: Structure of the result.
+        avals: Abstract leaves of the result, without `vmap` axes.
+        batch_shape: Sizes of the `vmap` axes around, outermost first. All operands and results have
+            these axes in front.
     """
 
     effect: Effect
@@ -185,15 +186,15 @@ perform_p = _jax.make_primitive(
 
 @dataclasses.dataclass(frozen=True)
 class PerformedEffect:
-    """An effect, or a sow as one, where a program performs it.
+    """Effect, or sow as an effect, with the operands that a program performs it with.
 
     Attributes:
-        where: What errors call it.
-        operands: What its handler is called with, `vmap` axes in front.
-        static: What its handler is called with after the operands.
-        tree: The structure of the result.
-        avals: The leaves of the result, without `vmap` axes.
-        batch_shape: The `vmap` axes, outermost first.
+        where: Name in error messages.
+        operands: Operands for the handler, with `vmap` axes in front.
+        static: Arguments of the handler after the operands: the path of a sow.
+        tree: Structure of the result.
+        avals: Abstract leaves of the result, without `vmap` axes.
+        batch_shape: Sizes of the `vmap` axes, outermost first.
     """
 
     where: str
@@ -204,27 +205,27 @@ class PerformedEffect:
     batch_shape: tuple[int, ...]
 
     def fit(self, result: Any) -> list[jax.Array]:
-        """The leaves of a result, which must be as declared."""
+        """Leaves of a result, checked against the declared structure, shapes and dtypes."""
         leaves = fit(f"{self.where}: the result", result, self.tree, self.avals)
         return [_jax.as_aval(leaf, aval) for leaf, aval in zip(leaves, self.avals, strict=True)]
 
 
-def handler_key(eqn: Any) -> Hashable:
-    """Key of handlers for the effect that an equation performs; None if it performs none."""
+def handler_key(eqn: jex.JaxprEqn) -> Hashable:
+    """Key, in a dict of handlers, of the effect of an equation; None if it has no effect."""
     if eqn.primitive is perform_p:
         return eqn.params["call"].effect
     return SownEffect(eqn.params["site"].tag) if eqn.primitive is sow_p else None
 
 
-def describe_effect(eqn: Any) -> str:
-    """Name, in errors, of the effect that an equation performs."""
+def describe_effect(eqn: jex.JaxprEqn) -> str:
+    """Name, in errors, of the effect of an equation."""
     if eqn.primitive is perform_p:
         return repr(eqn.params["call"].effect)
     return f"sow {describe(eqn.params['site'].path)}"
 
 
-def read_performed(eqn: Any, args: Sequence[Any]) -> PerformedEffect:
-    """The effect that an equation performs with these operands."""
+def read_performed(eqn: jex.JaxprEqn, args: Sequence[Any]) -> PerformedEffect:
+    """Effect of an equation, with its operands."""
     where = describe_effect(eqn)
     if eqn.primitive is perform_p:
         call = eqn.params["call"]

@@ -1,17 +1,19 @@
 """handle: effect handlers with continuations.
 
 `handle(f, handlers)` traces `f` to a jaxpr and evaluates it up to the first effect that has a
-handler. The handler gets the rest of the evaluation as a function `k`, and what it returns is the
-answer of the whole. Handlers are deep: `k` handles what the rest performs. Nothing before an effect
-is evaluated again when `k` is called again. In each construct:
+handler. The handler gets the rest of the evaluation as a function `k`, and its return value is the
+answer of the whole program. Handlers are deep: `k` handles the effects of the rest. Nothing before
+an effect is evaluated again when `k` is called again. In each construct:
 
-- jit, and what JAX calls without one: the rest of the call, and then the rest of what calls it, is
-  the continuation.
-- cond: it goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose answers must
-  have the same type. The rest is traced once for each branch, so conds in a row multiply.
+- jit, and calls that JAX makes by itself: the continuation is the rest of the body, and then the
+  rest of the caller.
+- cond: the continuation goes into the branches, `lax.switch(i, [branch_i then the rest])`, whose
+  answers must have the same type. The rest is traced once for each branch, so conds in a row
+  multiply.
 - scan, while, vmap: the rest of one iteration or element is no function of its own. So the handler
-  must call `k` once and return what `k` returns; the result is what `k` was given, and the loop
-  stays a loop. `k` returns at once there: what a handler does after its call comes before the rest.
+  must call `k` once and return the answer of `k`. The argument of `k` is the result of the effect,
+  and the loop stays a loop. `k` returns at once there: code of a handler after its call of `k` runs
+  before the rest.
 - anything else (checkpoint, custom_jvp, shard_map ...) cannot be opened and is an error.
 
 With a state, handlers have no continuation: `handler(state, *operands)` gives the next state and
@@ -19,10 +21,10 @@ the result. The program is evaluated in order and keeps its constructs; the stat
 jit and cond and carried through loops, their conditions included. Under `vmap` a handler may read
 the state but not change it, for there is no order of the elements.
 
-Effects without a handler are performed again, for a `handle` further out; so are those that a
-handler performs itself. Where `vmap` makes a select of a cond, the effects of all branches are
-performed, as those of `jax.debug.print` are. Without a state, each effect in a row nests Python's
-calls deeper: some 150 reach its limit of recursion, and belong into a loop.
+Effects without a handler are performed again, for a `handle` further out; so are the effects of a
+handler itself. Where `vmap` makes a select of a cond, the effects of all branches are performed, as
+with `jax.debug.print`. Without a state, each effect in a row nests Python's calls deeper: some 150
+reach Python's limit of recursion, and belong into a loop.
 """
 
 import functools
@@ -61,15 +63,16 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
         f: Any function that JAX can trace.
         handlers: A function for each effect (see `effect`) or tag of sows (see `sown`).
             Without `state`, `handler(k, *operands) -> answer`: `k(result)` is the answer of the
-            rest of the program if the effect has this result. It may be called never, once, often
-            or under `vmap`; in loops and for an effect under `vmap`, once, its answer returned.
+            rest of the program if the effect has this result. A handler may call `k` never, once,
+            often or under `vmap`. In a loop, and for an effect under `vmap`, it must call `k` once
+            and return the answer.
             With `state`, `handler(state, *operands) -> (state, result)`.
-        state: Where the state begins, a pytree of arrays, or None for handlers with continuations.
-            Every handler must return one with the same structure, shapes and dtypes.
+        state: Initial state, a pytree of arrays; None for handlers with continuations. Every
+            handler must return a state with the same structure, shapes and dtypes.
 
     Returns:
-        `f` with these effects handled: `(*args, **kwargs) -> answer`, which is the result of `f` if
-        no handler changes it. With `state`, `(*args, **kwargs) -> (result of f, state)`.
+        `f` with these effects handled: `(*args, **kwargs) -> answer`. The answer is the result of
+        `f` if no handler changes it. With `state`, `(*args, **kwargs) -> (result of f, state)`.
 
     Raises:
         TypeError: If `handlers` is not a dict of functions by effect; when called, if a result or
@@ -129,7 +132,7 @@ def _check_handlers(handlers: Handlers) -> None:
 
 
 def _start(state: Any) -> Any:
-    """The state with the types that it will keep: no weak ones, which a loop could not carry."""
+    """Initial state as arrays without weak types, which a loop could not carry."""
 
     def strong(leaf: Any) -> jax.Array:
         try:
@@ -148,8 +151,8 @@ class ContinuationInterpreter:
         self._handlers = handlers
         self._found = found
 
-    def run(self, jaxpr: Any, args: Sequence[Any], rest: Rest) -> Any:
-        """The answer of a jaxpr and then of what comes after it."""
+    def run(self, jaxpr: Jaxpr, args: Sequence[Any], rest: Rest) -> Any:
+        """Answer of a jaxpr followed by the rest of the program."""
         inner, env = start_evaluation(jaxpr, args)
         return self._run_from(0, inner, env, rest)
 
@@ -164,11 +167,11 @@ class ContinuationInterpreter:
     def _resume(
         self, i: int, inner: Any, env: dict[Any, Any], rest: Rest, outs: Sequence[Any]
     ) -> Any:
-        """The answer after equation `i`. It may be asked for again, so `env` must stay as it is."""
+        """Answer after equation `i`; perhaps called again, so it leaves `env` unchanged."""
         env = env | dict(zip(inner.eqns[i].outvars, outs, strict=True))
         return self._run_from(i + 1, inner, env, rest)
 
-    def _perform(self, eqn: Any, args: list[Any], rest: Rest) -> Any:
+    def _perform(self, eqn: jex.JaxprEqn, args: list[Any], rest: Rest) -> Any:
         if (key := handler_key(eqn)) is not None:
             at = read_performed(eqn, args)
             if not at.batch_shape:
@@ -199,7 +202,7 @@ class ContinuationInterpreter:
 
         return lax.switch(index, [branch(body) for body in bodies], *operands)
 
-    def _check_agree(self, eqn: Any, answers: list[str]) -> None:
+    def _check_agree(self, eqn: jex.JaxprEqn, answers: list[str]) -> None:
         if answers[-1] != answers[0]:
             raise ValueError(
                 f"{self._found(eqn)} in a branch of a cond: the answers of all branches must have "
@@ -234,7 +237,7 @@ def _call_resuming_once(
     operands: tuple[Any, ...],
     state: Any,
 ) -> tuple[Any, Any]:
-    """Call a handler that must call its continuation once; the result is what it calls it with."""
+    """Call a handler that must resume exactly once; the result is the argument of its `k`."""
     answer, results = object(), []
 
     def k(result: Any) -> object:

@@ -1,4 +1,4 @@
-"""harvest and what is made of it: reap, call_and_reap, plant and nest."""
+"""harvest, reap, call_and_reap, plant and nest: the transformations of sown values."""
 
 import dataclasses
 import functools
@@ -6,9 +6,11 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._interpreter import Action, Operands
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import check_plants, nest_by_path
 from ppl.harvest._program import Harvester, trace
 from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
@@ -17,9 +19,9 @@ from ppl.harvest._survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """Filter of the sows that a transformation looks at.
+    """Filter of sows by tag, name and scope.
 
-    An entry of `allowlist` or `blocklist` stands for a name or for all that is in a scope.
+    An entry of `allowlist` or `blocklist` stands for a name or for all names in a scope.
     """
 
     tag: Hashable
@@ -38,7 +40,7 @@ def selection(
     blocklist: Collection[Hashable] = frozenset(),
     exclusive: bool = False,
 ) -> Selection:
-    """Options of a caller, checked."""
+    """Selection from a caller's options, which are checked."""
     check_hashable("harvest: tag", tag)
     for given in (allowlist, blocklist):
         if isinstance(given, str):
@@ -49,7 +51,7 @@ def selection(
 
 @dataclasses.dataclass(frozen=True)
 class Harvest(Action):
-    """A planted value takes the place of the sown one; another one is recorded."""
+    """Action of `harvest`: a plant replaces the sown value; a value without a plant is recorded."""
 
     select: Selection
 
@@ -66,11 +68,11 @@ class Harvest(Action):
 
 
 def sow_again(site: Site, operands: Operands) -> list[Any]:
-    """Bind a sow with the operands of another."""
+    """Leaves of a value that is sown again at its site."""
     values, preds, keys = list(operands.values), [], []
     if site.has_pred:
         preds = [operands.pred]
-    if site.has_key:  # A value of its own for each shard that has a key of its own.
+    if site.has_key:  # Each shard with a key of its own has a value of its own.
         *values, _ = _values.vary_alike([*values, operands.key])
         keys = [operands.key]
     return sow_p.bind(*values, *preds, *operands.extras, *keys, site=site)
@@ -86,26 +88,25 @@ def harvest(
 ) -> Callable[..., tuple[Any, dict[Hashable, Any]]]:
     """Turn the sows of a function into inputs and outputs.
 
-    The result takes a dict of plants before the arguments of `f`. A sown value whose name is
-    planted is replaced; one whose name is not is reaped. Both dicts nest as the scopes do. The
-    result is a pure function that composes with every transformation of JAX, and holds no more
-    sows with this tag.
+    The harvested function takes a dict of plants before the arguments of `f`. A plant replaces the
+    sown value of its name; all other values are reaped. Both dicts nest as the scopes do. The
+    harvested function is pure, composes with every transformation of JAX, and has no sows with this
+    tag.
 
     Args:
         f: Any function that JAX can trace.
-        tag: Which sows to look at; sows with other tags stay as they are.
-        allowlist: The names or scopes to look at; all if None.
-        blocklist: The names or scopes not to look at.
-        exclusive: Also take out the sows with other tags, leaving their values.
+        tag: Tag of the sows to look at; sows with other tags stay as they are.
+        allowlist: Names or scopes to look at; all if None.
+        blocklist: Names or scopes to leave alone.
+        exclusive: Whether to remove the sows with other tags, too; their values stay.
 
     Returns:
         `(plants, *args, **kwargs) -> (f(*args, **kwargs), reaps)`. A value sown under `vmap` has
         the batch axes in front; one appended in scans has an axis for each, outermost first.
 
     Raises:
-        ValueError: When called, if a plant has a name that no sow has, or another structure or
-            shape than the value that it replaces, or if a name is sown in a way that its mode does
-            not allow.
+        ValueError: When called, if no sow has the name of a plant, if a plant has another structure
+            or shape than the value it replaces, or if a name is sown against its mode.
         TypeError: When called, if a plant has another dtype.
 
     Example:
@@ -135,11 +136,11 @@ def harvest(
 def reap(
     f: Callable[..., Any], *, tag: Hashable, **options: Any
 ) -> Callable[..., dict[Hashable, Any]]:
-    """`harvest` that only looks: `(*args, **kwargs) -> reaps`.
+    """Reaps of `harvest`, without plants and result: `(*args, **kwargs) -> reaps`.
 
     Args:
         f: Any function that JAX can trace.
-        tag: Which sows to look at.
+        tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
 
     Example:
@@ -158,7 +159,7 @@ def call_and_reap(
 
     Args:
         f: Any function that JAX can trace.
-        tag: Which sows to look at.
+        tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
 
     Example:
@@ -172,11 +173,11 @@ def call_and_reap(
 
 
 def plant(f: Callable[..., Any], *, tag: Hashable, **options: Any) -> Callable[..., Any]:
-    """`harvest` that only replaces: `(plants, *args, **kwargs) -> out`.
+    """Result of `harvest`, without reaps: `(plants, *args, **kwargs) -> out`.
 
     Args:
         f: Any function that JAX can trace.
-        tag: Which sows to look at.
+        tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
 
     Example:
@@ -189,11 +190,11 @@ def plant(f: Callable[..., Any], *, tag: Hashable, **options: Any) -> Callable[.
 
 
 def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
-    """A function with all that it sows (under any tag) moved into a scope.
+    """Move all sows of a function, with any tag, into a scope.
 
     Args:
         f: Any function that JAX can trace.
-        scope: The key under which the sown values of `f` stand, in plants and in reaps.
+        scope: Key of the sown values of `f`, in plants and in reaps.
 
     Example:
         >>> from ppl.harvest import nest, reap, sow
@@ -214,15 +215,15 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
     return scoped
 
 
-def _move_into_scope(jaxpr: Any, scope: Hashable, memo: dict[int, Any]) -> Any:
-    """A jaxpr with all its sows moved into a scope; everything else stays as it stands.
+def _move_into_scope(jaxpr: Jaxpr, scope: Hashable, memo: dict[int, Jaxpr]) -> Jaxpr:
+    """Jaxpr with all its sows moved into a scope, and nothing else changed.
 
-    Memoised, so that a function that is called twice stays one for the caches of JAX.
+    It is memoised, so that a function that is called twice stays one for the caches of JAX.
     """
     if not names_sites(jaxpr, {}):
         return jaxpr
 
-    def move(eqn: Any) -> Any:
+    def move(eqn: jex.JaxprEqn) -> Any:
         if _jax.has_sow(eqn) and _jax.is_opaque(eqn):
             raise NotImplementedError(
                 f"nest {scope!r}: a sow stands inside of {eqn.primitive.name!r}, into which nest "

@@ -1,4 +1,4 @@
-"""Hidden sows: those in a primitive that does not tell JAX of their effect, as `lax.reduce`."""
+"""Hidden sows: sows in an equation that does not list their effect, such as `lax.reduce`."""
 
 import weakref
 from typing import Any
@@ -12,12 +12,12 @@ _hiding: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def hides_sow(eqn: jex.JaxprEqn) -> bool:
-    """Whether a sow stands in an equation that does not tell."""
+    """Whether an equation holds a sow at any depth without listing its effect."""
     return not _jax.has_sow(eqn) and any(map(sows, _jax.subjaxprs(eqn)))
 
 
 def sows(jaxpr: Jaxpr) -> bool:
-    """Whether a sow stands anywhere inside of a jaxpr, in an equation that tells it or not."""
+    """Whether a jaxpr holds a sow at any depth, hidden or not."""
     if _jax.has_sow(jaxpr):
         return True
     if jaxpr not in _hiding:

@@ -1,4 +1,4 @@
-"""The one interpreter: evaluates a jaxpr and lets an action decide what happens at each sow."""
+"""Interpreter of jaxprs, the only one of harvest: an action decides what happens at each sow."""
 
 import abc
 import dataclasses
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
 from ppl.harvest._sow import Site, describe, sow_p, tangent_p
@@ -24,40 +25,39 @@ class Action(abc.ABC):
     """Behavior of a transformation at the sows of a program."""
 
     batched: ClassVar[bool] = True
-    """Whether what `at` records has the `vmap` axes of the site in front, as values have."""
+    """Whether records have the `vmap` axes of the site in front, as values have."""
 
     adds: ClassVar[bool] = False
-    """Whether only the sum of all records matters; they are then not `batched`."""
+    """Whether only the sum of all records matters; `batched` is then False."""
     records: ClassVar[bool] = True
-    """Whether `at` records anything at all. If not, it may sow again, and has the key for it."""
+    """Whether `at` records anything. If not, `at` may sow again, and is given the key for it."""
 
     at_once: ClassVar[bool] = False
-    """Whether the steps of a loop may run at once, where none needs another's state; only for an
-    action that `adds`."""
+    """Whether independent steps of a loop may run at once; only for an action that `adds`."""
 
     perturbs: ClassVar[bool] = False
-    """Whether a plant changes the sown value by little, and both are recorded as one."""
+    """Whether a plant is added to the sown value, and the sum recorded."""
 
     @abc.abstractmethod
     def matches(self, site: Site) -> bool:
         """Whether the transformation looks at this sow."""
 
     def strips(self, site: Site) -> bool:
-        """Whether a sow that does not match is taken out of the program, its value left."""
+        """Whether a sow that does not match is removed from the program; its value stays."""
         return False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        """Whether `at` looks at the value, the predicate and the extras."""
+        """Whether `at` reads the value, the predicate and the extras."""
         return not planted, not planted, False
 
     @abc.abstractmethod
     def at(self, site: Site, operands: "Operands", plant: Any) -> tuple[Sequence[Any], Any]:
-        """The leaves that take the value's place, and a record (a pytree) to reap or None."""
+        """Leaves in place of the value, and a record to reap: a pytree, or None."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RestrictedAction(Action):
-    """An action on some names. The other sows stay as they are; or go, if it acts `alone`."""
+    """Action restricted to some names. Other sows stay as they are, or go if it acts `alone`."""
 
     action: Action
     names: frozenset[Path]
@@ -82,9 +82,9 @@ class RestrictedAction(Action):
 
 @dataclasses.dataclass(frozen=True)
 class Operands:
-    """The operands of a sow; leaves that the action does not read may be None.
+    """Operands of a sow; leaves that the action does not read may be None.
 
-    `is_used` tells whether anything that is evaluated depends on the sown value.
+    `is_used` tells whether any evaluated equation depends on the sown value.
     """
 
     values: tuple[Any, ...]
@@ -97,9 +97,10 @@ class Operands:
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Reaped:
-    """A record of one occurrence. `pred` tells whether it took place; None if that is certain.
+    """Record of one occurrence of a sow.
 
-    A record that is `zeroed` is known to be zeros where it did not take place.
+    `pred` tells whether the sow took place; None if that is certain. A `zeroed` record is known to
+    be zeros where the sow did not take place.
     """
 
     record: Any
@@ -139,14 +140,14 @@ Results = tuple[Sequence[Any], list[Reaped]]
 
 
 class Opened(NamedTuple):
-    """An equation that a rule evaluates.
+    """Equation to be evaluated by its rule.
 
     Attributes:
         eqn: The equation.
-        args: Its operands; None for what is not needed.
-        plants: Queues from which it takes its plants.
-        live_outs: Which of its results are needed.
-        on: The interpreter of its inner programs.
+        args: Values of its operands; None for one that is not needed.
+        plants: Queues of plants for its sows.
+        live_outs: Mask of its results that are needed.
+        on: Interpreter of its inner programs.
     """
 
     eqn: jex.JaxprEqn
@@ -157,7 +158,7 @@ class Opened(NamedTuple):
 
 
 class RunRule(Protocol):
-    """Evaluation of an equation with inner programs, around what they sow."""
+    """Evaluation of an equation with inner programs, with their plants and records."""
 
     def run(self, opened: Opened) -> Results: ...
 
@@ -182,26 +183,26 @@ class Interpreter:
         self._planted = frozenset(planted)
         replaced = frozenset() if action.perturbs else self._planted
         self.liveness = Liveness(survey, rules, self._reads, self._opens, replaced)
-        self.holds_arrays = True  # Whether something before the present equation is kept.
+        self.holds_arrays = True  # Whether a record or plant may hold an operand.
         self._stopping: dict[int, tuple[Any, bool]] = {}
-        self.functions: dict[Any, Callable[..., Any]] = {}  # What rules give to the caches of JAX.
+        self.functions: dict[Any, Callable[..., Any]] = {}  # One for each call, for JAX's caches.
 
     def under(
         self, action: Action, planted: Iterable[Path] = (), rules: Any = None
     ) -> "Interpreter":
-        """An interpreter with another action, and perhaps with other rules."""
+        """Interpreter with another action, and perhaps with other rules."""
         rules = self.rules if rules is None else rules
         survey = Survey(action.matches, action.strips, rules)
         return Interpreter(action, rules, planted, survey)
 
     def run(
         self,
-        jaxpr: Any,
+        jaxpr: Jaxpr,
         args: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
         live_outs: Sequence[bool],
     ) -> tuple[list[Any], list[Reaped]]:
-        """Results and records of a jaxpr. What is not needed is None, among `args` and results."""
+        """Results and records of a jaxpr; arguments and results that are not needed are None."""
         inner, consts = _jaxprs.raw(jaxpr)
         env = dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
         queue, reaps = Plants(plants), []
@@ -222,7 +223,9 @@ class Interpreter:
         ]
         return results, self._last(reaps, jaxpr)
 
-    def _equation(self, eqn: Any, args: list[Any], queue: Plants, live_outs: Mask) -> Results:
+    def _equation(
+        self, eqn: jex.JaxprEqn, args: list[Any], queue: Plants, live_outs: Mask
+    ) -> Results:
         sites = self.survey.survey_equation(eqn)
         if eqn.primitive is sow_p:
             return self._sow(eqn, args, queue.take(sites), bool(sites), any(live_outs))
@@ -238,7 +241,7 @@ class Interpreter:
 
     def _sow(
         self,
-        eqn: Any,
+        eqn: jex.JaxprEqn,
         args: list[Any],
         plants: Mapping[Path, Sequence[Any]],
         matches: bool,
@@ -257,7 +260,7 @@ class Interpreter:
         values = [_jax.as_aval(x, v.aval) for x, v in zip(values, eqn.outvars, strict=True)]
         return values, [] if record is None else [Reaped(record, operands.pred, site)]
 
-    def _rule(self, eqn: Any) -> Rule:
+    def _rule(self, eqn: jex.JaxprEqn) -> Rule:
         if eqn.primitive.name in self.rules:
             return self.rules[eqn.primitive.name]
         raise NotImplementedError(
@@ -265,8 +268,8 @@ class Interpreter:
             "harvest cannot open. Plant inside of the differentiation, as grad(plant(f))."
         )
 
-    def _tangent(self, eqn: Any, args: list[Any]) -> list[Any]:
-        """Tangents stop at a planted value, both forwards and backwards."""
+    def _tangent(self, eqn: jex.JaxprEqn, args: list[Any]) -> list[Any]:
+        """Tangent of a sown value: zero at a planted one, in forward and in reverse mode."""
         site = eqn.params["site"]
         if self._is_planted(site):
             return [jnp.zeros_like(x) for x in args]
@@ -277,14 +280,14 @@ class Interpreter:
     def _is_planted(self, site: Site) -> bool:
         return site.path in self._planted and self.action.matches(site) and not self.action.perturbs
 
-    def _opens(self, eqn: Any) -> bool:
+    def _opens(self, eqn: jex.JaxprEqn) -> bool:
         return self.survey.opens(eqn) or self._stops(eqn)
 
-    def _stops(self, eqn: Any) -> bool:
-        """Whether the tangent of a planted value stands inside of an equation."""
+    def _stops(self, eqn: jex.JaxprEqn) -> bool:
+        """Whether an equation holds the tangent of a planted value."""
         return bool(self._planted) and any(map(self._stops_in, _jax.subjaxprs(eqn)))
 
-    def _stops_in(self, jaxpr: Any) -> bool:
+    def _stops_in(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._stopping:
             self._stopping[id(jaxpr)] = (
                 jaxpr,
@@ -297,7 +300,7 @@ class Interpreter:
             )
         return self._stopping[id(jaxpr)][1]
 
-    def _reads(self, eqn: Any) -> Mask:
+    def _reads(self, eqn: jex.JaxprEqn) -> Mask:
         site = eqn.params["site"]
         value, pred, extras = self.action.reads(site, site.path in self._planted)
         return (
@@ -307,8 +310,8 @@ class Interpreter:
             *[not self.action.records] * site.has_key,
         )
 
-    def _last(self, reaps: list[Reaped], jaxpr: Any) -> list[Reaped]:
-        """Records with one for each clobbered name, however often a jaxpr sows it."""
+    def _last(self, reaps: list[Reaped], jaxpr: Jaxpr) -> list[Reaped]:
+        """Records of a jaxpr, with one for each clobbered name: the last."""
         if self.action.adds:
             return reaps
         sites = self.survey(jaxpr)
@@ -317,7 +320,7 @@ class Interpreter:
         return others + list(self.gather(clobbered, sites).values())
 
     def gather(self, reaps: Iterable[Reaped], sites: Sites) -> dict[Path, Reaped]:
-        """The records of one level by path: clobbered by the last, or stacked."""
+        """Records of one level by path: the last of a clobbered name, all of an appended one."""
         groups: dict[Path, list[Reaped]] = {}
         for reaped in reaps:
             groups.setdefault(reaped.site.path, []).append(reaped)
@@ -334,18 +337,18 @@ class Interpreter:
         return Reaped(jax.tree.map(stack, *[r.record for r in group]), None, found.site)
 
     def condense(self, reaps: list[Reaped]) -> list[Reaped]:
-        """The records of one level, as one if only their sum matters."""
+        """Records of one level, summed into one if only the sum matters."""
         if not self.action.adds or not reaps:
             return reaps
         sums = [jnp.sum(r.record) if r.record.ndim else r.record for r in reaps]
         return [dataclasses.replace(reaps[0], record=functools.reduce(operator.add, sums))]
 
     def spread(self, reaped: Reaped, sites: Sites) -> Reaped:
-        """A record with the `vmap` axes that other sows of its name stand under."""
+        """Record broadcast to the `vmap` axes of the other sows of its name."""
         return reaped.spread(sites[reaped.site.path].site) if self.action.batched else reaped
 
     def from_loop_axis(self, record: Any, found: Found) -> Any:
-        """Move the axis that a scan has put in front to where the loop's axis belongs."""
+        """Record with the axis of a scan moved from the front to its place."""
         return move_axis(record, 0, found.loop_axis) if self.action.batched else record
 
 
@@ -353,10 +356,10 @@ def _read(env: Mapping[Any, Any], atom: Any) -> Any:
     return atom.val if isinstance(atom, jex.Literal) else env[atom]
 
 
-def _operands(eqn: Any, args: list[Any]) -> Operands:
-    """The operands of a sow. A literal among the extras is a scalar of the host.
+def _operands(eqn: jex.JaxprEqn, args: list[Any]) -> Operands:
+    """Operands of a sow. A literal among the extras becomes a host scalar.
 
-    So whoever uses it still knows its value, which a traced number would hide.
+    Its value stays known this way; a traced number would hide it.
     """
     site = eqn.params["site"]
     literal = [

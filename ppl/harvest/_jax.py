@@ -1,8 +1,8 @@
-"""Everything that harvest must know of JAX beyond its documented API.
+"""Undocumented JAX: all that harvest uses beyond the documented API.
 
 Each function says why it is here. All were tried on JAX 0.10.2 and 0.12.0.1. Nothing from
-`jax._src` is imported; what is undocumented is the meaning of equation parameters and of two
-registration tables.
+`jax._src` is imported. Undocumented are the meaning of equation parameters and of two registration
+tables.
 """
 
 import weakref
@@ -20,13 +20,13 @@ from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, map_equations, raw
 
 
 def _debug_effect() -> type:
-    """The class of the effect of `jax.debug.callback`, which has no public name."""
+    """Class of the effect of `jax.debug.callback`, which has no public name."""
     (effect,) = jax.make_jaxpr(lambda x: jax.debug.callback(lambda _: None, x))(0.0).effects
     return type(effect)
 
 
 class _PersistentEffect(_debug_effect()):
-    """Keeps an equation alive and unique through every transformation of JAX.
+    """Effect that keeps an equation alive and unique through every transformation of JAX.
 
     A sow without an effect is dropped by the partial evaluation of jit, scan, cond and checkpoint
     when its value is unused, and doubled by checkpoint when it is used. JAX allows the effect of
@@ -48,10 +48,10 @@ class SowEffect(_PersistentEffect):
 
 
 class PerformEffect(_PersistentEffect):
-    """Effect of an operation that `handle` handles; no sow, so harvest leaves it as it stands."""
+    """Effect of an operation for `handle`. It is no sow, so harvest leaves it alone."""
 
 
-# What `jax.export` has serialised is read again by a search among the types that are listed here.
+# `jax.export` finds the class of a serialised effect by a search in this list.
 mlir.lowerable_effects.add_type(SowEffect)
 
 
@@ -66,10 +66,11 @@ def make_primitive(
     effect: Any = None,
     batch_always: bool = False,
 ) -> jex.Primitive:
-    """A primitive with several results and one rule for each transformation.
+    """Primitive with several results and one rule for each transformation.
 
     With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
-    that maps no operand: JAX asks only the second of its two public tables of batching rules then.
+    that maps no operand. JAX then looks in `fancy_primitive_batchers` alone, not in
+    `primitive_batchers`; both tables are public.
     """
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
@@ -94,7 +95,7 @@ def make_primitive(
 def abstract_array(
     shape: tuple[int, ...], dtype: Any, weak_type: bool = False, operands: Sequence[Any] = ()
 ) -> Any:
-    """Abstract array for an `abstract_eval` rule, which varies over shards as `operands` do."""
+    """Abstract array for an `abstract_eval` rule; it varies over shards as `operands` do."""
     make = jax.core.ShapedArray  # pyright: ignore[reportAttributeAccessIssue]
     for operand in operands:
         if varying_axes(operand):
@@ -105,13 +106,12 @@ def abstract_array(
     return make(shape, dtype, weak_type)
 
 
-batched_in_front = (
-    batching.bdim_at_front
-)  # (array, axis or None, size): the axis becomes the first.
+# (array, axis or None, size) -> the array with the batch axis in front.
+batched_in_front = batching.bdim_at_front
 
 
 def is_zero_tangent(tangent: Any) -> bool:
-    """Whether a jvp rule got a symbolic zero."""
+    """Whether a tangent in a jvp rule is a symbolic zero."""
     return isinstance(tangent, ad.Zero)
 
 
@@ -123,7 +123,7 @@ def bind(eqn: jex.JaxprEqn, args: Sequence[Any]) -> list[Any]:
 
 
 def evaluate(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr, equation by equation."""
+    """Results of a jaxpr, evaluated equation by equation."""
     return jax.core.eval_jaxpr(*raw(jaxpr), *args)  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -140,12 +140,12 @@ def as_aval(value: Any, aval: Any) -> jax.Array:
 
 
 def has_sow(program: Jaxpr | jex.JaxprEqn) -> bool:
-    """Whether a sow stands anywhere inside of a jaxpr or equation, by the effects it has."""
+    """Whether a jaxpr or equation lists the effect of a sow, at any depth."""
     return _has(program, SowEffect)
 
 
 def has_effect(program: Jaxpr | jex.JaxprEqn) -> bool:
-    """Whether an effect is performed, or a value sown, anywhere inside of a jaxpr or equation."""
+    """Whether a jaxpr or equation performs an effect, or sows a value, at any depth."""
     return _has(program, _PersistentEffect)
 
 
@@ -154,32 +154,32 @@ def _has(program: Jaxpr | jex.JaxprEqn, kind: type) -> bool:
 
 
 def acts(eqn: jex.JaxprEqn) -> bool:
-    """Whether an equation does more than give its results.
+    """Whether an equation has an effect besides its results.
 
-    To name an axis of a mesh is an effect for JAX alone, whose class has no public name.
+    JAX also counts the name of a mesh axis as an effect, whose class has no public name.
     """
     return any(type(effect).__name__ != "NamedAxisEffect" for effect in eqn.effects)
 
 
 def is_opaque(eqn: jex.JaxprEqn) -> bool:
-    """Whether JAX expands the equation before it compiles, and shows no jaxpr until then."""
+    """Whether JAX expands an equation only when it compiles, and shows no jaxpr until then."""
     return "_prim" in eqn.params
 
 
 def subjaxprs(eqn: jex.JaxprEqn) -> list[Jaxpr]:
-    """The jaxprs among the parameters of an equation, one level down, with their constants."""
+    """Jaxprs among the parameters of an equation, one level down, with their constants."""
     if is_opaque(eqn):
         return [_expand_primitive(eqn)] if has_sow(eqn) else []
     return [jaxpr for value in eqn.params.values() for jaxpr in jaxprs_in(value)]
 
 
 def can_batch(eqn: jex.JaxprEqn) -> bool:
-    """Whether JAX has a rule of `vmap` for a primitive, in the table that holds all of them."""
+    """Whether JAX has a batching rule for a primitive, in the table of all batching rules."""
     return eqn.primitive in batching.fancy_primitive_batchers
 
 
 def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
-    """The numbers of constants and of carried values of a scan (`ft_in` replaced them in 0.12)."""
+    """Numbers of constants and of carried values of a scan (`ft_in` replaced them in 0.12)."""
     if "num_consts" in eqn.params:
         return eqn.params["num_consts"], eqn.params["num_carry"]
     num_consts, num_carry = (len(t) for t in eqn.params["ft_in"].unpack()[:2])
@@ -187,14 +187,14 @@ def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
 
 
 def scan_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """Options with which `jax.lax.scan` makes the same loop again."""
+    """Options of `jax.lax.scan` to make the same loop again."""
     return {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`lax.switch` by the index of a cond equation, which needs no clamp as it is in range.
+    """`lax.switch` without its clamp, by the index of a cond equation.
 
-    XLA does not see that, and would keep a clamp in each harvested cond.
+    The index is in range. XLA does not see that, and would keep a clamp in each harvested cond.
     """
     call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
     jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
@@ -209,17 +209,17 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """Options with which `jax.jit` makes the same call again, apart from those by operand."""
+    """Options of `jax.jit` to make the same call again, apart from options by operand."""
     return {k: eqn.params[k] for k in ("keep_unused", "inline")}
 
 
 def jit_donated(eqn: jex.JaxprEqn) -> Sequence[bool]:
-    """Mask of the operands that a jit call donates, which counts where the program runs eagerly."""
+    """Mask of the operands that a jit call donates; it counts where the program runs eagerly."""
     return eqn.params["donated_invars"]
 
 
 def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
-    """The shardings of operands and results that a jit call fixes, None where it fixes none."""
+    """Shardings of operands and results that a jit call fixes; None where it fixes none."""
 
     def fixed(shardings: Sequence[Any]) -> list[Any]:
         return [s if isinstance(s, jax.sharding.Sharding) else None for s in shardings]
@@ -228,29 +228,29 @@ def jit_shardings(eqn: jex.JaxprEqn) -> tuple[list[Any], list[Any]]:
 
 
 def checkpoint_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """Options with which `jax.checkpoint` makes the same call again."""
+    """Options of `jax.checkpoint` to make the same call again."""
     return {k: eqn.params[k] for k in ("policy", "prevent_cse")}
 
 
 def shards(eqn: jex.JaxprEqn) -> dict[Any, int]:
-    """The mesh axes that a shard_map makes manual, and their sizes, in the order of the mesh."""
+    """Mesh axes that a shard_map makes manual, with their sizes, in the order of the mesh."""
     manual = eqn.params["newly_manual_axes"]
     return {axis: n for axis, n in eqn.params["mesh"].shape.items() if axis in manual}
 
 
 def shard_specs(eqn: jex.JaxprEqn) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Specs by which a shard_map splits its operands, and joins its results."""
+    """Specs by which a shard_map splits its operands and joins its results."""
     return eqn.params["in_specs"], eqn.params["out_specs"]
 
 
 def axes_in(spec: PartitionSpec) -> set[Any]:
-    """The mesh axes that an operand is split over."""
+    """Mesh axes over which a spec splits an operand."""
     parts = (part if isinstance(part, tuple) else (part,) for part in spec)
     return {axis for part in parts for axis in part if axis is not None}
 
 
 def find_varied_axes(eqn: jex.JaxprEqn, axes: Sequence[Any]) -> list[Any]:
-    """Axes of a mesh over which results may differ even if operands do not."""
+    """Mesh axes over which results may differ even if operands do not."""
     if not axes:
         return []
     if eqn.primitive.name == "axis_index":
@@ -274,30 +274,30 @@ _PASSES_ON = (
 
 
 def passes_on(eqn: jex.JaxprEqn) -> bool:
-    """Whether the results of an equation are its first operands, whatever else it tells JAX."""
+    """Whether an equation returns its first operands unchanged, whatever else it tells JAX."""
     return eqn.primitive.name in _PASSES_ON
 
 
 def dtype_of(atom: Any) -> Any:
-    """Dtype of a variable or a literal. JAX types neither as an array."""
+    """Dtype of a variable or a literal, which JAX's annotations do not promise."""
     return atom.aval.dtype
 
 
 def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
-    """Whether data of keys become keys again of the same implementation."""
+    """Whether an unwrapped key is wrapped again with the same implementation."""
     return dtype_of(unwrapped.invars[0]) == dtype_of(wrapped.outvars[0])
 
 
 def draws_by_batch(eqn: jex.JaxprEqn) -> bool:
-    """Whether a `vmap` over keys may draw other numbers than key after key, as with "rbg"."""
+    """Whether `vmap` over keys may draw other numbers than key after key, as with "rbg"."""
     names = [str(getattr(v.aval, "dtype", "")) for v in eqn.invars]
     return any(name.startswith("key<") and name != "key<fry>" for name in names)
 
 
 def splits_alike(eqn: jex.JaxprEqn) -> bool:
-    """Whether the keys split off another do not depend on how many there are.
+    """Whether the first keys of a split do not depend on the number of keys.
 
-    So it is for Threefry, as JAX has it by default: `split(key, 2)[0] == split(key, 3)[0]`.
+    They do not for Threefry in JAX's default form: `split(key, 2)[0] == split(key, 3)[0]`.
     """
     is_threefry = str(dtype_of(eqn.invars[0])) == "key<fry>"
     by_position = getattr(eqn.ctx, "threefry_partitionable", False)
@@ -305,26 +305,26 @@ def splits_alike(eqn: jex.JaxprEqn) -> bool:
 
 
 def shard_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
-    """Options with which `jax.shard_map` makes the same call again."""
+    """Options of `jax.shard_map` to make the same call again."""
     params = eqn.params
     options = {"mesh": params["mesh"], "check_vma": params["check_vma"]}
     return options | {"axis_names": params["newly_manual_axes"]}
 
 
 def reshard_operand(value: jax.Array, eqn: jex.JaxprEqn, spec: PartitionSpec) -> jax.Array:
-    """An operand of a shard_map, with its sharding in its type if the mesh asks for that."""
+    """Operand of a shard_map, with its sharding in its type if the mesh has explicit axes."""
     mesh = eqn.params["mesh"]
     explicit = jax.sharding.AxisType.Explicit in mesh.axis_types
     return jax.reshard(value, jax.NamedSharding(mesh, spec)) if explicit else value
 
 
 def varying_axes(aval: Any) -> frozenset[Any]:
-    """The manual mesh axes over which a value differs between shards, where JAX keeps track."""
+    """Manual mesh axes over which a value differs between shards, if JAX keeps track."""
     return aval.manual_axis_type.varying if hasattr(aval, "manual_axis_type") else frozenset()
 
 
 def custom_body(eqn: jex.JaxprEqn) -> tuple[Jaxpr, Sequence[int]]:
-    """The code of a function with derivatives of its own, and which operands it takes."""
+    """Code of a function with a custom derivative, and the positions of its operands."""
     everything = range(len(eqn.invars))
     if "call_jaxpr" in eqn.params:
         return eqn.params["call_jaxpr"], everything
@@ -340,7 +340,7 @@ _expansions: weakref.WeakKeyDictionary[Any, Jaxpr] = weakref.WeakKeyDictionary()
 
 
 def _expand_primitive(eqn: jex.JaxprEqn) -> Jaxpr:
-    """The code of a primitive that JAX expands before it compiles (custom_root in 0.12)."""
+    """Code of a primitive that JAX expands before it compiles (custom_root in 0.12)."""
     primitive = eqn.params["_prim"]
     if primitive not in _expansions:
 
@@ -352,23 +352,23 @@ def _expand_primitive(eqn: jex.JaxprEqn) -> Jaxpr:
 
 
 def is_traced(x: Any) -> bool:
-    """Whether the value of `x` is not known yet."""
+    """Whether a value is a tracer, not known yet."""
     return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def is_ref(aval: Any) -> bool:
-    """Whether it is a mutable array, whose class has no public name."""
+    """Whether an abstract value is a mutable array, whose class has no public name."""
     return hasattr(aval, "inner_aval")
 
 
 def rewrite_before_batching(
     primitive: jex.Primitive, rewrite: Callable[[dict, Sequence], dict]
 ) -> None:
-    """Let `rewrite(params, dims)` see each equation with sows in it before `vmap` batches it.
+    """Apply `rewrite(params, dims)` to each equation with sows before `vmap` batches it.
 
     After batching nothing tells a `vmap` of a loop from a loop of a `vmap`, or the branches of a
-    cond from what stands around it. The table of batching rules is public, its entries for the
-    constructs of JAX are not documented. Equations without a sow are not touched.
+    cond from the program around it. The table of batching rules is public; its entries for the
+    constructs of JAX are not documented. Equations without a sow are left alone.
     """
     table = batching.fancy_primitive_batchers
     batch_as_before = table[primitive]
@@ -382,10 +382,11 @@ def rewrite_before_batching(
 
 
 def rewrite_before_tangents(primitive: jex.Primitive, rewrite: Callable[[dict], dict]) -> None:
-    """Let `rewrite(params)` see each equation with sows in it for its tangents alone.
+    """Apply `rewrite(params)` to each equation with sows, for its tangents alone.
 
     The jvp rule of `custom_linear_solve` uses the parameters for the primal and for the tangent, so
-    both are solved for here; XLA finds what the two have in common. The table of rules is public.
+    the primal is solved for again here; XLA merges the work that the two solves share. The table of
+    jvp rules is public.
     """
     jvp_as_before = ad.primitive_jvps[primitive]
 

@@ -1,4 +1,4 @@
-"""Jaxprs as data: their parts, the jaxprs inside of them, the same with something changed."""
+"""Jaxprs as data: their parts, their inner jaxprs, and copies with changed equations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,40 +6,40 @@ from typing import Any
 import jax
 from jax.extend import core as jex
 
-Jaxpr = Any  # `ClosedJaxpr` or `Jaxpr`: the two are one class from JAX 0.12 on.
+Jaxpr = jex.Jaxpr | jex.ClosedJaxpr  # one class from JAX 0.12 on
 
 
 def raw(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
-    """The equations' holder and the constants, of an open or a closed jaxpr."""
+    """Open jaxpr, which holds the equations, and constants of an open or a closed jaxpr."""
     return getattr(jaxpr, "jaxpr", jaxpr), list(getattr(jaxpr, "consts", ()))
 
 
 def without_consts(jaxpr: Jaxpr) -> tuple[Any, list[Any]]:
-    """A jaxpr with its constants as the first inputs, and these constants."""
+    """Open jaxpr with the constants as its first inputs, and the constants."""
     inner, consts = raw(jaxpr)
     return inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars]), consts
 
 
 def is_jaxpr(value: Any) -> bool:
-    """Whether it is a jaxpr, open or closed."""
+    """Whether a value is a jaxpr, open or closed."""
     return isinstance(value, jex.Jaxpr | jex.ClosedJaxpr)
 
 
 def jaxprs_in(value: Any) -> list[Jaxpr]:
-    """The jaxprs in one parameter of an equation: itself, or what it lists."""
+    """Jaxprs in one parameter of an equation: the parameter itself, or items of its list."""
     items = value if isinstance(value, tuple | list) else (value,)
     return [item for item in items if is_jaxpr(item)]
 
 
-def map_equations(jaxpr: Jaxpr, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
-    """`jaxpr` with `fn` applied to each of its own equations."""
+def map_equations(jaxpr: Any, fn: Callable[[jex.JaxprEqn], jex.JaxprEqn]) -> Jaxpr:
+    """Jaxpr with `fn` applied to each of its own equations."""
     if raw(jaxpr)[0] is not jaxpr:
         return jaxpr.replace(jaxpr=map_equations(jaxpr.jaxpr, fn))
     return jaxpr.replace(eqns=[fn(eqn) for eqn in jaxpr.eqns])
 
 
-def map_jaxprs(params: dict[str, Any], fn: Callable[[Jaxpr], Jaxpr]) -> dict[str, Any]:
-    """The parameters of an equation with `fn` applied to each jaxpr among them."""
+def map_jaxprs(params: dict[str, Any], fn: Callable[[Any], Jaxpr]) -> dict[str, Any]:
+    """Parameters of an equation with `fn` applied to each jaxpr among them."""
 
     def mapped(value: Any) -> Any:
         if isinstance(value, tuple) and any(map(is_jaxpr, value)):  # perhaps with None beside them

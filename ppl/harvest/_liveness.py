@@ -7,26 +7,32 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._hidden_sows import hides_sow
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import sow_p
 from ppl.harvest._survey import Path, Survey
 
 Mask = tuple[bool, ...]
-Needs = tuple[Mask, Mask]  # Of an equation: which operands are read, which results are.
+Needs = tuple[Mask, Mask]  # Masks of an equation: operands that are read, results that are read.
 
 
 class LiveRule(Protocol):
-    """Liveness of the operands of an equation with inner programs, given that of its results."""
+    """Liveness rule of an equation with inner programs: from results to operands."""
 
-    def live_operands(self, eqn: Any, live_outs: Mask, liveness: "Liveness") -> Mask: ...
+    def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: "Liveness") -> Mask: ...
 
 
 class Liveness:
-    """Backward analysis, memoised on the jaxpr and on which of its results are needed.
+    """Backward liveness analysis, memoised on the jaxpr and the mask of its needed results.
 
-    `reads(eqn)` tells for each operand of a matching sow whether the transformation looks at it,
-    `opens(eqn)` whether an equation is evaluated by its rule.
-    Equations with a matching sow or with another effect are always needed, a sow that is stripped
-    only as far as its value is.
+    | equation                               | needed                      |
+    |----------------------------------------|-----------------------------|
+    | with a matching sow, or another effect | always                      |
+    | sow that is stripped                   | as far as its value is      |
+    | any other                              | if one of its results is    |
+
+    `reads(eqn)` is the mask of the operands of a matching sow that the transformation reads.
+    `opens(eqn)` tells whether an equation is evaluated by its rule. `replaced` are the paths at
+    which plants replace sown values.
     """
 
     def __init__(
@@ -44,19 +50,19 @@ class Liveness:
         self._reads = reads
         self._memo: dict[tuple[int, Mask], tuple[list[Needs | None], Mask]] = {}
 
-    def equations(self, jaxpr: Any, live_outs: Sequence[bool]) -> list[Needs | None]:
+    def equations(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> list[Needs | None]:
         """Needs of each equation of a jaxpr; None for a dead one."""
         return self._analyse(jaxpr, tuple(live_outs))[0]
 
-    def inputs(self, jaxpr: Any, live_outs: Sequence[bool]) -> Mask:
+    def inputs(self, jaxpr: Jaxpr, live_outs: Sequence[bool]) -> Mask:
         """Mask of the inputs of a jaxpr that are needed."""
         return self._analyse(jaxpr, tuple(live_outs))[1]
 
-    def replaces(self, jaxpr: Any) -> bool:
+    def replaces(self, jaxpr: Jaxpr) -> bool:
         """Whether a plant replaces a value in a jaxpr."""
         return not self._replaced.isdisjoint(self._survey(jaxpr))
 
-    def _analyse(self, jaxpr: Any, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
+    def _analyse(self, jaxpr: Jaxpr, live_outs: Mask) -> tuple[list[Needs | None], Mask]:
         key = (id(jaxpr), live_outs)
         if key not in self._memo:
             inner, _ = _jaxprs.raw(jaxpr)
@@ -78,13 +84,13 @@ class Liveness:
             self._memo[key] = equations[::-1], tuple(v in live for v in inner.invars)
         return self._memo[key]
 
-    def _find_live(self, eqn: Any, outs: Mask) -> Needs | None:
+    def _find_live(self, eqn: jex.JaxprEqn, outs: Mask) -> Needs | None:
         if self._opens(eqn):
             if rule := self._rules.get(eqn.primitive.name):
                 return rule.live_operands(eqn, outs, self), outs
             if eqn.primitive is sow_p:
                 return self._reads(eqn), outs
-            return (True,) * len(eqn.invars), outs  # of a construct without a rule
+            return (True,) * len(eqn.invars), outs  # a construct without a rule
         if self._survey.strips(eqn):
             return ((*outs, *(False,) * (len(eqn.invars) - len(outs))), outs) if any(outs) else None
         if any(outs) or _jax.acts(eqn) or hides_sow(eqn):

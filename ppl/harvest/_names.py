@@ -1,4 +1,4 @@
-"""Values by path as nested dicts, and the check of what a caller plants against what is sown."""
+"""Nested dicts of values by path, and the check of plants against the sown values."""
 
 import functools
 import reprlib
@@ -18,7 +18,7 @@ Leaves = tuple[jax.Array, ...]
 
 
 def nest_by_path(flat: Mapping[Path, Any]) -> dict[Any, Any]:
-    """A dict by path as nested dicts."""
+    """Nested dicts of the values of a dict by path."""
     out: dict[Any, Any] = {}
     for path, value in flat.items():
         *scopes, name = path
@@ -30,7 +30,7 @@ def nest_by_path(flat: Mapping[Path, Any]) -> dict[Any, Any]:
 
 
 def paths_in(plants: Mapping[Any, Any], sites: Collection[Path]) -> list[tuple[Path, Any]]:
-    """The entries of a nested dict; what stands under the path of a site is one entry."""
+    """Entries of nested dicts by path; the value at the path of a site is one entry."""
     if not isinstance(plants, Mapping):
         raise TypeError(
             f"expected a dict of values by name, got {type(plants).__name__}: {plants!r}."
@@ -58,7 +58,7 @@ def paths_in(plants: Mapping[Any, Any], sites: Collection[Path]) -> list[tuple[P
 def check_plants(
     plants: Mapping[Any, Any], sites: Sites, allows: Callable[[Path], bool]
 ) -> dict[Path, Leaves]:
-    """The leaves of each plant; one that does not fit, or whose name no sow has, is an error."""
+    """Leaves of each plant by path. A plant that does not fit, or names no sow, is an error."""
     found: dict[Path, Leaves] = {}
     for path, value in paths_in(plants, sites):
         if path in sites:
@@ -80,7 +80,7 @@ def suggest_names(paths: Collection[Path], unknown: Path = ()) -> str:
 
 
 def fit_plant(where: str, value: Any, found: Found, *, same_kind: bool = False) -> Leaves:
-    """The leaves of a value that is to stand for a sown one; as `fit`.
+    """Leaves of a value that is to replace a sown one, checked by `fit`.
 
     Raises:
         ValueError: If the structure or a shape differs.
@@ -109,9 +109,9 @@ def fit(
     same_kind: bool = False,
     hint: str = "Reshape or broadcast it.",
 ) -> Leaves:
-    """The leaves of a value that must have a given structure, shapes and dtypes.
+    """Leaves of a value, checked against a structure, shapes and dtypes.
 
-    A Python scalar takes the dtype; with `same_kind` so does an array of another width.
+    A Python scalar is cast to the dtype. With `same_kind`, so is an array of another width.
 
     Raises:
         ValueError: If the structure or a shape differs.
@@ -132,20 +132,20 @@ def fit(
 
 
 class _Type(str):
-    """A type that stands for what is traced."""
+    """Printed type of a tracer, in place of a value."""
 
     __slots__ = ()
     __repr__ = str.__str__
 
 
 def _text(value: Any) -> str:
-    """A value in short, what is traced in it by its type."""
+    """Short text of a value, with the types of its tracers."""
     typed = lambda x: _Type(show([x])) if _jax.is_traced(x) else x  # noqa: E731
     return reprlib.repr(jax.tree.map(typed, value))
 
 
 def _is_rows(value: Any) -> bool:
-    """Whether lists or tuples are what an array can be made of."""
+    """Whether a value is a list or tuple that an array can be made of."""
     try:
         return isinstance(value, list | tuple) and _values.as_array(value) is not None
     except TypeError:
@@ -153,7 +153,7 @@ def _is_rows(value: Any) -> bool:
 
 
 def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:
-    """Place where two pytrees of different structures differ first, below the top."""
+    """Text on the first difference between two pytree structures; empty if it is at the top."""
     children = [_children(tree) for tree in (expected, got)]
     if jax.tree.structure(*_one_level(expected)) != jax.tree.structure(*_one_level(got)):
         trees = [_show_structure(tree) for tree in (expected, got)]
@@ -219,6 +219,6 @@ def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bo
 
 
 def _kind(dtype: Any) -> int:
-    """1 for integers, 2 for floats, 3 for complex numbers, 0 for what is never cast."""
+    """Kind of a dtype: 1 integer, 2 float, 3 complex, 0 any other, which is never cast."""
     kinds = (np.integer, np.floating, np.complexfloating)
     return next((i for i, k in enumerate(kinds, 1) if jnp.issubdtype(dtype, k)), 0)

@@ -11,7 +11,7 @@ from ppl.harvest._survey import Found, Path, Sites
 
 @jax.tree_util.register_pytree_node_class
 class ByPath(dict[Path, Any]):
-    """A dict by path as a pytree: unlike a plain one, its keys need no order."""
+    """Dict by path as a pytree; unlike in a plain dict, the keys need no order."""
 
     def tree_flatten(self) -> tuple[list[Any], tuple[Path, ...]]:
         return list(self.values()), tuple(self)
@@ -22,9 +22,9 @@ class ByPath(dict[Path, Any]):
 
 
 class Plants:
-    """Hands out the plants of one level of a program in program order.
+    """Queues of the plants of one level of a program, in program order.
 
-    `plants` maps a path to one pytree per occurrence; a name that clobbers has one for all of them.
+    `plants` maps a path to one pytree per occurrence. A clobbered name has one for all occurrences.
     """
 
     def __init__(self, plants: Mapping[Path, Sequence[Any]]):
@@ -36,7 +36,7 @@ class Plants:
         return frozenset(self._plants)
 
     def take(self, sites: Sites) -> ByPath:
-        """The plants of the occurrences that an equation holds."""
+        """Plants for the occurrences in an equation, taken off the queues."""
         return ByPath({p: self._next(p, found) for p, found in sites.items() if p in self._plants})
 
     def _next(self, path: Path, found: Found) -> list[Any]:
@@ -46,7 +46,7 @@ class Plants:
 
 
 def unstack(plant: Any, found: Found) -> list[Any]:
-    """A plant for all occurrences of a name as one plant for each."""
+    """Plants for each occurrence of a name, from one plant for all of them."""
     if found.count == 1:
         return [plant]
     front = move_axis(plant, found.repeat_axis, 0)

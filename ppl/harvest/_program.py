@@ -11,45 +11,51 @@ import numpy as np
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._plants import unstack
 from ppl.harvest._sow import describe
 from ppl.harvest._survey import Path, Sites, Survey
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.rules import CONSTRUCTS
 
-_NO_NUMBERS = "OSUmM"  # the kinds of dtype that no JAX array has: objects, text, dates
+_NO_NUMBERS = "OSUmM"  # dtype kinds that no JAX array has: objects, text, dates
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """A jaxpr, its operands (None for an abstract one), and how its results are put together.
+    """Function traced to a jaxpr.
 
-    The constants are inputs of the jaxpr, the first ones: what the function closes over may be a
-    tracer, and whoever keeps a jaxpr (a cache of JAX, for a function that a rule made) must not
-    keep it.
+    A function may close over a tracer. A cache of JAX that keeps the jaxpr must not keep it, so the
+    constants are inputs of the jaxpr.
+
+    Attributes:
+        jaxpr: Open jaxpr; its inputs are the constants and then the operands.
+        consts: Values that the function closes over.
+        operands: Array arguments; None for an abstract one.
+        unflatten: Result of the function from the results of the jaxpr.
     """
 
-    jaxpr: Any
+    jaxpr: Jaxpr
     consts: list[Any]
     operands: list[Any]
     unflatten: Callable[[Sequence[Any]], Any]
 
     @property
     def inputs(self) -> list[Any]:
-        """Values that an evaluation starts from."""
+        """Inputs of the jaxpr: constants, then operands."""
         return [*self.consts, *self.operands]
 
     @property
     def out_avals(self) -> list[Any]:
-        """The abstract results of the jaxpr."""
+        """Abstract results of the jaxpr."""
         return [v.aval for v in self.jaxpr.outvars]
 
 
 def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
-    """Trace `f`: arrays are abstract, Python numbers and other objects are passed as they are.
+    """Trace a function: arrays become abstract, Python numbers and other objects pass as they are.
 
-    An argument may be a `jax.ShapeDtypeStruct`; the program can be evaluated if it does not need
-    it.
+    An argument may be a `jax.ShapeDtypeStruct`; the program can then be evaluated as long as it
+    does not need that argument.
     """
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
     traced_in = [_is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves]
@@ -93,7 +99,7 @@ def _merge(items: Sequence[Any], mask: Sequence[bool], new: Sequence[Any]) -> li
 
 
 class Harvester:
-    """A program under an action: what it sows, and what comes of planting."""
+    """Program under an action: its sites, and its evaluation with plants."""
 
     def __init__(self, program: Program, action: Action):
         self._program = program
@@ -102,7 +108,7 @@ class Harvester:
 
     @functools.cached_property
     def sites(self) -> Sites:
-        """The sows that the action looks at, by path, in program order."""
+        """Sites that the action looks at by path, in program order."""
         sites = self._survey(self._program.jaxpr)
         for path in sites:
             for i in range(1, len(path)):
@@ -115,7 +121,7 @@ class Harvester:
     def run(
         self, plants: Mapping[Path, Any], *, live_outs: bool = True
     ) -> tuple[list[Any], dict[Path, Any]]:
-        """Results (None if they are not wanted) and records by path, in program order."""
+        """Results (None if not wanted) and records by path, in program order."""
         program, sites = self._program, self.sites
         interpreter = self._interpreter(plants)
         queues = {path: unstack(plant, sites[path]) for path, plant in plants.items()}
@@ -132,7 +138,7 @@ class Harvester:
         return outs, {path: jax.tree.map(jnp.asarray, r) for path, r in records.items()}
 
     def reads(self, operand: int, plants: Mapping[Path, Any]) -> bool:
-        """Whether any record depends on an operand, once the plants have cut what they replace."""
+        """Whether any record depends on an operand, with the plants in place."""
         jaxpr = self._program.jaxpr
         nothing = [False] * len(self._program.out_avals)
         read = self._interpreter(plants).liveness.inputs(jaxpr, nothing)

@@ -1,4 +1,4 @@
-"""The sow primitive: a value with a tag and a name, the identity until it is harvested."""
+"""Sow primitive: names a value and tags it; the identity until it is harvested."""
 
 import dataclasses
 import weakref
@@ -11,6 +11,7 @@ from jax.extend import core as jex
 from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs, _values
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._tie import tie
 
 Mode = Literal["strict", "append", "clobber", "cond_clobber"]
@@ -19,11 +20,11 @@ MODES = ("strict", "append", "clobber", "cond_clobber")
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """A `vmap` axis that a sow stands under.
+    """`vmap` axis around a sow.
 
     Attributes:
-        size: How many elements it has.
-        mapped: Which of the extra operands it maps.
+        size: Number of elements.
+        mapped: Mask of the extra operands that it maps.
         maps_key: Whether each element has a key of its own.
     """
 
@@ -34,26 +35,25 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """The static part of a sow.
+    """Static parameters of a sow.
 
-    Its operands are the leaves of the value, a predicate perhaps, the leaves of the extra, and the
-    key perhaps that the value was drawn with.
+    The operands of a sow are, in order: the leaves of the value; a predicate, if there is one; the
+    leaves of the extra; the key of the draw, if there is one.
 
     Attributes:
-        tag: The namespace in which transformations find it.
-        name: The name within its scope.
-        mode: What happens when the name comes again.
-        tree: The structure of the value.
-        extra_tree: The structure of what the sow carries beside the value.
-        note: Anything hashable that the sower tells the transformation.
-        scope: The scopes around it, outermost first.
-        axes: The `vmap` axes that it stands under, innermost first. Every value has them all in
-            front.
-        loops: For each scan, innermost first, that a `vmap` was found outside of: the number of
-            axes that lie inside of that scan.
-        selected: Whether a `vmap` takes a cond around it apart.
-        has_key: Whether the key is an operand. So a value that takes the place of the drawn one
-            stands under the axes that map the key, too.
+        tag: Namespace in which transformations find the sow.
+        name: Name within the scope.
+        mode: Treatment of a name that is sown again.
+        tree: Structure of the value.
+        extra_tree: Structure of the extra, which the sow carries beside the value.
+        note: Hashable message from the sower to the transformation.
+        scope: Scopes around the sow, outermost first.
+        axes: `vmap` axes around the sow, innermost first. Every value has them all in front.
+        loops: For each loop with a `vmap` outside of it, innermost first, the number of `vmap` axes
+            inside of it.
+        selected: Whether a `vmap` turns a cond around the sow into a select.
+        has_key: Whether the key is an operand. A replacement for the drawn value then also stands
+            under the axes that map the key.
     """
 
     tag: Hashable
@@ -93,13 +93,13 @@ class Site:
         return tuple(axis.size for axis in reversed(self.axes))
 
     def num_axes_outside(self, depth: int) -> int:
-        """The number of vmap axes outside of the `depth` innermost loops around the site."""
+        """Number of `vmap` axes outside of the `depth` innermost loops around the site."""
         if depth == 0:
             return len(self.axes)
         return len(self.axes) - self.loops[depth - 1] if depth <= len(self.loops) else 0
 
     def split(self, operands: Sequence[Any]) -> tuple[tuple[Any, ...], Any, tuple[Any, ...], Any]:
-        """The operands as (leaves of the value, predicate or None, leaves of the extra, key)."""
+        """Operands as (leaves of value, predicate or None, leaves of extra, key or None)."""
         values, rest = operands[: self.num_values], operands[self.num_values :]
         pred, rest = (rest[0], rest[1:]) if self.has_pred else (None, rest)
         extras, keys = rest[: self.num_extras], rest[self.num_extras :]
@@ -107,7 +107,7 @@ class Site:
 
 
 def describe(path: tuple[Hashable, ...]) -> str:
-    """A site's path as errors print it: `'a/x'`."""
+    """Path of a site as errors print it: `'a/x'`."""
     return repr("/".join(map(str, path)))
 
 
@@ -125,8 +125,7 @@ def bind_site(
 ) -> Any:
     """Sow `value` together with `extra`, a pytree of arrays that stays with the site.
 
-    A `key` is the one that the value was drawn with. An error says `where` it came from: which
-    function was called.
+    `key` is the random key of the draw. `where` is the function that was called, for errors.
     """
     leaves, tree = jax.tree_util.tree_flatten(value)
     leaves = [_as_array(leaf, name, where) for leaf in leaves]
@@ -160,7 +159,7 @@ def _check_name(tag: Hashable, name: Hashable) -> None:
 
 
 def check_hashable(what: str, given: Hashable) -> None:
-    """An error that says `what` must be hashable, if it is not."""
+    """Raise a TypeError unless a value is hashable; `what` names the value in the error."""
     try:
         hash(given)
     except TypeError as error:
@@ -179,7 +178,7 @@ def sow(
         value: Any pytree of arrays.
         tag: A hashable namespace; each transformation looks at one tag.
         name: A hashable name, unique within tag and scope for mode "strict".
-        mode: What happens when the name comes again: "strict" (an error), "append" (values are
+        mode: Treatment of a name that is sown again: "strict" (an error), "append" (values are
             stacked on a new axis 0, in loops too) or "clobber" (the last value wins).
         key: Any pytree, often a random key, that the result is made to depend on.
 
@@ -223,7 +222,7 @@ def sow_cond(
         pred: A scalar boolean.
         tag: A hashable namespace; each transformation looks at one tag.
         name: A hashable name.
-        mode: "cond_clobber", the one mode that there is for it.
+        mode: "cond_clobber", the only mode.
         key: Any pytree that the result is made to depend on.
 
     Returns:
@@ -303,7 +302,7 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
 def batch_operands(
     args: Sequence[Any], dims: Sequence[Any], num_mapped_always: int
 ) -> tuple[int, list[Any], tuple[bool, ...]]:
-    """Move batch axes to the front; the first `num_mapped_always` operands all get one."""
+    """Move batch axes to the front; each of the first `num_mapped_always` operands gets one."""
     size = next(arg.shape[dim] for arg, dim in zip(args, dims, strict=True) if dim is not None)
     moved = [
         _jax.batched_in_front(arg, dim, size) if dim is not None or i < num_mapped_always else arg
@@ -322,8 +321,8 @@ sow_p = _jax.make_primitive(
     effect=_jax.SowEffect(),
 )
 
-# The tangent of a sown value, or its cotangent: the identity, and zero where the value is planted.
-# Unlike a sow it has no effect, so JAX moves, transposes and drops it as it does any linear map.
+# Tangent or cotangent of a sown value: the identity, and zero where the value is planted. Unlike a
+# sow it has no effect, so JAX moves, transposes and drops it like any linear map.
 tangent_p = _jax.make_primitive(
     "tangent_of_sow",
     impl=lambda x, *, site: [x],
@@ -335,7 +334,7 @@ tangent_p = _jax.make_primitive(
 
 
 def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
-    """The sows in an equation, at any depth."""
+    """Sites in an equation, at any depth."""
     if eqn.primitive is sow_p:
         yield eqn.params["site"]
     for jaxpr in _jax.subjaxprs(eqn):
@@ -343,8 +342,8 @@ def sites_in(eqn: jex.JaxprEqn) -> Iterator[Site]:
             yield from sites_in(inner)
 
 
-def names_sites(jaxpr: Any, memo: dict[int, bool]) -> bool:
-    """Whether a sow, or the tangent of one, stands anywhere in a jaxpr."""
+def names_sites(jaxpr: Jaxpr, memo: dict[int, bool]) -> bool:
+    """Whether a jaxpr holds a sow, or the tangent of a sown value, at any depth."""
     if id(jaxpr) not in memo:
         memo[id(jaxpr)] = _jax.has_sow(jaxpr) or any(
             eqn.primitive is tangent_p or any(names_sites(j, memo) for j in _jax.subjaxprs(eqn))
@@ -358,23 +357,23 @@ _LOOPS = (primitives.scan_p, primitives.while_p)
 
 
 def _mark_loop(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
-    """Tell the sows in a loop that the next `vmap` axis lies outside of it."""
+    """Mark the sows in a loop: the next `vmap` axis lies outside of it."""
     return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 1, False))
 
 
 def _mark_cond(params: dict[str, Any], dims: Sequence[Any]) -> dict[str, Any]:
-    """Tell the sows in a cond that `vmap` takes it apart, if it maps the predicate."""
+    """Mark the sows in a cond as selected, if `vmap` maps the predicate."""
     if dims[0] is None:
         return params
     return _jaxprs.map_jaxprs(params, lambda jaxpr: _mark(jaxpr, 0, True))
 
 
-def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
-    """The sows in a jaxpr marked with the loops around them, `depth` of which are outside of it."""
+def _mark(jaxpr: Jaxpr, depth: int, selected: bool) -> Jaxpr:
+    """Jaxpr whose sows are marked with the loops around them, `depth` of them around the jaxpr."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
 
-    def mark_equation(eqn: Any) -> Any:
+    def mark_equation(eqn: jex.JaxprEqn) -> Any:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             missing = (len(site.axes),) * (depth - len(site.loops))
@@ -385,7 +384,7 @@ def _mark(jaxpr: Any, depth: int, selected: bool) -> Any:
             params=_jaxprs.map_jaxprs(eqn.params, lambda inside: _mark(inside, inner, selected))
         )
 
-    # Memoised, so that one loop that is batched twice stays one for the caches of JAX.
+    # Memoised, so that a loop batched twice stays one loop for the caches of JAX.
     memo = _rewritten.setdefault(jaxpr, {})
     if (depth, selected) not in memo:
         memo[depth, selected] = _jaxprs.map_equations(jaxpr, mark_equation)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
+from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._hidden_sows import hides_sow, sows
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site, describe, sow_p
 
 Path = tuple[Hashable, ...]
@@ -18,19 +20,19 @@ CLOBBERS = ("clobber", "cond_clobber")
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """All sows of one name together, at one level of the program.
+    """Record of all sows of one name at one level of a program.
 
     Attributes:
-        site: The sow (the one under the most `vmap` axes, if there are several).
-        avals: The leaves of one occurrence, with the axes of the loops already left.
-        count: How many occurrences stand side by side ("append" only).
-        depth: How many loops around the sow have been left.
+        site: The sow; of several sows, the one under the most `vmap` axes.
+        avals: Abstract leaves of one occurrence, with the axes of the loops already left.
+        count: Number of occurrences side by side ("append" only).
+        depth: Number of loops around the sow that have been left.
         certain: Whether at least one of the sows is sure to take place.
         uniform: Whether all the sows stand under the same `vmap` axes.
-        branches: If it stands in a cond, the sows of all branches, whose extras may differ.
-        lead: The shape of a predicate of the sow: its `vmap` axes, and those over shards.
-        varying: Of each leaf, over which axes of a mesh it differs between the shards.
-        shared: Whether it is known to be one value for several shards.
+        branches: Sows of all branches of a cond, whose extras may differ; empty outside of a cond.
+        lead: Shape of a predicate of the sow: its `vmap` axes, and an axis for each shard_map left.
+        varying: For each leaf, the mesh axes over which it differs between shards.
+        shared: Whether several shards are known to have one value.
     """
 
     site: Site
@@ -57,7 +59,7 @@ class Found:
 
     @property
     def sites(self) -> tuple[Site, ...]:
-        """The sow, or those of all branches."""
+        """Sows of all branches; the one sow outside of a cond."""
         return self.branches or (self.site,)
 
     @property
@@ -75,7 +77,7 @@ class Found:
         return self.site.num_axes_outside(self.depth + 1)
 
     def collapse(self) -> "Found":
-        """Sow of all occurrences, stacked into one."""
+        """Record with all occurrences stacked into one."""
         if self.count == 1:
             return self
         return dataclasses.replace(
@@ -83,7 +85,7 @@ class Found:
         )
 
     def out_of_loop(self, length: int) -> "Found":
-        """Sows as seen from outside of a scan of `length` iterations."""
+        """Record as seen from outside of a scan of `length` iterations."""
         inner = self.collapse()
         certain = self.certain and length > 0
         if self.clobbers:
@@ -92,9 +94,9 @@ class Found:
         return dataclasses.replace(inner, avals=avals, depth=self.depth + 1)
 
     def out_of_shards(self, axes: Mapping[Hashable, int], *, tracked: bool) -> "Found":
-        """Sows as seen from outside of a shard_map over these axes of a mesh.
+        """Record as seen from outside of a shard_map over some mesh axes.
 
-        JAX may have `tracked` over which of them values vary.
+        `tracked` tells whether JAX keeps track of the axes over which values vary.
         """
         inner, axis, size = self.collapse(), self.loop_axis, math.prod(axes.values())
         return dataclasses.replace(
@@ -123,7 +125,7 @@ def show(avals: Iterable[Any]) -> str:
 
 
 class SowError(ValueError):
-    """Sows under one name that do not go together."""
+    """Error for sows of one name that contradict one another, or their place."""
 
     def __init__(self, path: Path, message: str):
         super().__init__(f"sow {describe(path)}: {message}")
@@ -132,7 +134,7 @@ class SowError(ValueError):
 
 
 class MisplacedError(SowError):
-    """A sow in a construct where it may take place or not, or any number of times."""
+    """Error for a sow in a construct where it may never take place, or any number of times."""
 
     def __init__(self, site: Site, construct: str, message: str):
         super().__init__(site.path, message)
@@ -141,7 +143,7 @@ class MisplacedError(SowError):
 
 
 def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
-    """An abstract value without its sharding."""
+    """Abstract value without its sharding."""
     weak = getattr(aval, "weak_type", False)  # a random key has none
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
 
@@ -149,7 +151,7 @@ def struct_of(aval: Any) -> jax.ShapeDtypeStruct:
 class FindRule(Protocol):
     """Sites of an equation with inner programs, as seen from outside."""
 
-    def find(self, eqn: Any, survey: "Survey") -> Sites: ...
+    def find(self, eqn: jex.JaxprEqn, survey: "Survey") -> Sites: ...
 
 
 class Survey:
@@ -168,8 +170,8 @@ class Survey:
         self._strippable: dict[int, tuple[Any, bool]] = {}
         self._staying: dict[int, tuple[Any, list[Path]]] = {}
 
-    def __call__(self, jaxpr: Any) -> Sites:
-        """The matching sows of a jaxpr by path, in program order."""
+    def __call__(self, jaxpr: Jaxpr) -> Sites:
+        """Matching sows of a jaxpr by path, in program order."""
         if id(jaxpr) not in self._found:
             found: dict[Path, Found] = {}
             if sows(jaxpr):
@@ -179,8 +181,8 @@ class Survey:
             self._found[id(jaxpr)] = (jaxpr, found)
         return self._found[id(jaxpr)][1]
 
-    def survey_equation(self, eqn: Any) -> Sites:
-        """The matching sows in one equation, by path."""
+    def survey_equation(self, eqn: jex.JaxprEqn) -> Sites:
+        """Matching sows of one equation by path."""
         if not _jax.has_sow(eqn) and not hides_sow(eqn):
             return {}
         if eqn.primitive is sow_p:
@@ -212,29 +214,29 @@ class Survey:
                 )
         return {}
 
-    def staying(self, jaxpr: Any) -> list[Path]:
-        """The sows anywhere in a jaxpr that neither match nor are stripped."""
+    def staying(self, jaxpr: Jaxpr) -> list[Path]:
+        """Paths of the sows in a jaxpr, at any depth, that neither match nor are stripped."""
         if id(jaxpr) not in self._staying:
             eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
             paths = [path for eqn in eqns for path in self._staying_in(eqn)]
             self._staying[id(jaxpr)] = jaxpr, list(dict.fromkeys(paths))
         return self._staying[id(jaxpr)][1]
 
-    def _staying_in(self, eqn: Any) -> list[Path]:
+    def _staying_in(self, eqn: jex.JaxprEqn) -> list[Path]:
         if eqn.primitive is sow_p:
             site = eqn.params["site"]
             return [site.path] * (not self._matches(site) and not self._strips(site))
         return [path for inner in _jax.subjaxprs(eqn) for path in self.staying(inner)]
 
-    def strips(self, eqn: Any) -> bool:
-        """Whether an equation is a sow that goes, its value left."""
+    def strips(self, eqn: jex.JaxprEqn) -> bool:
+        """Whether an equation is a sow that is removed; its value stays."""
         if eqn.primitive is not sow_p:
             return False
         site = eqn.params["site"]
         return not self._matches(site) and self._strips(site)
 
-    def opens(self, eqn: Any) -> bool:
-        """Whether an equation must be opened: for a sow that matches, or one to strip."""
+    def opens(self, eqn: jex.JaxprEqn) -> bool:
+        """Whether an equation must be opened, for a sow that matches or is stripped."""
         if not _jax.has_sow(eqn):
             return False
         if self.survey_equation(eqn):
@@ -243,17 +245,17 @@ class Survey:
             map(self._has_stripped, _jax.subjaxprs(eqn))
         )
 
-    def _has_stripped(self, jaxpr: Any) -> bool:
+    def _has_stripped(self, jaxpr: Jaxpr) -> bool:
         if id(jaxpr) not in self._strippable:
             eqns = _jaxprs.raw(jaxpr)[0].eqns if _jax.has_sow(jaxpr) else ()
             self._strippable[id(jaxpr)] = jaxpr, any(map(self._strips_in, eqns))
         return self._strippable[id(jaxpr)][1]
 
-    def _strips_in(self, eqn: Any) -> bool:
+    def _strips_in(self, eqn: jex.JaxprEqn) -> bool:
         return self.strips(eqn) or any(map(self._has_stripped, _jax.subjaxprs(eqn)))
 
     def join(self, path: Path, old: Found, new: Found) -> Found:
-        """Two sows of one name, one after the other."""
+        """Record of two sows of one name, one after the other."""
         modes = (old.site.mode, new.site.mode)
         if old.clobbers != new.clobbers or "strict" in modes:
             raise SowError(
@@ -274,7 +276,7 @@ class Survey:
 
 
 def _check_same_values(path: Path, old: Found, new: Found) -> None:
-    """Two occurrences of a name must hold alike values; one may stand outside of the `vmap`s."""
+    """Check that two sows of a name have like values; one may stand outside of the `vmap`s."""
     same = old.site.tree == new.site.tree and _event_avals(old) == _event_avals(new)
     shapes = {old.site.batch_shape, new.site.batch_shape}
     movable = all(f.repeat_axis in (0, len(f.site.axes)) for f in (old, new))

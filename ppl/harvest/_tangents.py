@@ -1,4 +1,8 @@
-"""Tangents are not sown: where JAX solves for one as it solved for the primal, its sows go."""
+"""Tangents of `custom_linear_solve`, from which sows are removed.
+
+Tangents are not sown. JAX solves for a tangent with the program that solves for the primal, whose
+sows would take place again.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,13 +12,14 @@ from jax.extend.core import primitives
 
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter, Operands
+from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Survey
 from ppl.harvest.rules import CONSTRUCTS
 
 
 class Strip(Action):
-    """Takes every sow out of a program."""
+    """Action that removes every sow of a program."""
 
     def matches(self, site: Site) -> bool:
         return False
@@ -26,8 +31,8 @@ class Strip(Action):
         raise AssertionError("no site matches")
 
 
-def without_sows(jaxpr: Any) -> Any:
-    """A program with nothing sown."""
+def without_sows(jaxpr: Jaxpr) -> Jaxpr:
+    """Jaxpr with all sows removed."""
     if not _jax.has_sow(jaxpr):
         return jaxpr
     action = Strip()

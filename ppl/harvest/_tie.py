@@ -1,4 +1,4 @@
-"""tie: values that depend on others in the compiled program, at no cost when it runs."""
+"""tie: makes values depend on others in the compiled program, at no cost when it runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from ppl.harvest import _jax
 
 
 def tie(value: Any, key: Any) -> Any:
-    """A pytree of arrays that depends on another one; its tangents do not."""
+    """Pytree of arrays that is made to depend on another one; its tangents are not."""
     leaves, tree = jax.tree.flatten(value)
     tied = tie_p.bind(*leaves, *jax.tree.leaves(key), num_values=len(leaves))
     return jax.tree.unflatten(tree, tied)
@@ -32,7 +32,8 @@ def _batch(args: Sequence[Any], dims: Sequence[Any], *, num_values: int) -> Any:
     return tie_p.bind(*args, num_values=num_values), list(dims[:num_values])
 
 
-# The barrier of JAX would also hold up tangents, and in JAX 0.12 has no transpose beside a key.
+# `lax.optimization_barrier` alone would also hold up tangents, and in JAX 0.12 it has no transpose
+# if a key is among its operands.
 tie_p = _jax.make_primitive(
     "tie",
     impl=_impl,

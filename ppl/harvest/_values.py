@@ -12,10 +12,10 @@ from ppl.harvest import _jax
 
 
 def as_array(leaf: Any) -> jax.Array:
-    """`leaf` as an array; an error for every leaf that is none, a string too.
+    """Leaf as an array; a TypeError for a leaf that is none, such as a string.
 
-    JAX takes a string for the name of a dtype, and what it then raises, or warns of, hangs on
-    which strings NumPy knows.
+    JAX would take a string for the name of a dtype, and its error or warning would depend on the
+    strings that NumPy knows.
     """
     if isinstance(leaf, str | bytes):
         raise TypeError(f"{leaf!r} is not an array.")
@@ -27,7 +27,7 @@ def as_array(leaf: Any) -> jax.Array:
 
 
 def check_range(leaf: Any, dtype: Any = None) -> None:
-    """An error for integers that JAX would wrap, as NumPy's of 64 bits, where they are known."""
+    """Raise a ValueError for known integers that JAX would wrap, such as NumPy's of 64 bits."""
     is_known = isinstance(leaf, np.ndarray | np.generic | jax.Array) and not _jax.is_traced(leaf)
     if not is_known or not jnp.issubdtype(leaf.dtype, np.integer):
         return
@@ -47,7 +47,7 @@ def check_range(leaf: Any, dtype: Any = None) -> None:
 
 
 def convert_foreign_arrays(tree: Any) -> Any:
-    """The tree with arrays of other libraries, such as columns of pandas, as those of NumPy."""
+    """Pytree whose arrays of other libraries, such as columns of pandas, become NumPy arrays."""
     known = jax.Array | np.ndarray | np.generic
     tree = jax.tree.map(_strip_mask, tree)
     is_foreign = lambda x: hasattr(x, "__array__") and not isinstance(x, known)  # noqa: E731
@@ -55,19 +55,19 @@ def convert_foreign_arrays(tree: Any) -> Any:
 
 
 def _strip_mask(value: Any) -> Any:
-    """A masked array of NumPy of which nothing is masked as the array that it is."""
+    """Array without its mask, if it is a NumPy masked array with nothing masked."""
     is_whole = isinstance(value, np.ma.MaskedArray) and not np.ma.count_masked(value)
     return value.data if is_whole else value
 
 
 def host_scalar(value: Any, aval: Any) -> Any:
-    """A literal as a NumPy scalar, or as a Python number if its type is weak."""
+    """Literal as a NumPy scalar, or as a Python number if its type is weak."""
     value = np.asarray(value, aval.dtype)[()]
     return value.item() if aval.weak_type else value
 
 
 def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
-    """The nodes of a tree of the structure `tree`, as (type, metadata); leaves are no nodes."""
+    """Nodes of a pytree structure as (type, metadata), without its leaves."""
     if data := tree.node_data():
         yield data
     for child in tree.children():
@@ -75,17 +75,17 @@ def nodes(tree: Any) -> Iterator[tuple[type, Any]]:
 
 
 def is_float0(value: Any) -> bool:
-    """Whether it is a tangent or cotangent of an integer."""
+    """Whether a value is a tangent or cotangent of an integer, of dtype float0."""
     return getattr(value, "dtype", None) == jax.dtypes.float0
 
 
 def add_tangents(a: Any, b: Any) -> Any:
-    """Sum of two tangents; those of integers have no numbers."""
+    """Sum of two tangents; float0 tangents have no numbers to add."""
     return a if is_float0(a) else a + b
 
 
 def zero_cotangent(aval: Any) -> Any:
-    """A zero as a pullback takes it: of an integer it has no numbers."""
+    """Zero cotangent as a pullback takes it, of dtype float0 for an integer."""
     make = np.zeros if is_float0(aval) else jnp.zeros
     return make(aval.shape, aval.dtype)
 
@@ -97,15 +97,15 @@ def _vary(x: jax.Array, axes: Iterable[Any]) -> jax.Array:
 
 
 def vary_alike(arrays: Sequence[Any]) -> list[Any]:
-    """Arrays that all differ between those shards between which one of them does."""
+    """Arrays cast to vary over the same mesh axes: every axis over which one of them varies."""
     axes = frozenset().union(*(_jax.varying_axes(jax.typeof(x)) for x in arrays))
     return [_vary(x, axes) for x in arrays]
 
 
 def as_varying(value: Any) -> Any:
-    """A pytree whose arrays differ between all shards, as far as JAX knows.
+    """Pytree whose arrays are cast to vary over all manual mesh axes.
 
-    Inside of a shard_map the types of what a loop carries must not change from step to step.
+    Inside of a shard_map, the types of a loop's carry must not change from step to step.
     """
     axes = jax.sharding.get_abstract_mesh().manual_axes
     return jax.tree.map(lambda x: _vary(x, axes), value) if axes else value

@@ -1,4 +1,4 @@
-"""vjp_and_reap: cotangents of what is sown."""
+"""vjp_and_reap: reverse-mode differentiation with cotangents of sown values."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from ppl.harvest._survey import Path
 
 @dataclasses.dataclass(frozen=True)
 class Perturb(Harvest):
-    """Addition of a plant to the sown value; the sum is recorded."""
+    """Action that adds a plant to the sown value and records the sum."""
 
     perturbs: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ def _add_shift(value: jax.Array, shift: jax.Array) -> jax.Array:
 
 
 def _zero(aval: Any) -> jax.Array:
-    """A shift; of what cannot move, a number that stands for none."""
+    """Zero shift; a float32 placeholder for a value without derivative, such as an integer."""
     return jnp.zeros(aval.shape, aval.dtype if _moves(aval) else jnp.float32)
 
 
@@ -64,22 +64,22 @@ def _cotangent(aval: Any, cotangent: jax.Array) -> Any:
 def vjp_and_reap(
     f: Callable[..., Any], *, tag: Hashable, **options: Any
 ) -> Callable[..., tuple[Any, dict[Hashable, Any], Callable[..., Any]]]:
-    """Reverse mode to the arguments and to every sown value: `(*args) -> (out, reaps, pullback)`.
+    """Reverse mode for arguments and sown values: `(*args) -> (out, reaps, pullback)`.
 
     The cotangent of a sown value is the derivative of the result with respect to a plant in its
-    place: for y = sow(g(x)) and out = h(x, y), it is ct . dh/dy, while that of the argument is
-    ct . (dh/dx + dh/dy dg/dx). For a name that is clobbered it is the sum over all that is sown
-    under it, as for an array that is used more than once.
+    place. For y = sow(g(x)) and out = h(x, y), the cotangent of y is ct . dh/dy, and the cotangent
+    of x is ct . (dh/dx + dh/dy dg/dx). The cotangent of a clobbered name is the sum over all its
+    sows, as for an array that is used more than once.
 
     Args:
         f: Any function that JAX can trace; its arguments are pytrees of floating-point arrays.
-        tag: Which sows to look at.
+        tag: Tag of the sows to look at.
         **options: `allowlist`, `blocklist` and `exclusive`, as in `harvest`.
 
     Returns:
-        A function of the arguments of `f`. `pullback(ct)`, of a cotangent with the structure of
-        `out`, gives `(cotangents of the arguments, cotangents of the reaps)`: a tuple, and a dict
-        with the structure of `reaps` (float0 for integers, as everywhere in JAX).
+        A function of the arguments of `f`. Its `pullback` takes a cotangent with the structure of
+        `out` and gives `(cotangents of the arguments, cotangents of the reaps)`: a tuple, and a
+        dict with the structure of `reaps` (float0 for integers, as everywhere in JAX).
 
     Raises:
         ValueError: When called, as `harvest`.

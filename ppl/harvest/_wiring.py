@@ -1,12 +1,12 @@
 """Wirings: how the inner programs of an equation are joined to its operands and results.
 
-| wiring     | inner programs         | inputs of each         | results of the equation  |
-|------------|------------------------|------------------------|--------------------------|
-| `Call`     | a body                 | some operands          | those of the body        |
-| `Branches` | one for each case      | operands but the first | those of the case taken  |
-| `Scan`     | a body                 | constants, carry, row  | last carry, stacked rows |
-| `While`    | a condition and a body | own constants, carry   | last carry               |
-| `Shards`   | a body                 | a block of each        | blocks, joined           |
+| wiring     | inner programs         | inputs of each         | results of the equation   |
+|------------|------------------------|------------------------|---------------------------|
+| `Call`     | a body                 | some operands          | results of the body       |
+| `Branches` | one for each case      | operands but the first | results of the case taken |
+| `Scan`     | a body                 | constants, carry, row  | last carry, stacked rows  |
+| `While`    | a condition and a body | own constants, carry   | last carry                |
+| `Shards`   | a body                 | a block of each        | joined blocks             |
 
 An analysis that treats these five needs no name of a primitive.
 """
@@ -59,7 +59,7 @@ class Scan:
 
 @dataclasses.dataclass(frozen=True)
 class While:
-    """A body that is evaluated as long as the condition holds, of the carry, before it."""
+    """A body that is evaluated again as long as the condition holds for the carry."""
 
     condition: Jaxpr
     body: Jaxpr
@@ -79,7 +79,7 @@ class Shards:
         body: The program.
         mesh: The mesh.
         axes: Axes of the mesh that operands may be split over, with their sizes.
-        in_specs: How each operand is split.
+        in_specs: Spec by which each operand is split.
     """
 
     body: Jaxpr

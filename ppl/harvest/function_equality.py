@@ -1,7 +1,7 @@
-"""Equality of functions: two are alike that the same code made from equal things.
+"""Equality of functions: two functions are alike if the same code made them from equal values.
 
-Optimisers come as fresh closures each time, as from ``optax.adam(1e-2)``. What is compiled for one
-serves all that are alike.
+An optimiser is a fresh closure each time, as from ``optax.adam(1e-2)``. A program that was compiled
+for one closure serves all closures like it.
 """
 
 import dataclasses
@@ -20,12 +20,13 @@ _PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class ByContents:
-    """A value that equals another where the two are alike, and has no leaves as a pytree.
+    """Value that is compared by its contents, as a pytree without leaves.
 
     Example:
         >>> def power(exponent):
         ...     return lambda x: x**exponent
-        >>> Alike.of(power(2)) == Alike.of(power(2)), Alike.of(power(2)) == Alike.of(power(3))
+        >>> square, again, cube = (ByContents.of(power(n)) for n in (2, 2, 3))
+        >>> square == again, square == cube
         (True, False)
     """
 
@@ -34,13 +35,13 @@ class ByContents:
 
     @classmethod
     def of(cls, value: Any) -> "ByContents":
-        """`value`, with what it is recognised by."""
+        """Value with its fingerprint."""
         return cls(value, likeness(value, ()))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ByIdentity:
-    """Identity of an object that is like no other; holds it, so that its address stays its own."""
+    """Fingerprint by identity; holds the object, so that its address stays taken."""
 
     value: Any
 
@@ -52,7 +53,7 @@ class _ByIdentity:
 
 
 def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
-    """Fingerprint of a value; `within` are the functions and containers that it is in."""
+    """Fingerprint of a value; `within` are the ids of the functions and containers around it."""
     if isinstance(value, _PLAIN) and not isinstance(value, enum.Enum):
         return type(value), repr(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
@@ -67,7 +68,7 @@ def likeness(value: Any, within: tuple[int, ...]) -> Hashable:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """Parts of a function or container, or `None` for a value that is taken as it is."""
+    """Parts of a function or container; None for a value that is compared whole."""
     match value:
         case types.FunctionType():
             cells = [_content(cell) for cell in value.__closure__ or ()]
@@ -85,14 +86,14 @@ def _parts(value: Any) -> list[Any] | None:
 
 
 def _globals(function: types.FunctionType) -> list[Any]:
-    """The globals that a function names; functions among them are taken as they are."""
+    """Globals that a function names; functions among them are compared by identity."""
     names, known = sorted(_collect_names(function.__code__)), function.__globals__
     found = [known[name] for name in names if name in known]
     return [_ByIdentity(x) if isinstance(x, types.FunctionType) else x for x in found]
 
 
 def _collect_names(code: types.CodeType) -> set[str]:
-    """The names of globals, and of attributes, in code and in the functions that it makes."""
+    """Names of globals and of attributes in code and in its inner functions."""
     within = (x for x in code.co_consts if isinstance(x, types.CodeType))
     return set(code.co_names).union(*map(_collect_names, within))
 
@@ -107,7 +108,7 @@ def _content(cell: Any) -> Any:
 def _array_likeness(value: Any) -> Hashable:
     try:
         array = np.asarray(value)
-    except TypeError:  # keys, and what is traced
+    except TypeError:  # keys and tracers
         return _ByIdentity(value)
     if array.dtype == object:
         return _ByIdentity(value)

@@ -1,4 +1,4 @@
-"""Errors for leaked tracers: a function that was sown uses a value of a trace that has ended."""
+"""Errors for leaked tracers: a sown function uses a value of a trace that has ended."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _REMEDY = (
 
 @contextmanager
 def explain_leaked_tracer(where: str = "") -> Iterator[None]:
-    """A context in which JAX's error for a leaked tracer says where it is from, and the remedy."""
+    """Context that adds the place and the remedy to JAX's error for a leaked tracer."""
     try:
         yield
     except jax.errors.UnexpectedTracerError as error:

@@ -11,10 +11,10 @@ T = TypeVar("T")
 def register_dataclass(cls: type[T]) -> type[T]:
     """Registers a dataclass as a pytree.
 
-    Its fields are children, or with ``metadata={"static": True}`` part of the structure. With
-    `jax.tree_util.register_dataclass`, types of like fields have equal structures, and what is
-    compiled for one of them may be taken for another. Unflattening fills the fields and runs no
-    code of the class, so that any object may stand in for a leaf.
+    Its fields are children, or with ``metadata={"static": True}`` part of the structure. Classes
+    with like fields have different structures. (`jax.tree_util.register_dataclass` gives them equal
+    structures, and a program compiled for one class may be taken for another.) Unflattening fills
+    the fields and runs no code of the class, so that any object may stand in for a leaf.
 
     Example:
         >>> import jax

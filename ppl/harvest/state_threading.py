@@ -1,4 +1,4 @@
-"""The evaluation of a program with effects in order, with a state from effect to effect."""
+"""State threading: evaluates a program in order and passes a state from effect to effect."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -34,7 +34,7 @@ class Finder:
             return (describe_effect(eqn),) if key in self._handlers else ()
         jaxprs = _jax.subjaxprs(eqn)
         if not jaxprs:
-            return ("an effect",)  # in a program that is not shown
+            return ("an effect",)  # in a program that JAX does not show
         return _distinct(where for jaxpr in jaxprs for where in self._inside(jaxpr))
 
     def _inside(self, jaxpr: Jaxpr) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class StateThreader:
         self._act = act
 
     def run(self, jaxpr: Jaxpr, args: Sequence[Any], state: Any) -> tuple[list[Any], Any]:
-        """The results of a jaxpr and the state after it."""
+        """Results of a jaxpr and the state after it."""
         inner, env = start_evaluation(jaxpr, args)
         for eqn in inner.eqns:
             if self.found(eqn):
@@ -71,21 +71,21 @@ class StateThreader:
         return read_arrays(env, inner.outvars), state
 
     def open(self, eqn: jex.JaxprEqn, args: list[Any], state: Any) -> tuple[Sequence[Any], Any]:
-        """The results of an equation with handled effects, and the state after it."""
+        """Results of an equation with handled effects, and the state after it."""
         if (key := handler_key(eqn)) is not None:
             return self._perform(key, read_performed(eqn, args), state)
         construct = construct_of(eqn)
         return self.refuse(eqn) if construct is None else construct.thread(eqn, args, state, self)
 
     def refuse(self, eqn: jex.JaxprEqn) -> NoReturn:
-        """An error for effects where their order is not known."""
+        """Raise an error for effects in a construct that cannot be opened."""
         raise NotImplementedError(
             f"{self.found(eqn)} is performed inside of {eqn.primitive.name!r}, which "
             "handle cannot open. Handle it inside of that, or move it out."
         )
 
     def check_unchanged(self, eqn: jex.JaxprEqn, new: Any, old: Any) -> None:
-        """An error if effects inside of an equation that is under `vmap` change the state."""
+        """Raise an error if effects in an equation under `vmap` change the state."""
         _check_unchanged(self.found(eqn), new, old)
 
     def _perform(self, key: Hashable, at: PerformedEffect, state: Any) -> tuple[Sequence[Any], Any]:
@@ -114,17 +114,17 @@ def _check_unchanged(where: str, new: Any, old: Any) -> None:
 
 
 def start_evaluation(jaxpr: Jaxpr, args: Sequence[Any]) -> tuple[Any, dict[Any, Any]]:
-    """The holder of a jaxpr's equations, and the values that an evaluation starts from."""
+    """Open jaxpr, and the values of its constants and inputs by variable."""
     inner, consts = _jaxprs.raw(jaxpr)
     return inner, dict(zip([*inner.constvars, *inner.invars], [*consts, *args], strict=True))
 
 
 def bind_equation(env: dict[Any, Any], eqn: jex.JaxprEqn) -> None:
-    """Evaluate an equation as it stands."""
+    """Evaluate an equation as it stands, and add its results to `env`."""
     args = [v.val if isinstance(v, jex.Literal) else env[v] for v in eqn.invars]
     env.update(zip(eqn.outvars, _jax.bind(eqn, args), strict=True))
 
 
 def read_arrays(env: Mapping[Any, Any], atoms: Sequence[Any]) -> list[jax.Array]:
-    """Literals and constants as arrays with the types that the program says they have."""
+    """Values of variables and literals as arrays, with the types that the program declares."""
     return [_jax.as_aval(v.val if isinstance(v, jex.Literal) else env[v], v.aval) for v in atoms]

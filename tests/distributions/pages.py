@@ -1,11 +1,10 @@
-"""The pages of all distributions, out of the code: `python -m tests.distributions.pages`."""
+"""The pages of all distributions, out of docstrings and the table of cases."""
 
 import csv
 import functools
 import inspect
 import pathlib
 import re
-import sys
 from collections.abc import Iterator
 
 import jax
@@ -14,6 +13,7 @@ import numpy as np
 import distributions as dist
 from distributions.core.family import Family
 from tests.distributions.cases import CASES, SIGNATURES, Case
+from tests.distributions.stub import COMMAND
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "distributions"
 TOOLS = ("NumPyro", "Stan", "PyMC", "TFP")
@@ -23,7 +23,7 @@ NAMES = sorted(SIGNATURES, key=str.lower)
 
 @functools.cache
 def peers() -> list[dict[str, str]]:
-    """What each distribution of another tool is here: `tool`, `name`, `ours`, `note`."""
+    """The distributions of other tools: `tool`, `name`, our name if any as `ours`, and `note`."""
     with (FOLDER / "peers.csv").open() as file:
         return list(csv.DictReader(file))
 
@@ -34,7 +34,7 @@ def theirs(name: str, tool: str) -> str:
 
 
 def cases(name: str) -> list[Case]:
-    return [case for case in CASES if case.name.split(",")[0] == name]
+    return [case for case in CASES if case.family == name]
 
 
 def sections(docstring: str) -> Iterator[tuple[str, str]]:
@@ -52,7 +52,7 @@ def sections(docstring: str) -> Iterator[tuple[str, str]]:
 
 
 def parameters(text: str) -> list[tuple[str, str]]:
-    """Names and meanings of what a section `Args` lists."""
+    """Names and meanings of the parameters in a section `Args`."""
     entries = re.split(r"\n(?=    \w+: )", "\n" + text)
     pairs = (entry.strip().split(": ", 1) for entry in entries if entry.strip())
     return [(name, " ".join(meaning.split())) for name, meaning in pairs]
@@ -76,7 +76,7 @@ def has(d: dist.Distribution, method: str) -> bool:
 
 
 def facts(name: str) -> str:
-    """What an example of the family tells of it."""
+    """Shape, differentiability and methods of the family, read off its first case."""
     d = cases(name)[0].build()
     methods = ", ".join(f"`{method}`" for method in METHODS if has(d, method)) or "none"
     kind = "discrete" if d.support.is_discrete else "continuous"
@@ -123,7 +123,7 @@ def index() -> str:
             "# Distributions",
             "",
             f"All {len(NAMES)} distributions, and what they are called elsewhere ({counts}). This "
-            "table and the pages are made of the code by `python -m tests.distributions.pages`.",
+            f"table and the pages are made of the code by `{COMMAND}`.",
             "",
             "The formulas of all densities are our own, and those of draws but for Moyal, "
             "Triangular and TwoPieceNormal: TFP's take longer to trace, and many lose digits for "
@@ -208,13 +208,11 @@ def labels(case: Case, d: dist.Distribution) -> list[str]:
     return [one(index) for index in np.ndindex(d.batch_shape)]
 
 
-def write(with_pictures: bool) -> None:
+def write(all_pictures: bool) -> None:
+    """Writes the table, the pages, and the pictures that are missing or all of them."""
     (FOLDER / "README.md").write_text(index())
     for name in NAMES:
         (FOLDER / f"{name}.md").write_text(page(name))
-        if with_pictures and cases(name) and picturable(name):
+        is_drawn = (FOLDER / f"{name}.svg").is_file() and not all_pictures
+        if cases(name) and picturable(name) and not is_drawn:
             picture(name)
-
-
-if __name__ == "__main__":
-    write(with_pictures="--no-pictures" not in sys.argv)

@@ -248,3 +248,35 @@ def test_draws_outside_of_the_support_name_the_site():
 
     with pytest.warns(RuntimeWarning, match=r"site 't' has log probability -inf.* value is -"):
         svi(jax.random.key(1), model, guide=guide)
+
+
+class Offsets:
+    """Numbers that a model and its guide take from outside of their arguments."""
+
+    model = 0.0
+    guide = 0.0
+
+
+def offset_model(key):
+    x = ppl.sample(key, dist.Normal(jnp.full(2, Offsets.model).mean(), 1.0), name="x")
+    return ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+def offset_guide(key):
+    loc = ppl.param(0.0, name="loc") + Offsets.guide
+    return ppl.sample(key, dist.Normal(loc, jnp.sqrt(0.5)), name="x")
+
+
+@pytest.mark.parametrize("changed", ["model", "guide"])
+def test_numbers_from_elsewhere_are_those_of_the_call(changed, monkeypatch):
+    """Of the model, and of the guide: neither is remembered from the first fit."""
+    posterior = ppl.condition(offset_model, {"y": 0.0})
+    fit = lambda: svi(jax.random.key(0), posterior, guide=offset_guide, **RATE)  # noqa: E731
+    before = fit()
+    monkeypatch.setattr(Offsets, changed, 4.0)
+    after = fit()
+    mean = 2.0 if changed == "model" else 0.0
+    assert abs(np.mean(before.draws["x"])) < 0.2
+    assert abs(np.mean(after.draws["x"]) - mean) < 0.2
+    if changed == "guide":
+        np.testing.assert_allclose(after.parameters["loc"], -4.0, atol=0.2)

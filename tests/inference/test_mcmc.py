@@ -304,8 +304,8 @@ def test_an_observation_outside_of_the_support_is_named():
         ({"num_chains": 0}, ValueError, "num_chains must be an integer of at least 1, got 0"),
         ({"num_draws": 0}, ValueError, "num_draws must be an integer of at least 1, got 0"),
         ({"num_warmup": -1}, ValueError, "num_warmup must be an integer of at least 0, got -1"),
-        ({"num_draws": 2**31}, ValueError, "num_draws must be an integer of at most 1073741824"),
-        ({"num_warmup": 2**40}, ValueError, "num_warmup must be an integer of at most 1073741824"),
+        ({"num_draws": 2**31}, ValueError, "num_draws must be an integer of at most 1073741823"),
+        ({"num_warmup": 2**40}, ValueError, "num_warmup must be an integer of at most 1073741823"),
         ({"num_draws": 10.0}, TypeError, "num_draws must be an integer, got 10.0"),
         ({"num_chains": True}, ValueError, "num_chains must be an integer of at least 1, got True"),
         (

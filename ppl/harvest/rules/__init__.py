@@ -1,4 +1,9 @@
-"""Rules: one file for each construct, which registers its record in the table."""
+"""Rules of the constructs: one file for each, which registers its record in `CONSTRUCTS`.
+
+Reading order: `_call` (base of all calls), `inline`, `jit`, `checkpoint`, `custom`, `shard_map`;
+`cond`; `_loop_carry`, `while_loop`, `scan`. A scan may run in parallel: `_planted_liveness` and
+`_parallel_scan`.
+"""
 
 from ppl.harvest._construct import CONSTRUCTS as CONSTRUCTS
 from ppl.harvest._construct import construct_of as construct_of

@@ -1,4 +1,4 @@
-"""Calls: the rule that they share; a call stays a call of what is needed of it."""
+"""Base of the rules for calls; a call stays a call, with the operands and results needed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -15,9 +15,9 @@ from ppl.harvest._survey import Sites, Survey
 
 
 class CallRule(Construct):
-    """A body that sows, and reads, what the call does."""
+    """Rule of a call, which has the sites and the liveness of its body."""
 
-    body: ClassVar[str] = "jaxpr"  # The parameter that holds it.
+    body: ClassVar[str] = "jaxpr"  # Name of the parameter that holds the body.
     is_transparent: ClassVar[bool] = False
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
@@ -42,7 +42,7 @@ def call_again(
     live_outs: Mask,
     on: Interpreter,
 ) -> tuple[list[Any], list[Reaped]]:
-    """The body, run by the interpreter inside of `wrap`; what is not needed does not enter it."""
+    """Results and records of the body, run inside of `wrap`; only needed operands enter it."""
     live_args = on.liveness.inputs(jaxpr, live_outs)
 
     def call(planted: Any, *live: Any) -> tuple[list[Any], list[Reaped]]:
@@ -54,11 +54,11 @@ def call_again(
 
 
 def select_items(items: Sequence[Any], mask: Mask) -> list[Any]:
-    """The items that the mask keeps."""
+    """Items that a mask keeps."""
     return [item for item, keep in zip(items, mask, strict=True) if keep]
 
 
 def scatter_items(items: Sequence[Any], mask: Mask) -> list[Any]:
-    """The items back in their places, None elsewhere."""
+    """Items put back in their places by a mask, with None elsewhere."""
     rest = iter(items)
     return [next(rest) if keep else None for keep in mask]

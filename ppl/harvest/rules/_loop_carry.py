@@ -14,10 +14,10 @@ from ppl.harvest._survey import Found, Path, Sites, SowError
 
 
 class LastValues:
-    """The last value of each clobbered name that a loop body sows, as a part of the loop's carry.
+    """Last value of each clobbered name of a loop body, as a part of the loop's carry.
 
-    A carried value is (record, pred): `pred` tells whether there was any; it is None where every
-    iteration is sure to sow one.
+    A carried value is (record, pred). `pred` tells whether anything was sown; it is None if every
+    iteration is sure to sow.
     """
 
     def __init__(self, on: Interpreter, sites: Sites, planted: Mapping[Path, Any]):
@@ -26,7 +26,7 @@ class LastValues:
         self._sites = {p: sites[p] for p in names if on.action.records}
 
     def start(self, *, certain: bool) -> list[Any]:
-        """The carry at first; `certain` if there is sure to be an iteration."""
+        """Initial carry; `certain` tells whether at least one iteration is sure."""
         return [
             _values.as_varying(
                 (_zeros(f), None if certain and f.certain else jnp.zeros(f.lead, bool))
@@ -40,7 +40,7 @@ class LastValues:
         reaped: Mapping[Path, Reaped],
         active: jax.Array | None = None,
     ) -> list[Any]:
-        """The carry after an iteration, which counts for an element where `active` holds."""
+        """Carry after an iteration, which counts only for elements where `active` holds."""
         carry = []
         for (path, found), (record, pred) in zip(self._sites.items(), last, strict=True):
             if path not in reaped:
@@ -57,7 +57,7 @@ class LastValues:
         return carry
 
     def finish(self, last: list[Any], *, empty: bool = False) -> list[Reaped]:
-        """Records of the loop; those of an `empty` one say that nothing was sown."""
+        """Records of the loop; records of an `empty` loop say that nothing was sown."""
         return [
             Reaped(record, jnp.zeros(f.lead, bool) if empty else pred, f.site, zeroed=True)
             for f, (record, pred) in zip(self._sites.values(), last, strict=True)
@@ -65,10 +65,11 @@ class LastValues:
 
 
 class RunningSum:
-    """The sum of what all iterations record, in the carry, for an action that only `adds`.
+    """Kahan sum of the records of all iterations, in the carry, for an action that `adds`.
 
-    It is compensated (Kahan 1965): the error of a million additions is that of one. The carry is
-    the sum and what it has too much.
+    The sum is compensated (Kahan 1965, "Further remarks on reducing truncation errors"): a million
+    additions have the error of one. The carry is (sum, excess); the excess is the rounding error
+    that the sum contains.
     """
 
     def __init__(self, on: Interpreter):
@@ -76,11 +77,11 @@ class RunningSum:
         self._sown: list[tuple[Site, Any]] = []
 
     def start(self) -> tuple[jax.Array, jax.Array] | None:
-        """The carry at first, of the default dtype: that of the records is not known yet."""
+        """Initial carry, in the default dtype, as the dtype of the records is not known yet."""
         return _values.as_varying((jnp.zeros(()), jnp.zeros(()))) if self._on.action.adds else None
 
     def update(self, carry: Any, reaps: list[Reaped]) -> tuple[Any, list[Reaped]]:
-        """The carry after an iteration, and the records that are not in it."""
+        """Carry after an iteration, and the records that are not added to it."""
         if not self._on.action.adds:
             return carry, reaps
         old, excess = carry
@@ -103,7 +104,7 @@ def _zeros(found: Found) -> tuple[jax.Array, ...]:
 
 
 def _for_site(active: jax.Array, found: Found) -> jax.Array:
-    """A loop's predicate, one element for each of the loop's batch, as the site is batched."""
+    """Predicate of a batched loop, reduced or broadcast to the batch axes of a site."""
     shape, outside = found.lead, found.loop_axis
     if outside == 0:
         active = jnp.any(active)

@@ -1,16 +1,16 @@
-"""Parallel evaluation of a scan, where no step needs the state of another.
+"""Parallel scan: evaluates the steps of a scan by `vmap` where they do not need one another.
 
-| states                  | way        | evaluation                                              |
-|-------------------------|------------|---------------------------------------------------------|
-| wait for no other step  | `at_once`  | all steps by `vmap`                                     |
-| some wait               | `parted`   | `vmap` of what comes first; a scan of states; `vmap` of |
-|                         |            | what only makes outputs                                 |
-| all wait, or too large  | `__call__` | the scan as it stands                                   |
+| states                 | method of `Steps` | evaluation                                       |
+|------------------------|-------------------|--------------------------------------------------|
+| wait for no other step | `at_once`         | all steps by `vmap`                              |
+| some wait              | `run_in_parts`    | inputs of the states by `vmap`; a scan of the    |
+|                        |                   | states; outputs by `vmap`                        |
+| all wait, or too large | `__call__`        | the scan as it stands                            |
 
-With the values of a Markov chain given, its density is a product of terms that do not wait for one
-another: the state before a step is what was planted in the step before. A loop that was written
-step by step is then evaluated as a person writes it for speed, as arrays over time. Where states do
-wait, the loop makes them and nothing else, and terms of the density are evaluated after it.
+Given the values of a Markov chain, its density is a product of independent terms: the state before
+a step is the plant of the step before. A loop written step by step is then evaluated as arrays over
+time, as a person would write it for speed. Where states do wait, the loop makes the states alone,
+and the terms of the density are evaluated after it.
 """
 
 import math
@@ -27,23 +27,26 @@ from ppl.harvest._construct import may_be_parallel, wiring_of
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._wiring import Branches, Call
 
-# Foreign code may refuse `vmap`, and this generator draws other numbers under it.
+# Primitives that are never evaluated by `vmap`: foreign code may refuse it, and the generator draws
+# other numbers under it.
 _STEP_BY_STEP = {"ffi_call", "pure_callback", "rng_bit_generator"}
-# What moves and adds up elements: no derivative is infinite, nor depends on what is added.
+# Primitives that move or add elements: their derivatives are finite and do not depend on these
+# elements.
 _LINEAR = {
     *("add", "concatenate", "convert_element_type", "copy", "dynamic_slice", "gather", "neg"),
     *("reduce_sum", "reshape", "rev", "select_n", "slice", "split", "squeeze", "sub", "transpose"),
 }
-_MAX_ELEMENTS = 2**24  # of what all steps compute together
-_MAX_WORK = 4  # of all branches of a cond, as a multiple of that of one
+_MAX_ELEMENTS = 2**24  # elements that all steps compute together
+_MAX_WORK = 4  # work of all branches of a cond, as a multiple of the cheapest branch
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def rank_states(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
-    """States by the number of steps that they look back: what one needs stands in earlier rows.
+    """States ranked by the number of steps that they look back.
 
-    None if a state is needed, by way of others perhaps, for what it becomes.
+    A state needs only states of earlier ranks. None if a state needs itself, perhaps by way of
+    others.
     """
     ranks: list[list[int]] = []
     done: set[int] = set()
@@ -57,10 +60,10 @@ def rank_states(needs: Mapping[int, Collection[int]]) -> list[list[int]] | None:
 
 
 class Steps:
-    """A step of a loop, (carry, inputs) -> (carry, outputs), that is traced once."""
+    """Step of a loop, (carry, inputs) -> (carry, outputs), traced once."""
 
     def __init__(self, step: Step, carry: Any, inputs: Any):
-        """`inputs` are those of all steps, with their axis in front."""
+        """Trace a step; `inputs` hold all steps, along their first axis."""
         first = jax.eval_shape(lambda rows: jax.tree.map(_first, rows), inputs)
         self._jaxpr, shape = jax.make_jaxpr(step, return_shape=True)(carry, first)
         self._tree = jax.tree.structure(shape)
@@ -72,7 +75,7 @@ class Steps:
         return jax.tree.unflatten(self._tree, outs)
 
     def at_once(self, carry: Any, inputs: Any, *, reverse: bool) -> tuple[Any, Any] | None:
-        """The last carry and the stacked outputs; None if the steps must wait for one another."""
+        """Last carry and stacked outputs, by `vmap`; None if steps must wait for one another."""
         inner, _ = _jaxprs.raw(self._jaxpr)
         ranks = self._ranks()
         start, rows = jax.tree.leaves(carry), jax.tree.leaves(inputs)
@@ -90,11 +93,15 @@ class Steps:
         return jax.tree.unflatten(self._tree, outs)
 
     def run_in_parts(self, carry: Any, inputs: Any, options: Mapping[str, Any]) -> Any:
-        """The last carry and the stacked outputs, from a loop that does no more than it must.
+        """Last carry and stacked outputs, from a loop that does no more than it must.
 
-        Step by step is evaluated what needs a state and is needed for a later one. What needs
-        none is evaluated before, for all steps at once; and what only makes outputs, as densities
-        are, after it. None if there is no such thing, or it cannot be.
+        | equations                           | evaluated                  |
+        |-------------------------------------|----------------------------|
+        | of states, that read no state       | before the loop, by `vmap` |
+        | of states, that read states         | in the loop                |
+        | of outputs alone, such as densities | after the loop, by `vmap`  |
+
+        None if there is no part after the loop, or if `vmap` may not evaluate it.
         """
         inner, consts = _jaxprs.raw(self._jaxpr)
         carried, outputs = inner.outvars[: self._num_carry], inner.outvars[self._num_carry :]
@@ -150,7 +157,7 @@ class Steps:
         return ranks if work <= 2 * len(inner.eqns) else None
 
     def _map_steps(self, wanted: Sequence[int], known: Mapping[int, Any]) -> list[Any]:
-        """Some results of all steps, from those inputs that they depend on."""
+        """Some results of all steps, from the inputs that they depend on."""
         return jax.vmap(lambda known: _evaluate(self._jaxpr, wanted, known))(known)
 
 
@@ -158,8 +165,8 @@ def _first(rows: jax.Array) -> jax.Array:
     return lax.index_in_dim(rows, 0, keepdims=False)
 
 
-def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
-    """Some results of a jaxpr, from those arguments that they depend on."""
+def _evaluate(jaxpr: Jaxpr, wanted: Sequence[int], args: Mapping[int, Any]) -> list[Any]:
+    """Some results of a jaxpr, from the arguments that they depend on."""
     inner, consts = _jaxprs.raw(jaxpr)
     env = dict(zip(inner.constvars, consts, strict=True))
     env |= {inner.invars[i]: x for i, x in args.items()}
@@ -169,7 +176,7 @@ def _evaluate(jaxpr: Any, wanted: Sequence[int], args: Mapping[int, Any]) -> lis
 
 
 def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any, Any]) -> None:
-    """Adds to the values of variables some results of each equation."""
+    """Evaluate some results of each equation, and add them to `env`."""
     for eqn, outs in equations:
         body, branches = _transparent(eqn), _branches(eqn)
         if body is not None and not _is_whole(body, outs):
@@ -185,7 +192,7 @@ def _evaluate_all(equations: Iterable[tuple[Any, Sequence[int]]], env: dict[Any,
 
 
 def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
-    """Adds to the values of variables all results of each equation."""
+    """Evaluate all results of each equation, and add them to `env`."""
     for eqn in equations:
         outs = _jax.bind(eqn, [_read(env, v) for v in eqn.invars])
         env.update(zip(eqn.outvars, outs, strict=True))
@@ -194,7 +201,7 @@ def _bind_all(equations: Iterable[Any], env: dict[Any, Any]) -> None:
 def _partition_equations(
     equations: Iterable[Any], known: set[Any], is_first: Callable[[Any], bool]
 ) -> tuple[list[Any], list[Any]]:
-    """Equations that depend on known variables and on one another, and the others."""
+    """Equations that depend on nothing but known variables and one another; other equations."""
     parts: tuple[list[Any], list[Any]] = [], []
     for eqn in equations:
         is_late = not (_variables(eqn.invars) <= known and is_first(eqn))
@@ -217,17 +224,18 @@ def _read(env: Mapping[Any, Any], v: Any) -> Any:
 
 
 def _select(eqn: jex.JaxprEqn, branches: Sequence[Jaxpr], args: Sequence[Any]) -> list[Any]:
-    """The results of a cond, all of whose branches are evaluated."""
+    """Results of a cond, selected from the results of all branches."""
     index, *operands = args
     results = [_evaluate_branch(branch, operands, index == i) for i, branch in enumerate(branches)]
     columns = zip(eqn.outvars, *results, strict=True)
     return [lax.select_n(jnp.broadcast_to(index, v.aval.shape), *outs) for v, *outs in columns]
 
 
-def _evaluate_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> list[Any]:
-    """The results of a branch; a derivative that is no number goes no further if it is not taken.
+def _evaluate_branch(branch: Jaxpr, operands: Sequence[Any], is_taken: Any) -> list[Any]:
+    """Results of a branch, without its derivative if it is not taken, which may be NaN.
 
-    What all steps share becomes one value for each there: so elements are picked from it before.
+    The select that stops the derivative would repeat an operand shared by all steps for each step.
+    So linear equations, which pick elements of operands, come before the select.
     """
     inner, consts = _jaxprs.raw(branch)
     env = dict(zip([*inner.constvars, *inner.invars], [*consts, *operands], strict=True))
@@ -238,8 +246,8 @@ def _evaluate_branch(branch: Any, operands: Sequence[Any], is_taken: Any) -> lis
     return [_jax.as_aval(_read(env, v), v.aval) for v in inner.outvars]
 
 
-def _split_branch(branch: Any) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
-    """The linear equations of operands, the variables that others read, and the others."""
+def _split_branch(branch: Jaxpr) -> tuple[list[Any], list[Any], list[tuple[Any, list[int]]]]:
+    """Linear equations of the operands, variables that other equations read, and the latter."""
     inputs, wanted = [*branch.constvars, *branch.invars], range(len(branch.outvars))
     needed = [eqn for eqn, _ in _find_needed(branch, wanted)[0]]
     linear, _ = _partition_equations(needed, {*inputs}, _is_linear)
@@ -253,12 +261,12 @@ def _stop_untaken_gradient(x: Any, is_taken: Any) -> Any:
 
 
 def _find_needed(
-    jaxpr: Any, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
+    jaxpr: Jaxpr, wanted: Iterable[int], given: Iterable[Any] = (), *, is_open: bool = True
 ) -> tuple[list[tuple[Any, list[int]]], set[Any]]:
     """Dependencies of some results of a jaxpr, where the variables of `given` are known.
 
-    The equations, in order, each with those of its results that are needed, and the variables. A
-    jit may be opened, and then does not depend on what no needed result of it does.
+    Returns the equations in order, each with the positions of its needed results, and the set of
+    needed variables. If `is_open`, a jit needs only operands of its needed results.
     """
     given = {*given}
     variables = {v for v in (jaxpr.outvars[i] for i in wanted) if not isinstance(v, jex.Literal)}
@@ -274,40 +282,40 @@ def _find_needed(
     return equations[::-1], variables
 
 
-def _find_inputs(jaxpr: Any, wanted: Iterable[int]) -> set[int]:
-    """The inputs that some results of a jaxpr depend on, by position."""
+def _find_inputs(jaxpr: Jaxpr, wanted: Iterable[int]) -> set[int]:
+    """Positions of the inputs that some results of a jaxpr depend on."""
     _, variables = _find_needed(jaxpr, wanted)
     return {i for i, v in enumerate(jaxpr.invars) if v in variables}
 
 
 def _transparent(eqn: jex.JaxprEqn) -> Jaxpr | None:
-    """Body of a call that may be evaluated in part, as that of jit."""
+    """Body of a call that may be evaluated in part, such as jit; None for any other equation."""
     wiring = wiring_of(eqn)
     return wiring.body if isinstance(wiring, Call) and wiring.is_transparent else None
 
 
 def _is_whole(body: Jaxpr, outs: Iterable[int]) -> bool:
-    """Whether some results of a call need all of its operands, and nothing in it must be opened.
+    """Whether a call may be evaluated as it stands: all operands are needed, and no cond is inside.
 
-    JAX keeps what it made of the body the last time.
+    JAX then finds the body in its caches.
     """
     inner, _ = _jaxprs.raw(body)
     return len(_find_inputs(inner, outs)) == len(inner.invars) and not _has_cond(inner)
 
 
-def _has_cond(jaxpr: Any) -> bool:
+def _has_cond(jaxpr: Jaxpr) -> bool:
     eqns = _jaxprs.raw(jaxpr)[0].eqns
     return any(_branches(e) or any(map(_has_cond, _jax.subjaxprs(e))) for e in eqns)
 
 
 def _branches(eqn: jex.JaxprEqn) -> Sequence[Jaxpr]:
-    """Branches of a cond; none of anything else."""
+    """Branches of a cond; empty for any other equation."""
     wiring = wiring_of(eqn)
     return wiring.bodies if isinstance(wiring, Branches) else ()
 
 
 def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
-    """Whether an equation is not to be evaluated for all steps; `is_open` if by `_evaluate`."""
+    """Whether an equation must be evaluated step by step; `is_open` if `_evaluate` opens it."""
     if eqn.primitive.name in _STEP_BY_STEP or not may_be_parallel(eqn):
         return True
     if eqn.effects or _jax.draws_by_batch(eqn):
@@ -320,7 +328,7 @@ def _waits(eqn: jex.JaxprEqn, is_open: bool = True) -> bool:
 
 
 def _is_linear(eqn: jex.JaxprEqn) -> bool:
-    """Whether a cotangent of zero stays zero, whatever the operands are."""
+    """Whether a zero cotangent stays zero, whatever the operands are."""
     if not any(_is_inexact(_jax.dtype_of(v)) for v in eqn.outvars):
         return True
     if (body := _transparent(eqn)) is not None:
@@ -333,15 +341,15 @@ def _is_inexact(dtype: Any) -> bool:
 
 
 def _is_cheap(cond: jex.JaxprEqn, branches: Sequence[Jaxpr]) -> bool:
-    """Whether all branches together are not much more work than the one that is taken."""
+    """Whether all branches together are little more work than the cheapest one."""
     if cond.params.get("branches_platforms") is not None:
         return False
     work = [1 + _size(branch) for branch in branches]
     return sum(work) <= _MAX_WORK * min(work)
 
 
-def _size(jaxpr: Any) -> int:
-    """The number of elements that all equations of a jaxpr give, with those inside of them."""
+def _size(jaxpr: Jaxpr) -> int:
+    """Number of elements that all equations of a jaxpr compute, inner equations included."""
     inner, _ = _jaxprs.raw(jaxpr)
     given = sum(_num_elements(eqn.outvars) for eqn in inner.eqns)
     for eqn in inner.eqns:

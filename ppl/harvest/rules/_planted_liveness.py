@@ -1,4 +1,4 @@
-"""Liveness of the states of a loop, once the sown values are given."""
+"""Liveness of the states of a loop, given planted values."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from ppl.harvest._wiring import Branches, Scan
 
 @dataclasses.dataclass(frozen=True)
 class _PlantedSites(Action):
-    """Sites whose values do not depend on the program."""
+    """Action at planted sites, whose values do not depend on the program."""
 
     action: Action
     names: frozenset[Path]
@@ -37,10 +37,12 @@ class _PlantedSites(Action):
 
 
 class _Rule:
-    """The rule of a construct, with less that is needed where sown values are given.
+    """Liveness rule of a construct, by which fewer operands are needed where values are planted.
 
-    A loop that takes a step does not need a start that its steps do not read. And where all
-    branches give one value, it does not matter which of them is taken.
+    | construct                        | not needed                                 |
+    |----------------------------------|--------------------------------------------|
+    | scan with at least one iteration | initial states that no iteration reads     |
+    | cond                             | index, if all branches give the same value |
     """
 
     def __init__(self, rule: Construct, names: Collection[Path]):
@@ -49,7 +51,7 @@ class _Rule:
         self.find = rule.find
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Operands that the needed results depend on."""
+        """Mask of the operands that the needed results depend on."""
         operands = self._rule.live_operands(eqn, live_outs, liveness)
         match self._rule.wiring(eqn):
             case Scan() as scan if scan.length:
@@ -63,7 +65,7 @@ class _Rule:
         return operands
 
     def _sources(self, branch: Jaxpr) -> list[Any]:
-        """For each result of a branch, the given value or the operand that it is, if it is one."""
+        """Source of each result of a branch: a planted value, an operand, or None."""
         inner, _ = _jaxprs.raw(branch)
         sources: dict[Any, Any] = {v: i for i, v in enumerate(inner.invars)}
         for eqn in inner.eqns:
@@ -85,7 +87,7 @@ def _agree(sources: Sequence[Any]) -> bool:
 def find_needed_states(
     scan: Scan, on: Interpreter, live_body: Mask, planted: Collection[Path]
 ) -> dict[int, list[int]]:
-    """For each needed state of a scan, the states of the step before that it is made of."""
+    """States of the step before that each needed state of a scan depends on, by position."""
     names = frozenset(planted)
     rules = {name: _Rule(construct, names) for name, construct in CONSTRUCTS.items()}
     liveness = on.under(_PlantedSites(on.action, names), planted, rules).liveness

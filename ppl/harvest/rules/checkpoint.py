@@ -1,4 +1,4 @@
-"""The rule for `jax.checkpoint`."""
+"""Rule of `jax.checkpoint`."""
 
 import functools
 from typing import ClassVar
@@ -12,12 +12,12 @@ from ppl.harvest.rules._call import CallRule, call_again
 
 
 class Checkpoint(CallRule):
-    """Rematerialization: a record is saved, as every result; the rest is computed again."""
+    """Rematerialization: records are saved, as results are; all else is computed again."""
 
-    is_parallel: ClassVar[bool] = False  # It exists to save memory.
+    is_parallel: ClassVar[bool] = False  # A checkpoint is there to save memory.
 
     def run(self, opened: Opened) -> Results:
-        """A checkpoint of the body, with its plants and records."""
+        """Results and records of a checkpoint of the body."""
         eqn, args, plants, live_outs, on = opened
         wrap = functools.partial(jax.checkpoint, **_jax.checkpoint_options(eqn))
         return call_again(wrap, eqn.params["jaxpr"], args, plants, live_outs, on)

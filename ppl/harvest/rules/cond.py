@@ -1,4 +1,4 @@
-"""The rule for `jax.lax.cond` and `jax.lax.switch`."""
+"""Rule of `jax.lax.cond` and `jax.lax.switch`."""
 
 import dataclasses
 import functools
@@ -19,10 +19,10 @@ from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Su
 
 
 class Cond(Construct):
-    """Every branch sows the same names with the same values; the taken branch decides which."""
+    """Cond: all branches sow the same names with like values; the branch taken is recorded."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
-        """Branches."""
+        """Wiring of the branches."""
         return _wiring.Branches(eqn.params["branches"])
 
     def find(self, eqn: jex.JaxprEqn, survey: Survey) -> Sites:
@@ -40,12 +40,12 @@ class Cond(Construct):
         }
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """The predicate, and what any branch reads."""
+        """Mask of the index and the operands that any branch reads."""
         masks = [liveness.inputs(branch, live_outs) for branch in eqn.params["branches"]]
         return (True, *map(any, zip(*masks, strict=True)))
 
     def run(self, opened: Opened) -> Results:
-        """A cond of the branches, with their plants and records."""
+        """Results and records of a cond of the branches."""
         eqn, args, plants, live_outs, on = opened
         sites = on.survey.survey_equation(eqn)
         sown: list[Any] = []
@@ -54,7 +54,7 @@ class Cond(Construct):
         def branch(jaxpr: Jaxpr) -> Any:
             def call(operands: list[Any], planted: Any) -> tuple[list[Any], list[Any]]:
                 outs, reaps = on.run(jaxpr, operands, planted, live_outs)
-                # Another branch may sow in another order, and its sows may carry other extras.
+                # Branches may sow in different orders and carry different extras.
                 reaps = [on.spread(r, sites) for p in sites for r in reaps if r.site.path == p]
                 reaps = on.condense(reaps)
                 sown[:] = [sites[r.site.path].site for r in reaps]
@@ -73,7 +73,7 @@ class Cond(Construct):
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results of the branch that is taken, and the state after it."""
+        """Results of the branch taken, and the state after it."""
         index, *operands = args
         branches = [functools.partial(on.run, branch) for branch in eqn.params["branches"]]
         return lax.switch(index, branches, operands, state)
@@ -83,7 +83,7 @@ register(Cond("cond"))
 
 
 def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
-    """Check that records of a sow are alike in all branches, as sown values are."""
+    """Check that the records of a name have like shapes and dtypes in all branches."""
     path, leaves = reap.site.path, jax.tree.leaves(reap.record)
     shapes = [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in leaves]
     other = recorded.setdefault(path, shapes)
@@ -97,7 +97,7 @@ def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
 
 
 def _definite(pred: Any, found: Found) -> Any:
-    """All branches must tell alike whether a sow took place."""
+    """Predicate of a record; all True for a sure sow of one branch that is not sure in another."""
     if pred is None and not found.certain:
         return jnp.ones(found.lead, bool)
     return pred

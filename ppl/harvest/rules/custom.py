@@ -1,6 +1,7 @@
-"""The rules for functions with derivatives of their own: the code is opened, the derivative kept.
+"""Rules of functions with custom derivatives: the code is opened, the derivative stays.
 
-They are `jax.custom_jvp`, `jax.custom_vjp`, `lax.custom_root` and `lax.custom_linear_solve`.
+The functions are `jax.custom_jvp`, `jax.custom_vjp`, `lax.custom_root` and
+`lax.custom_linear_solve`.
 """
 
 import abc
@@ -23,15 +24,15 @@ Function = Callable[..., Any]
 
 
 class CustomDerivative(Construct):
-    """The function is again one with the derivative that the original equation has.
+    """Function with a custom derivative, made again with the derivative of the original equation.
 
-    What is sown in its code differentiates as the code does. A plant in its code changes the
-    function, so that its derivative is no longer this one: then JAX differentiates the code, where
-    the gradient stops at the planted value.
+    Values sown in its code differentiate as the code does. A plant in its code changes the function
+    and makes the custom derivative wrong. JAX then differentiates the code, and the gradient stops
+    at the planted value.
     """
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring | None:
-        """Code and its operands; None where JAX shows none."""
+        """Wiring of the code; None where JAX shows no code."""
         if _jax.is_opaque(eqn) and not _jax.has_sow(eqn):
             return None
         return _wiring.Call(*_jax.custom_body(eqn))
@@ -41,9 +42,9 @@ class CustomDerivative(Construct):
         return survey(_jax.custom_body(eqn)[0])
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Operands that the needed results and all records depend on.
+        """Mask of the operands that the needed results and all records depend on.
 
-        The derivative may look at every operand.
+        The derivative may read every operand.
         """
         body, indices = _jax.custom_body(eqn)
         if any(live_outs) and not liveness.replaces(body):
@@ -52,7 +53,7 @@ class CustomDerivative(Construct):
         return tuple(read.get(i, False) for i in range(len(eqn.invars)))
 
     def run(self, opened: Opened) -> Results:
-        """A function with the derivative of this one, with the plants and records of its code."""
+        """Results and records of a function with the same derivative."""
         eqn, args, plants, live_outs, on = opened
         body, indices = _jax.custom_body(eqn)
         planted = plants.take(on.survey(body))
@@ -88,16 +89,21 @@ class CustomDerivative(Construct):
         original: Function,
         derivative: Callable[[Function], Function],
     ) -> Function:
-        """`code`, `(shifts, *args) -> (outs, reaps)`, with the derivative of `original`.
+        """Function of the code with the derivative of the original.
 
-        That is the derivative of the outs by the arguments; all else differentiates as the code
-        does. `sown` gives the reaps alone. `derivative` evaluates a derivative of the original, of
-        whose sows it leaves those that the code does not have.
+        That derivative is of the outs by the arguments; all else differentiates as the code does.
+
+        Args:
+            code: The code, `(shifts, *args) -> (outs, reaps)`.
+            sown: Reaps of the code alone, `(shifts, *args) -> reaps`.
+            original: Results of the original equation, `(*args) -> outs`.
+            derivative: Evaluates a derivative of the original, without the sows of the code; sows
+                of the derivative's own rule stay.
         """
 
 
 class CustomJVP(CustomDerivative):
-    """Forward mode: a rule that gives results and tangents."""
+    """Forward mode: one rule for results and tangents."""
 
     def rebuild(
         self,
@@ -123,7 +129,7 @@ class CustomJVP(CustomDerivative):
 
 
 class CustomVJP(CustomDerivative):
-    """Reverse mode: rules that give results with residuals, and cotangents."""
+    """Reverse mode: a rule for results with residuals, and a rule for cotangents."""
 
     def rebuild(
         self,
@@ -170,7 +176,7 @@ register(
 
 
 def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, Any]:
-    """Reverse mode by those arguments that an outer derivative moves."""
+    """Results and pullback, with respect to the arguments that an outer derivative perturbs."""
 
     def of_moving(*some: Any) -> Any:
         rest = iter(some)
@@ -182,7 +188,7 @@ def _vjp(function: Function, args: Sequence[Any], moving: Mask) -> tuple[Any, An
 def _without_sows(
     transform: Function, eqn: jex.JaxprEqn, on: Interpreter, args: Sequence[Any]
 ) -> Any:
-    """A derivative of an equation, without the sows in it, which are those of its code again."""
+    """Derivative of an equation, without the sows of its code, which would take place again."""
     leaves, tree = jax.tree.flatten(args)
     traced = tuple(not _values.is_float0(leaf) for leaf in leaves)
 

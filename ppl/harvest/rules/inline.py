@@ -1,4 +1,4 @@
-"""The rule for calls that JAX makes by itself, to evaluate a jaxpr where it stands."""
+"""Rule of calls that JAX makes by itself, to evaluate a jaxpr where it stands."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ from ppl.harvest.rules._call import CallRule
 
 
 class Inline(CallRule):
-    """The body takes the place of the call, as it does when JAX lowers it."""
+    """Inline call: the body replaces the call, as when JAX lowers it."""
 
     body: ClassVar[str] = "call_jaxpr"
     is_transparent: ClassVar[bool] = True
 
     def run(self, opened: Opened) -> Results:
-        """The body, with its plants and records."""
+        """Results and records of the body."""
         eqn, args, plants, live_outs, on = opened
         jaxpr = eqn.params["call_jaxpr"]
         return on.run(jaxpr, args, plants.take(on.survey(jaxpr)), live_outs)

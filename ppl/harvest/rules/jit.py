@@ -1,4 +1,4 @@
-"""The rule for `jax.jit`."""
+"""Rule of `jax.jit`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -13,12 +13,12 @@ from ppl.harvest.rules._call import CallRule, call_again, select_items
 
 
 class Jit(CallRule):
-    """The call stays a call, with its name and shardings; plants and reaps pass through it."""
+    """Jit: the call stays a call, with its name and shardings; plants and reaps pass through it."""
 
     is_transparent: ClassVar[bool] = True
 
     def run(self, opened: Opened) -> Results:
-        """A jit of the body, with its plants and records."""
+        """Results and records of a jit of the body."""
         eqn, args, plants, live_outs, on = opened
         jaxpr = eqn.params["jaxpr"]
         ins, outs = _jax.jit_shardings(eqn)
@@ -28,7 +28,7 @@ class Jit(CallRule):
             options["in_shardings"] = (None, *select_items(ins, live_args))
         if any(s is not None for s in outs):
             options["out_shardings"] = (select_items(outs, live_outs), None)
-        if not on.holds_arrays:  # What is reaped or planted must not be given away.
+        if not on.holds_arrays:  # A reaped or planted array must not be donated.
             donated = select_items(_jax.jit_donated(eqn), live_args)
             options["donate_argnums"] = tuple(i for i, gone in enumerate(donated, 1) if gone)
 
@@ -43,7 +43,7 @@ class Jit(CallRule):
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results of a jit that takes the state, too, and gives it."""
+        """Results of a jit of the body, through which the state passes, and the state after it."""
 
         def call(args: list[Any], state: Any) -> tuple[list[Any], Any]:
             return on.run(eqn.params["jaxpr"], args, state)

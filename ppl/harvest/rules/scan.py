@@ -1,4 +1,4 @@
-"""The rule for `jax.lax.scan`, and so for `fori_loop` with static bounds and `lax.map`."""
+"""Rule of `jax.lax.scan`, and so of `fori_loop` with static bounds and of `lax.map`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from ppl.harvest.rules._planted_liveness import find_needed_states
 
 
 class Scan(Construct):
-    """Appended values become scanned inputs and outputs, clobbered ones are carried."""
+    """Scan: appended values become scanned inputs and outputs; clobbered values are carried."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
-        """Body, constants, carry and rows."""
+        """Wiring of the body, with constants, carry and rows."""
         length, reverse = eqn.params["length"], eqn.params["reverse"]
         return _wiring.Scan(eqn.params["jaxpr"], *_jax.scan_sizes(eqn), length, reverse)
 
@@ -41,11 +41,11 @@ class Scan(Construct):
         return {path: found.out_of_loop(eqn.params["length"]) for path, found in sites.items()}
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Operands that the needed results and all records depend on, in any iteration."""
+        """Mask of the operands that needed results and all records depend on, in any iteration."""
         return _live(self.wiring(eqn), live_outs, liveness)[1]
 
     def run(self, opened: Opened) -> Results:
-        """A scan of the body, with its plants and records."""
+        """Results and records of a scan of the body."""
         eqn, args, plants, live_outs, on = opened
         wiring = self.wiring(eqn)
         body, num_carry = wiring.body, wiring.num_carry
@@ -94,7 +94,7 @@ class Scan(Construct):
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results of a loop that carries the state, too."""
+        """Results of a loop that also carries the state, and the state after it."""
         wiring = self.wiring(eqn)
         consts, carry, xs = wiring.split(args)
 
@@ -111,10 +111,10 @@ register(Scan("scan"))
 
 
 def _may_part(eqn: jex.JaxprEqn, args: Any, on: Interpreter, sites: Sites) -> bool:
-    """Whether the steps may be evaluated in another way than one after the other."""
+    """Whether the steps may be evaluated other than one after another."""
     clobbers = any(found.clobbers for found in sites.values())
     leaves = jax.tree.leaves(args)
-    varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # In a shard, one by one.
+    varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # in a shard_map, step by step
     return on.action.at_once and not clobbers and not varies and bool(eqn.params["length"])
 
 

@@ -1,4 +1,4 @@
-"""The rule for `jax.shard_map`, and so for `jax.pmap`."""
+"""Rule of `jax.shard_map`, and so of `jax.pmap`."""
 
 import math
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from ppl.harvest.rules._call import CallRule, scatter_items, select_items
 
 
 class ShardMap(CallRule):
-    """Every shard sows for itself: what is reaped, or planted, has an axis over the shards."""
+    """Shard map: each shard sows for itself; reaps and plants have an axis over the shards."""
 
     is_parallel: ClassVar[bool] = False
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Shards:
-        """Body, mesh and specs."""
+        """Wiring of the body, with mesh and specs."""
         in_specs, _ = _jax.shard_specs(eqn)
         return _wiring.Shards(eqn.params["jaxpr"], eqn.params["mesh"], _jax.shards(eqn), in_specs)
 
@@ -34,7 +34,7 @@ class ShardMap(CallRule):
         return {path: f.out_of_shards(axes, tracked=tracked) for path, f in sites.items()}
 
     def run(self, opened: Opened) -> Results:
-        """A shard_map of the body, with its plants and records."""
+        """Results and records of a shard_map of the body."""
         eqn, args, plants, live_outs, on = opened
         jaxpr, shards = eqn.params["jaxpr"], _jax.shards(eqn)
         live_args = on.liveness.inputs(jaxpr, live_outs)
@@ -64,7 +64,7 @@ class ShardMap(CallRule):
         return scatter_items(outs, live_outs), reaps
 
     def _outside(self, reaped: Reaped, sites: Sites, on: Interpreter) -> Reaped:
-        """A record with the shards in front, with their axis where it belongs."""
+        """Record with the axis over the shards moved from the front to its place."""
         if on.action.adds:
             return jax.tree.map(lambda x: x[0], reaped)
         return move_axis(reaped, 0, sites[reaped.site.path].loop_axis)
@@ -76,7 +76,7 @@ register(ShardMap("shard_map"))
 def _sum_over_shards(
     reaps: list[Reaped], shards: Mapping[Any, int], eqn: jex.JaxprEqn, on: Interpreter
 ) -> list[Reaped]:
-    """For an action that only adds, the sum over all shards of what differs between them."""
+    """Records summed over the shards that they vary over, for an action that `adds`."""
     if not on.action.adds:
         return reaps
 
@@ -89,7 +89,7 @@ def _sum_over_shards(
 
 
 def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[ByPath, ByPath]:
-    """The plants with the shards in front, and how they are split."""
+    """Plants with the axis over the shards in front, and their specs."""
     pairs = {path: _split(plant, sites[path], eqn) for path, plant in taken.items()}
     rows = {path: tuple(row for row, _ in leaves) for path, leaves in pairs.items()}
     specs = {path: tuple(spec for _, spec in leaves) for path, leaves in pairs.items()}
@@ -97,9 +97,9 @@ def _rows(taken: Mapping[Path, Any], sites: Sites, eqn: jex.JaxprEqn) -> tuple[B
 
 
 def _split(plant: Any, found: Found, eqn: jex.JaxprEqn) -> list[tuple[Any, PartitionSpec]]:
-    """Rows of each leaf, one for each shard, or the first for those that share the sown value.
+    """Rows and spec of each leaf: a row for each shard; the first row for shards with one value.
 
-    Whether they share it is known if JAX tracks over which axes of the mesh values vary.
+    Shards are known to have one value only if JAX tracks the mesh axes over which values vary.
     """
     shards, tracked = _jax.shards(eqn), eqn.params["check_vma"]
     leaves, pairs = jax.tree.leaves(move_axis(plant, found.loop_axis, 0)), []

@@ -1,4 +1,4 @@
-"""The rule for `jax.lax.while_loop`, and so for `fori_loop` with bounds that are not static."""
+"""Rule of `jax.lax.while_loop`, and so of `fori_loop` with bounds that are not static."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from ppl.harvest.rules._loop_carry import LastValues
 
 
 class While(Construct):
-    """Clobbered values are carried; how many there are is not known, so none can be stacked."""
+    """While loop: clobbered values are carried; their number is unknown, so none are stacked."""
 
     is_parallel: ClassVar[bool] = False  # Under `vmap` all wait for the longest one.
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.While:
-        """Condition, body, their constants and the carry."""
+        """Wiring of condition and body, with their constants and the carry."""
         params = eqn.params
         sizes = params["cond_nconsts"], params["body_nconsts"]
         return _wiring.While(params["cond_jaxpr"], params["body_jaxpr"], *sizes)
@@ -53,11 +53,11 @@ class While(Construct):
         }
 
     def live_operands(self, eqn: jex.JaxprEqn, live_outs: Mask, liveness: Liveness) -> Mask:
-        """Operands that the needed results, all records and the condition depend on."""
+        """Mask of the operands that needed results, all records and the condition depend on."""
         return _live(self.wiring(eqn), live_outs, liveness)[1]
 
     def run(self, opened: Opened) -> Results:
-        """A loop of condition and body, with their plants and records."""
+        """Results and records of a loop of condition and body."""
         eqn, args, plants, live_outs, on = opened
         wiring = self.wiring(eqn)
         cond, body = wiring.condition, wiring.body
@@ -86,7 +86,7 @@ class While(Construct):
     def thread(
         self, eqn: jex.JaxprEqn, args: list[Any], state: Any, on: Threading
     ) -> tuple[Sequence[Any], Any]:
-        """Results of a loop that carries the state, too.
+        """Results of a loop that also carries the state, and the state after it.
 
         The condition may have effects, so it is evaluated with the body and its result carried.
         """
@@ -115,7 +115,7 @@ register(While("while"))
 
 
 def _sites(loop: _wiring.While, survey: Survey) -> Sites:
-    """Sites of one iteration: those of the body, and then those of the condition."""
+    """Sites of one iteration: sites of the body, then sites of the condition."""
     sites = dict(survey(loop.body))
     for path, found in survey(loop.condition).items():
         sites[path] = survey.join(path, sites[path], found) if path in sites else found
@@ -123,7 +123,7 @@ def _sites(loop: _wiring.While, survey: Survey) -> Sites:
 
 
 def _loop(goes_on: Any, step: Any, carry: Any, kept: LastValues, is_batched: bool) -> Any:
-    """The loop as JAX has it. With a predicate for each element, it runs until all have ended."""
+    """Loop as JAX has it; with a predicate for each element, it runs until all have ended."""
 
     def iterate(state: Any) -> Any:
         carry, last = state
@@ -136,7 +136,7 @@ def _loop(goes_on: Any, step: Any, carry: Any, kept: LastValues, is_batched: boo
 def _loop_that_sows_in_its_condition(
     goes_on: Any, step: Any, carry: Any, kept: LastValues, is_batched: bool
 ) -> Any:
-    """The condition moves into the body, behind the iteration before, to be recorded there."""
+    """Loop whose condition moves to the end of the body, where its sows are recorded."""
 
     def iterate(state: Any) -> Any:
         carry, last, active = state
@@ -150,7 +150,7 @@ def _loop_that_sows_in_its_condition(
 
 
 def _check_none_stays(body: Jaxpr, on: Interpreter) -> None:
-    """Check for sows that stay: they do not know which iterations count for which element."""
+    """Refuse sows that stay in a batched loop, where an iteration counts for some elements only."""
     for path in on.survey.staying(body):
         raise SowError(
             path,
@@ -160,8 +160,8 @@ def _check_none_stays(body: Jaxpr, on: Interpreter) -> None:
 
 
 def _pred_shape(cond: Jaxpr) -> tuple[int, ...]:
-    """`vmap` of a loop whose predicate it maps leaves a predicate for each element."""
-    return cond.out_avals[0].shape
+    """Shape of a loop's predicate: the batch axes of a `vmap` that maps it, else empty."""
+    return cond.out_avals[0].shape  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _select(pred: jax.Array, on_true: jax.Array, on_false: jax.Array) -> jax.Array:

@@ -54,10 +54,16 @@ MODULES = (
 )
 CASES: list[Case] = [case for module in MODULES for case in module.CASES]
 
-# The parameters of every public distribution, as users write them.
+# The parameters of every public distribution, as users write them: of families without a row, and
+# of all others as the first row of the family has them.
 SIGNATURES: dict[str, str] = {
+    "Censored": "distribution, low=-inf, high=inf",
+    "Delta": "loc, log_density=0.0, event_ndims=0",
     "Flat": "support, shape=()",
-    **{name: parameters for module in MODULES for name, parameters in module.SIGNATURES.items()},
+    "ICAR": "scale, adj_matrix",
+    "IntervalCensored": "distribution",
+    "Masked": "distribution, mask",
+    **{case.family: case.signature for case in CASES if case.signature is not None},
 }
 
 # Pairs whose divergence has a closed form.
@@ -73,7 +79,7 @@ CORE = {
     *("OrderedLogistic", "Dirichlet", "MultivariateNormal", "LKJCholesky", "MixtureSameFamily"),
     *("Truncated", "ZeroInflated", "iid", "TransformedDistribution"),
 }
-USUAL = {next(case.name for case in CASES if case.name.split(",")[0] == name) for name in CORE}
+USUAL = {next(case.name for case in CASES if case.family == name) for name in CORE}
 
 
 def over(cases: list[Case], slow: tuple[str, ...] = (), *, exhaustive: bool = False) -> Any:

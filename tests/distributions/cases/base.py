@@ -18,16 +18,26 @@ BATCH = np.array([0.5, 2.0])
 PAIRS = np.stack([SCALAR, SCALAR[::-1] + 0.5], 1)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Case:
-    """A distribution, made from `parameters`, and what is true of it.
+    """One row of the table: a distribution, its oracle, and values inside and outside its support.
 
-    `oracle` gives scipy's distribution for the parameters (in float64), `inside` has the shape
-    `(5, *batch_shape, *event_shape)`, and `outside` are events that have no density. `excluded`
-    holds, for what is not tested of the case, the reason.
+    Args:
+        name: The family, and after a comma what is special about the case.
+        signature: The parameters of the family as users write them: the lock on its public
+            signature, in the first case of the family only.
+        make: A function from `parameters` to the distribution.
+        parameters: The arguments of `make` and of `oracle`.
+        oracle: A function from the parameters, in float64, to scipy's distribution or a double.
+        inside: Values of positive density, of shape `(5, *batch_shape, *event_shape)`.
+        outside: Events without a density.
+        moments: Whether the mean and the variance are compared with the oracle's.
+        tolerance32: The relative and absolute tolerance in float32.
+        excluded: The tests that leave the case out, each with the reason.
     """
 
     name: str
+    signature: str | None = None
     make: Callable[..., dist.Distribution]
     parameters: dict[str, Any]
     oracle: Callable[..., Any]
@@ -36,6 +46,11 @@ class Case:
     moments: bool = True
     tolerance32: float = 1e-5
     excluded: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    @property
+    def family(self) -> str:
+        """The public name of the distribution."""
+        return self.name.split(",")[0]
 
     def build(self, dtype: Any = np.float32) -> dist.Distribution:
         return self.make(**self.given(dtype))

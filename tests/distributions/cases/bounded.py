@@ -26,27 +26,22 @@ def beta(concentration1: Any, concentration0: Any) -> Any:
 
 INFINITE_BOUND = {"entropy": "scipy's is NaN where a bound is infinite"}
 
-SIGNATURES = {
-    "Beta": "concentration1, concentration0",
-    "Uniform": "low=0.0, high=1.0",
-    "TruncatedNormal": "loc, scale, low, high",
-}
-
 CASES = [
     Case(
-        "Beta",
-        dist.Beta,
-        {"concentration1": 0.5, "concentration0": 2.5},
-        beta,
-        UNIT,
-        (-1.0, 0.0, 1.0, 2.0, *INFINITE),
+        name="Beta",
+        make=dist.Beta,
+        signature="concentration1, concentration0",
+        parameters={"concentration1": 0.5, "concentration0": 2.5},
+        oracle=beta,
+        inside=UNIT,
+        outside=(-1.0, 0.0, 1.0, 2.0, *INFINITE),
     ),
     Case(
-        "Beta, concentrated",
-        dist.Beta,
-        {"concentration1": 2000.0, "concentration0": np.array([1000.0, 2.0])},
-        beta,
-        np.array(
+        name="Beta, concentrated",
+        make=dist.Beta,
+        parameters={"concentration1": 2000.0, "concentration0": np.array([1000.0, 2.0])},
+        oracle=beta,
+        inside=np.array(
             [
                 [0.65625, 0.998],
                 [0.6640625, 0.999],
@@ -55,41 +50,48 @@ CASES = [
                 [0.65, 0.99],
             ]
         ),
-        (-1.0, 2.0),
+        outside=(-1.0, 2.0),
         tolerance32=2e-4,  # x is rounded: d log p / dx is of order 1e3
     ),
     Case(
-        "Uniform",
-        dist.Uniform,
-        {"low": -1.0, "high": BATCH},
-        lambda low, high: st.uniform(low, high - low),
-        np.stack([UNIT, UNIT], 1) - 0.5,
-        (-2.0, 3.0, *INFINITE),
+        name="Uniform",
+        make=dist.Uniform,
+        signature="low=0.0, high=1.0",
+        parameters={"low": -1.0, "high": BATCH},
+        oracle=lambda low, high: st.uniform(low, high - low),
+        inside=np.stack([UNIT, UNIT], 1) - 0.5,
+        outside=(-2.0, 3.0, *INFINITE),
     ),
     Case(
-        "TruncatedNormal",
-        dist.TruncatedNormal,
-        {"loc": 0.5, "scale": BATCH, "low": 0.0, "high": 4.0},
-        truncated,
-        PAIRS,
-        (-1.0, 5.0, *INFINITE),
+        name="TruncatedNormal",
+        make=dist.TruncatedNormal,
+        signature="loc, scale, low, high",
+        parameters={"loc": 0.5, "scale": BATCH, "low": 0.0, "high": 4.0},
+        oracle=truncated,
+        inside=PAIRS,
+        outside=(-1.0, 5.0, *INFINITE),
     ),
     Case(
-        "TruncatedNormal, below",
-        dist.TruncatedNormal,
-        {"loc": 0.5, "scale": 2.0, "low": -np.inf, "high": np.array([0.0, 9.0])},
-        truncated,
-        np.stack([-SCALAR, SCALAR], 1),
-        (10.0, *INFINITE),
+        name="TruncatedNormal, below",
+        make=dist.TruncatedNormal,
+        parameters={"loc": 0.5, "scale": 2.0, "low": -np.inf, "high": np.array([0.0, 9.0])},
+        oracle=truncated,
+        inside=np.stack([-SCALAR, SCALAR], 1),
+        outside=(10.0, *INFINITE),
         excluded=INFINITE_BOUND,
     ),
     Case(
-        "TruncatedNormal, tail",
-        dist.TruncatedNormal,
-        {"loc": 0.0, "scale": 1.0, "low": np.array([4.0, -8.0]), "high": np.array([np.inf, -6.0])},
-        truncated,
-        np.stack([SCALAR + 4, -6 - SCALAR / 2], 1),
-        (-5.0, *INFINITE),
+        name="TruncatedNormal, tail",
+        make=dist.TruncatedNormal,
+        parameters={
+            "loc": 0.0,
+            "scale": 1.0,
+            "low": np.array([4.0, -8.0]),
+            "high": np.array([np.inf, -6.0]),
+        },
+        oracle=truncated,
+        inside=np.stack([SCALAR + 4, -6 - SCALAR / 2], 1),
+        outside=(-5.0, *INFINITE),
         excluded=INFINITE_BOUND,
     ),
 ]

@@ -10,12 +10,6 @@ import distributions as dist
 from tests.distributions.cases.base import INFINITE, PAIRS, Case
 from tests.distributions.cases.vector_oracles import Batch, Tabulated
 
-SIGNATURES = {
-    "VonMises": "loc, concentration",
-    "SineBivariateVonMises": "phi_loc, psi_loc, phi_concentration, psi_concentration, "
-    "correlation=None, weighted_correlation=None",
-}
-
 
 class OnTheInterval:
     """Scipy's von Mises distribution from -pi to pi: its own goes round and round."""
@@ -73,32 +67,35 @@ class Sine:
 ANGLES = PAIRS[:, ::-1] / 4 + [-1, 0.25]
 CASES = [
     Case(
-        "SineBivariateVonMises",
-        dist.SineBivariateVonMises,
-        {
+        name="SineBivariateVonMises",
+        make=dist.SineBivariateVonMises,
+        signature="phi_loc, psi_loc, phi_concentration, psi_concentration, correlation=None, "
+        "weighted_correlation=None",
+        parameters={
             "phi_loc": 0.75,
             "psi_loc": -0.5,
             "phi_concentration": np.array([2.0, 8.0]),
             "psi_concentration": np.array([1.5, 4.0]),
             "correlation": np.array([-1.25, 9.0]),
         },
-        lambda phi_loc, psi_loc, phi_concentration, psi_concentration, correlation: Batch(
+        oracle=lambda phi_loc, psi_loc, phi_concentration, psi_concentration, correlation: Batch(
             *(
                 Sine(phi_loc, psi_loc, *each)
                 for each in zip(phi_concentration, psi_concentration, correlation, strict=True)
             )
         ),
-        np.stack([ANGLES, ANGLES[::-1]], 1),
-        ([-4.0, 0.0], [0.0, 4.0], [np.nan, 0.0]),
+        inside=np.stack([ANGLES, ANGLES[::-1]], 1),
+        outside=([-4.0, 0.0], [0.0, 4.0], [np.nan, 0.0]),
         excluded={"moments of draws": "those of the distribution are circular"},
     ),
     Case(
-        "VonMises",
-        dist.VonMises,
-        {"loc": 0.75, "concentration": np.array([0.5, 40.0])},
-        OnTheInterval,
-        PAIRS[:, ::-1] / 4 + [-1, 0.25],
-        (-4.0, 4.0, *INFINITE),
+        name="VonMises",
+        make=dist.VonMises,
+        signature="loc, concentration",
+        parameters={"loc": 0.75, "concentration": np.array([0.5, 40.0])},
+        oracle=OnTheInterval,
+        inside=PAIRS[:, ::-1] / 4 + [-1, 0.25],
+        outside=(-4.0, 4.0, *INFINITE),
         moments=False,
     ),
 ]

@@ -111,60 +111,57 @@ OFF = ([0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [np.nan, 0.0, 1.0])
 NO_MOMENTS = {"moments": False}
 NO_ENTROPY = {"entropy": "no closed form"}
 
-SIGNATURES = {
-    "SphericalUniform": "dimension",
-    "VonMisesFisher": "mean_direction, concentration",
-    "PowerSpherical": "mean_direction, concentration",
-    "ProjectedNormal": "concentration",
-}
-
 CASES = [
     Case(
-        "SphericalUniform",
-        functools.partial(dist.SphericalUniform, 3),
-        {},
-        lambda: uniform(3),
-        ON_THREE,
-        OFF,
+        name="SphericalUniform",
+        make=functools.partial(dist.SphericalUniform, 3),
+        signature="dimension",
+        parameters={},
+        oracle=lambda: uniform(3),
+        inside=ON_THREE,
+        outside=OFF,
     ),
     Case(
-        "VonMisesFisher",
-        dist.VonMisesFisher,
-        {"mean_direction": NORTH, "concentration": np.array([0.5, 40.0])},
-        lambda mean_direction, concentration: Batch(
+        name="VonMisesFisher",
+        make=dist.VonMisesFisher,
+        signature="mean_direction, concentration",
+        parameters={"mean_direction": NORTH, "concentration": np.array([0.5, 40.0])},
+        oracle=lambda mean_direction, concentration: Batch(
             *(fisher(mean_direction, k) for k in concentration)
         ),
-        np.stack([ON_THREE, ON_THREE], 1),
-        OFF,
+        inside=np.stack([ON_THREE, ON_THREE], 1),
+        outside=OFF,
         **NO_MOMENTS,
     ),
     Case(
-        "VonMisesFisher, four entries",
-        dist.VonMisesFisher,
-        {"mean_direction": FOUR, "concentration": 3.5},
-        fisher,
-        directions(4),
-        (np.ones(4),),
+        name="VonMisesFisher, four entries",
+        make=dist.VonMisesFisher,
+        parameters={"mean_direction": FOUR, "concentration": 3.5},
+        oracle=fisher,
+        inside=directions(4),
+        outside=(np.ones(4),),
         **NO_MOMENTS,
     ),
     Case(
-        "PowerSpherical",
-        dist.PowerSpherical,
-        {"mean_direction": NORTH, "concentration": np.array([0.5, 6.0])},
-        lambda mean_direction, concentration: Batch(
+        name="PowerSpherical",
+        make=dist.PowerSpherical,
+        signature="mean_direction, concentration",
+        parameters={"mean_direction": NORTH, "concentration": np.array([0.5, 6.0])},
+        oracle=lambda mean_direction, concentration: Batch(
             *(power(mean_direction, k) for k in concentration)
         ),
-        np.stack([ON_THREE, ON_THREE], 1),
-        OFF,
+        inside=np.stack([ON_THREE, ON_THREE], 1),
+        outside=OFF,
         **NO_MOMENTS,
     ),
     Case(
-        "ProjectedNormal",
-        dist.ProjectedNormal,
-        {"concentration": np.array([[0.0, 0.75, -0.5], [4.0, 1.0, 2.0]])},
-        lambda concentration: Batch(*map(projected, concentration)),
-        np.stack([ON_THREE, ON_THREE], 1),
-        OFF,
+        name="ProjectedNormal",
+        make=dist.ProjectedNormal,
+        signature="concentration",
+        parameters={"concentration": np.array([[0.0, 0.75, -0.5], [4.0, 1.0, 2.0]])},
+        oracle=lambda concentration: Batch(*map(projected, concentration)),
+        inside=np.stack([ON_THREE, ON_THREE], 1),
+        outside=OFF,
         **NO_MOMENTS,
         excluded=NO_ENTROPY,
     ),

@@ -6,51 +6,55 @@ import scipy.stats as st
 import distributions as dist
 from tests.distributions.cases.base import BATCH, INFINITE, PAIRS, SCALAR, Case
 
-SIGNATURES = {
-    "Gumbel": "loc, scale",
-    "Weibull": "concentration, scale",
-    "Frechet": "concentration, scale",
-    "GeneralizedExtremeValue": "loc, scale, concentration",
-    "GeneralizedPareto": "loc, scale, concentration",
-}
-
 # The density of an exponential variable within rounding, and laws with an end of either side.
 SHAPES = np.array([-0.25, 0.0, 0.4])
 TRIPLES = np.stack([SCALAR - 1, SCALAR - 2, SCALAR - 0.5], 1)
 
 CASES = [
-    Case("Gumbel", dist.Gumbel, {"loc": 0.5, "scale": BATCH}, st.gumbel_r, PAIRS - 1, ()),
     Case(
-        "Weibull",
-        dist.Weibull,
-        {"concentration": np.array([0.75, 2.5]), "scale": 1.5},
-        lambda concentration, scale: st.weibull_min(concentration, scale=scale),
-        PAIRS,
-        (-1.0, 0.0, *INFINITE),
+        name="Gumbel",
+        make=dist.Gumbel,
+        signature="loc, scale",
+        parameters={"loc": 0.5, "scale": BATCH},
+        oracle=st.gumbel_r,
+        inside=PAIRS - 1,
+        outside=(),
     ),
     Case(
-        "Frechet",
-        dist.Frechet,
-        {"concentration": np.array([2.5, 4.0]), "scale": 1.5},
-        lambda concentration, scale: st.invweibull(concentration, scale=scale),
-        PAIRS,
-        (-1.0, 0.0, *INFINITE),
+        name="Weibull",
+        make=dist.Weibull,
+        signature="concentration, scale",
+        parameters={"concentration": np.array([0.75, 2.5]), "scale": 1.5},
+        oracle=lambda concentration, scale: st.weibull_min(concentration, scale=scale),
+        inside=PAIRS,
+        outside=(-1.0, 0.0, *INFINITE),
     ),
     Case(
-        "GeneralizedExtremeValue",
-        dist.GeneralizedExtremeValue,
-        {"loc": 0.5, "scale": 1.5, "concentration": SHAPES},
-        lambda loc, scale, concentration: st.genextreme(-concentration, loc, scale),
-        TRIPLES,
-        INFINITE,
+        name="Frechet",
+        make=dist.Frechet,
+        signature="concentration, scale",
+        parameters={"concentration": np.array([2.5, 4.0]), "scale": 1.5},
+        oracle=lambda concentration, scale: st.invweibull(concentration, scale=scale),
+        inside=PAIRS,
+        outside=(-1.0, 0.0, *INFINITE),
     ),
     Case(
-        "GeneralizedPareto",
-        dist.GeneralizedPareto,
-        {"loc": 0.5, "scale": 1.5, "concentration": SHAPES},
-        lambda loc, scale, concentration: st.genpareto(concentration, loc, scale),
-        TRIPLES + 2.5,
-        (0.25, *INFINITE),
+        name="GeneralizedExtremeValue",
+        make=dist.GeneralizedExtremeValue,
+        signature="loc, scale, concentration",
+        parameters={"loc": 0.5, "scale": 1.5, "concentration": SHAPES},
+        oracle=lambda loc, scale, concentration: st.genextreme(-concentration, loc, scale),
+        inside=TRIPLES,
+        outside=INFINITE,
+    ),
+    Case(
+        name="GeneralizedPareto",
+        make=dist.GeneralizedPareto,
+        signature="loc, scale, concentration",
+        parameters={"loc": 0.5, "scale": 1.5, "concentration": SHAPES},
+        oracle=lambda loc, scale, concentration: st.genpareto(concentration, loc, scale),
+        inside=TRIPLES + 2.5,
+        outside=(0.25, *INFINITE),
     ),
 ]
 

@@ -6,13 +6,6 @@ import scipy.stats as st
 import distributions as dist
 from tests.distributions.cases.base import BATCH, INFINITE, PAIRS, SCALAR, Case
 
-SIGNATURES = {
-    "InverseGaussian": "loc, concentration",
-    "Gompertz": "concentration, rate=1.0",
-    "ExpGamma": "concentration, rate=None, log_rate=None",
-    "ExpInverseGamma": "concentration, scale=None, log_scale=None",
-}
-
 
 class Negated:
     """The law of `-z`, for `z` of one of scipy's frozen distributions."""
@@ -38,35 +31,41 @@ class Negated:
 
 CASES = [
     Case(
-        "InverseGaussian",
-        dist.InverseGaussian,
-        {"loc": 1.5, "concentration": BATCH},
-        lambda loc, concentration: st.invgauss(loc / concentration, scale=concentration),
-        PAIRS,
-        (-1.0, 0.0, *INFINITE),
+        name="InverseGaussian",
+        make=dist.InverseGaussian,
+        signature="loc, concentration",
+        parameters={"loc": 1.5, "concentration": BATCH},
+        oracle=lambda loc, concentration: st.invgauss(loc / concentration, scale=concentration),
+        inside=PAIRS,
+        outside=(-1.0, 0.0, *INFINITE),
     ),
     Case(
-        "Gompertz",
-        dist.Gompertz,
-        {"concentration": BATCH, "rate": 0.75},
-        lambda concentration, rate: st.gompertz(concentration, scale=1 / rate),
-        PAIRS,
-        (-1.0, *INFINITE),
+        name="Gompertz",
+        make=dist.Gompertz,
+        signature="concentration, rate=1.0",
+        parameters={"concentration": BATCH, "rate": 0.75},
+        oracle=lambda concentration, rate: st.gompertz(concentration, scale=1 / rate),
+        inside=PAIRS,
+        outside=(-1.0, *INFINITE),
     ),
     Case(
-        "ExpGamma, rate",
-        lambda concentration, rate: dist.ExpGamma(concentration, rate),
-        {"concentration": 2.5, "rate": 1.5},
-        lambda concentration, rate: st.loggamma(concentration, -np.log(rate)),
-        SCALAR - 1.5,
-        (),
+        name="ExpGamma, rate",
+        make=lambda concentration, rate: dist.ExpGamma(concentration, rate),
+        signature="concentration, rate=None, log_rate=None",
+        parameters={"concentration": 2.5, "rate": 1.5},
+        oracle=lambda concentration, rate: st.loggamma(concentration, -np.log(rate)),
+        inside=SCALAR - 1.5,
+        outside=(),
     ),
     Case(
-        "ExpInverseGamma, log scale",
-        lambda concentration, log_scale: dist.ExpInverseGamma(concentration, log_scale=log_scale),
-        {"concentration": 2.5, "log_scale": 0.5},
-        lambda concentration, log_scale: Negated(st.loggamma(concentration, -log_scale)),
-        SCALAR - 1.5,
-        (),
+        name="ExpInverseGamma, log scale",
+        make=lambda concentration, log_scale: dist.ExpInverseGamma(
+            concentration, log_scale=log_scale
+        ),
+        signature="concentration, scale=None, log_scale=None",
+        parameters={"concentration": 2.5, "log_scale": 0.5},
+        oracle=lambda concentration, log_scale: Negated(st.loggamma(concentration, -log_scale)),
+        inside=SCALAR - 1.5,
+        outside=(),
     ),
 ]

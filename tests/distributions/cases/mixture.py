@@ -46,27 +46,24 @@ def gamma_mixture(probs: Any, a: Any) -> dist.Distribution:
     return dist.MixtureSameFamily(dist.Categorical(probs=probs), dist.Gamma(a, 1.0))
 
 
-SIGNATURES = {
-    "MixtureSameFamily": "mixture_distribution, components_distribution",
-}
-
 CASES = [
     Case(
-        "MixtureSameFamily",
-        normal_mixture,
-        {"logits": np.array([0.5, -0.5]), "loc": np.array([-1.0, 2.0]), "scale": BATCH},
-        lambda logits, loc, scale: Mixed(sp.softmax(logits), st.norm(loc, scale)),
-        SCALAR - 1,
-        (),
+        name="MixtureSameFamily",
+        make=normal_mixture,
+        signature="mixture_distribution, components_distribution",
+        parameters={"logits": np.array([0.5, -0.5]), "loc": np.array([-1.0, 2.0]), "scale": BATCH},
+        oracle=lambda logits, loc, scale: Mixed(sp.softmax(logits), st.norm(loc, scale)),
+        inside=SCALAR - 1,
+        outside=(),
         excluded={"mode": "no closed form", "entropy": "no closed form"},
     ),
     Case(
-        "MixtureSameFamily, gammas",
-        gamma_mixture,
-        {"probs": np.array([0.25, 0.75]), "a": np.array([[0.5, 4.0], [1.0, 9.0]])},
-        lambda probs, a: Mixed(probs, st.gamma(a)),
-        PAIRS,
-        (-1.0, *INFINITE),
+        name="MixtureSameFamily, gammas",
+        make=gamma_mixture,
+        parameters={"probs": np.array([0.25, 0.75]), "a": np.array([[0.5, 4.0], [1.0, 9.0]])},
+        oracle=lambda probs, a: Mixed(probs, st.gamma(a)),
+        inside=PAIRS,
+        outside=(-1.0, *INFINITE),
         excluded={"mode": "no closed form", "entropy": "no closed form"},
     ),
 ]

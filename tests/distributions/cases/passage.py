@@ -66,21 +66,20 @@ class Side:
         return np.where(t > self.tau, passed, 0.0)  # the series converges slowly at the start
 
 
-SIGNATURES = {"Wiener": "alpha, tau, beta, delta"}
-
 CASES = [
     Case(
-        "Wiener",
-        dist.Wiener,
-        {
+        name="Wiener",
+        make=dist.Wiener,
+        signature="alpha, tau, beta, delta",
+        parameters={
             "alpha": np.array([1.5, 0.75]),
             "tau": 0.125,
             "beta": np.array([0.5, 0.875]),
             "delta": np.array([1.0, -2.0]),
         },
-        Wiener,
-        PAIRS * np.array([[1], [-1], [1], [-1], [1]]),
-        (0.0, 0.125, -0.125, 0.0625, *INFINITE),
+        oracle=Wiener,
+        inside=PAIRS * np.array([[1], [-1], [1], [-1], [1]]),
+        outside=(0.0, 0.125, -0.125, 0.0625, *INFINITE),
         moments=False,
         excluded={
             **{name: "not known" for name in ("mode", "entropy")},

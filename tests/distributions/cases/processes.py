@@ -42,100 +42,96 @@ def centring(n: int) -> np.ndarray:
     return np.eye(n) - 1 / n
 
 
-SIGNATURES = {
-    "GaussianRandomWalk": "scale, num_steps, init=None",
-    "AutoRegressive": "loc, coefficient, scale, num_steps",
-    "GaussianProcess": "kernel, index_points=None, mean_fn=0.0, observation_noise_variance=0.0",
-    "CirculantNormal": "loc, covariance_row",
-    "CAR": "loc, correlation, conditional_precision, adj_matrix",
-    "ICAR": "scale, adj_matrix",
-    "ZeroSumNormal": "scale, shape",
-}
-
 CASES = [
     Case(
-        "GaussianRandomWalk",
-        functools.partial(dist.GaussianRandomWalk, num_steps=3),
-        {"scale": BATCH},
-        lambda scale: Batch(*map(walk, scale)),
-        np.stack([VECTORS, VECTORS], 1),
-        (),
+        name="GaussianRandomWalk",
+        make=functools.partial(dist.GaussianRandomWalk, num_steps=3),
+        signature="scale, num_steps, init=None",
+        parameters={"scale": BATCH},
+        oracle=lambda scale: Batch(*map(walk, scale)),
+        inside=np.stack([VECTORS, VECTORS], 1),
+        outside=(),
     ),
     Case(
-        "GaussianRandomWalk, init",
-        walk_from,
-        {"scale": 0.5, "loc": BATCH},
-        lambda scale, loc: Batch(*(walk(scale, 2.0, m) for m in loc)),
-        np.stack([VECTORS, VECTORS], 1),
-        (),
+        name="GaussianRandomWalk, init",
+        make=walk_from,
+        parameters={"scale": 0.5, "loc": BATCH},
+        oracle=lambda scale, loc: Batch(*(walk(scale, 2.0, m) for m in loc)),
+        inside=np.stack([VECTORS, VECTORS], 1),
+        outside=(),
     ),
     Case(
-        "AutoRegressive",
-        functools.partial(dist.AutoRegressive, num_steps=3),
-        {"loc": 0.5, "coefficient": np.array([0.75, -0.5]), "scale": BATCH},
-        lambda loc, coefficient, scale: Batch(
+        name="AutoRegressive",
+        make=functools.partial(dist.AutoRegressive, num_steps=3),
+        signature="loc, coefficient, scale, num_steps",
+        parameters={"loc": 0.5, "coefficient": np.array([0.75, -0.5]), "scale": BATCH},
+        oracle=lambda loc, coefficient, scale: Batch(
             *(autoregression(loc, c, s) for c, s in zip(coefficient, scale, strict=True))
         ),
-        np.stack([VECTORS, VECTORS], 1),
-        (),
+        inside=np.stack([VECTORS, VECTORS], 1),
+        outside=(),
     ),
     Case(
-        "GaussianProcess",
-        dist.GaussianProcess,
-        {"kernel": MATRIX, "mean_fn": np.ones(3), "observation_noise_variance": BATCH},
-        lambda kernel, mean_fn, observation_noise_variance: Batch(
+        name="GaussianProcess",
+        make=dist.GaussianProcess,
+        signature="kernel, index_points=None, mean_fn=0.0, observation_noise_variance=0.0",
+        parameters={"kernel": MATRIX, "mean_fn": np.ones(3), "observation_noise_variance": BATCH},
+        oracle=lambda kernel, mean_fn, observation_noise_variance: Batch(
             *(Gaussian(mean_fn, kernel + s * np.eye(3)) for s in observation_noise_variance)
         ),
-        np.stack([VECTORS, VECTORS], 1),
-        (),
+        inside=np.stack([VECTORS, VECTORS], 1),
+        outside=(),
     ),
     Case(
-        "CirculantNormal",
-        dist.CirculantNormal,
-        {"loc": np.array([0.0, 1.0, 2.0, 3.0]), "covariance_row": ROW},
-        lambda loc, covariance_row: Batch(
+        name="CirculantNormal",
+        make=dist.CirculantNormal,
+        signature="loc, covariance_row",
+        parameters={"loc": np.array([0.0, 1.0, 2.0, 3.0]), "covariance_row": ROW},
+        oracle=lambda loc, covariance_row: Batch(
             *(Gaussian(loc, sla.circulant(row)) for row in covariance_row)
         ),
-        np.stack([FOUR, FOUR], 1),
-        (),
+        inside=np.stack([FOUR, FOUR], 1),
+        outside=(),
     ),
     Case(
-        "CirculantNormal, odd",
-        dist.CirculantNormal,
-        {"loc": 0.5, "covariance_row": np.array([2.0, 0.5, 0.5])},
-        lambda loc, covariance_row: Gaussian(loc, sla.circulant(covariance_row)),
-        VECTORS,
-        (),
+        name="CirculantNormal, odd",
+        make=dist.CirculantNormal,
+        parameters={"loc": 0.5, "covariance_row": np.array([2.0, 0.5, 0.5])},
+        oracle=lambda loc, covariance_row: Gaussian(loc, sla.circulant(covariance_row)),
+        inside=VECTORS,
+        outside=(),
     ),
     Case(
-        "CAR",
-        dist.CAR,
-        {
+        name="CAR",
+        make=dist.CAR,
+        signature="loc, correlation, conditional_precision, adj_matrix",
+        parameters={
             "loc": np.array([0.0, 1.0, 2.0, 3.0]),
             "correlation": np.array([0.875, -0.5]),
             "conditional_precision": 2.0,
             "adj_matrix": GRAPH,
         },
-        lambda loc, correlation, conditional_precision, adj_matrix: Batch(
+        oracle=lambda loc, correlation, conditional_precision, adj_matrix: Batch(
             *(car(loc, c, conditional_precision, adj_matrix) for c in correlation)
         ),
-        np.stack([FOUR, FOUR], 1),
-        (),
+        inside=np.stack([FOUR, FOUR], 1),
+        outside=(),
     ),
     Case(
-        "ZeroSumNormal",
-        functools.partial(dist.ZeroSumNormal, shape=(3,)),
-        {"scale": BATCH},
-        lambda scale: Batch(*(Gaussian(0.0, s**2 * centring(3)) for s in scale)),
-        np.stack([VECTORS @ centring(3), 0 * VECTORS], 1),
-        ([1.0, 0.0, 0.0], [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]),
+        name="ZeroSumNormal",
+        make=functools.partial(dist.ZeroSumNormal, shape=(3,)),
+        signature="scale, shape",
+        parameters={"scale": BATCH},
+        oracle=lambda scale: Batch(*(Gaussian(0.0, s**2 * centring(3)) for s in scale)),
+        inside=np.stack([VECTORS @ centring(3), 0 * VECTORS], 1),
+        outside=([1.0, 0.0, 0.0], [np.nan, 0.0, 0.0], [np.inf, 0.0, 0.0]),
     ),
     Case(
-        "ZeroSumNormal, two axes",
-        functools.partial(dist.ZeroSumNormal, shape=(2, 3)),
-        {"scale": 1.5},
-        lambda scale: Gaussian(0.0, scale**2 * np.kron(centring(2), centring(3)), (2, 3)),
-        np.stack([VECTORS, -VECTORS], 1) @ centring(3),
-        (np.ones((2, 3)), np.array([[1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])),
+        name="ZeroSumNormal, two axes",
+        make=functools.partial(dist.ZeroSumNormal, shape=(2, 3)),
+        parameters={"scale": 1.5},
+        oracle=lambda scale: Gaussian(0.0, scale**2 * np.kron(centring(2), centring(3)), (2, 3)),
+        inside=np.stack([VECTORS, -VECTORS], 1) @ centring(3),
+        outside=(np.ones((2, 3)), np.array([[1.0, -1.0, 0.0], [1.0, -1.0, 0.0]])),
     ),
 ]

@@ -5,28 +5,61 @@ import scipy.stats as st
 import distributions as dist
 from tests.distributions.cases.base import BATCH, PAIRS, SCALAR, Case
 
-SIGNATURES = {
-    "Normal": "loc, scale",
-    "Cauchy": "loc, scale",
-    "StudentT": "df, loc, scale",
-    "Laplace": "loc, scale",
-    "Logistic": "loc, scale",
-}
-
 CASES = [
-    Case("Normal", dist.Normal, {"loc": 0.5, "scale": BATCH}, st.norm, PAIRS - 2, ()),
-    Case("Cauchy", dist.Cauchy, {"loc": 0.5, "scale": 2.0}, st.cauchy, SCALAR - 2, (), False),
-    Case("StudentT", dist.StudentT, {"df": 3.5, "loc": 0.5, "scale": 2.0}, st.t, SCALAR - 2, ()),
     Case(
-        "StudentT, many degrees",
-        dist.StudentT,
-        {"df": 1e4, "loc": 0.5, "scale": BATCH},
-        st.t,
-        PAIRS - 1,
-        (),
+        name="Normal",
+        make=dist.Normal,
+        signature="loc, scale",
+        parameters={"loc": 0.5, "scale": BATCH},
+        oracle=st.norm,
+        inside=PAIRS - 2,
+        outside=(),
     ),
-    Case("Laplace", dist.Laplace, {"loc": 0.5, "scale": BATCH}, st.laplace, PAIRS - 1, ()),
-    Case("Logistic", dist.Logistic, {"loc": 0.5, "scale": BATCH}, st.logistic, PAIRS - 1, ()),
+    Case(
+        name="Cauchy",
+        make=dist.Cauchy,
+        signature="loc, scale",
+        parameters={"loc": 0.5, "scale": 2.0},
+        oracle=st.cauchy,
+        inside=SCALAR - 2,
+        outside=(),
+        moments=False,
+    ),
+    Case(
+        name="StudentT",
+        make=dist.StudentT,
+        signature="df, loc, scale",
+        parameters={"df": 3.5, "loc": 0.5, "scale": 2.0},
+        oracle=st.t,
+        inside=SCALAR - 2,
+        outside=(),
+    ),
+    Case(
+        name="StudentT, many degrees",
+        make=dist.StudentT,
+        parameters={"df": 1e4, "loc": 0.5, "scale": BATCH},
+        oracle=st.t,
+        inside=PAIRS - 1,
+        outside=(),
+    ),
+    Case(
+        name="Laplace",
+        make=dist.Laplace,
+        signature="loc, scale",
+        parameters={"loc": 0.5, "scale": BATCH},
+        oracle=st.laplace,
+        inside=PAIRS - 1,
+        outside=(),
+    ),
+    Case(
+        name="Logistic",
+        make=dist.Logistic,
+        signature="loc, scale",
+        parameters={"loc": 0.5, "scale": BATCH},
+        oracle=st.logistic,
+        inside=PAIRS - 1,
+        outside=(),
+    ),
 ]
 
 KL = {
