@@ -116,4 +116,4 @@ def test_an_integer_that_jax_cannot_hold_stays_with_the_host() -> None:
 def test_under_transformations_it_is_what_it_was() -> None:
     """Not a call of a compiled function, of which JAX would know less."""
     jaxpr = jax.make_jaxpr(lambda x: dist.Normal(0.0, x).log_prob(x))(jnp.float32(1.0))
-    assert all("_called" not in str(eqn.params.get("name")) for eqn in jaxpr.eqns)
+    assert all("_call_method" not in str(eqn.params.get("name")) for eqn in jaxpr.eqns)

@@ -50,8 +50,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     for owner, name in (
         (Interpreter, "_equation"),
-        (Survey, "of_equation"),
-        (Liveness, "_of_equation"),
+        (Survey, "survey_equation"),
+        (Liveness, "_find_live"),
     ):
         monkeypatch.setattr(owner, name, spying(getattr(owner, name), asked))
     return asked

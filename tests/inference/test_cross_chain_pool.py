@@ -189,7 +189,7 @@ def test_many_chains_draw_what_they_should(x64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "value"), [("num_cores", lambda: 1), ("_MOST_ROWS", 7)])
+@pytest.mark.parametrize(("name", "value"), [("num_cores", lambda: 1), ("_MAX_ROWS", 7)])
 def test_what_runs_when_changes_nothing(monkeypatch, name, value):
     whole = draw(num_draws=3)
     monkeypatch.setattr(sampling, name, value)
