@@ -10,6 +10,7 @@ import scipy.special as sp
 import scipy.stats as st
 
 import distributions as dist
+from tests.distributions.cases import mostly_single
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
 ENTROPIES = {
@@ -230,6 +231,7 @@ COUNTS = {
 }
 
 
+@mostly_single
 @pytest.mark.parametrize("name", COUNTS)
 def test_entropies_of_counts(name, float_dtype):
     """Of rounded masses nothing is lost; from where on a series is used, it is as good."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
-from tests.distributions.cases import CASES, KL, Case, over
+from tests.distributions.cases import CASES, KL, Case, mostly_double, over
 from tests.distributions.cases.base import without
 
 pytestmark = pytest.mark.promotion(rank="raise", dtype="strict")
@@ -21,9 +21,18 @@ PROBABILITIES = np.array([0.03125, 0.25, 0.5, 0.875, 0.9990234375])
 draw = jax.jit(lambda d, key: d.sample(key, (20_000,)))
 
 
-def scalar(cases: list[Case], oracle: str, exclusion: str) -> pytest.MarkDecorator:
+# Their functions are sums, series or found by search, and take long to compile.
+INVOLVED = (
+    *("Beta", "Binomial", "InverseGamma", "MixtureSameFamily", "NegativeBinomial", "StudentT"),
+    *("Truncated, Normal", "ZeroInflated"),
+)
+
+
+def scalar(
+    cases: list[Case], oracle: str, exclusion: str, slow: tuple[str, ...] = ()
+) -> pytest.MarkDecorator:
     """The cases of families of numbers whose oracle has a method."""
-    return every([case for case in without(cases, exclusion) if case.tells(oracle)])
+    return every([case for case in without(cases, exclusion) if case.tells(oracle)], slow)
 
 
 @jax.jit
@@ -31,6 +40,7 @@ def functions(d, value):
     return {name: getattr(d, name)(value) for name in FUNCTIONS}
 
 
+@mostly_double
 @scalar(CASES, "cdf", "cdf")
 def test_distribution_functions_are_scipys(case: Case, float_dtype):
     """Inside of the support, and far outside: 0, 1 and their logarithms."""
@@ -64,7 +74,7 @@ def quantile(d, q):
     return value, slope, d.log_prob(value), d.cdf(value)
 
 
-@scalar(without(CASES, "quantile"), "cdf", "cdf")
+@scalar(without(CASES, "quantile"), "cdf", "cdf", slow=INVOLVED)
 def test_quantiles_are_scipys_and_have_derivatives(case: Case, x64):
     """The derivative in the probability is the reciprocal of the density; no probability, NaN."""
     d, oracle = case.build(float), case.truth(float)

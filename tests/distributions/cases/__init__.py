@@ -83,16 +83,26 @@ USUAL = {next(case.name for case in CASES if case.family == name) for name in CO
 
 
 def over(cases: list[Case], slow: tuple[str, ...] = (), *, exhaustive: bool = False) -> Any:
-    """Parametrizes a test over cases; beside the usual ones, those that begin so are slow.
+    """Parametrizes a test over cases.
 
-    An exhaustive test of the others is one that CI leaves out.
+    Usual cases are those of the families in `CORE`, but for cases that begin as one of `slow`, which
+    are slow ones. All other cases are slow, and if the test is `exhaustive`, CI leaves them out.
     """
     rare = (pytest.mark.slow, pytest.mark.exhaustive)[: 1 + exhaustive]
-    return pytest.mark.parametrize(
-        "case",
-        [
-            pytest.param(case, id=case.name, marks=rare * is_rare)
-            for case in cases
-            for is_rare in [case.name not in USUAL or case.name.startswith(slow)]
-        ],
-    )
+
+    def marks(case: Case) -> tuple[pytest.MarkDecorator, ...]:
+        if case.name not in USUAL:
+            return rare
+        return rare[:1] if case.name.startswith(slow) else ()
+
+    params = [pytest.param(case, id=case.name, marks=marks(case)) for case in cases]
+    return pytest.mark.parametrize("case", params)
+
+
+# Both precisions, where one of them shows nearly all that can be wrong: the other is slow.
+mostly_double = pytest.mark.parametrize(
+    "float_dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)], indirect=True
+)
+mostly_single = pytest.mark.parametrize(
+    "float_dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)], indirect=True
+)
