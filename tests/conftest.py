@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import zlib
 from collections.abc import Iterator
 
 import jaxlib
@@ -71,13 +72,32 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     return result
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--sample`."""
+    parser.addoption(
+        "--sample",
+        type=int,
+        default=1,
+        metavar="N",
+        help="of the quick tests of formulas (tests/distributions), run one in N, always the same",
+    )
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    """Whether a test needs reference posteriors that are not there, or is not in the sample."""
+    if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
+        return True
+    formula = item.path.is_relative_to(ROOT / "tests/distributions")
+    if not formula or item.get_closest_marker("slow"):
+        return False
+    return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests against reference posteriors where there are none."""
-    if POSTERIORDB.is_dir():
-        return
-    needing = [item for item in items if "posteriordb" in getattr(item, "fixturenames", ())]
-    config.hook.pytest_deselected(items=needing)
-    items[:] = [item for item in items if item not in needing]
+    """Leaves tests out, see :func:`is_left_out`."""
+    left_out = {item for item in items if is_left_out(item)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_report_header() -> str:
