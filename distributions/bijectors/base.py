@@ -68,9 +68,9 @@ class Independent(Bijector):
         return jnp.sum(self.bijector.forward_log_det_jacobian(x), axis=tuple(range(-self.ndims, 0)))
 
     def forward_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `forward(x)`."""
+        """The shape of `forward(x)` for `x` of the given shape."""
         return self.bijector.forward_event_shape(shape)
 
     def inverse_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `inverse(y)`."""
+        """The shape of `inverse(y)` for `y` of the given shape."""
         return self.bijector.inverse_event_shape(shape)

@@ -85,11 +85,11 @@ class Invert(Bijector):
         return -self.bijector.forward_log_det_jacobian(self.bijector.inverse(x))
 
     def forward_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `forward(x)`."""
+        """The shape of `forward(x)` for `x` of the given shape."""
         return self.bijector.inverse_event_shape(shape)
 
     def inverse_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `inverse(y)`."""
+        """The shape of `inverse(y)` for `y` of the given shape."""
         return self.bijector.forward_event_shape(shape)
 
 
@@ -132,13 +132,13 @@ class Chain(Bijector):
         return jnp.asarray(total)
 
     def forward_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `forward(x)`."""
+        """The shape of `forward(x)` for `x` of the given shape."""
         for bijector in reversed(self.bijectors):
             shape = bijector.forward_event_shape(shape)
         return tuple(shape)
 
     def inverse_event_shape(self, shape: Shape) -> Shape:
-        """The shape of `inverse(y)`."""
+        """The shape of `inverse(y)` for `y` of the given shape."""
         for bijector in self.bijectors:
             shape = bijector.inverse_event_shape(shape)
         return tuple(shape)

@@ -29,16 +29,18 @@ def _ceil(bound: Any) -> Any:
 
 @pytree_dataclass(eq=False, repr=False)
 class Truncated(DistributionWithBounds):
-    r"""A distribution of numbers, given that they lie between two bounds.
+    r"""Truncated distribution: a distribution of numbers, given that they lie between two bounds.
 
-    `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` is `distribution`. The
-    mass of the interval is computed in the tail in which it lies: the interval may be far out.
-    Draws are quantiles, which have derivatives.
+    `p(x) = p0(x) / P0(low <= X <= high)` for `low <= x <= high`, where `p0` and `P0` are the
+    density (or mass function) and the probability of `distribution`. The probability of an interval
+    above the median is computed from upper tails, so that it is accurate far out. Draws are
+    quantiles of uniform numbers; they have derivatives if the distribution is continuous.
 
     Args:
-        distribution: Any distribution of numbers that has a `cdf`, continuous or discrete.
-        low: The lower bound, or `-inf`.
-        high: The upper bound, or `inf`; greater than `low`. Both belong to the interval.
+        distribution: Distribution of numbers with a `cdf`, continuous or discrete, without atoms.
+        low: Lower bound, or `-inf`. It belongs to the interval.
+        high: Upper bound, or `inf`; greater than `low`, or equal for a discrete distribution. It
+            belongs to the interval.
 
     >>> import distributions as dist
     >>> truncated = dist.Truncated(dist.Normal(0.0, 1.0), low=0.0)

@@ -16,7 +16,7 @@ def _gompertz_log_prob(x, c, rate):
 
 
 def _gompertz_moments(c):
-    """The mean and the variance for a rate of 1."""
+    """Mean and variance for concentration `c` and rate 1, by quadrature."""
     mean = exponential_expectation(lambda e, c: jnp.log1p(e / c), c)
     square = lambda e, c: jnp.square(jnp.log1p(e / c) - mean[..., None])  # noqa: E731
     return mean, exponential_expectation(square, c)

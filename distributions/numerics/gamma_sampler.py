@@ -64,7 +64,7 @@ def _parts(key: Array, a: Array, shape: tuple[int, ...], dtype: Any) -> tuple[Ar
     root_key, boost_key = random.split(key)
 
     def propose(key: Array) -> tuple[Array, Array]:
-        """The cube root of a draw over its scale, and whether it is accepted."""
+        """Proposal `1 + shift` for the cube root of `draw / scale`, and whether it is accepted."""
         normal_key, uniform_key = random.split(key)
         shift = spread * random.normal(normal_key, shape, dtype)
         is_inside = shift > -1

@@ -103,8 +103,8 @@ def sample(
         mass_matrix: Kind of the mass matrix, or ``"auto"``.
         target_acceptance_rate: Acceptance rate that the step size adapts to.
         init: Starting points.
-        covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the mass
-            matrix at the start of warm-up.
+        covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the
+            inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
         on_progress: Function called now and then with the number of finished iterations.
 

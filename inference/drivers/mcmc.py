@@ -46,15 +46,16 @@ def mcmc(
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> MCMCResult:
-    """Draws from the posterior of `model` by Markov chain Monte Carlo, by default with NUTS.
+    """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
 
     Chains start where the log density and its gradient are finite. Warm-up adapts the step size by
     dual averaging, and the mass matrix to the spread of draws and gradients:
 
-    - By default each chain adapts on its own. Its draws depend on the key and its number alone.
-    - On the CPU, 32 chains or more pool their draws to learn one dense or low-rank matrix. A chain
-      is left out, and learns alone, if its mean log density is more than four standard deviations
-      from the median chain's.
+    - Each chain adapts on its own if there are fewer than 32, on an accelerator, or with a diagonal
+      matrix. Its draws then do not depend on the number of chains.
+    - Otherwise, chains pool their draws to learn one dense or low-rank matrix. A chain is left out,
+      and learns alone, if its mean log density is more than four standard deviations from the
+      median chain's.
 
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
@@ -75,10 +76,12 @@ def mcmc(
         mass_matrix: Structure of the mass matrix that warm-up learns:
 
             - ``"dense"``: all correlations;
-            - ``"low_rank"``: the ten directions that are stretched most;
+            - ``"low_rank"``: a diagonal, corrected in the ten directions in which its scale is
+              furthest off;
             - ``"diagonal"``: no correlations;
-            - ``"auto"``: dense for up to 100 unconstrained coordinates on the CPU, low-rank for
-              up to 2000, diagonal for more.
+            - ``"auto"``: the kind of the kernel's own matrix, if it has one. Otherwise, on the CPU,
+              dense for up to 100 unconstrained coordinates, low-rank for up to 2000 and diagonal
+              for more; on an accelerator, diagonal.
 
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to, between 0 and
             1. Nearer to 1, steps are smaller, which is slower and safer.
@@ -91,16 +94,17 @@ def mcmc(
             - a dict of values by site, for all chains or with an axis over chains in front; the
               other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
             - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,
-              :func:`svgd` or :func:`optimize` for the same model. Each chain starts at another of
-              its draws, chosen by weight; all start at a mode of :func:`optimize`. The covariance
-              of its guide, if known, is the first mass matrix, unless the kernel has one. A short
-              warm-up is then enough.
+              :func:`svgd` or :func:`optimize` for the same model. Each chain starts at a different
+              draw, chosen by weight; with :func:`optimize`, all chains start at the mode. If the
+              covariance of the guide is known, it is the first inverse mass matrix, unless the
+              kernel has one; a short warm-up is then enough.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU, or only
             ``jax.default_device`` if it is set. Data on other devices are copied. Leave `mesh` out
-            for a model with a ``shard_map``: all devices of that move each chain.
+            for a model with a ``shard_map``: the devices of the ``shard_map`` then work together
+            on each chain.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
             the same model and shapes of data.
         progress_bar: Whether to show one.

@@ -56,13 +56,14 @@ def svi(
     progress_bar: bool = False,
     **kwargs: Any,
 ) -> SVIResult:
-    """Fits a guide to the posterior of `model` by stochastic gradients of the ELBO.
+    """Stochastic variational inference: a guide fitted to the posterior of `model`.
 
-    The parameters of the result are an average over the later steps, which has far less noise than
-    the last step. All steps run in one compiled loop. If the ELBO or its gradient is not finite at
-    a step, the run stops with a warning that names the sites, and returns the state before it. An
-    interrupt (Ctrl-C) stops the run as well. The page `docs/inference.md` tells when to use which
-    guide, objective and start, and how to fit in batches.
+    Each step follows a stochastic gradient of the objective, by default the ELBO. The parameters of
+    the result are an average over the later steps, which has far less noise than the last step. All
+    steps run in one compiled loop. If the ELBO or its gradient is not finite at a step, the run
+    stops with a warning that names the sites, and returns the state before it. An interrupt
+    (Ctrl-C) stops the run as well. The page `docs/inference.md` tells when to use which guide,
+    objective and start, and how to fit in batches.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -87,9 +88,10 @@ def svi(
             data.
         objective: Objective to maximise: :class:`ELBO`, :class:`ImportanceWeighted`,
             :class:`Renyi`, :class:`ForwardKL`, or :class:`ScoreFunction` for discrete draws.
-        tolerance: Relative change of the ELBO at which to stop, such as 1e-3. The ELBO is averaged
-            over blocks of 100 steps; the mean or the median of the last ten changes from block to
-            block must be less, as in ADVI. By default, take all steps.
+        tolerance: Relative change of the ELBO below which to stop, such as 1e-3; by default, take
+            all steps. As in ADVI, a change is that of the mean ELBO from one block of 100 steps to
+            the next, and the run stops once the mean or the median of the last ten is below
+            `tolerance`.
         num_draws: Draws of the fitted guide.
         init: Starting point of the guide:
 
@@ -99,13 +101,15 @@ def svi(
             - a dict of values by site, the others being uniform;
             - a result of :func:`laplace`, :func:`pathfinder`, :func:`svi`, :func:`mcmc`,
               :func:`svgd`, :func:`importance` or :func:`optimize` for the same model. The guide
-              starts at its mean. It starts with the result's scales and correlations, as far as
-              these are known and the guide can have them, in place of `init_scale`.
+              starts at the mean of the result (at the mode, for :func:`optimize`). The scales and
+              correlations of the result, if known, replace the guide's `init_scale`, as far as the
+              guide has such parameters.
 
-            A guide that is a function starts with its own numbers. It cannot start at a result.
-        state: State of a former result to go on from, in place of `init`: two runs of 1000 steps
-            are one of 2000. The noise of the steps follows from `state`, the noise of the draws
-            from `key`.
+            A guide that is a function starts at the values that it gives `ppl.param`; a result is
+            an error.
+        state: State of a former result to go on from, in place of `init`: two runs of 1000 steps,
+            the second from the state of the first, are one run of 2000. The noise of the steps then
+            follows from `state`, not from `key`; the draws of the result follow from `key`.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress_bar: Whether to show one.
         **kwargs: More arguments of the model.

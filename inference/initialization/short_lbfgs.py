@@ -20,7 +20,8 @@ class _ShortClimb(NamedTuple):
 def climb_briefly(log_density: Callable[[jax.Array], jax.Array], position: jax.Array) -> jax.Array:
     """L-BFGS climb that stops at the first iteration with a gain of less than 1 nat.
 
-    Its end lies among the bulk of the draws rather than at the mode, which may be far from them.
+    The end lies among the bulk of the posterior draws rather than at the mode; the two may be far
+    apart. There are at most 100 iterations.
 
     Args:
         log_density: Function of a flat position.

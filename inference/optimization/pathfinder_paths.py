@@ -32,8 +32,8 @@ class Effort:
     """The effort spent on each iterate of a path.
 
     Attributes:
-        history: Number of L-BFGS steps that determine a normal distribution.
-        num_elbo_draws: Number of its draws in an estimate of its ELBO.
+        history: Maximum number of L-BFGS's last steps in a covariance.
+        num_elbo_draws: Number of draws of a normal distribution for an estimate of its ELBO.
     """
 
     history: int

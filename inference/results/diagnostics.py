@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[np.float64]
 
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
-_BLOCK = 1 << 20  # numbers handled at once, so that they stay in the cache
+_BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
 
 
 def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:

@@ -82,8 +82,8 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
 
     The step size adapts in all phases. A diagonal has phases of its own, see :class:`Schedule`.
     The last window takes all iterations up to the final phase: a window is the last one if the
-    next, of twice its length, does not fit. Stan's initial phase is of 75 iterations; this one is
-    shorter, as trajectories are long until a matrix is learnt.
+    next, of twice its length, does not fit. Stan's initial phase takes 75 iterations. This one
+    takes 20, so that a matrix is learnt early: without one, an iteration takes many steps.
 
     Short runs, and chains that pool their draws to learn one matrix (`is_pooled`), differ:
 
@@ -98,10 +98,10 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     Pooled windows are short, as many chains need few iterations each. They do not begin sooner: a
     matrix learnt from chains on their way to the typical set would keep some from reaching it.
 
-    Trajectories are brief until the first window ends, and in the first 35 iterations at most.
-    Steps then fit the narrowest coordinate, so that full trajectories would be long. Long
-    trajectories would tell no more about the scales: draws and gradients together give the right
-    scales of a normal density however little of it the draws have reached.
+    Until the first window ends, and in the first 35 iterations at most, NUTS doubles a trajectory
+    five times at most. The step size fits the narrowest coordinate then, so that full trajectories
+    would be long. They would tell no more about the scales: for a normal density, the draws and
+    gradients of a small part of it give the right scales.
 
     Example:
         >>> schedule(1000).window_ends[:6]

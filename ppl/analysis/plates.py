@@ -1,4 +1,4 @@
-"""Plates: the `vmap` axes, loops and shards around sites, shared between sites."""
+"""Plates of a model's graph: `vmap` axes, loops and shards, each around one or more sites."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -38,8 +38,8 @@ def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]
     """The plates of each site, outermost first.
 
     A program shows its loops, but keeps only the size of a `vmap` axis. Axes of one size at the
-    same place count as one plate. The exception is a site that depends on another as a whole, alike
-    for all of its elements: their axes are two plates.
+    same place count as one plate. The exception: if one site enters only parameters that all
+    elements of another share, the axes of the two are two plates.
     """
     found: dict[Path, tuple[Plate, ...]] = {}
     inside: dict[tuple[Plate, ...], dict[Plate, Loop]] = {}

@@ -103,7 +103,7 @@ class SiteAction(Action):
 def apply_at_site(
     site: Site, operands: Operands, values: Sequence[Any], fn: Callable[[Any, Any], Any]
 ) -> Any:
-    """Apply `fn(value, distribution)` under the axes of a site."""
+    """Apply `fn(value, distribution)` over the `vmap` axes of a site."""
     return lift_to_leaves(fn, site)(tuple(values), *operands.extras)
 
 

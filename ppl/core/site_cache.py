@@ -19,7 +19,10 @@ OfSite = Callable[[Any, Any], Any]
 
 
 def lift_to_leaves(fn: OfSite, site: Site) -> Callable[..., Any]:
-    """Turn `fn(value, distribution)` into a function of leaves, under the axes of a site."""
+    """Function `(value_leaves, *distribution_leaves)` that maps `fn` over the axes of a site.
+
+    `fn(value, distribution)` is mapped over the `vmap` axes that are recorded at the site.
+    """
     return _lift_to_leaves(fn, site.tree, site.extra_tree, site.axes)
 
 
@@ -35,7 +38,7 @@ def _lift_to_leaves(
 def cached_at_site(
     fn: OfSite, site: Site, values: Sequence[Any], extras: Sequence[Any], *, summed: bool
 ) -> tuple[Any, jax.Array]:
-    """Apply `fn(value, distribution)` under the axes of a site, from a cache of traced functions.
+    """Apply `fn(value, distribution)` over the `vmap` axes of a site; traced functions are cached.
 
     Tracing a density takes many times as long as calling a traced function. A traced function is
     cached if the distribution declares (`is_closed`) that it depends on its leaves and their

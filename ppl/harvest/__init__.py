@@ -1,18 +1,22 @@
-"""harvest: a transformation that reaps the values sown by a function, or plants others instead.
+"""harvest: values named inside a function become its outputs (reaped) or inputs (planted).
 
-handle: a transformation that gives effects a meaning; handlers get the rest of the program as a
-function.
+`sow(value, tag=..., name=...)` names a value inside a function, and returns it. `reap` makes a
+function that returns the sown values; `plant` makes one that takes values to put in their place;
+`harvest` does both. `effect` makes an operation whose meaning is left open, and `handle` gives it
+one: a handler gets the rest of the program as a function, its continuation.
 
 Reading order:
 
 1. `_sow`: the sow primitive, an identity with a tag and a name, and its rules for JAX.
 2. `_survey`: all sows of a jaxpr by path, before anything is evaluated.
 3. `_liveness`: the equations that are still needed once plants have replaced sown values.
-4. `_interpreter`: evaluation of a jaxpr, with an `Action` at each sow; `_plants`: its queues.
-5. `_construct`, `_wiring`, `rules/`: one record for each primitive with inner programs.
+4. `_interpreter`: evaluation of a jaxpr, with an `Action` at each sow; `_plants`: values still to
+   be planted, in program order.
+5. `_construct`, `_wiring`, `rules/`: one record for each primitive that holds programs, as `cond`
+   and `scan` do; every analysis reads these records.
 6. `_program`: a function traced, surveyed and interpreted.
-7. `_harvest`: the API; `_names`: its nested dicts; `_vjp` and `_tangents`: derivatives.
-8. `_effect`, `state_threading`, `_handle`: effects and handlers, on the same records.
+7. `_harvest`: the API; `_names`: nested dicts of sown values; `_vjp` and `_tangents`: derivatives.
+8. `_effect`, `state_threading`, `_handle`: effects and handlers, by the records of step 5.
 
 `_jax` and `_jaxprs` hold every use of JAX that is undocumented. The other files are small helpers.
 """

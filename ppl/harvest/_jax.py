@@ -289,7 +289,10 @@ def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
 
 
 def draws_by_batch(eqn: jex.JaxprEqn) -> bool:
-    """Whether `vmap` over keys may draw other numbers than key after key, as with "rbg"."""
+    """Whether the keys of an equation, as "rbg", draw other numbers under `vmap` than one by one.
+
+    Threefry keys draw the same numbers.
+    """
     names = [str(getattr(v.aval, "dtype", "")) for v in eqn.invars]
     return any(name.startswith("key<") and name != "key<fry>" for name in names)
 

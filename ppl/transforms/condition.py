@@ -110,22 +110,23 @@ def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask:
 
 
 def condition(model: Model, data: Mapping[str, Any]) -> Model:
-    """Fix sites of a model to data, to be scored in its density.
+    """Condition a model on data: sites are fixed, and their likelihood is part of its density.
 
     Args:
         model: A function of a random key.
         data: The values of sites by name, nested as the scopes are. A site under `vmap` or in a
-            scan has the axes of `vmap` and of the loop in front. Data with gaps are given as
-            `ppl.impute(data)` or `ppl.ignore(data)`. If a conditioned model is mapped by `vmap`,
-            its data are observed once for each key.
+            scan has the axes of `vmap` and of the loop in front. Give data with gaps as
+            `ppl.impute(data)`, to infer the missing entries, or as `ppl.ignore(data)`, to integrate
+            them out. A conditioned model under `vmap` observes its data once for each key.
 
     Returns:
         A model of the same arguments with these sites observed. It is a pytree whose leaves are the
         data, so that new data of the same shapes do not recompile.
 
     Raises:
-        ValueError: If data are known to be NaN. When the result is called or transformed, if a
-            name is unknown, a site is observed already, or a value has another shape than its site.
+        ValueError: If data that are not traced contain NaN. When the result is called or
+            transformed, if a name is unknown, a site is observed already, or a value has another
+            shape than its site.
         TypeError: If `data` is no dict. When the result is called or transformed, if a value has
             another kind of dtype than its site.
 

@@ -155,10 +155,11 @@ def reparam(
         model: A function of a random key.
         strategies: A dict of strategies by latent site, nested as the scopes are, or a rule.
 
-            - A strategy is `NonCentered()`, `PartiallyCentered(weight)`, `Transformed()`,
-              `Circular()`, or a function from the distribution of the site to a `Pushforward`. Pass
-              a value of a `vmap` or loop around the site to such a function by
-              `jax.tree_util.Partial(f, value)`; it is called as `f(value, distribution)`.
+            - A strategy is `NonCentered()`, `PartiallyCentered(centeredness)`, `Transformed()`,
+              `Circular()`, or a function from the distribution of the site to a `Pushforward`. If
+              such a function `f` needs a value of a `vmap` or loop around the site, give
+              `jax.tree_util.Partial(f, value)` as the strategy; it is called as
+              `f(value, distribution)`.
             - A rule is a function `(name, distribution) -> strategy or None`, such as
               `auto_reparam`. It is called for every latent site, except for sites observed in part
               and sites that are reparameterised already.

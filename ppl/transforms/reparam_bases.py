@@ -1,4 +1,4 @@
-"""Base distributions of reparam strategies, over unconstrained real numbers."""
+"""Base distributions of strategies of reparam, on all real numbers: a draw is its own position."""
 
 import dataclasses
 import math

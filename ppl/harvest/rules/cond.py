@@ -97,7 +97,11 @@ def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:
 
 
 def _definite(pred: Any, found: Found) -> Any:
-    """Predicate of a record; all True for a sure sow of one branch that is not sure in another."""
+    """Predicate of a record, an array unless all branches are sure to sow the name.
+
+    None stands for a sure sow. As the branches of a cond must return one type, it becomes an array
+    of True if another branch is not sure.
+    """
     if pred is None and not found.certain:
         return jnp.ones(found.lead, bool)
     return pred
