@@ -79,22 +79,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of the quick tests of formulas (tests/distributions), run one in N, always the same",
+        help="of quick tests that look little at JAX itself, run one in N, always the same ones",
     )
+
+
+# Tests that see most of what a new JAX changes: programs, their transformations, compiled chains.
+CHAINS = ("chain", "compiled_program", "devices", "kernels", "mcmc", "own_kernels", "xla")
+LOOKS_AT_JAX = (
+    *("tests/harvest/", "tests/language/", "tests/test_"),
+    *(f"tests/inference/test_{name}.py" for name in CHAINS),
+)
 
 
 def is_left_out(item: pytest.Item) -> bool:
     """Whether a test needs reference posteriors that are not there, or is not in the sample."""
     if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
         return True
-    formula = item.path.is_relative_to(ROOT / "tests/distributions")
-    if not formula or item.get_closest_marker("slow"):
+    if item.nodeid.startswith(LOOKS_AT_JAX) or item.get_closest_marker("slow"):
         return False
     return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
 
 
+def is_slow_row(item: pytest.Item) -> bool:
+    """Whether a row of a table takes long, by the marks `quick_rows` and `slow_rows`."""
+    row = item.callspec.id if hasattr(item, "callspec") else ""
+    quick, slow = (item.get_closest_marker(name) for name in ("quick_rows", "slow_rows"))
+    return bool((quick and row not in quick.args) or (slow and row in slow.args))
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves tests out, see :func:`is_left_out`."""
+    """Marks slow rows, and leaves tests out, see :func:`is_left_out`."""
+    for item in filter(is_slow_row, items):
+        item.add_marker(pytest.mark.slow)
     left_out = {item for item in items if is_left_out(item)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]

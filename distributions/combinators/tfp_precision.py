@@ -1,9 +1,9 @@
-"""Default precision for objects of TensorFlow Probability (TFP) under x64.
+"""Default precision for objects of TensorFlow Probability, which reads Python floats as float32.
 
-TFP reads Python floats, and some NumPy arrays, as float32 even under x64. In JAX a Python float has
-the default dtype, unless an array beside it is narrower. An object of TFP (distribution, bijector,
-kernel, linear operator) is rebuilt by JAX's rule, from the arguments of its constructor, which it
-keeps in `parameters`.
+TFP does so even under x64, and with some NumPy arrays. In JAX, Python floats have the default
+dtype, unless an array beside them is narrower. To follow that rule, an object of TFP (distribution,
+bijector, kernel, linear operator) is rebuilt from its attribute `parameters`, the arguments of its
+constructor.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 
 def in_default_precision(x: Any) -> Any:
-    """An object of TFP whose Python and NumPy parameters are float64 under x64.
+    """An object of TFP with its Python and NumPy parameters in float64 under x64.
 
-    Objects of other packages are unchanged, and so are objects with a parameter of explicit lower
-    precision.
+    Objects of other packages, and objects with a parameter of explicit lower precision, stay
+    unchanged.
     """
     if not _is_built(x) or jnp.result_type(float) != np.float64:
         return x
@@ -28,9 +28,9 @@ def in_default_precision(x: Any) -> Any:
 
 
 def default_bijector(d: Any) -> Any:
-    """The default bijector of a distribution of TFP, or None; in float64 if the distribution is.
+    """The default bijector of a TFP distribution, in its precision, or None if it has none.
 
-    Constants of such a bijector are Python floats that TFP reads as float32.
+    Constants of such a bijector are Python floats, read by TFP as float32.
     """
     found = d.experimental_default_event_space_bijector()
     return in_default_precision(found) if d.dtype == np.float64 else found
@@ -46,7 +46,7 @@ def _children(x: Any) -> Any:
 
 
 def _leaves(x: Any) -> Iterator[Any]:
-    """All parameters, also of nested objects."""
+    """All parameters, with the parameters of nested objects."""
     if _is_built(x) or isinstance(x, dict | list | tuple):
         for child in _children(x):
             yield from _leaves(child)
@@ -62,7 +62,7 @@ def _is_narrow(x: Any) -> bool:
 
 
 def _widened(x: Any, held: Any) -> Any:
-    """A parameter as a JAX array in float64, whose dtype no constructor of TFP changes."""
+    """A parameter as a JAX array of float64: constructors of TFP keep the dtype of JAX arrays."""
     if _is_built(x):
         return _rebuilt(x)
     if _is_numeric(x):
@@ -81,7 +81,7 @@ def _rebuilt(x: Any) -> Any:
 
 
 def _is_numeric(x: Any) -> bool:
-    """Whether a parameter is a Python or NumPy number, or lists of such numbers."""
+    """Whether a parameter is a Python number, NumPy floats, or a list or tuple of these."""
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype.kind == "f"
     if isinstance(x, list | tuple):
@@ -90,5 +90,5 @@ def _is_numeric(x: Any) -> bool:
 
 
 def _becomes_float(x: Any, held: Any) -> bool:
-    """Whether a parameter holds floats, or integers that TFP holds as floats."""
+    """Whether a parameter contains a float, or its integers are held by TFP as float32."""
     return np.asarray(x).dtype.kind == "f" or getattr(held, "dtype", None) == np.float32

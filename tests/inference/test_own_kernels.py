@@ -202,7 +202,7 @@ def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):
 
     alone = draws()
     monkeypatch.setattr(
-        "inference.chains.step_sampling.share_of",
+        "inference.chains.step_sampling.share_chains",
         lambda *args: dataclasses.replace(share_chains(*args), is_mapped=True),
     )
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8), draws(), alone)

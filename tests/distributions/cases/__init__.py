@@ -85,8 +85,8 @@ USUAL = {next(case.name for case in CASES if case.family == name) for name in CO
 def over(cases: list[Case], slow: tuple[str, ...] = (), *, exhaustive: bool = False) -> Any:
     """Parametrizes a test over cases.
 
-    Usual cases are those of the families in `CORE`, but for cases that begin as one of `slow`, which
-    are slow ones. All other cases are slow, and if the test is `exhaustive`, CI leaves them out.
+    One case of each family in `CORE` is quick, unless its name begins as one of `slow`. All other
+    cases are slow, and if the test is `exhaustive`, CI leaves them out.
     """
     rare = (pytest.mark.slow, pytest.mark.exhaustive)[: 1 + exhaustive]
 
