@@ -27,8 +27,11 @@ class _Real(distribution_protocol.DistributionWrapper):
 
 
 @dataclasses.dataclass(frozen=True)
-class NormalBase(_Real):
-    """Independent normal numbers, as many as a position has."""
+class Normal(_Real):
+    """Independent normal numbers, as many as a position has.
+
+    The name of the class is the name of the family, by which strategies know what to do with it.
+    """
 
     loc: Any
     scale: Any
@@ -41,7 +44,7 @@ class NormalBase(_Real):
 
 
 @dataclasses.dataclass(frozen=True)
-class PlaneBase(_Real):
+class Plane(_Real):
     """Points of the plane with independent direction and distance from the origin.
 
     The direction has the distribution `base`, the squared distance Gamma(4, 4). That gamma

@@ -12,7 +12,7 @@ from jax import lax
 from ppl.common import distribution_protocol
 from ppl.harvest import _jax
 from ppl.harvest.pytrees import register_dataclass
-from ppl.transforms.reparam_bases import NormalBase, PlaneBase, angle
+from ppl.transforms.reparam_bases import Normal, Plane, angle
 
 # Families by the names of TFP, as are those of their parameters. A family is closed under
 # x -> a + b x (location-scale), or under x -> b x (scale, rate).
@@ -188,7 +188,7 @@ class Transformed:
             return _apply_by_part(d, self)
         by = distribution_protocol.transform(d)
         if distribution_protocol.name_of(d) == "LogNormal":
-            base, forward, inverse = NormalBase(d.loc, d.scale), jnp.exp, jnp.log
+            base, forward, inverse = Normal(d.loc, d.scale), jnp.exp, jnp.log
         elif by is not None:
             base, forward, inverse = d.distribution, by.forward, by.inverse
         else:
@@ -236,7 +236,7 @@ class Circular:
                 "that returns a ppl.Pushforward."
             )
         inverse = lambda x: jnp.stack([jnp.cos(x), jnp.sin(x)], -1)  # noqa: E731
-        return Pushforward(PlaneBase(d), angle, inverse)
+        return Pushforward(Plane(d), angle, inverse)
 
 
 def _is_circular(d: Any) -> bool:
@@ -342,7 +342,7 @@ def _whiten(d: Any) -> Pushforward:
     """Whitening of a multivariate normal: coordinates are independent standard normals."""
     loc = 0.0 if d.loc is None else d.loc
     multiply, solve = _root_products(d)
-    return Pushforward(NormalBase(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
+    return Pushforward(Normal(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
 
 
 def _root_products(d: Any) -> tuple[Any, Any]:
