@@ -38,7 +38,7 @@ ALIKE = {
     "Adam": lambda: optax.adam(1e-2),
     "a schedule": lambda: optax.adam(SCHEDULE(0.1)),
     "a chain": lambda: optax.chain(optax.clip_by_global_norm(1.0), optax.sgd(0.1, momentum=0.9)),
-    "a mask": lambda: optax.mask_weights(optax.adam(1e-3), {"a": True, "b": False}),
+    "a mask": lambda: optax.masked(optax.adam(1e-3), {"a": True, "b": False}),
     "injected": lambda: optax.inject_hyperparams(optax.adam)(learning_rate=0.1),
     "an array": lambda: power(np.arange(3)),
     "a JAX array": lambda: power(jnp.arange(3)),

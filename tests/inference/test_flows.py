@@ -60,6 +60,7 @@ def test_the_inverse_and_the_determinant_are_exact(x64, name, size):
     np.testing.assert_allclose(at_inverse, log_det, atol=1e-9)
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_draw_comes_with_its_density(float_dtype, name):
     guide, key = FLOWS[name], random.key(3)

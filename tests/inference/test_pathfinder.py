@@ -166,7 +166,7 @@ def test_sites_are_constrained_and_scopes_nested():
     }
     assert jax.tree.map(np.shape, result.draws) == shapes
     np.testing.assert_allclose(result.draws["double"], 2 * result.draws["part"]["scale"])
-    assert repr(result).startswith("PathfinderResult(Mixture(guide=StretchedNormal(rank=9), num_c")
+    assert repr(result).startswith("PathfinderResult(GuideMixture(guide=LowRankNormalGuide(rank=9), ")
 
 
 def funnel(key):
@@ -212,6 +212,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.optimized
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_is_doubtful_is_said(name):
     model, settings, words = DOUBTFUL[name]

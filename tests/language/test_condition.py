@@ -74,6 +74,7 @@ SPLITS = [
 EVERY_SPLIT = pytest.mark.parametrize("case", SPLITS, ids=lambda case: case.id)
 
 
+@pytest.mark.optimized
 @EVERY_SPLIT
 def test_observed_sites_are_scored(case):
     posterior = ppl.condition(case.model, case.observed)
