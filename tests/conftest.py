@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of quick tests that look little at JAX itself, run one in N, always the same ones",
+        help="of slow rows, and of quick tests that look little at JAX, run one in N, the same ones",  # noqa: E501
     )
 
 
@@ -95,7 +95,8 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether a test needs reference posteriors that are not there, or is not in the sample."""
     if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
         return True
-    if item.nodeid.startswith(LOOKS_AT_JAX) or item.get_closest_marker("slow"):
+    is_whole = item.nodeid.startswith(LOOKS_AT_JAX) or item.get_closest_marker("slow")
+    if is_whole and not is_slow_row(item):
         return False
     return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
 
@@ -109,10 +110,10 @@ def is_slow_row(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks slow rows, and leaves tests out, see :func:`is_left_out`."""
+    """Leaves tests out, see :func:`is_left_out`, and marks slow rows."""
+    left_out = {item for item in items if is_left_out(item)}
     for item in filter(is_slow_row, items):
         item.add_marker(pytest.mark.slow)
-    left_out = {item for item in items if is_left_out(item)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 

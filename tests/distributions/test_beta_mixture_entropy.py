@@ -177,6 +177,7 @@ def test_derivatives_are_differences(name, x64):
     np.testing.assert_allclose(slope(n, logs.astype(np.float32)), slopes, 1e-3, 1e-3)
 
 
+@pytest.mark.slow_rows("float32-5", "float64-5")
 @pytest.mark.parametrize("n", [5, 1000, MANY])
 def test_uniform_laws(n, float_dtype):
     """Of ones for concentrations, all vectors of counts are equally probable."""

@@ -189,6 +189,19 @@ def arrays(row: Row, reach: float, dtype: Any):
     return hnp.arrays(dtype, (4, *row.shape), elements=hs.floats(-reach, reach, width=width))
 
 
+@pytest.mark.quick_rows(
+    "at_least",
+    "interval",
+    "nonnegative",
+    "open_interval",
+    "interval, from above",
+    "interval, from below",
+    "less_than",
+    "open_simplex",
+    "log_weights",
+    "greater_than",
+    "real_vector",
+)
 @pytest.mark.parametrize("row", [row for row in ROWS if row.one_to_one], ids=lambda row: row.name)
 def test_inverse_undoes_forward_and_log_det_is_the_jacobians(row: Row, x64):
     bijector = row.constraint.bijector
@@ -216,6 +229,21 @@ def test_inverse_undoes_forward_and_log_det_is_the_jacobians(row: Row, x64):
     law()
 
 
+@pytest.mark.quick_rows(
+    "nonnegative",
+    "at_least",
+    "open_interval",
+    "interval",
+    "log_weights",
+    "real",
+    "less_than",
+    "greater_than",
+    "open_simplex",
+    "real_vector",
+    "interval, from below",
+    "positive",
+    "interval, from above",
+)
 @rows
 def test_far_out_in_float32_values_stay_inside(row: Row):
     bijector = row.constraint.bijector
@@ -237,6 +265,19 @@ def test_far_out_in_float32_values_stay_inside(row: Row):
     law()
 
 
+@pytest.mark.slow_rows(
+    "interval, by element",
+    "simplex",
+    "lower_cholesky",
+    "positive_definite",
+    "positive_ordered",
+    "correlation_cholesky",
+    "correlation",
+    "zero_sum",
+    "zero_sum, two axes",
+    "simplex, twice",
+    "correlation_cholesky, twice",
+)
 @rows
 def test_checks_on_host_and_device_agree(row: Row):
     constraint = row.constraint

@@ -69,6 +69,7 @@ CALLS: dict[str, tuple[Callable[[Any], dist.Distribution], Callable[[Any], Any]]
 }
 
 
+@pytest.mark.slow_rows("gamma quantile", "lkj", "truncated")
 @pytest.mark.parametrize("name", CALLS)
 def test_a_second_call_compiles_nothing(name: str) -> None:
     make, call = CALLS[name]

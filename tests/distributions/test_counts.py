@@ -174,6 +174,14 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow_rows(
+    "Binomial, most",
+    "Binomial, logits, most",
+    "NegativeBinomial, near to a Poisson",
+    "Multinomial, many",
+    "Skellam, many",
+    "OrderedLogistic, far",
+)
 @pytest.mark.parametrize("name", EXTREMES)
 def test_no_terms_cancel(name, x64):
     """To 1e-10 of the log mass, or of 1 where that is less, with finite derivatives."""
@@ -232,6 +240,18 @@ LIMITS = {
 }
 
 
+@pytest.mark.quick_rows(
+    "Hypergeometric, none",
+    "Binomial, always",
+    "Geometric, never",
+    "NegativeBinomial, always",
+    "ZeroInflated, by counts",
+    "Hurdle, of rare counts",
+    "Hurdle, always 0",
+    "Poisson, never",
+    "Hypergeometric, all",
+    "Geometric, always",
+)
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits(name):
     """Probabilities 0 and 1: values, and derivatives that are numbers."""
@@ -348,6 +368,7 @@ RATES = {  # And how many standard deviations from the mean.
 }
 
 
+@pytest.mark.quick_rows("float32-rare", "float64-rare", "float32-even", "float32-uneven")
 @pytest.mark.parametrize("name", RATES)
 def test_differences_of_large_counts(name, float_dtype):
     """In both tails, against the sum over one of the two Poisson variables."""

@@ -67,6 +67,7 @@ def test_dtypes_are_promoted_as_jax_does(float_dtype):
     assert dist.Normal(half, 1.0).sample(jax.random.key(0)).dtype == np.float16
 
 
+@pytest.mark.quick_rows("float32-d2", "float64-d2", "float64-d0")
 @pytest.mark.promotion(dtype="standard")
 @pytest.mark.parametrize(
     "d", [dist.Poisson(2.0), dist.Binomial(4, 0.5), dist.Categorical([0.0, 1.0])]

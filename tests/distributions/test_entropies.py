@@ -140,6 +140,7 @@ def log_beta(a, b):
     return mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
 
 
+@pytest.mark.slow_rows("0.001-MultivariateStudentT", "0.001-LKJ")
 @pytest.mark.parametrize("name", ENTROPIES)
 @pytest.mark.parametrize("a", [1e-3, 0.5, 3.0, 100.0, 1e8, 1e30])
 def test_entropies(name, a):
@@ -231,6 +232,18 @@ COUNTS = {
 }
 
 
+@pytest.mark.slow_rows(
+    "float32-Binomial, many",
+    "float32-Binomial, logits",
+    "float32-Poisson, spread",
+    "float32-Hypergeometric",
+    "float32-Skellam",
+    "float32-Skellam, spread",
+    "float32-Multinomial",
+    "float32-Multinomial, of one that is rare",
+    "float32-NegativeBinomial of mean 0.25 and concentration 1.52587890625e-05",
+    "float32-NegativeBinomial of mean 30.0 and concentration 0.125",
+)
 @mostly_single
 @pytest.mark.parametrize("name", COUNTS)
 def test_entropies_of_counts(name, float_dtype):

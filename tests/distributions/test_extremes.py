@@ -194,6 +194,7 @@ SCALED = {
 }
 
 
+@pytest.mark.slow_rows("Cauchy", "TruncatedNormal", "Weibull")
 @over(SCALED)
 def test_tiny_and_huge_scales(name):
     """In units of the scale, log densities and their derivatives are what they are at scale 1."""
@@ -212,6 +213,7 @@ def test_tiny_and_huge_scales(name):
         np.testing.assert_allclose(found[scale], found[1.0], rtol=1e-4, atol=2e-5)
 
 
+@pytest.mark.slow_rows("TruncatedNormal")
 @over([name for name in SCALED if "loc" in SCALED[name] and name != "Levy"])
 def test_derivatives_at_the_location_are_numbers(name):
     """For a scale whose square is 0 in single precision."""
@@ -327,6 +329,7 @@ def test_levels_of_which_one_has_nearly_all_mass(width):
     np.testing.assert_allclose(found, expected, 1e-6)
 
 
+@pytest.mark.slow_rows("1e-06--1.0", "1e-06--30.0", "9.0-0.3")
 @pytest.mark.parametrize("low", [-1.0, 0.0, 0.3, 30.0, -30.0])
 @pytest.mark.parametrize("width", [1e-6, 0.5, 9.0])
 def test_first_and_second_derivatives_of_a_level(x64, low, width):

@@ -40,6 +40,19 @@ def functions(d, value):
     return {name: getattr(d, name)(value) for name in FUNCTIONS}
 
 
+@pytest.mark.quick_rows(
+    "float64-Exponential",
+    "float64-Uniform",
+    "float64-Logistic",
+    "float64-Cauchy",
+    "float64-HalfCauchy",
+    "float64-Weibull",
+    "float64-Laplace",
+    "float64-HalfNormal",
+    "float64-Bernoulli, logits",
+    "float64-LogNormal",
+    "float64-OrderedLogistic",
+)
 @mostly_double
 @scalar(CASES, "cdf", "cdf")
 def test_distribution_functions_are_scipys(case: Case, float_dtype):
@@ -74,6 +87,16 @@ def quantile(d, q):
     return value, slope, d.log_prob(value), d.cdf(value)
 
 
+@pytest.mark.slow_rows(
+    "Normal",
+    "HalfNormal",
+    "Gamma",
+    "LogNormal",
+    "TruncatedNormal",
+    "Bernoulli, logits",
+    "Poisson, rate",
+    "TransformedDistribution, Exp",
+)
 @scalar(without(CASES, "quantile"), "cdf", "cdf", slow=INVOLVED)
 def test_quantiles_are_scipys_and_have_derivatives(case: Case, x64):
     """The derivative in the probability is the reciprocal of the density; no probability, NaN."""
@@ -90,6 +113,13 @@ def test_quantiles_are_scipys_and_have_derivatives(case: Case, x64):
         np.testing.assert_allclose(slope[:-1], np.exp(-log_prob[:-1]), rtol=1e-8)
 
 
+@pytest.mark.slow_rows(
+    "TruncatedNormal",
+    "OrderedLogistic",
+    "Binomial, logits",
+    "NegativeBinomial, logits",
+    "LKJCholesky",
+)
 @every(without(CASES, "entropy"))
 def test_entropies_are_scipys(case: Case, x64):
     """Or, where it has none, the mean over draws within five standard errors (a rate of 6e-7)."""
@@ -128,6 +158,16 @@ def _beside(d, mode):
     return jax.vmap(lambda step: d.log_prob(mode + step))(jnp.arange(-30, 31).astype(mode.dtype))
 
 
+@pytest.mark.quick_rows(
+    "Bernoulli, logits",
+    "Categorical, logits",
+    "Laplace",
+    "HalfNormal",
+    "Logistic",
+    "Poisson, rate",
+    "Exponential",
+    "Normal",
+)
 @every(without(CASES, "mode"))
 def test_no_value_has_a_greater_density_than_the_mode(case: Case, x64):
     """Among the values of the case, and around the mode; of vectors of integers, among draws."""
@@ -153,6 +193,14 @@ def density(d, position):
     return jnp.exp(d.log_prob(d.bijector.forward(position)) + log_det)
 
 
+@pytest.mark.slow_rows(
+    "Laplace",
+    "Beta",
+    "TruncatedNormal",
+    "Binomial, logits",
+    "NegativeBinomial, logits",
+    "Truncated, Normal",
+)
 @every([case for case in without(CASES, "integral") if case.is_number])
 def test_densities_integrate_to_one(case: Case, x64):
     d = case.build(float)
@@ -169,6 +217,16 @@ def test_densities_integrate_to_one(case: Case, x64):
     np.testing.assert_allclose(total, 1, rtol=1e-6)
 
 
+@pytest.mark.quick_rows(
+    "Uniform",
+    "Exponential",
+    "LogNormal",
+    "HalfNormal",
+    "Weibull",
+    "Laplace",
+    "OneHotCategorical",
+    "Normal",
+)
 @pytest.mark.parametrize("name", KL)
 def test_divergences_are_expected_differences(name, x64):
     """Within five standard errors of the mean over draws (a failure rate of 6e-7); of itself, 0."""

@@ -15,6 +15,7 @@ NUM = 100_000
 SMALLEST_P = 1e-6  # A right sampler fails one of these tests in 1 of 30,000 changes of the draws.
 
 
+@pytest.mark.slow_rows("0.001")
 @pytest.mark.parametrize("a", [1e-3, 0.3, 1.0, 4.5, 300.0, 1e6, 1e8])
 def test_logarithms_have_their_law(a, x64):
     """Uniform by the distribution function, which is `x^a / Gamma(a + 1)` where draws underflow."""
@@ -62,6 +63,7 @@ def test_half_precision_is_drawn_in_single():
     assert abs(draws.astype(float).mean() - 2) < 0.02
 
 
+@pytest.mark.slow_rows("0.001")
 @pytest.mark.parametrize("a", [1e-3, 0.3, 4.5, 60.0])
 def test_draws_move_as_their_quantiles_do(a, x64):
     draw = lambda a: log_gamma(random.key(0), a, (4,), np.float64)  # noqa: E731

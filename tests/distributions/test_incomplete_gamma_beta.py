@@ -28,6 +28,7 @@ def truths(f, at):
         return [float(f(*at)), *(float(mpmath.diff(m, at[i])) for i, m in enumerate(moved))]
 
 
+@pytest.mark.slow_rows("at0")
 @pytest.mark.parametrize("at", BETAS)
 def test_log_betainc(at, x64):
     """With whole parameters, too, where a continued fraction ends and its derivatives do not."""
@@ -39,6 +40,7 @@ def test_log_betainc(at, x64):
         np.testing.assert_allclose(found, truths(truth, at), rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow_rows("at0")
 @pytest.mark.parametrize("at", GAMMAS)
 def test_log_gammainc(at, x64):
     lower = lambda a, x: mpmath.log(mpmath.gammainc(a, 0, x, regularized=True))  # noqa: E731
@@ -55,6 +57,7 @@ IMPLICIT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "at", "oracle"), IMPLICIT)
 def test_draws_move_with_the_parameters(make, at, oracle, x64):
     """As those that keep their probability: `dx / dp = -(d cdf / dp) / density`."""

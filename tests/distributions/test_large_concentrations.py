@@ -68,6 +68,7 @@ def draws(d):
     return d.sample(jax.random.key(3), (2000,))
 
 
+@pytest.mark.quick_rows("float64-1000000000000.0", "float64-100000000.0")
 @pytest.mark.parametrize("a", CONCENTRATIONS)
 def test_gamma_variables(a, float_dtype):
     a, most = float_dtype.type(a), tolerance(float_dtype)
@@ -82,6 +83,12 @@ def test_gamma_variables(a, float_dtype):
         np.testing.assert_allclose(quantile(d, found), x, atol=np.spacing(x) + 10 * most * a**0.5)
 
 
+@pytest.mark.quick_rows(
+    "float32-100000000.0-1e+16",
+    "float64-1000000000000.0-3000000000000.0",
+    "float64-1000000000.0-1000000000.0",
+    "float64-9000000.0-30000000.0",
+)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_beta_variables(a, b, float_dtype):
     """As precise as the value is."""
@@ -141,6 +148,7 @@ def test_far_normal_vectors(noncentrality, float_dtype):
     assert abs(standard.mean()) < 0.1 + 1e-6 * np.sqrt(noncentrality)
 
 
+@pytest.mark.slow_rows("float32-9.0-1e+20")
 @pytest.mark.parametrize("a", [1e20, 1e30])
 @pytest.mark.parametrize("deviation", [9.0, 100.0])
 def test_far_tails(a, deviation, float_dtype):
@@ -157,6 +165,7 @@ def test_far_tails(a, deviation, float_dtype):
     np.testing.assert_allclose(below, truth, rtol)
 
 
+@pytest.mark.quick_rows("float32-1000000.0-30000000.0")
 @pytest.mark.parametrize(("a", "b"), [(1e6, 1e6), (1e6, 3e7), (1e10, 3e10)])
 def test_beta_quantiles(a, b, float_dtype):
     """The value is the least of its dtype with the probability."""
@@ -168,6 +177,7 @@ def test_beta_quantiles(a, b, float_dtype):
         assert q - most <= truth <= q + 2 * step + most
 
 
+@pytest.mark.slow_rows("float32-10000.0")
 @pytest.mark.parametrize("mean", [1e4, 1e6])
 def test_counts_of_large_mean(mean, float_dtype):
     """Incomplete functions of which JAX's are wrong."""

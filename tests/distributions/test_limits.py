@@ -98,6 +98,9 @@ def overflow(values: np.ndarray, floats: Setting) -> np.ndarray:
     return np.expand_dims(log_values, tuple(range(1, 1 + np.ndim(total)))) + total > np.log(MOST)
 
 
+@pytest.mark.quick_rows(
+    "Exponential", "HalfNormal", "Uniform", "LogNormal", "Laplace", "Weibull", "InverseGamma"
+)
 @over([case for case in CASES if is_of_numbers(case)], exhaustive=True)
 def test_extremes(case: Case):
     """Log densities and their slopes are those of double precision, and no NaN is in either."""
@@ -158,6 +161,7 @@ def is_coarse(given: dict[str, Any]) -> bool:
     return factor.any() and np.linalg.matrix_rank(factor) < factor.shape[-1]
 
 
+@pytest.mark.slow_rows("ZeroInflated, probs", "Dirichlet", "LKJCholesky", "Truncated, Normal")
 @over([case for case in CASES if is_of_events(case)], exhaustive=True)
 def test_extremes_of_events(case: Case):
     """Log densities are those of double precision; slopes that it can hold are not NaN."""
@@ -226,6 +230,7 @@ def test_small_steps_of_a_discrete_weibull(x64, k):
     np.testing.assert_allclose(dist.DiscreteWeibull(0.999, 1.0).log_prob(k), truth, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_slopes_of_what_has_a_limit():
     """In reverse mode, at a concentration of 0 and at the location, where logarithms are not."""
     gev, x = dist.GeneralizedExtremeValue, jnp.float32(1.0)
@@ -241,6 +246,7 @@ def test_slopes_of_what_has_a_limit():
         np.testing.assert_allclose(slope, difference, rtol=2e-3)
 
 
+@pytest.mark.slow_rows("bounds0")
 @pytest.mark.parametrize("bounds", [(0.0, np.inf), (-np.inf, 2.0), (-np.inf, np.inf)])
 def test_second_derivatives_of_a_truncated_normal(x64, bounds):
     score = lambda loc: dist.TruncatedNormal(loc, 1.0, *bounds).log_prob(1.0)  # noqa: E731
@@ -264,6 +270,7 @@ def test_a_truncated_normal_whose_bound_is_beyond_all_scales():
     assert beyond < -1e30
 
 
+@pytest.mark.slow_rows("0.01")
 @pytest.mark.parametrize("tailweight", [0.01, 0.015, 0.02])
 def test_slopes_of_light_hyperbolic_sines(tailweight):
     """In single precision, as in double, but for roundings of terms of 1 / tailweight."""

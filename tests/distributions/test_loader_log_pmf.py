@@ -44,6 +44,7 @@ def mass(k, parameters):
     return choose + k * mpmath.log(p) + m * mpmath.log1p(-p)
 
 
+@pytest.mark.quick_rows("float32-Poisson, log", "float64-Poisson, log")
 @pytest.mark.parametrize("name", MASSES)
 def test_masses_and_derivatives(name, float_dtype):
     single, (log_mass, parameters) = float_dtype == np.float32, MASSES[name]

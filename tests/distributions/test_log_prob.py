@@ -28,6 +28,28 @@ def floats(tree):
     return [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
 
 
+@pytest.mark.quick_rows(
+    "float32-Exponential",
+    "float32-Uniform",
+    "float32-HalfNormal",
+    "float32-Laplace",
+    "float32-Bernoulli, logits",
+    "float64-Uniform",
+    "float32-LogNormal",
+    "float64-Bernoulli, logits",
+    "float64-HalfNormal",
+    "float64-Laplace",
+    "float64-iid",
+    "float32-Normal",
+    "float64-Normal",
+    "float32-Cauchy",
+    "float32-HalfCauchy",
+    "float64-Cauchy",
+    "float64-Exponential",
+    "float32-iid",
+    "float64-TransformedDistribution, Exp",
+    "float32-TransformedDistribution, Exp",
+)
 @every_case
 def test_log_prob_is_scipys_and_its_gradient_finite(case: Case, float_dtype):
     values = case.values(float_dtype)
@@ -39,6 +61,16 @@ def test_log_prob_is_scipys_and_its_gradient_finite(case: Case, float_dtype):
     assert all(np.isfinite(g).all() for g in floats(gradients))
 
 
+@pytest.mark.slow_rows(
+    "Beta",
+    "TruncatedNormal",
+    "Binomial, logits",
+    "NegativeBinomial, logits",
+    "ZeroInflated, probs",
+    "Dirichlet",
+    "LKJCholesky",
+    "Truncated, Normal",
+)
 @every_case
 def test_gradient_is_the_limit_of_differences(case: Case, x64):
     """Along the direction that moves the value and each parameter, zeros and infinities apart."""
@@ -60,6 +92,14 @@ def test_gradient_is_the_limit_of_differences(case: Case, x64):
     np.testing.assert_allclose(slope, (total(1e-6) - total(-1e-6)) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow_rows(
+    "OrderedLogistic",
+    "Binomial, logits",
+    "Poisson, rate",
+    "NegativeBinomial, logits",
+    "Dirichlet",
+    "LKJCholesky",
+)
 @bounded_case
 def test_outside_of_the_support(case: Case):
     d = case.build()
@@ -71,6 +111,7 @@ def test_outside_of_the_support(case: Case):
         assert not d.support.check(value).any(), event
 
 
+@pytest.mark.slow_rows("TruncatedNormal", "Dirichlet", "LKJCholesky", "Truncated, Normal")
 @every_case
 def test_nan_has_no_finite_density(case: Case):
     d = case.build()
@@ -78,12 +119,35 @@ def test_nan_has_no_finite_density(case: Case):
     assert (np.isnan(log_prob) if d.support.is_unrestricted else log_prob == -np.inf).all()
 
 
+@pytest.mark.slow_rows(
+    "Gamma",
+    "InverseGamma",
+    "Beta",
+    "TruncatedNormal",
+    "Binomial, logits",
+    "NegativeBinomial, logits",
+    "ZeroInflated, probs",
+    "Dirichlet",
+    "LKJCholesky",
+    "Truncated, Normal",
+)
 @every_case
 def test_eager_is_jitted(case: Case, x64):
     d, values = case.build(float), case.values(float)
     np.testing.assert_allclose(d.log_prob(values), score(d, values), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow_rows(
+    "Normal",
+    "TruncatedNormal",
+    "Categorical, logits",
+    "OrderedLogistic",
+    "Binomial, logits",
+    "NegativeBinomial, logits",
+    "Dirichlet",
+    "MultivariateNormal, covariance",
+    "Truncated, Normal",
+)
 @every_case
 def test_vmap_over_leaves_is_the_batch(case: Case, x64):
     """Leaves taken apart, mapped and put together inside `vmap`, as a mapped site does it."""
@@ -183,6 +247,7 @@ def _squared(scale, y):
     return jnp.where(y > 0, dist.HalfNormal(scale).log_prob(y) ** 2, 0.0).sum()
 
 
+@pytest.mark.quick_rows("_squared")
 @pytest.mark.parametrize("density", [_marginal, _squared])
 def test_padding_out_of_the_support_has_no_part_in_derivatives(density, x64):
     """Where what follows has no derivative at -inf, as a sum of densities by their logarithms."""

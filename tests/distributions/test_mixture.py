@@ -20,6 +20,7 @@ MIXTURES = {
 }
 
 
+@pytest.mark.quick_rows("of several")
 @pytest.mark.parametrize("make", MIXTURES.values(), ids=list(MIXTURES))
 def test_draws_of_a_mixture_have_derivatives(make, x64):
     """The gradient of an expectation over draws, against the one of the exact mean.

@@ -71,6 +71,18 @@ GAMMAS = (
 )
 
 
+@pytest.mark.quick_rows(
+    "Exponential",
+    "Categorical, logits",
+    "TransformedDistribution, Exp",
+    "Weibull",
+    "Uniform",
+    "Laplace",
+    "Logistic",
+    "Bernoulli, logits",
+    "Cauchy",
+    "HalfCauchy",
+)
 @over(CASES, slow=GAMMAS, exhaustive=True)
 def test_draws_have_their_law(case: Case):
     d = case.build()
@@ -102,6 +114,7 @@ def test_a_wrong_law_is_seen():
     assert p_value(poisson, st.poisson(3)) < FAILURE_RATE
 
 
+@pytest.mark.slow_rows("Binomial, logits", "Truncated, Normal")
 @every_case
 def test_keys_and_shapes(case: Case, x64):
     """Every kind of key draws, in every shape; parameters in float64 give draws in float64."""
@@ -117,6 +130,7 @@ def test_keys_and_shapes(case: Case, x64):
 KEYED = [dist.Normal(0.0, 1.0), dist.Poisson(3.0), dist.Binomial(9, probs=0.5)]
 
 
+@pytest.mark.slow_rows("Binomial")
 @pytest.mark.parametrize("d", KEYED, ids=lambda d: type(d).__name__)
 def test_the_kind_of_key(d):
     keys = jax.random.PRNGKey(3), jax.random.key(3), jax.random.key(3, impl="rbg")

@@ -39,6 +39,7 @@ def _polygamma(n, x):
     return mpmath.psi(n, mpmath.mpf(x))
 
 
+@pytest.mark.slow_rows("1e-05")
 @pytest.mark.parametrize("a", POINTS)
 def test_log_beta(a, x64):
     """Equal arguments and 8 are where a minimum or a maximum has half a derivative."""
@@ -110,6 +111,7 @@ def _hazard(x):
     return mpmath.npdf(x) / mpmath.ncdf(x)
 
 
+@pytest.mark.quick_rows("float64")
 def test_derivatives_of_log_ndtr(float_dtype):
     """In single precision the logarithms of density and probability would cancel."""
     x = jnp.asarray(LOWER, float_dtype)
@@ -140,6 +142,7 @@ def test_log1p_square(float_dtype, in_sum):
     np.testing.assert_allclose(slopes, truths, rtol=tolerance, atol=jnp.finfo(float_dtype).tiny)
 
 
+@pytest.mark.slow_rows("bfloat16")
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16, np.float32])
 def test_bends_of_log1p_square(dtype):
     """In half precision, the square of the square overflows from 16 on."""
@@ -220,6 +223,7 @@ def test_scales_of_half_precision():
     np.testing.assert_allclose(jax.jit(lambda d: d.log_prob(jnp.float16(0)))(d), 10.59, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_finite_slopes():
     """Those of the formula, with second ones, but where its value is infinite."""
     formula = lambda x, scale, shift: -jnp.exp(x / scale) + shift * x  # noqa: E731

@@ -22,6 +22,7 @@ PARTS = {
 }
 
 
+@pytest.mark.slow_rows("truncated", "mixture")
 @pytest.mark.parametrize("make", PARTS.values(), ids=list(PARTS))
 def test_distributions_of_tfp_are_parts_too(make):
     ours, theirs = make(dist.Gumbel(0.5, 2.0)), make(tfd.Gumbel(0.5, 2.0))

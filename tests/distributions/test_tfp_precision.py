@@ -112,6 +112,7 @@ NESTED = {
 }
 
 
+@pytest.mark.slow_rows("mixture")
 @pytest.mark.parametrize("make", NESTED.values(), ids=NESTED)
 def test_nested_distributions_of_tfp_are_double(make):
     narrow, d = make(), in_default_precision(make())

@@ -23,6 +23,7 @@ def test_a_bijector_of_vectors_takes_axes_of_the_batch():
     assert d.log_prob(jnp.ones(3)) == -np.inf
 
 
+@pytest.mark.slow_rows("truncated")
 @pytest.mark.parametrize(
     "score",
     [

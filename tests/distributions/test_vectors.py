@@ -143,6 +143,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.slow_rows("MultivariateStudentT, normal", "LKJCholesky, concentrated")
 @pytest.mark.parametrize("name", EXTREMES)
 def test_limits(name, x64):
     make, value, truth = EXTREMES[name]

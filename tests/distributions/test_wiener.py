@@ -71,6 +71,7 @@ def test_later_passages(t, x64):
     np.testing.assert_allclose(log_later(t, w, 1 - w, v), truth, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.quick_rows("5.0")
 @pytest.mark.parametrize("drift", [0.0, 5.0])
 def test_times_at_the_ends(drift):
     """In single precision: numbers, and of derivatives, too."""

@@ -306,6 +306,7 @@ PULLBACKS = {
 }
 
 
+@pytest.mark.slow_rows("eager-shard_map", "jit-shard_map")
 @pytest.mark.parametrize("row", PULLBACKS.values(), ids=PULLBACKS)
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["eager", "jit"])
 def test_vjp_and_reap(wrap: Any, row: Pullback) -> None:

@@ -90,6 +90,25 @@ def calls_of(f: Callable[..., Any], *args: Any) -> tuple[Any, list[float]]:
 Wrap = Callable[[Function], Function]
 
 
+@pytest.mark.slow_rows(
+    "scan-pure",
+    "scan-debug",
+    "cond-in-scan-pure",
+    "cond-in-scan-io",
+    "cond-in-scan-io-ordered",
+    "cond-in-scan-debug",
+    "cond-in-scan-debug-ordered",
+    "while-pure",
+    "while-io",
+    "while-io-ordered",
+    "while-debug",
+    "while-debug-ordered",
+    "jit-in-scan-pure",
+    "jit-in-scan-io",
+    "jit-in-scan-io-ordered",
+    "jit-in-scan-debug",
+    "jit-in-scan-debug-ordered",
+)
 @each_callback
 @each_construct
 def test_each_callback_runs_once(

@@ -83,6 +83,7 @@ def test_a_tracer_of_jit_and_of_vmap(f: Callable[[Any, Any], Any]) -> None:
     assert_same(jax.jit(jax.vmap(lambda t: harvested(f, t, x)))(ts), known)
 
 
+@pytest.mark.slow_rows("cond", "scan")
 @pytest.mark.parametrize("f", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_a_tracer_of_a_derivative(f: Callable[[Any, Any], Any]) -> None:
     """The derivatives by t are x, x and, as the gradient passes by the plant alone, x + 1."""

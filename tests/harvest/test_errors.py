@@ -87,6 +87,15 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_rows(
+    "strict-in-fori",
+    "strict-in-jit-in-scan",
+    "strict-in-vmap-of-scan",
+    "append-in-associative-scan",
+    "append-in-scan-in-while",
+    "cond-missing-first",
+    "cond-other-clobber",
+)
 @pytest.mark.parametrize(("f", "kind", "message"), PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_that_cannot_be_harvested(
     f: Callable[[Any], Any], kind: type[Exception], message: str

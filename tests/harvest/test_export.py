@@ -39,6 +39,7 @@ def export_and_load(f: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     return export.deserialize(export.export(jax.jit(f))(*args).serialize()).call
 
 
+@pytest.mark.slow_rows("scan", "scan-clobber", "while", "cond", "vmap")
 @pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_harvested_function_is_exported(f: Callable[[Any], Any]) -> None:
     """Reaped, planted, and not harvested at all."""

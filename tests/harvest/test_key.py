@@ -54,6 +54,7 @@ SCALAR = ["tensor<f32>, tensor<2xui32>"]
 each_program = pytest.mark.parametrize("f", PROGRAMS.values(), ids=PROGRAMS)
 
 
+@pytest.mark.slow_rows("scan-of-keys-typed")
 @each_key
 @each_program
 def test_the_lowered_program_has_the_barrier(f: Function, key: Any) -> None:

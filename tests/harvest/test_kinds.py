@@ -89,6 +89,19 @@ def results(kind: str, mode: str) -> Any:
     return jax.jit(everything)(X)
 
 
+@pytest.mark.quick_rows(
+    "none-strict",
+    "none-append",
+    "none-cond_clobber",
+    "none-clobber",
+    "zero-size-append",
+    "complex-strict",
+    "zero-size-cond_clobber",
+    "boolean-strict",
+    "zero-size-strict",
+    "boolean-append",
+    "integer-strict",
+)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_value(kind: str, mode: str) -> None:
@@ -105,6 +118,7 @@ def test_a_kind_of_value(kind: str, mode: str) -> None:
             assert_same(planted, out)
 
 
+@pytest.mark.slow_rows("complex")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_never_sown_is_zeros(kind: str) -> None:
     zeros = jax.tree.map(jnp.zeros_like, KINDS[kind](X))
@@ -114,6 +128,9 @@ def test_what_was_never_sown_is_zeros(kind: str) -> None:
         assert_same(harvest(f, tag=TAG)({}, x)[1], {name: zeros})
 
 
+@pytest.mark.slow_rows(
+    "complex-cond_clobber", "several-append", "several-clobber", "several-cond_clobber"
+)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["integer", "complex", "several"])
 def test_a_kind_of_value_beside_a_derivative(kind: str, mode: str) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def oracle(program: Any, p: float, v: float, plants: Any) -> Any:
     return np.float32(out), known_reaps(reaps)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=15)
 @given(programs.programs(), numbers, numbers, st.data())
 def test_a_program_reaped_and_planted(
@@ -68,6 +70,7 @@ def test_a_program_reaped_and_planted(
     assert "sow" not in primitives(lambda p, v: harvest(f, tag=TAG)({}, p, v), p, v)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=10)
 @given(programs.programs(), numbers, numbers)
 def test_a_program_under_vmap(program: Any, p: float, v: float) -> None:

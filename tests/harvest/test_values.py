@@ -58,6 +58,7 @@ def test_a_pytree_in_straight_line_and_jit(value: Callable[[Any], Any]) -> None:
     assert_same(harvest(f, tag=TAG)({"y": w}, jnp.float32(1)), ((w, v), {"z": v}))
 
 
+@pytest.mark.slow_rows("two-dtypes")
 @each_value
 def test_a_pytree_in_loops_and_branches(value: Callable[[Any], Any]) -> None:
     """Each kind of state that harvest threads through a construct, in one program."""

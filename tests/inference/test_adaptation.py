@@ -230,6 +230,7 @@ def test_a_diagonal_is_learnt_from_what_is_remembered():
     np.testing.assert_allclose(states.step_size[-1], jnp.exp(expected.log_average), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.promotion(rank="allow", dtype="standard")
 def test_chains_from_far_away_arrive():
     """The level of the Nile starts a thousand away from where the flows have it."""

@@ -44,6 +44,7 @@ def p_values(ranks):
     return [st.chisquare(np.bincount(r // width, minlength=NUM_BINS)).pvalue for r in ranks.T]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", [FullRank(), MeanField()], ids=["full rank", "mean field"])
 def test_ranks_are_uniform_where_the_guide_can_be_the_posterior(guide):
     """A mean field cannot, as the weights are correlated: its draws are too narrow."""

@@ -96,6 +96,7 @@ def narrow():
     return FakeTarget(density, (2,), jnp.array(1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("max_depth", "most", "later"), [(10, 31, 127), (3, 7, 7)])
 def test_trajectories_are_brief_until_the_first_window_ends(max_depth, most, later):
     kernel = NUTS(max_depth=max_depth)
@@ -115,6 +116,7 @@ def test_no_trajectory_is_brief_for_longer_than_35_iterations():
     assert np.max(num_steps[:, 35:50]) > 31
 
 
+@pytest.mark.quick_rows("19")
 @pytest.mark.parametrize("num_warmup", [0, 19])
 def test_no_trajectory_is_brief_without_a_matrix_to_come(num_warmup):
     chains, rows, _ = mapped(NUTS(), 4, plan(num_warmup, 20, jnp.float32), 39, narrow, 0)
@@ -132,6 +134,7 @@ def decomposed(x, data):
     return density(x, 1.0) + jnp.sum(jnp.linalg.cholesky(x[0] ** 2 + data))
 
 
+@pytest.mark.quick_rows("4-1")
 @pytest.mark.parametrize(("num_matrices", "num_idle"), [(1, 0), (4, 1)])
 def test_a_core_is_left_to_decompositions_of_many_matrices(monkeypatch, num_matrices, num_idle):
     """With JAX 0.10 they wait for it, if all cores have a chain for ever."""
@@ -163,6 +166,7 @@ def test_values_need_no_memory_for_all_rows_at_once():
     assert compiled(Wide(), layout, rows)["x"].shape == (1, 100, 3)
 
 
+@pytest.mark.slow
 def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
     alone = draw(num_warmup=5)
     monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // 3)
@@ -200,6 +204,7 @@ def moves(size, num_data=3, kind="diagonal"):
         return compile_advance(chain, rows.astype(np.float32), first, *rest).as_text()
 
 
+@pytest.mark.quick_rows("60-dense")
 @needs_tricks
 @pytest.mark.parametrize(("size", "kind"), [(3, "diagonal"), (200, "diagonal"), (60, "dense")])
 def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
@@ -210,6 +215,7 @@ def test_all_of_a_small_chain_is_one_kernel_of_the_cpu(size, kind):
     assert " while(" not in entry
 
 
+@pytest.mark.slow
 @needs_tricks
 def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
     """XLA has understood this option, too."""

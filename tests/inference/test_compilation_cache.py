@@ -28,6 +28,7 @@ def events():
     jax.monitoring.unregister_event_listener(count)
 
 
+@pytest.mark.slow
 def test_a_second_run_compiles_nothing(tmp_path, events):
     runs = []
     for _ in range(2):

@@ -123,6 +123,7 @@ def test_options_of_the_compiler_change_in_one_thread_at_a_time():
     assert entered[1].is_set()
 
 
+@pytest.mark.quick_rows("optimize")
 @pytest.mark.parametrize("infer", [partial(mcmc, num_warmup=5, num_draws=5), laplace, optimize])
 def test_no_model_outlives_our_programs(infer):
     """A model may hold large data; JAX's caches, which keep thousands, have none."""

@@ -129,6 +129,7 @@ def start_of(target, num_chains):
     return jax.tree.map(lambda x: np.stack([x] * num_chains), state)
 
 
+@pytest.mark.slow
 def test_all_groups_of_chains_learn_from_one_decomposition(monkeypatch):
     lengths = []
 
@@ -165,6 +166,7 @@ def spread_of_scales(matrices):
     return np.sqrt(values[..., -1] / values[..., 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])
 def test_from_32_chains_on_all_learn_one_matrix(x64, kind):
     many = draw(mass_matrix=kind).inverse_mass_matrix
@@ -177,6 +179,7 @@ def test_from_32_chains_on_all_learn_one_matrix(x64, kind):
         assert np.median(spread_of_scales(few)) > 3
 
 
+@pytest.mark.slow
 def test_many_chains_draw_what_they_should(x64):
     """Of a distribution whose directions are independent: moments by quadrature."""
     draws = draw(num_chains=64, num_warmup=150, num_draws=100).draws["x"] @ ROTATION / SCALES
@@ -220,6 +223,7 @@ FAR_STARTS = {
 }
 
 
+@pytest.mark.quick_rows("1000-one of 1e-6")
 @pytest.mark.parametrize("case", FAR_STARTS.values(), ids=FAR_STARTS)
 @pytest.mark.parametrize("num_warmup", [300, 1000])
 def test_many_chains_arrive_from_millions_of_deviations_away(case, num_warmup):
@@ -244,6 +248,7 @@ def two_modes(x, data):
     return jnp.logaddexp(wide, narrow)
 
 
+@pytest.mark.quick_rows("broken")
 @pytest.mark.parametrize("leaves_out", [True, False], ids=["left out", "broken"])
 def test_chains_in_another_mode_learn_alone(x64, monkeypatch, leaves_out):
     if not leaves_out:

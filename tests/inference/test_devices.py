@@ -105,6 +105,7 @@ def mesh(*shape):
     return Mesh(np.array(jax.devices()[: np.prod(shape)]).reshape(shape), tuple("ab"[: len(shape)]))
 
 
+@pytest.mark.quick_rows("shape2-8", "shape2-32")
 @pytest.mark.parametrize("num_chains", [NUM_CHAINS, MANY])
 @pytest.mark.parametrize("shape", [(1,), (4,), (2, 2)])
 def test_a_mesh_changes_no_draw(x64, shape, num_chains):
@@ -146,6 +147,7 @@ PLACES = {
 }
 
 
+@pytest.mark.quick_rows("False-copies", "True-copies", "True-split")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_data_on_other_devices_are_copied_to_where_chains_run(x64, place, is_shared):
@@ -174,6 +176,7 @@ def test_a_kernel_on_another_device_is_copied_to_the_chains():
 OTHERS = [svi, laplace, pathfinder, optimize, partial(svgd, num_steps=2)]
 
 
+@pytest.mark.quick_rows("infer4")
 @pytest.mark.parametrize("infer", OTHERS)
 def test_every_algorithm_takes_data_of_other_devices(infer):
     y = jax.device_put(jnp.array([0.5, 1.0, 2.0]), jax.devices()[3])
@@ -183,6 +186,7 @@ def test_every_algorithm_takes_data_of_other_devices(infer):
 SHORT = {"num_warmup": 10, "num_draws": 5}
 
 
+@pytest.mark.quick_rows("infer2")
 @pytest.mark.parametrize(
     "infer", [svi, optimize, partial(svgd, num_steps=2), partial(mcmc, **SHORT)]
 )
@@ -214,6 +218,7 @@ def rows(key, over):
     return jax.shard_map(shard, mesh=over, **specs)(keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["uniform", "prior"])
 @pytest.mark.parametrize("num_chains", [3, MANY])
 def test_all_devices_of_a_model_move_each_chain(x64, num_chains, init):
@@ -224,6 +229,7 @@ def test_all_devices_of_a_model_move_each_chain(x64, num_chains, init):
     np.testing.assert_allclose(spread.draws["z"], whole.draws["z"], rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_the_devices_of_a_model_may_be_those_of_the_context(x64):
     posterior = ppl.condition(rows, {"y": jnp.arange(8.0).reshape(4, 2)})
     run = partial(mcmc, jax.random.key(0), posterior, num_chains=2, **SETTINGS)
@@ -245,6 +251,7 @@ def test_chains_that_cannot_be_shared_are_explained():
         share_chains(8, jax.devices())
 
 
+@pytest.mark.slow
 def test_a_failure_names_the_chain_on_a_mesh():
     with pytest.raises(ValueError, match="chain 0 found no starting point"):
         draws(mesh(4), y=(np.inf, 1.0, 2.0))

@@ -98,6 +98,7 @@ class Backwards(Score):
         return super().mean(log_density, Flipped(), parameters, keys)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("order", ["discrete first", "discrete last"])
 def test_gradients_are_those_by_enumeration(order):
@@ -218,6 +219,7 @@ def quick(seed=0, y=1.5, **settings):
 GUIDE = guide_of("discrete first")
 
 
+@pytest.mark.slow
 def test_new_data_and_keys_compile_nothing():
     quick(objective=ScoreFunction())
     misses = compile_program.cache_info().misses

@@ -55,6 +55,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.quick_rows("infinite gradients")
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_draws_that_cannot_be_trusted_come_with_a_warning(name):
     model, words = DOUBTFUL[name]
@@ -63,6 +64,7 @@ def test_draws_that_cannot_be_trusted_come_with_a_warning(name):
     assert any(words in problem for problem in result.summary().problems), result.summary().problems
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior(dtype, request):
     if dtype == "float64":
@@ -77,6 +79,7 @@ def test_draws_that_go_on_for_ever_tell_of_an_improper_posterior(dtype, request)
     assert not [p for p in problems if "draws of x reach" in p], problems
 
 
+@pytest.mark.quick_rows("float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_large_units_are_no_sign_of_an_improper_posterior(dtype, request):
     if dtype == "float64":
@@ -109,6 +112,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.slow_rows("nowhere finite")
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_models_that_cannot_be_sampled_are_errors(name):
     model, error, words = IMPOSSIBLE[name]
@@ -116,6 +120,7 @@ def test_models_that_cannot_be_sampled_are_errors(name):
         run(model)
 
 
+@pytest.mark.quick_rows("settings1-shape1", "settings4-shape4")
 @pytest.mark.parametrize(
     ("settings", "shape"),
     [

@@ -63,6 +63,7 @@ def test_gains_need_finite_gradients_that_vary():
         assert estimate_gains(gradients, np.eye(5)[None], np.diag(SCALES)) == 0.0
 
 
+@pytest.mark.quick_rows("100-dense", "84-low_rank")
 @pytest.mark.parametrize("kind", ["dense", "low_rank"])
 @pytest.mark.parametrize("num_warmup", [60, 84, 100])
 def test_a_short_warm_up_takes_long_steps(kind, num_warmup):

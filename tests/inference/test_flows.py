@@ -40,6 +40,7 @@ def bent(guide, size, dtype=float, spread=0.7):
     return jax.tree.map(noise, parameters)._replace(log_scale=jnp.full(size, -0.3, dtype))
 
 
+@pytest.mark.quick_rows("masked autoregressive-1", "masked autoregressive-5")
 @pytest.mark.parametrize("size", [1, 5])
 @pytest.mark.parametrize("name", FLOWS)
 def test_the_inverse_and_the_determinant_are_exact(x64, name, size):
@@ -60,6 +61,7 @@ def test_the_inverse_and_the_determinant_are_exact(x64, name, size):
     np.testing.assert_allclose(at_inverse, log_det, atol=1e-9)
 
 
+@pytest.mark.quick_rows("float32-masked autoregressive")
 @pytest.mark.optimized
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_draw_comes_with_its_density(float_dtype, name):
@@ -77,6 +79,9 @@ def test_a_draw_comes_with_its_density(float_dtype, name):
     np.testing.assert_array_equal(jax.jit(guide.sample)(parameters, random.PRNGKey(3)), draw)
 
 
+@pytest.mark.quick_rows(
+    "float64-masked autoregressive", "float32-masked autoregressive", "float32-spline"
+)
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_flow_begins_as_a_mean_field(float_dtype, name):
     position, key = jnp.arange(3, dtype=float_dtype), random.key(0)
@@ -90,6 +95,7 @@ def test_a_flow_begins_as_a_mean_field(float_dtype, name):
     np.testing.assert_allclose(guide.log_prob(parameters, draw), expected, rtol=1e-5)
 
 
+@pytest.mark.quick_rows("hidden_sizes1")
 @pytest.mark.parametrize("hidden_sizes", [(), (3,), (16, 16)])
 def test_masks_are_autoregressive(x64, hidden_sizes):
     """A layer's derivative is a triangle; with enough units nothing below it is missing.
@@ -107,6 +113,7 @@ def test_masks_are_autoregressive(x64, hidden_sizes):
     np.testing.assert_array_equal(paths > 0, np.tile(np.tril(np.ones((6, 6)), -1) > 0, (2, 1)))
 
 
+@pytest.mark.slow_rows("inverse autoregressive")
 @pytest.mark.parametrize("name", FLOWS)
 def test_each_coordinate_depends_on_all_noise(x64, name):
     guide = dataclasses.replace(FLOWS[name], num_layers=4)
@@ -128,6 +135,7 @@ class WithoutDeterminant(InverseAutoregressive):
         return super()._inverse(network, y)[0], jnp.zeros(())
 
 
+@pytest.mark.quick_rows("masked autoregressive")
 @pytest.mark.parametrize("name", [*FLOWS, "without determinant"])
 def test_the_density_is_normalised_and_that_of_the_draws(x64, name):
     guide = FLOWS.get(name, WithoutDeterminant(3, (7, 9)))
@@ -212,6 +220,7 @@ LARGE = {
 }
 
 
+@pytest.mark.quick_rows("inverse autoregressive")
 @pytest.mark.parametrize("name", LARGE)
 def test_a_hundred_dimensions_take_little_memory(name):
     """A draw, its density and their gradient: less than 16 MB beside the parameters."""

@@ -53,6 +53,7 @@ def exact(y):
     )
 
 
+@pytest.mark.quick_rows("float32")
 def test_a_conjugate_posterior_is_recovered(float_dtype):
     result = fitted(**RATE, **STUCK)
     mean, sd, log_evidence = exact(data())
@@ -64,6 +65,7 @@ def test_a_conjugate_posterior_is_recovered(float_dtype):
     assert result.draws["mu"].shape == (1, 1000)
 
 
+@pytest.mark.quick_rows("ForwardKL(doubly_reparameterized=True)")
 @pytest.mark.parametrize("objective", [ImportanceWeighted(), Renyi(0.5), ForwardKL()], ids=str)
 def test_other_objectives_recover_it_as_well(objective):
     """Without noise at the end, as their gradients are doubly reparameterised."""
@@ -267,6 +269,7 @@ def offset_guide(key):
     return ppl.sample(key, dist.Normal(loc, jnp.sqrt(0.5)), name="x")
 
 
+@pytest.mark.quick_rows("guide")
 @pytest.mark.parametrize("changed", ["model", "guide"])
 def test_numbers_from_elsewhere_are_those_of_the_call(changed, monkeypatch):
     """Of the model, and of the guide: neither is remembered from the first fit."""

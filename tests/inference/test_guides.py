@@ -82,6 +82,13 @@ def mean_of(guide, parameters):
     return parameters.loc
 
 
+@pytest.mark.quick_rows(
+    "float64-mean field",
+    "float32-mean field",
+    "float64-full rank",
+    "float32-full rank",
+    "float64-low rank",
+)
 @pytest.mark.parametrize("name", GUIDES)
 def test_the_density_is_that_of_a_normal_distribution(name, float_dtype):
     guide = GUIDES[name]
@@ -96,6 +103,7 @@ def test_the_density_is_that_of_a_normal_distribution(name, float_dtype):
     np.testing.assert_allclose(guide.entropy(parameters), exact.entropy(), rtol=tolerance)
 
 
+@pytest.mark.slow_rows("float32-by site", "float64-mean field", "float64-by site")
 @pytest.mark.parametrize("name", GUIDES)
 def test_draws_have_the_mean_and_covariance(name, float_dtype):
     guide, num_draws = GUIDES[name], 40_000
@@ -120,6 +128,17 @@ def test_the_factor_of_full_rank_is_that_of_its_covariance():
 EVERY = GUIDES | OTHERS | {"point": PointMass()}
 
 
+@pytest.mark.quick_rows(
+    "float64-point",
+    "float32-point",
+    "float32-full rank",
+    "float64-full rank",
+    "float32-varying scales",
+    "float64-varying scales",
+    "float32-mean field",
+    "float64-mean field",
+    "float32-flow by site",
+)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_guide_begins_around_a_position(name, float_dtype):
     guide, position = EVERY[name], jnp.arange(3, dtype=float_dtype)
@@ -207,6 +226,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.quick_rows("mean field, stuck", "structured, stuck", "without entropy")
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_elbo_and_its_gradient_are_unbiased(x64, name):
     assert np.max(np.abs(scores(*ESTIMATORS[name]))) < Z

@@ -75,6 +75,7 @@ def test_from_a_guide():
     assert result.log_evidence_standard_error < 0.01
 
 
+@pytest.mark.slow
 def test_a_guide_that_is_the_posterior():
     result = importance(
         jax.random.key(0), posterior(), x(), guide=laplace(jax.random.key(1), posterior(), x())
@@ -83,6 +84,7 @@ def test_a_guide_that_is_the_posterior():
     check(result)
 
 
+@pytest.mark.slow
 def test_the_standard_error_is_the_spread_of_estimates():
     results = [importance(jax.random.key(i), posterior(), x(), num_draws=400) for i in range(200)]
     spread = np.std([result.log_evidence for result in results])
@@ -216,6 +218,7 @@ def refused(model=None, **settings):
     return importance(jax.random.key(0), *((model,) if model else (posterior(), x())), **settings)
 
 
+@pytest.mark.slow_rows("other sites")
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

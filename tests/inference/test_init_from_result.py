@@ -65,6 +65,7 @@ def begun(result, num_warmup=0, kernel=NUTS(step_size=1e-6, max_depth=1), **sett
     return mcmc(KEY, POSTERIOR, X, init=result, **settings)
 
 
+@pytest.mark.quick_rows("importance")
 @pytest.mark.parametrize("name", RESULTS)
 def test_chains_start_at_draws_each_at_its_own(name):
     result = RESULTS[name]()
@@ -77,6 +78,7 @@ def test_chains_start_at_draws_each_at_its_own(name):
     assert not np.array_equal(other["mu"], again["mu"])
 
 
+@pytest.mark.quick_rows("make1")
 @pytest.mark.parametrize(
     "make", [optimize, functools.partial(svi, guide=PointMass(), num_steps=10)]
 )
@@ -87,6 +89,7 @@ def test_all_chains_start_at_a_point(make):
     assert covariance_of(result) is None
 
 
+@pytest.mark.slow
 def test_draws_are_taken_by_their_weights_without_replacement():
     """Of the first of two, the probability is its weight; zeros are never taken, copies once.
 

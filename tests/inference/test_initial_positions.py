@@ -96,6 +96,7 @@ def starts_of(density):
     return sample(jax.random.key(0), target, kernel, **settings).draws["x"][:, 0]
 
 
+@pytest.mark.slow
 def test_positions_are_drawn_until_one_is_finite():
     def in_a_corner(x, _):
         return jnp.where(jnp.all(x > 1.0), normal(x, 1.0), -jnp.inf)
@@ -105,6 +106,7 @@ def test_positions_are_drawn_until_one_is_finite():
     assert len(np.unique(starts)) == starts.size
 
 
+@pytest.mark.slow
 def test_a_chain_does_not_depend_on_the_attempts_of_others():
     def in_a_narrow_corner(x, _):
         return jnp.where(x[0] > 1.0, normal(x, 0.01), -jnp.inf)
@@ -125,6 +127,9 @@ def test_a_gradient_that_is_not_finite_is_no_start():
     assert np.all(starts_of(root) > 0)
 
 
+@pytest.mark.quick_rows(
+    "<lambda>-the gradient of the log density with respect to 'x' is nan at 2 of 2 elements"
+)
 @pytest.mark.parametrize(
     ("density", "message"),
     [
@@ -201,6 +206,7 @@ def test_chains_go_on_from_the_draws_of_others():
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=2e-3), first, again)
 
 
+@pytest.mark.slow
 def test_chains_start_at_draws_from_the_prior():
     draws = start(pairs, jnp.ones(3), init="prior", num_chains=300)
     groups = draws["groups"]["x"] - draws["mu"][:, None]
@@ -235,6 +241,7 @@ def test_a_climb_stays_where_the_density_is_finite():
     )
 
 
+@pytest.mark.quick_rows("float16")
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16, jnp.float32, jnp.float64])
 def test_climbs_of_any_dtype(x64, dtype):
     def model(key):
@@ -322,6 +329,7 @@ def bounded(key):
     ppl.nest(scoped, scope="scope")(key)
 
 
+@pytest.mark.slow_rows("mcmc-init0-site 'scope.x' is given 3.0, expected a value inside of its")
 @pytest.mark.parametrize(
     ("init", "message"),
     [

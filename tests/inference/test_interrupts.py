@@ -33,6 +33,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300):
         return mcmc(jax.random.key(2), posterior(), design(), **settings)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
         result = interrupted(monkeypatch, 1200)  # On the average: no chain is in warm-up then.
@@ -52,6 +53,7 @@ def _ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_ctrl_c")
 def test_further_interrupts_lose_nothing(monkeypatch):
     """While calls that are under way end, and while the result is put together."""

@@ -57,6 +57,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.quick_rows("HMC")
 @pytest.mark.parametrize("name", ROWS)
 def test_kernel_leaves_exact_draws_exact(name):
     acceptance_rate, p_value = p_values(KERNELS[name])
@@ -94,6 +95,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick_rows("inference.hamiltonian.hmc-kinetic energy")
 @pytest.mark.parametrize("mistake", BROKEN)
 @pytest.mark.parametrize("module", [hmc_module, pytest.param(tree_module, marks=pytest.mark.slow)])
 def test_one_wrong_sign_is_caught(monkeypatch, module, mistake):

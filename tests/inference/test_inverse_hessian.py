@@ -45,6 +45,7 @@ def compact(variance, steps, falls):
 CASES = {"few": (7, 3, 5), "full": (9, 4, 4), "forgotten": (9, 6, 3), "many": (4, 6, 6)}
 
 
+@pytest.mark.quick_rows("float64-forgotten", "float32-forgotten", "float32-many")
 @pytest.mark.parametrize("name", CASES)
 def test_the_covariance_is_that_of_the_compact_form(name, float_dtype):
     size, number, history = CASES[name]
@@ -120,6 +121,7 @@ def test_a_stretched_normal_is_normal(float_dtype):
     check_draws(guide, parameters, mean, covariance)
 
 
+@pytest.mark.quick_rows("float32")
 def test_a_mixture_is_one(float_dtype):
     parameters, components = some_mixture(float_dtype)
     family = LowRankNormalGuide(2)

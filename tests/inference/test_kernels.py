@@ -79,6 +79,7 @@ def assert_close(actual, expected, dtype="float64"):
     )
 
 
+@pytest.mark.quick_rows("HMC, dense, jittered-float32", "HMC, dense, jittered-float64")
 def test_step_keeps_the_state_and_has_scalar_info(kernel, float_dtype):
     state = INIT(kernel, start_at(0, float_dtype))
     value, gradient = jax.value_and_grad(kernel.log_density)(start_at(0, float_dtype))
@@ -93,6 +94,7 @@ def test_step_keeps_the_state_and_has_scalar_info(kernel, float_dtype):
     assert not info.is_divergent
 
 
+@pytest.mark.quick_rows("HMC, dense, jittered", "NUTS, dense")
 def test_jit_is_eager(kernel64):
     state = INIT(kernel64, start_at(0, jnp.float64))
     eager = kernel64.step(jax.random.key(1), state)
@@ -118,6 +120,7 @@ def test_vmap_is_a_loop(kernel64, axis_name):
     assert_close(jax.jit(inside)(step_sizes, keys, states), expected)
 
 
+@pytest.mark.quick_rows("HMC, dense, jittered")
 def test_scan_is_a_loop(kernel64):
     keys = jax.random.split(jax.random.key(3), 4)
     state = INIT(kernel64, start_at(0, jnp.float64))
@@ -129,6 +132,7 @@ def test_scan_is_a_loop(kernel64):
     assert_close(scanned, (state, jax.tree.map(lambda *x: jnp.stack(x), *infos)))
 
 
+@pytest.mark.quick_rows("HMC", "HMC, dense, jittered")
 def test_typed_and_legacy_keys_draw_the_same(kernel64):
     state = INIT(kernel64, start_at(0, jnp.float64))
     typed, legacy, other = (
@@ -139,6 +143,7 @@ def test_typed_and_legacy_keys_draw_the_same(kernel64):
     assert not np.array_equal(other[0].position["a"], typed[0].position["a"])
 
 
+@pytest.mark.slow_rows("NUTS, dense-float32")
 def test_density_is_traced_once_and_never_again_for_new_data(kernel, float_dtype):
     num_traces = 0
 
@@ -169,6 +174,7 @@ def walled(number, x):
     return jax.lax.switch(number, list(WALLS.values()), x)
 
 
+@pytest.mark.slow_rows("NUTS--inf")
 @pytest.mark.parametrize("number", range(len(WALLS)), ids=list(WALLS))
 @pytest.mark.parametrize("make", [HMC, NUTS])
 def test_states_stay_finite_and_the_trajectory_diverges(make, number):
@@ -290,6 +296,7 @@ def test_static_settings_are_checked_when_made(make, settings, error, message):
         make(**settings)
 
 
+@pytest.mark.slow
 def test_a_matrix_may_be_symmetric_but_for_rounding():
     rng = np.random.default_rng(0)
     factor = rng.normal(size=(10, 10)) * np.geomspace(1, 30, 10)

@@ -27,6 +27,7 @@ def stretched(key, precision):
     ppl.factor(-0.5 * off @ precision @ off, name="f")
 
 
+@pytest.mark.quick_rows("float32-7")
 @pytest.mark.parametrize("rank", [4, 7])
 def test_a_diagonal_and_a_low_rank_are_exact(float_dtype, rank):
     result = laplace(KEY, stretched, jnp.asarray(PRECISION, float), rank=rank)
@@ -63,6 +64,7 @@ def regression(num_rows, size):
     return ppl.condition(model, {"y": jnp.asarray(y, float)}), data, evidence
 
 
+@pytest.mark.slow
 def test_the_scales_are_those_of_the_other_directions(x64, monkeypatch):
     """By the diagonal of the whole Hessian, prior and data together, the evidence is off."""
     model, data, evidence = regression(12, 300)

@@ -30,6 +30,7 @@ def is_exact(result, tolerance):
     return max(loc.max(), spread.max(), abs(result.log_evidence - evidence())) < tolerance
 
 
+@pytest.mark.slow
 def test_a_normal_posterior_is_exact(float_dtype):
     result = laplace(KEY, posterior(), design())
     assert is_exact(result, 1e-10 if float_dtype == jnp.float64 else 1e-4)
@@ -59,6 +60,7 @@ def test_broken_variants_are_rejected(x64, monkeypatch, name):
     assert not is_exact(laplace(KEY, posterior(), design(), num_draws=10), 1e-3)
 
 
+@pytest.mark.slow
 def test_logistic_regression_has_the_hessian_by_hand(x64):
     result = laplace(KEY, labelled(), jnp.asarray(LOGISTIC_DESIGN), num_draws=2000)
     p = sp.expit(LOGISTIC_DESIGN @ result.parameters.loc)
@@ -73,6 +75,7 @@ def test_logistic_regression_has_the_hessian_by_hand(x64):
     assert abs(better.log_evidence - result.log_evidence) < 0.3
 
 
+@pytest.mark.slow
 def test_the_evidence_of_a_gamma_is_that_of_stirling(x64):
     """On the log scale, the normal integral of Gamma(a) is Stirling's approximation."""
     result = laplace(KEY, lambda key: ppl.sample(key, dist.Gamma(30.0, 2.0), name="rate"))
@@ -118,6 +121,7 @@ def heavy(key):
     ppl.sample(key, dist.StudentT(jnp.ones(5) * 1.5, 0.0, 1.0), name="x")
 
 
+@pytest.mark.slow
 def test_a_guide_with_light_tails_is_told():
     problems = laplace(KEY, heavy).summary().problems
     assert any("Pareto k is" in problem for problem in problems)
@@ -155,6 +159,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.quick_rows("rank", "draws", "flat, of low rank")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     model, settings, error, message = REFUSED[name]

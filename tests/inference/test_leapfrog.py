@@ -49,6 +49,7 @@ def test_leapfrog_is_reversible(metric):
     assert np.max(np.abs(end.position - start.position)) > 0.1
 
 
+@pytest.mark.slow_rows("diagonal")
 @pytest.mark.parametrize("metric", METRICS)
 def test_leapfrog_preserves_volume(metric):
     dynamics, start = setting(0.3, METRICS[metric])

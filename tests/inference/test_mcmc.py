@@ -34,6 +34,7 @@ QUICK = {"num_warmup": 300, "num_draws": 50, "num_chains": 2}
 MATRIX = NUTS(inverse_mass_matrix=np.eye(3, dtype=np.float32))
 
 
+@pytest.mark.quick_rows("NUTS", "HMC")
 @pytest.mark.parametrize(
     ("dtype", "settings"),
     [
@@ -108,6 +109,7 @@ def test_the_kind_of_mass_matrix_follows_from_the_size(kernel, num_sites, shape)
     assert found == (low_rank if shape == "low rank" else (2, *shape))
 
 
+@pytest.mark.quick_rows("no warm-up")
 @pytest.mark.parametrize(
     ("num_warmup", "kernel", "expected"),
     [
@@ -188,6 +190,7 @@ class Elsewhere:
         ppl.sample(key, dist.Custom(lambda x: -0.5 * (x - shift) ** 2), name="custom")
 
 
+@pytest.mark.slow
 def test_what_a_model_reads_elsewhere_may_change():
     def means():
         draws = mcmc(jax.random.key(0), model, **QUICK).draws
@@ -204,6 +207,7 @@ def test_what_a_model_reads_elsewhere_may_change():
     np.testing.assert_allclose(found, [[0, 0], [0, 0], [10, 10], [-5, 10]], atol=0.3)
 
 
+@pytest.mark.slow
 def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
     whole = mcmc(jax.random.key(2), posterior(), design(), **QUICK)
     more = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_draws": 61})
@@ -213,6 +217,7 @@ def test_draws_depend_on_neither_chunks_nor_the_number_of_draws(monkeypatch):
     np.testing.assert_array_equal(whole.draws["w"], more.draws["w"][:, :50])
 
 
+@pytest.mark.slow
 def test_a_chain_does_not_depend_on_the_others(x64):
     two = mcmc(jax.random.key(2), posterior(), design(), **QUICK | {"num_warmup": 20})
     five = mcmc(
@@ -241,6 +246,7 @@ def test_a_precise_angle_beside_the_cut_of_the_circle():
     np.testing.assert_allclose(beside.std(), sd, rtol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sites_of_half_precision_keep_their_dtype(dtype):
     half = jnp.dtype(dtype).type
@@ -289,6 +295,7 @@ def test_progress_bar(capsys):
     assert "350/350" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_observation_outside_of_the_support_is_named():
     def model(key):
         rate = ppl.sample(key, dist.Gamma(2.0, 1.0), name="rate")

@@ -73,6 +73,7 @@ def _all():
     return jax.random.key(0), ppl.unconstrain(posterior, *data()), MeanField(), ELBO()
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_batch_is_unbiased():
     assert np.all(np.abs(deviations(posterior)) < Z)
     assert np.all(np.abs(deviations(unscaled)) > Z)
@@ -158,6 +159,7 @@ def test_a_guide_serves_rows_with_latent_sites_of_their_own(float_dtype):
 QUICK = {"num_steps": 200, "num_draws": 10, "batch": batch}
 
 
+@pytest.mark.slow
 def test_new_data_keys_and_steps_compile_nothing():
     svi(jax.random.key(0), posterior, *data(500), **QUICK)
     misses = compile_program.cache_info().misses

@@ -57,6 +57,7 @@ def laplace_of_badly_scaled():
     return laplace(KEY, badly_scaled, jnp.asarray(np.linalg.cholesky(COVARIANCE)))
 
 
+@pytest.mark.slow
 def test_a_fit_that_starts_at_laplace_is_exact_at_once():
     """From the end of a climb it is far off, as steps of an optimiser suit one scale."""
     guides = {FullRank(): COVARIANCE, MeanField(): np.diag(1 / np.diag(np.linalg.inv(COVARIANCE)))}
@@ -81,6 +82,11 @@ def started(guide, scale, dtype=float):
     return init_of_guide(guide, position, LAYOUT, jnp.asarray(scale, dtype))
 
 
+@pytest.mark.slow_rows(
+    "float32-LowRank(rank=5, init_scale=0.1)",
+    "float64-LowRank(rank=5, init_scale=0.1)",
+    "float64-Structured(global_sites=('a', 'b', 'c'), init_scale=0.1, has_varying_scales=True)",
+)
 @pytest.mark.parametrize(
     "guide",
     [FullRank(), LowRank(5), Structured(("a", "b", "c")), BySite({}, rest=FullRank())],
@@ -102,6 +108,9 @@ def divergence(guide, parameters, scale):
     return 0.5 * np.trace(precision @ covariance) - float(guide.entropy(parameters))
 
 
+@pytest.mark.slow_rows(
+    "float64-Structured(global_sites='c', init_scale=0.1, has_varying_scales=False)"
+)
 @pytest.mark.parametrize(
     "guide",
     [MeanField(), Structured("c", has_varying_scales=False)],
@@ -216,6 +225,7 @@ def test_of_few_draws_the_scales_are_known_alone():
     np.testing.assert_allclose(scale, rows.std(0, ddof=1), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_known_start_compiles_no_new_steps():
     result = RESULTS["laplace"]()
     settings = {"num_steps": 3, "num_draws": 10, "guide": FullRank()}
@@ -248,6 +258,7 @@ def with_nothing(key):
     ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
 
 
+@pytest.mark.quick_rows("importance")
 @pytest.mark.parametrize("start", [svi, laplace, pathfinder, importance, svgd])
 def test_a_site_may_have_no_element(start):
     count = "num_particles" if start is svgd else "num_draws"

@@ -116,6 +116,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.quick_rows("importance weighted, plain", "ELBO, stuck", "score function", "Renyi 1/2")
 @pytest.mark.usefixtures("x64")
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_are_unbiased(name):
@@ -168,6 +169,7 @@ def test_bounds_rise_from_the_elbo_to_the_evidence():
     np.testing.assert_allclose(bound(Renyi(0.999), 2)[0], bound(Renyi(1.0), 2)[0], atol=0.01)
 
 
+@pytest.mark.slow_rows("ImportanceWeighted(doubly_reparameterized=True)")
 @pytest.mark.parametrize("objective", [ImportanceWeighted(), Renyi(0.3), ForwardKL()], ids=str)
 def test_gradients_have_no_noise_at_the_posterior(objective):
     log_density = lambda x: -0.5 * jnp.sum((x - 1) ** 2)  # noqa: E731
@@ -210,6 +212,7 @@ def scalar(key, scale):
     ppl.factor(-0.5 * (x / scale) ** 2, name="f")
 
 
+@pytest.mark.quick_rows("ScoreFunction()")
 @pytest.mark.parametrize(
     "objective", [ImportanceWeighted(), Renyi(0.5), ForwardKL(), ScoreFunction()], ids=str
 )

@@ -106,11 +106,13 @@ def check_mode(name, dtype, tolerance, num_starts):
     assert result.problems == result.summary().problems == ()
 
 
+@pytest.mark.quick_rows("likelihood")
 @pytest.mark.parametrize("name", MODES)
 def test_modes_in_closed_form(x64, name):
     check_mode(name, np.float64, 1e-6, 1)
 
 
+@pytest.mark.quick_rows("flat priors")
 @pytest.mark.parametrize("name", ["flat priors", "simplex"])
 def test_modes_in_single_precision(name):
     check_mode(name, np.float32, 2e-3, 4)
@@ -133,6 +135,7 @@ def loss_gradient(w):
     return DESIGN.T @ (scipy.special.expit(DESIGN @ w) - LABELS) + w / 9
 
 
+@pytest.mark.slow
 def test_logistic_regression_has_the_mode_of_scipy(x64):
     result = optimize(KEY, labelled(), jnp.asarray(DESIGN))
     expected = scipy.optimize.root(loss_gradient, np.zeros(4), tol=1e-12)
@@ -216,6 +219,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.quick_rows("separable")
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_is_no_mode_is_said(name):
     model, words = DOUBTFUL[name]
@@ -223,6 +227,7 @@ def test_what_is_no_mode_is_said(name):
     assert any(re.search(words, problem) for problem in problems), problems
 
 
+@pytest.mark.slow
 def test_the_highest_of_several_modes_wins():
     result = optimize(KEY, walls, init={"x": np.array([-4.0, -4.0, 4.0])}, num_starts=3)
     assert abs(result.values["x"] - 4) < 0.1
@@ -254,6 +259,7 @@ def test_new_data_and_keys_compile_nothing():
     np.testing.assert_array_equal(a.values["w"], b.values["w"])
 
 
+@pytest.mark.slow
 def test_a_mode_is_where_chains_may_start():
     def model(key):
         scale = ppl.sample(key, dist.Gamma(2.0, 1.0), name="scale")
@@ -277,6 +283,7 @@ def far_from_zero(key):
     ppl.sample(key, dist.Normal(jnp.full(100, loc), scale), name="y")
 
 
+@pytest.mark.slow_rows("1000.0")
 @pytest.mark.parametrize("mean", [1e3, -1e4, 1e5])
 def test_a_scale_that_has_grown_in_place_of_the_mean_is_no_mode(mean):
     y = (mean + 3 * np.random.default_rng(0).normal(size=100)).astype(np.float32)
@@ -317,6 +324,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow_rows("nowhere")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     settings, error, message = REFUSED[name]

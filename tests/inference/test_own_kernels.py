@@ -164,6 +164,7 @@ BROKEN = {
 SETTINGS = {"num_warmup": 200, "num_draws": 2000}
 
 
+@pytest.mark.quick_rows("float64-Gibbs", "float32-Gibbs")
 @pytest.mark.parametrize("name", CASES)
 def test_draws_of_a_kernel_of_ones_own_are_of_the_posterior(float_dtype, name):
     model, kernel = CASES[name]

@@ -53,6 +53,7 @@ def is_exact(result):
     )
 
 
+@pytest.mark.quick_rows("float32")
 def test_a_normal_posterior_is_found(float_dtype):
     num_paths = 1 if float_dtype == jnp.float32 else 3
     result = found(num_paths=num_paths)
@@ -76,6 +77,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick_rows("no low rank")
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_variants_are_rejected(monkeypatch, name):
     monkeypatch.setattr(pathfinder_paths, *BROKEN[name])
@@ -120,11 +122,13 @@ class Alone(low_rank_normal.GuideMixture):
         return jax.vmap(self.guide.log_prob, (0, None))(parameters.components, position).max()
 
 
+@pytest.mark.slow
 def test_shares_of_paths_in_place_of_masses_are_rejected(x64, monkeypatch):
     monkeypatch.setattr(pathfinder_module, "GuideMixture", Alone)
     assert left_share()[0] > 3 * Z
 
 
+@pytest.mark.slow
 def test_the_guide_gives_the_evidence_and_more_draws():
     fitted = pathfinder(KEY, posterior(), design(), num_paths=2, num_draws=100)
     result = importance(KEY, posterior(), design(), guide=fitted, num_draws=2000)
@@ -132,6 +136,7 @@ def test_the_guide_gives_the_evidence_and_more_draws():
     assert result.ess > 1000
 
 
+@pytest.mark.slow
 def test_new_data_compile_nothing_and_legacy_keys_are_the_same():
     settings = {"num_draws": 100, "num_paths": 3}
     found(**settings)
@@ -144,6 +149,7 @@ def test_new_data_compile_nothing_and_legacy_keys_are_the_same():
     assert not np.any(np.isin(typed.draws["w"], other.draws["w"]))
 
 
+@pytest.mark.slow
 def test_sites_are_constrained_and_scopes_nested():
     def part(key):
         return ppl.sample(key, dist.LogNormal(0.0, 1.0), name="scale")
@@ -166,7 +172,7 @@ def test_sites_are_constrained_and_scopes_nested():
     }
     assert jax.tree.map(np.shape, result.draws) == shapes
     np.testing.assert_allclose(result.draws["double"], 2 * result.draws["part"]["scale"])
-    assert repr(result).startswith("PathfinderResult(GuideMixture(guide=LowRankNormalGuide(rank=9), ")
+    assert repr(result).startswith("PathfinderResult(GuideMixture(guide=LowRankNormalGuide(rank=9)")
 
 
 def funnel(key):
@@ -212,6 +218,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.quick_rows("cut short")
 @pytest.mark.optimized
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_is_doubtful_is_said(name):
@@ -227,6 +234,7 @@ def lying(x, _):
     return jnp.sum(x) - jax.lax.stop_gradient(jnp.sum(x))
 
 
+@pytest.mark.quick_rows("0.01-False")
 @pytest.mark.parametrize(("tolerance", "has_ended"), [(0.1, True), (0.01, False)])
 def test_a_halt_as_close_as_rounding_allows_is_an_end(tolerance, has_ended):
     """The decrement is 10 times the tolerance, or 100 times."""
@@ -253,6 +261,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow_rows("nowhere")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     model, settings, error, message = REFUSED[name]

@@ -25,6 +25,7 @@ def pareto_draws(shape, scale=3.0):
     return np.sort(scale * ((1 - uniform) ** -shape - 1) / shape)
 
 
+@pytest.mark.quick_rows("0.2")
 @pytest.mark.parametrize("shape", [-0.3, 0.2, 0.7, 1.5])
 def test_the_fit_recovers_shape_and_scale(x64, shape):
     """The shape's asymptotic variance is (1 + k)**2 / n, the scale's 2 sigma**2 (1 + k) / n."""

@@ -46,6 +46,7 @@ def test_it_goes_through_its_knots_with_their_derivatives(x64, side):
         np.testing.assert_allclose(jnp.exp(log_derivative), derivative, rtol=1e-4)
 
 
+@pytest.mark.quick_rows("250")
 @pytest.mark.parametrize("num_bins", [100, 250])
 def test_knots_ascend_however_many_there_are(x64, num_bins):
     spline, x = some_spline(float, num_bins, spread=3.0), some_points(float)
@@ -54,6 +55,7 @@ def test_knots_ascend_however_many_there_are(x64, num_bins):
     np.testing.assert_allclose(spline.inverse(spline.forward(x)[0])[0], x, atol=1e-9)
 
 
+@pytest.mark.quick_rows("float64")
 def test_it_begins_as_the_identity(float_dtype):
     x = some_points(float_dtype)
     y, log_derivative = Spline.of(jnp.zeros((20, x.size), float_dtype)).forward(x)
@@ -61,6 +63,7 @@ def test_it_begins_as_the_identity(float_dtype):
     np.testing.assert_allclose(log_derivative, 0.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_gradients_are_finite_everywhere():
     def total(numbers, x):
         spline = Spline.of(numbers)

@@ -109,6 +109,7 @@ def test_particles_are_kept(tmp_path):
     assert set(loaded.to_arviz()["posterior"].data_vars) == {"x", "part.scale"}
 
 
+@pytest.mark.quick_rows("float64-mean field")
 @pytest.mark.parametrize(
     "settings",
     [{}, {"guide": guide}, {"guide": BySite({"x": FullRank()})}],

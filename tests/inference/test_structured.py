@@ -28,6 +28,7 @@ def bent(dtype):
     )
 
 
+@pytest.mark.quick_rows("float32")
 def test_density_entropy_and_covariance_are_those_of_the_draws(float_dtype):
     """Of 31 means: a failure rate of 6e-4. Without the 2 in the exponent of the scales it fails."""
     parameters, num_draws = bent(float_dtype), 40_000
@@ -87,6 +88,7 @@ def errors(guide):
     return np.abs((result.parameters.loc - mean) / sd).max(), np.abs(off / np.outer(sd, sd)).max()
 
 
+@pytest.mark.quick_rows("True")
 @pytest.mark.parametrize("has_varying_scales", [False, True])
 def test_a_hierarchical_normal_posterior_is_recovered(has_varying_scales):
     guide = Structured("mu", has_varying_scales=has_varying_scales)

@@ -45,6 +45,7 @@ def is_normal(result):
     return np.all(off < 0.01) and np.abs(covariance - COVARIANCE / np.outer(sd, sd)).max() < 0.15
 
 
+@pytest.mark.slow
 def test_a_normal_posterior_is_found(float_dtype):
     result = moved()
     assert is_normal(result)
@@ -80,6 +81,7 @@ def test_particles_without_repulsion_are_rejected(monkeypatch):
     assert np.all(np.std(result.draws["w"], 1) < 0.1)
 
 
+@pytest.mark.quick_rows("-1.0")
 @pytest.mark.parametrize("bandwidth", [0.7, -1.0])
 def test_the_direction_is_that_of_the_kernel_s_derivatives(x64, bandwidth):
     rng = np.random.default_rng(0)
@@ -198,6 +200,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow_rows("other state")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     call, error, message = REFUSED[name]

@@ -33,6 +33,7 @@ def correlations(covariance):
     return covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
 
 
+@pytest.mark.quick_rows("float32-full rank, stuck")
 @pytest.mark.parametrize(
     ("guide", "stick_the_landing", "tolerance"),
     [(FullRank(), False, 0.03), (FullRank(), True, 0.003), (LowRank(2), True, 0.003)],

@@ -132,6 +132,7 @@ DOUBTFUL = {
 }
 
 
+@pytest.mark.quick_rows("too few steps", "too few draws", "jumps")
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_cannot_be_trusted_is_said(name):
     model, settings, words = DOUBTFUL[name]

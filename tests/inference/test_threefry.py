@@ -73,6 +73,7 @@ def test_bits_of_words_that_are_used_apart_are_independent():
     np.testing.assert_array_equal(unit_of(words ^ 1), unit)
 
 
+@pytest.mark.quick_rows("float32")
 def test_normal_is_normal(float_dtype):
     z = normal(seed_of(jax.random.key(0)), 1 << 18, float_dtype)
     assert z.dtype == float_dtype

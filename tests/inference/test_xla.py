@@ -53,6 +53,7 @@ def density(x, data):
     return -0.5 * jnp.sum((x / data) ** 2) - 0.1 * x[0] ** 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["diagonal", "low_rank", "dense"])
 @pytest.mark.parametrize("kernel", [NUTS(), HMC(num_steps=5)], ids=["NUTS", "HMC"])
 def test_draws_without_tricks_are_those_with_them(monkeypatch, x64, kernel, kind):

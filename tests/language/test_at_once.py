@@ -65,6 +65,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return turn_off
 
 
+@pytest.mark.quick_rows("no-state", "halving", "deterministic")
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_density_is_that_of_one_step_after_another(model, one_by_one):
     values = values_of(model)
@@ -78,11 +79,15 @@ def has_loop(model: Any) -> bool:
     return any(w in str(jax.make_jaxpr(density)(values_of(model))) for w in ("scan[", "while["))
 
 
+@pytest.mark.quick_rows(
+    "two-back", "reverse-two-back", "walk", "weak-start", "reverse", "three-back"
+)
 @pytest.mark.parametrize("model", AT_ONCE.values(), ids=AT_ONCE)
 def test_no_loop_is_left(model):
     assert not has_loop(model)
 
 
+@pytest.mark.quick_rows("bounded", "foreign", "halving", "namesake", "remembering", "counting")
 @pytest.mark.parametrize("model", WAITING.values(), ids=WAITING)
 def test_a_loop_is_left_where_a_step_waits_for_another(model):
     assert has_loop(model)
@@ -232,6 +237,7 @@ def test_a_loop_of_no_steps():
     assert_close(ppl.log_density(model)(values), dist.Normal(0.0, 0.6).log_prob(1.0))
 
 
+@pytest.mark.quick_rows("8", "7")
 @pytest.mark.parametrize("seed", range(12))
 def test_random_chains(seed, one_by_one):
     model = Random(seed)

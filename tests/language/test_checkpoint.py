@@ -88,6 +88,7 @@ def kept_bytes(density: Any) -> int:
     return sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(pullback))
 
 
+@pytest.mark.quick_rows("keeping_dots")
 @pytest.mark.parametrize("wrap", [jax.checkpoint, keeping_dots])
 def test_compiled_memory_falls(wrap):
     """To a tenth and less of a scan, and to what the density written by hand needs."""
@@ -102,6 +103,7 @@ def test_the_backward_pass_keeps_less(model):
     assert checkpointed < 0.1 * plain
 
 
+@pytest.mark.quick_rows("in_a_line")
 @pytest.mark.parametrize("model", [by_scan, in_a_line])
 def test_density_and_gradient_stay(model, x64):
     plain, checkpointed = (

@@ -82,6 +82,7 @@ def test_observed_sites_are_scored(case):
     assert_equal(actual, jax.jit(ppl.log_probs(case.model))(case.joined(), *case.args))
 
 
+@pytest.mark.slow_rows("straight", "vmap", "scopes")
 @EVERY_SPLIT
 def test_observed_values_are_simulated(case):
     values = jax.jit(ppl.simulate(ppl.condition(case.model, case.observed)))(KEY, *case.args)

@@ -113,6 +113,7 @@ def vector(key):
 ROWS_OF_TWO = np.array([[NAN, 1.0], [1.3, NAN], [NAN, NAN]])
 
 
+@pytest.mark.slow_rows("True-each_by_shard_map")
 @pytest.mark.parametrize("each", EACH)
 @pytest.mark.parametrize("is_inside", [True, False])
 def test_ignored_entries_in_all_constructs(each, is_inside):
@@ -127,6 +128,7 @@ def test_ignored_entries_in_all_constructs(each, is_inside):
     assert_close(ppl.log_density(model)({}), expected, "float32")
 
 
+@pytest.mark.slow_rows("each_by_shard_map")
 @pytest.mark.parametrize("each", EACH)
 def test_imputed_entries_in_all_constructs(each):
     model = lambda key: each(vector, split(key, 3))  # noqa: E731

@@ -199,6 +199,7 @@ CASES: dict[str, Row] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick_rows("while-between-sites", "cond-on-carried-latent")
 @pytest.mark.parametrize(("model", "by_hand", "points"), CASES.values(), ids=CASES)
 def test_density_gradient_and_draws(model, by_hand, points, x64):
     check_density_gradient_and_draws(model, by_hand, points)

@@ -32,6 +32,15 @@ def by_hand(index: int) -> jax.Array:
         return jax.jit(jax.value_and_grad(case.density, argnums(case)))(values, *args)
 
 
+@pytest.mark.quick_rows(
+    "empty-loop",
+    "scan-of-vmap-observed",
+    "cond-on-latent-false",
+    "jit",
+    "scan-of-vmap",
+    "shared-in-vmap",
+    "eight-schools-observed",
+)
 @EVERY_CASE
 def test_density_gradient_and_log_probs(case, x64):
     def ours(values, *args):
@@ -47,6 +56,19 @@ def test_density_gradient_and_log_probs(case, x64):
     assert_close(sum(jnp.sum(x) for x in jax.tree.leaves(log_probs)), actual[0])
 
 
+@pytest.mark.quick_rows(
+    "cond-on-latent-false",
+    "shared-in-vmap",
+    "vmap-scan-vmap",
+    "jit",
+    "scan-of-vmap",
+    "scan-vmap-scan",
+    "closed-over-in-scan",
+    "loops",
+    "two-vmaps",
+    "nest",
+    "scan-in-scan",
+)
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "observed" not in case.id], ids=lambda case: case.id
 )

@@ -146,6 +146,7 @@ def test_a_mapped_model_adds_its_density_once_for_each_key():
     assert_close(ppl.log_density(mapped)(at, bends), expected)
 
 
+@pytest.mark.slow_rows("uniform")
 @pytest.mark.parametrize(
     "init", ["uniform", "optimum", values()], ids=["uniform", "optimum", "values"]
 )
@@ -171,6 +172,7 @@ def normal(position: Any, mean: Any) -> Any:
     return -0.5 * jnp.sum((position - mean) ** 2) - 3.0
 
 
+@pytest.mark.slow
 def test_approximations_are_those_of_a_normal():
     made, mean = ppl.from_density(normal, jnp.zeros(2)), jnp.array([1.0, -2.0])
     mode = inference.optimize(key(0), made, mean)

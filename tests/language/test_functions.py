@@ -198,6 +198,9 @@ CASES: dict[str, Row] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick_rows(
+    "custom-vjp-between-sites", "custom-vjp-around-a-term", "custom-vjp-around-a-site"
+)
 @pytest.mark.parametrize(("model", "by_hand", "points"), CASES.values(), ids=CASES)
 def test_density_gradient_and_draws(model, by_hand, points, x64):
     check_density_gradient_and_draws(model, by_hand, points)

@@ -249,6 +249,7 @@ def changes(model: Any, sites: list[str], num: int = 8) -> set[tuple[str, str]]:
     return pairs | {(a, a) for a in first if differ(alone[a][a][:, 1:], at_base[a][1:])}
 
 
+@pytest.mark.quick_rows("2")
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.usefixtures("x64")
 def test_edges_are_what_densities_depend_on(seed):

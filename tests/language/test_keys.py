@@ -45,6 +45,28 @@ def missing_words(error, words):
     return [word for word in words if word not in str(error.value)]
 
 
+@pytest.mark.quick_rows(
+    "scan-checkpointed",
+    "vmap-stacked",
+    "scope-and-none",
+    "scan-with-vjp",
+    "scan-in-scope",
+    "shard_map",
+    "vmap-outer",
+    "scopes",
+    "scopes-same-split",
+    "scan-backwards",
+    "scopes-same-grid",
+    "vmap-overlap",
+    "vmap",
+    "vmap-in_axes",
+    "vmap-broadcast",
+    "scan-carried",
+    "scopes-two-splits",
+    "scopes-with_data-of-one",
+    "scopes-clone",
+    "vmap-repeated-then-unpacked",
+)
 @pytest.mark.parametrize(("model", "words"), SHARED.values(), ids=SHARED)
 def test_sites_that_share_their_randomness_have_no_density(model, words):
     values = values_of(model)
@@ -61,6 +83,20 @@ def test_sites_that_share_a_legacy_key_have_no_density(model, words):
     assert missing_words(error, words) == []
 
 
+@pytest.mark.slow_rows(
+    "python-loop",
+    "python-loop-fold_in",
+    "split-as-you-go",
+    "vmap-of-scan",
+    "scan-of-scan-split-inside",
+    "scan-with-cond",
+    "deep",
+    "fori_loop-indexed",
+    "branches-with-scans",
+    "switch",
+    "scopes-mapped",
+    "shard_map-scan",
+)
 @pytest.mark.parametrize("model", GOOD.values(), ids=GOOD)
 def test_sites_with_randomness_of_their_own_have_a_density(model):
     values = values_of(model)
@@ -184,6 +220,7 @@ TRANSFORMED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow_rows("branches-of-one-flag")
 @pytest.mark.parametrize(("model", "values", "words"), TRANSFORMED.values(), ids=TRANSFORMED)
 def test_transformed_sites(model, values, words):
     derive = lambda: ppl.log_density(model)(values)  # noqa: E731

@@ -88,6 +88,7 @@ def density_by_hand(params: Any, sigma: Any, layers: Any, x: Any, y: Any) -> Any
     return prior + jnp.log(2) + normal(sigma) + normal(y, f, sigma).sum()
 
 
+@pytest.mark.quick_rows("flax-nnx-one-vector", "flax-nnx-site-by-array", "flax-nnx-one-site")
 @pytest.mark.parametrize(("form", "values_of"), FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
 def test_bayesian_network(library, form, values_of, x64):

@@ -69,6 +69,7 @@ FORWARD = {"normal": lambda x: x, "positive": dist.Gamma(2.0, 1.0).bijector.forw
 ROWS = [("plain", "tfp"), *((place, "positive") for place in PLACES), ("vmap", "normal")]
 
 
+@pytest.mark.quick_rows("vmap-normal", "vmap-positive")
 @pytest.mark.parametrize(("place", "family"), ROWS, ids=map("-".join, ROWS))
 def test_imputed_entries_are_latent(place, family, x64):
     """The density is that of the complete data, with the determinant of the missing entries alone."""
@@ -118,6 +119,7 @@ def under_both(key: Any, one: Any) -> Any:
     return under_vmap(key, lambda key: under_scan(key, one))
 
 
+@pytest.mark.quick_rows("under_scan")
 @pytest.mark.parametrize("around", [under_vmap, under_scan, under_both])
 def test_a_conditioned_model_may_be_mapped(around, x64):
     """Each of its copies has a missing value of its own."""

@@ -12,6 +12,7 @@ DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "mistakes.md"
 EVERY_ROW = pytest.mark.parametrize("row", MISTAKES, ids=lambda row: row.title)
 
 
+@pytest.mark.slow_rows("A scale that becomes 0")
 @EVERY_ROW
 def test_the_error_explains(row):
     message = " ".join(row.message().split())

@@ -65,6 +65,7 @@ def flat(tree: Any, num_axes: int) -> Any:
     return jax.tree.map(lambda x: jnp.reshape(x, (-1, *jnp.shape(x)[num_axes:])), tree)
 
 
+@pytest.mark.quick_rows("numpy-float64", "one", "conditioned", "prior")
 @pytest.mark.parametrize(("model", "draws", "x"), ROWS.values(), ids=ROWS)
 def test_each_draw_is_a_simulation_with_its_values(model, draws, x):
     """Draw i is the model at the key folded with i, with the values of the draw fixed."""
@@ -99,6 +100,7 @@ def test_what_is_predicted():
     assert shapes(ppl.predict(observed, {"slope": X})(KEY, X)) == {"mean": (3, 3), "y": (3, 3)}
 
 
+@pytest.mark.slow_rows("3", "4")
 @pytest.mark.parametrize("chunk_size", [1, 3, 4, 10, 99])
 def test_chunks_change_nothing(chunk_size):
     expected = ppl.predict(line, DRAWS)(KEY, X)

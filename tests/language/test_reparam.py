@@ -137,6 +137,18 @@ ROWS = (
 )  # fmt: skip
 
 
+@pytest.mark.quick_rows(
+    "transformed-tfp-independent",
+    "iid-log-normal-2",
+    "log-normal-non-centred",
+    "transformed-independent",
+    "log-normal-auto",
+    "iid-log-normal-0",
+    "transformed-then",
+    "log-normal-partly",
+    "iid-2",
+    "normal-auto",
+)
 @pytest.mark.parametrize(("model", "strategies"), ROWS.values(), ids=ROWS)
 def test_density_and_inverse(model, strategies, x64):
     check_determinant(ppl.reparam(model, strategies), KEY, {})
@@ -158,6 +170,7 @@ def test_values_and_densities_stay():
     )
 
 
+@pytest.mark.quick_rows("before-condition")
 @pytest.mark.parametrize("before", [False, True], ids=["after-condition", "before-condition"])
 def test_non_centred_eight_schools(before, x64):
     """The density of z ~ Normal(0, 1), theta = mu + tau z by hand, for any order of transformations."""

@@ -55,6 +55,7 @@ def test_scope_does_not_change_a_draw():
     assert_equal(ppl.nest(one, scope="a")(KEY), one(KEY))
 
 
+@pytest.mark.slow_rows("jit")
 @pytest.mark.parametrize(
     "model",
     [one, jax.jit(several), walk, lambda key: jax.vmap(one)(split(key, 3))],
@@ -80,12 +81,14 @@ TRANSFORMED = {
 }
 
 
+@pytest.mark.quick_rows("scan", "cond")
 @pytest.mark.parametrize("transformed", TRANSFORMED.values(), ids=TRANSFORMED)
 def test_transformed_model_draws_the_same(transformed):
     for f in (several, ppl.condition(several, {"before": 2.0}), ppl.simulate(several)):
         assert_close(jax.jit(lambda f=f: transformed(f))(), f(KEY), "float32")
 
 
+@pytest.mark.slow_rows("nest")
 @pytest.mark.parametrize(
     ("model", "args"),
     [(by_group, (jnp.ones((3, 4)),)), (random_walk, (0.5,)), (nested, (0.3,))],

@@ -128,6 +128,7 @@ def system(x64):
     return jax.tree.map(jnp.asarray, (DATA, SYSTEM, 1.3))
 
 
+@pytest.mark.slow
 def test_joint_density_and_its_gradient(system):
     """At data and at draws. A covariance is symmetric, and so is a derivative by it taken here."""
     y, s, scale = system
@@ -150,6 +151,7 @@ def evidence(y: Any, s: System, scale: Any) -> Any:
     return ppl.log_density(marginalised)({}, y, s, scale)
 
 
+@pytest.mark.slow
 def test_evidence_and_last_state_are_those_of_the_kalman_filter(system):
     """So is the derivative by the scale, through a Hessian and through the filter."""
     derived = lambda f: jax.jit(jax.value_and_grad(f, 2, has_aux=True))(*system)  # noqa: E731

@@ -105,6 +105,16 @@ def value_and_gradient(density, values, args):
     return value, ravel_pytree(gradient)[0]
 
 
+@pytest.mark.slow_rows(
+    "Gamma--1.0",
+    "Beta-1.5",
+    "Dirichlet-0.699999988079071",
+    "Gamma-infinite",
+    "tfp-Gamma--1.0",
+    "tfp-Beta-1.5",
+    "tfp-Dirichlet-0.699999988079071",
+    "tfp-TruncatedNormal",
+)
 @pytest.mark.parametrize("row", OUTSIDE, ids=lambda row: row.id)
 def test_density_is_minus_infinity_without_nan(row):
     """The site stands behind a latent one, whose gradient passes through its parameters."""

@@ -32,6 +32,7 @@ MODELS = {
 }
 
 
+@pytest.mark.quick_rows("vmap-observed", "cond")
 @pytest.mark.parametrize(("model", "args"), MODELS.values(), ids=MODELS)
 def test_trace_is_the_run(model, args):
 

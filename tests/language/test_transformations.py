@@ -72,6 +72,7 @@ def likelihood(values: Any, x: Any) -> Any:
     return NORMAL(values["y"], values["m"] * x, 1.0) - jnp.abs(values["y"])
 
 
+@pytest.mark.slow_rows("jit")
 @EVERY_PLACE
 def test_recorded_values_and_terms(model):
     values = ppl.simulate(model)(KEY, X)
@@ -106,6 +107,7 @@ def test_intervened_values_are_not_scored(model):
     assert_close(simulated["t"]["twice"], 2 * VALUES["y"], "float32")
 
 
+@pytest.mark.slow_rows("jit")
 @EVERY_PLACE
 def test_scores_are_multiplied(model):
     double = ppl.scale(model, 2.5)
@@ -150,6 +152,7 @@ TRANSFORMATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", TRANSFORMATIONS)
 def test_any_order_has_one_meaning(first):
     """do(b) cuts b off, d is data, and c is the only site in other coordinates: in all 120 orders."""

@@ -128,6 +128,16 @@ ROWS: dict[str, tuple[Callable[..., Any], Mapping[str, Callable[[Any], Any]]]] =
 EVERY_ROW = pytest.mark.parametrize(("model", "free"), ROWS.values(), ids=ROWS)
 
 
+@pytest.mark.quick_rows(
+    "unit-interval",
+    "vector",
+    "positive",
+    "interval",
+    "real",
+    "tfp-interval",
+    "truncated",
+    "lower-bound",
+)
 @EVERY_ROW
 def test_log_density_has_the_determinant_of_the_map(model, free, x64):
     check_determinant(model, KEY, free)
@@ -200,6 +210,7 @@ def bounded(key):
 BOUNDED = ppl.condition(bounded, {"y": np.array([0.3, 0.2])})
 
 
+@pytest.mark.slow_rows("given0")
 @pytest.mark.parametrize(
     "given", [{"b": 0.05}, {"top": 3.0}, {"b": 0.05, "top": 3.0, "total": 9.0}]
 )
@@ -347,6 +358,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow_rows("correlation factor")
 @pytest.mark.parametrize(("make", "value", "outside"), SETS.values(), ids=SETS)
 def test_what_is_outside_of_its_support_has_no_position(make, value, outside, x64):
     target = ppl.unconstrain(one(make))

@@ -86,6 +86,7 @@ def p_values(model, kernel, scale=1.0):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 @each_model
 def test_ranks_are_uniform(model, kernel):
@@ -93,6 +94,7 @@ def test_ranks_are_uniform(model, kernel):
         assert p > FAILURE_RATE, (site, p)
 
 
+@pytest.mark.slow
 @each_model
 def test_another_likelihood_is_rejected(model):
     wrong = p_values(MODELS[model], KERNELS["NUTS"], scale=0.3)

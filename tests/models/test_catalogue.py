@@ -43,6 +43,14 @@ def test_density_by_hand_is_independent_of_the_library(entry):
     assert not names_in(entry.inner.__code__) & OURS
 
 
+@pytest.mark.quick_rows(
+    "eight_schools_noncentered",
+    "local_level",
+    "autoregression",
+    "eight_schools_centered",
+    "threshold_autoregression",
+    "logistic_regression",
+)
 @EVERY_MODEL
 def test_density_and_gradient(entry, x64):
     args, observed = arrays(entry)
@@ -116,6 +124,13 @@ def test_above_the_support_of_data(entry):
     assert (ours == -np.inf) == (by_hand == -np.inf)
 
 
+@pytest.mark.slow_rows(
+    "radon",
+    "threshold_autoregression",
+    "stochastic_volatility",
+    "capture_recapture",
+    "neural_network",
+)
 @EVERY_MODEL
 def test_simulate_gives_every_site(entry, x64):
     args, observed = arrays(entry)

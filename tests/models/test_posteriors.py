@@ -34,6 +34,7 @@ def scalar(draws: dict, name: str) -> np.ndarray:
 QUICK = {"eight_schools-eight_schools_noncentered", "kidiq-kidscore_momhs", "gp_pois_regr-gp_regr"}
 
 
+@pytest.mark.quick_rows("eight_schools-eight_schools_noncentered-float64")
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 @pytest.mark.parametrize(
     "posterior",
