@@ -1,6 +1,7 @@
 """mcmc drives any kernel with init and step: no gradient, momentum, step size or energy needed."""
 
 import dataclasses
+import types
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
+from inference.chains import step_sampling
 from inference.chains.step_sampling import sample_by_steps
 from inference.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
@@ -208,6 +210,48 @@ def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8), draws(), alone)
 
 
+@dataclasses.dataclass(frozen=True)
+class SlowValues:
+    """Program of values of sites whose calls take a minute each, on a clock of the test."""
+
+    program: Any
+    minutes: Any
+
+    def __call__(self, *arguments):
+        self.minutes.append(60.0)
+        return self.program(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self.program, name)
+
+    def __hash__(self):
+        return id(self)
+
+
+@pytest.mark.parametrize(("most_rows", "num_reads"), [(2048, 1), (7, 9)])
+def test_values_of_sites_are_computed_when_rows_are_full(monkeypatch, most_rows, num_reads):
+    """And slow ones do not make calls of few transitions."""
+    settings = {"kernel": RandomWalk(), "num_warmup": 3, "num_draws": 60}
+    whole = mcmc(random.key(1), POSTERIOR, **settings)
+    minutes, moves = [], []
+    compile_values, move = step_sampling.compile_values, step_sampling._StepRun._move
+    changes = {
+        "_MAX_ROWS": most_rows,
+        "num_cores": lambda: 1,
+        "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
+        "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
+    }
+    for name, new in changes.items():
+        monkeypatch.setattr(step_sampling, name, new)
+    monkeypatch.setattr(
+        step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))
+    )
+    result = mcmc(random.key(1), POSTERIOR, **settings)
+    assert len(minutes) == 4 * num_reads
+    assert len(moves) < 4 * num_reads + 10
+    jax.tree.map(np.testing.assert_array_equal, result, whole)
+
+
 def test_chains_over_devices_draw_what_they_draw_on_one():
     mesh = jax.make_mesh((4,), ("i",))
     alone, spread = (
@@ -322,8 +366,10 @@ def test_what_is_no_kernel_is_refused_in_words(kernel, settings, message):
 
 def test_a_model_that_is_finite_nowhere_is_explained():
     model = ppl.condition(normal, {"y": np.inf})
-    with pytest.raises(ValueError, match=r"chain 0 found no starting point.*site 'y'"):
+    with pytest.raises(ValueError, match=r"chain 0 found no starting point.*site 'y'") as error:
         mcmc(random.key(0), model, kernel=RandomWalk(), **FEW)
+    assert "where the log density is finite" in str(error.value)
+    assert "gradient" not in str(error.value)  # random walks need none
 
 
 def test_a_state_with_more_in_it_is_carried_along():
