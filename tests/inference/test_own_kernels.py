@@ -228,28 +228,44 @@ class SlowValues:
         return id(self)
 
 
-@pytest.mark.parametrize(("most_rows", "num_reads"), [(2048, 1), (7, 9)])
-def test_values_of_sites_are_computed_when_rows_are_full(monkeypatch, most_rows, num_reads):
-    """And slow ones do not make calls of few transitions."""
-    settings = {"kernel": RandomWalk(), "num_warmup": 3, "num_draws": 60}
-    whole = mcmc(random.key(1), POSTERIOR, **settings)
+SIXTY = {"kernel": RandomWalk(), "num_warmup": 3, "num_draws": 60}
+
+
+def with_slow_values(monkeypatch, **changes):
+    """A run on one core: its result, minutes of calls of the values' program, moves of batches.
+
+    The clock ticks for values of sites alone, so that transitions take no time.
+    """
     minutes, moves = [], []
     compile_values, move = step_sampling.compile_values, step_sampling._StepRun._move
-    changes = {
-        "_MAX_ROWS": most_rows,
+    changes |= {
         "num_cores": lambda: 1,
         "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
         "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
     }
-    for name, new in changes.items():
-        monkeypatch.setattr(step_sampling, name, new)
-    monkeypatch.setattr(
-        step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))
-    )
-    result = mcmc(random.key(1), POSTERIOR, **settings)
-    assert len(minutes) == 4 * num_reads
-    assert len(moves) < 4 * num_reads + 10
-    jax.tree.map(np.testing.assert_array_equal, result, whole)
+    with monkeypatch.context() as patched:
+        for name, new in changes.items():
+            patched.setattr(step_sampling, name, new)
+        patched.setattr(
+            step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))
+        )
+        return mcmc(random.key(1), POSTERIOR, **SIXTY), len(minutes), len(moves)
+
+
+@pytest.mark.parametrize(("most_rows", "num_reads"), [(2048, 1), (7, 9)])
+def test_values_of_sites_are_computed_when_rows_are_full(monkeypatch, most_rows, num_reads):
+    of_two = {"_CALL_SECONDS": 2e-9}  # transitions a call
+    few, *counts = with_slow_values(monkeypatch, _MAX_ROWS=most_rows, **of_two)
+    assert counts[0] == 4 * num_reads
+    assert counts[1] > 4 * 30
+    whole = mcmc(random.key(1), POSTERIOR, **SIXTY)
+    jax.tree.map(np.testing.assert_array_equal, few, whole)
+
+
+def test_slow_values_of_sites_do_not_shorten_calls(monkeypatch):
+    _, num_reads, num_moves = with_slow_values(monkeypatch, _MAX_ROWS=7)
+    assert num_reads == 4 * 9
+    assert num_moves < num_reads + 10  # of warm-up
 
 
 def test_chains_over_devices_draw_what_they_draw_on_one():
