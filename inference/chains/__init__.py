@@ -2,6 +2,6 @@
 
 Reading order, for kernels that move one gradient at a time: `sampling` (a run), `chain` (one chain
 as a state machine), `chain_batch` (chains of one call), `chain_programs` (compiled programs),
-`initial_chain` (chains before their start). `step_sampling` runs kernels with `init` and `step`
-alone.
+`initial_chain` (chains before their start). For kernels with `init` and `step` alone:
+`step_sampling` (a run), `step_chains` (compiled functions).
 """

@@ -30,7 +30,7 @@ def start_failure(
     num_attempts: int,
     position: Any,
     log_density: Any,
-    gradient: Any,
+    gradient: Any = None,
 ) -> str:
     """Message for a chain that found no finite starting point.
 
@@ -43,11 +43,12 @@ def start_failure(
         num_attempts: Number of attempts.
         position: Flat position of the last attempt.
         log_density: Log density at `position`.
-        gradient: Gradient at `position`, flat.
+        gradient: Gradient at `position`, flat; `None` if only the log density was checked.
     """
+    checked = "log density is" if gradient is None else "log density and its gradient are"
     culprits = not_finite(target, layout, position, log_density, gradient)
     return (
-        f"chain {chain} found no starting point where the log density and its gradient are finite, "
+        f"chain {chain} found no starting point where the {checked} finite, "
         f"in {attempts(num_attempts)}. At the last one, {'; '.join(culprits)}. {ADVICE}"
     )
 
@@ -57,15 +58,16 @@ def not_finite(
 ) -> list[str]:
     """Culprits at a flat position where the log density or its gradient is not finite.
 
-    The first of these that is not empty:
+    The gradient is `None` if it was not checked. The first of these that is not empty:
 
     1. sites whose log probability is not finite;
     2. sites by which the gradient is not finite;
     3. the log density itself, through the map from unconstrained space.
     """
+    of_leaves = {} if gradient is None else layout.unravel(gradient)
     return (
         _not_finite_sites(target.sites(layout.unravel(position)))
-        or not_finite_gradients("log density", layout.unravel(gradient))
+        or not_finite_gradients("log density", of_leaves)
         or [f"the log density is {log_density}, for the map from unconstrained space"]
     )
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from inference import mcmc
-from inference.chains import sampling
+from inference.chains import sampling, step_sampling
 from inference.drivers import mcmc as mcmc_module
 from tests.inference.regression import design, posterior
+from tests.inference.test_own_kernels import RandomWalk
 
 
-def interrupted(monkeypatch, iteration, num_warmup=300):
+def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
     """A run whose user interrupts when chains have come to `iteration` on the average."""
 
     @contextmanager
@@ -27,10 +28,11 @@ def interrupted(monkeypatch, iteration, num_warmup=300):
         yield on_progress
 
     with monkeypatch.context() as patched:
-        patched.setattr(sampling, "_CALL_SECONDS", 1e-3)
+        for module in (sampling, step_sampling):
+            patched.setattr(module, "_CALL_SECONDS", 1e-3)
         patched.setattr(mcmc_module, "_progress", progress)
-        settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": 2}
-        return mcmc(jax.random.key(2), posterior(), design(), **settings)
+        settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": num_chains}
+        return mcmc(jax.random.key(2), posterior(), design(), **settings, **more)
 
 
 @pytest.mark.slow
@@ -42,6 +44,18 @@ def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
     whole = mcmc(
         jax.random.key(2), posterior(), design(), num_warmup=300, num_draws=num_drawn, num_chains=2
     )
+    jax.tree.map(np.testing.assert_array_equal, result, whole)
+
+
+def test_an_interrupt_keeps_draws_of_a_kernel_of_ones_own(monkeypatch):
+    """On one core, which moves all chains in turn."""
+    monkeypatch.setattr(step_sampling, "num_cores", lambda: 1)
+    settings = {"num_warmup": 300, "num_chains": 4, "kernel": RandomWalk(scale=0.1)}
+    with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
+        result = interrupted(monkeypatch, 4000, **settings)
+    num_drawn = result.draws["w"].shape[1]
+    assert 0 < num_drawn < 200_000
+    whole = mcmc(jax.random.key(2), posterior(), design(), num_draws=num_drawn, **settings)
     jax.tree.map(np.testing.assert_array_equal, result, whole)
 
 

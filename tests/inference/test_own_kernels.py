@@ -1,6 +1,7 @@
 """mcmc drives any kernel with init and step: no gradient, momentum, step size or energy needed."""
 
 import dataclasses
+import types
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
+from inference.chains import step_sampling
 from inference.chains.step_sampling import sample_by_steps
 from inference.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
@@ -209,6 +211,64 @@ def test_chains_mapped_over_draw_what_they_draw_one_by_one(monkeypatch, x64):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8), draws(), alone)
 
 
+@dataclasses.dataclass(frozen=True)
+class SlowValues:
+    """Program of values of sites whose calls take a minute each, on a clock of the test."""
+
+    program: Any
+    minutes: Any
+
+    def __call__(self, *arguments):
+        self.minutes.append(60.0)
+        return self.program(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self.program, name)
+
+    def __hash__(self):
+        return id(self)
+
+
+SIXTY = {"kernel": RandomWalk(), "num_warmup": 3, "num_draws": 60}
+
+
+def with_slow_values(monkeypatch, **changes):
+    """A run on one core: its result, minutes of calls of the values' program, moves of batches.
+
+    The clock ticks for values of sites alone, so that transitions take no time.
+    """
+    minutes, moves = [], []
+    compile_values, move = step_sampling.compile_values, step_sampling._StepRun._move
+    changes |= {
+        "num_cores": lambda: 1,
+        "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
+        "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
+    }
+    with monkeypatch.context() as patched:
+        for name, new in changes.items():
+            patched.setattr(step_sampling, name, new)
+        patched.setattr(
+            step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))
+        )
+        return mcmc(random.key(1), POSTERIOR, **SIXTY), len(minutes), len(moves)
+
+
+@pytest.mark.parametrize(("most_rows", "num_reads"), [(2048, 1), (7, 9)])
+def test_values_of_sites_are_computed_when_rows_are_full(monkeypatch, most_rows, num_reads):
+    of_two = {"_CALL_SECONDS": 2e-9}  # transitions a call
+    few, *counts = with_slow_values(monkeypatch, _MAX_ROWS=most_rows, **of_two)
+    assert counts[0] == 4 * num_reads
+    assert counts[1] > 4 * 30
+    whole = mcmc(random.key(1), POSTERIOR, **SIXTY)
+    jax.tree.map(np.testing.assert_array_equal, few, whole)
+
+
+def test_slow_values_of_sites_do_not_shorten_calls(monkeypatch):
+    _, num_reads, num_moves = with_slow_values(monkeypatch, _MAX_ROWS=7)
+    assert num_reads == 4 * 9
+    assert num_moves < num_reads + 10  # of warm-up
+
+
 def test_chains_over_devices_draw_what_they_draw_on_one():
     mesh = jax.make_mesh((4,), ("i",))
     alone, spread = (
@@ -323,8 +383,10 @@ def test_what_is_no_kernel_is_refused_in_words(kernel, settings, message):
 
 def test_a_model_that_is_finite_nowhere_is_explained():
     model = ppl.condition(normal, {"y": np.inf})
-    with pytest.raises(ValueError, match=r"chain 0 found no starting point.*site 'y'"):
+    with pytest.raises(ValueError, match=r"chain 0 found no starting point.*site 'y'") as error:
         mcmc(random.key(0), model, kernel=RandomWalk(), **FEW)
+    assert "where the log density is finite" in str(error.value)
+    assert "gradient" not in str(error.value)  # random walks need none
 
 
 def test_a_state_with_more_in_it_is_carried_along():

@@ -1,0 +1,122 @@
+"""Chains of a kernel of `init` and `step` alone: starts and transitions, to be compiled.
+
+The key of a transition is a hash of the run's key, the chain's number and the iteration alone.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.common.threefry import threefry
+from inference.hamiltonian.kernel import Kernel
+
+
+class StepChain(NamedTuple):
+    """Chain between two transitions: its own seed, the number of transitions, and its state."""
+
+    seed: Any
+    iteration: Any
+    state: Any
+
+
+def begin_chains(
+    kernel: Kernel, target: Target, layout: Layout, positions: jax.Array
+) -> tuple[Any, jax.Array]:
+    """States of the kernel at flat positions ``(chain, size)``, and log densities ``(chain,)``."""
+
+    def begin(vector: jax.Array) -> tuple[Any, jax.Array]:
+        position = layout.unravel(vector)
+        return jax.tree.map(jnp.asarray, kernel.init(position)), target.log_density(position)
+
+    return lax.map(begin, positions)
+
+
+def step_chains(
+    chains: StepChain,
+    rows: Any,
+    offset: jax.Array,
+    number: jax.Array,
+    kernel: Kernel,
+    layout: Layout,
+) -> tuple[StepChain, Any]:
+    """Chains after `number` transitions, and their rows; one chain after the other.
+
+    A row is a flat position and statistics; the first of these rows is at `offset`.
+    """
+    return lax.map(lambda state: _steps(kernel, layout, offset, number, *state), (chains, rows))
+
+
+def step_chains_mapped(
+    chains: StepChain,
+    rows: Any,
+    offset: jax.Array,
+    number: jax.Array,
+    kernel: Kernel,
+    layout: Layout,
+) -> tuple[StepChain, Any]:
+    """Chains and rows, as :func:`step_chains`, with all chains side by side, for accelerators."""
+    return jax.vmap(lambda *state: _steps(kernel, layout, offset, number, *state))(chains, rows)
+
+
+def _steps(
+    kernel: Kernel,
+    layout: Layout,
+    offset: jax.Array,
+    number: jax.Array,
+    chain: StepChain,
+    rows: Any,
+) -> tuple[StepChain, Any]:
+    def step(i: Any, carry: tuple[StepChain, Any]) -> tuple[StepChain, Any]:
+        old, rows = carry
+        new, row = make_transition(kernel, layout, old)
+        return new, jax.tree.map(lambda x, value: x.at[offset + i].set(value), rows, row)
+
+    return lax.fori_loop(0, number, step, (chain, rows))
+
+
+def make_transition(
+    kernel: Kernel, layout: Layout, chain: StepChain
+) -> tuple[StepChain, tuple[jax.Array, dict[str, jax.Array]]]:
+    """Chain after a transition, its flat position, and statistics by name."""
+    words = jnp.stack(threefry(chain.seed, chain.iteration))
+    key = random.wrap_key_data(words, impl="threefry2x32")
+    state, info = kernel.step(key, chain.state)
+    stats = dict(info._asdict())
+    if hasattr(state, "log_density"):
+        stats["log_density"] = state.log_density
+    state, stats = jax.tree.map(jnp.asarray, (state, dict(sorted(stats.items()))))
+    new = StepChain(chain.seed, chain.iteration + 1, state)
+    return new, (layout.ravel(state.position), stats)
+
+
+def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
+    """Checks that `step` keeps the protocol of :class:`Kernel`.
+
+    Raises:
+        TypeError: if the state changes its form or has no position, or the info is not a NamedTuple
+            of scalars.
+    """
+    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
+    after, info = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    before, after = (
+        (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
+        for x in (state, after)
+    )
+    if before != after:
+        raise TypeError(
+            f"{name}.step must return a state like that of {name}.init: it has {after}, and that "
+            f"of init {before}"
+        )
+    if not hasattr(state, "position"):
+        raise TypeError(f"the state of {name} must be a NamedTuple with a position, got {state}")
+    if not hasattr(info, "_asdict") or any(np.shape(x) for x in info):
+        raise TypeError(f"the info of {name}.step must be a NamedTuple of scalars, got {info}")
+    if Layout.of(state.position) != layout:
+        raise TypeError(
+            f"the position of {name} must stay as init has got it, {layout}, got {state.position}"
+        )
