@@ -62,15 +62,29 @@ class Mutant:
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """First test that fails with a mutant, if any, and the suite in which it stands."""
+    """First test that fails with a mutant, if any, and the suite in which it stands.
+
+    A run that ended without a failed test, as it hung or crashed, leaves the verdict undecided: the
+    machine may be the cause.
+    """
 
     mutant: Mutant
     suite: str = ""
     test: str = ""
     seconds: float = 0.0
 
+    @property
+    def is_undecided(self) -> bool:
+        return self.test.startswith("(")
+
+    @property
+    def is_noticed(self) -> bool:
+        return bool(self.suite) and not self.is_undecided
+
     def __str__(self) -> str:
-        found = f"noticed by {self.test} in {self.suite}" if self.suite else "LIVES"
+        found = f"noticed by {self.test} in {self.suite}" if self.is_noticed else "LIVES"
+        if self.is_undecided:
+            found = f"UNDECIDED, {self.test} in {self.suite}"
         return f"{self.mutant.name}: {found} after {self.seconds:.0f} s"
 
 
@@ -87,7 +101,10 @@ def copied(mutant: Mutant | None) -> Iterator[pathlib.Path]:
 
 
 def first_failure(tree: pathlib.Path, arguments: Sequence[str], max_seconds: float) -> str:
-    """Identifier of the first test that fails, or an empty string; a run over its limit hangs."""
+    """Identifier of the first test that fails, or an empty string.
+
+    A run that is over its limit, or ends without a verdict, is told in parentheses.
+    """
     posteriors = os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb"
     environment = os.environ | {
         "PYTHONPATH": str(tree),
@@ -149,7 +166,7 @@ def judge(mutant: Mutant, suites: Sequence[str], is_brief: bool = False) -> Verd
 
 def failing_without(verdicts: Sequence[Verdict]) -> str:
     """First of the tests found that fails in the tree as it is, too, and so tells nothing."""
-    tests = sorted({x.test for x in verdicts if x.suite and not x.test.startswith("(")})
+    tests = sorted({x.test for x in verdicts if x.is_noticed})
     if not tests:
         return ""
     with copied(None) as tree:
@@ -182,11 +199,14 @@ def main(mutants: Sequence[Mutant]) -> int:
 
 def report(verdicts: Sequence[Verdict], suite: str) -> int:
     """Prints how many are noticed; gives 1 where they are too few, and 0 elsewhere."""
-    total, num_quick = len(verdicts), sum(x.suite == "quick" for x in verdicts)
-    num_all, counts = sum(bool(x.suite) for x in verdicts), f"quick suite: {num_quick} of {total}"
+    total, noticed = len(verdicts), [x for x in verdicts if x.is_noticed]
+    num_all, num_quick = len(noticed), sum(x.suite == "quick" for x in noticed)
+    counts = f"quick suite: {num_quick} of {total}"
     is_enough = num_quick >= MIN_NOTICED_SHARE["quick"] * total
     if suite == "all":
         counts += f"; all tests: {num_all} of {total}"
         is_enough = is_enough and num_all >= MIN_NOTICED_SHARE["all"] * total
+    if num_undecided := sum(x.is_undecided for x in verdicts):
+        counts += f"; undecided: {num_undecided}"
     print(counts)
     return 0 if is_enough else 1

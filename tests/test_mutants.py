@@ -82,3 +82,11 @@ def test_too_few_mutants_noticed_fail(capsys):
     assert report([Verdict(MUTANT, "quick", "t")] * 59 + [living], "all") == 1
     assert report([Verdict(MUTANT, "quick", "t")] * 54 + [living] * 6, "quick") == 0
     assert "quick suite: 54 of 60; all tests: 60 of 60" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("test", ["(hangs)", "(pytest ends with -9)"])
+def test_a_run_without_a_failed_test_decides_nothing(test, capsys):
+    undecided = Verdict(MUTANT, "quick", test, 2.0)
+    assert str(undecided) == f"a: UNDECIDED, {test} in quick after 2 s"
+    assert report([undecided], "quick") == report([undecided], "all") == 1
+    assert "quick suite: 0 of 1; all tests: 0 of 1; undecided: 1" in capsys.readouterr().out

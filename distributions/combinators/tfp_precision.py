@@ -24,7 +24,7 @@ def in_default_precision(x: Any) -> Any:
     """
     if not _is_built(x) or jnp.result_type(float) != np.float64:
         return x
-    return x if any(_is_narrow(leaf) for leaf in _leaves(x)) else _widened(x, None)
+    return x if any(_is_narrow(leaf) for leaf in _leaves(x)) else _widen(x, None)
 
 
 def default_bijector(d: Any) -> Any:
@@ -61,22 +61,22 @@ def _is_narrow(x: Any) -> bool:
     return dtype is not None and jnp.issubdtype(dtype, jnp.floating) and dtype.itemsize < 8
 
 
-def _widened(x: Any, held: Any) -> Any:
+def _widen(x: Any, held: Any) -> Any:
     """A parameter as a JAX array of float64: constructors of TFP keep the dtype of JAX arrays."""
     if _is_built(x):
-        return _rebuilt(x)
+        return _rebuild(x)
     if _is_numeric(x):
         return jnp.asarray(x, np.float64) if _becomes_float(x, held) else x
     if isinstance(x, dict):
-        return type(x)((name, _widened(child, None)) for name, child in x.items())
+        return type(x)((name, _widen(child, None)) for name, child in x.items())
     if isinstance(x, list | tuple) and not hasattr(x, "_fields"):
-        return type(x)(_widened(child, None) for child in x)
+        return type(x)(_widen(child, None) for child in x)
     return x
 
 
-def _rebuilt(x: Any) -> Any:
+def _rebuild(x: Any) -> Any:
     given = x.parameters
-    wide = {name: _widened(value, getattr(x, name, None)) for name, value in given.items()}
+    wide = {name: _widen(value, getattr(x, name, None)) for name, value in given.items()}
     return type(x)(**wide) if any(wide[name] is not given[name] for name in given) else x
 
 

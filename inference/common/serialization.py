@@ -195,9 +195,14 @@ def _encode(value: Any, arrays: list[np.ndarray]) -> Any:
         return {"object": tag, "fields": fields}
     has_density = getattr(value, "has_density", None)
     leaves = jax.tree.leaves(value)
-    if has_density is None and not jax.tree_util.all_leaves([value]):
+    if has_density is None and (isinstance(value, tuple) or _has_parts(value, leaves)):
         return {"leaves": [_encode(x, arrays) for x in leaves]}
     return {"absent": [repr(value), bool(has_density)]}
+
+
+def _has_parts(value: Any, leaves: list[Any]) -> bool:
+    """Whether a value is a pytree with leaves, so neither a leaf itself nor static."""
+    return bool(leaves) and not jax.tree_util.all_leaves([value])
 
 
 def _decode(code: dict[str, Any], archive: Any, version: int) -> Any:

@@ -99,8 +99,9 @@ class SVIResult(GuideResult):
         if self.failure:
             yield self.failure
         elbos = np.asarray(self.elbos, np.float64)
-        yield from _is_moving(elbos, self.objective.name)
-        yield from _is_jumping(elbos, self.objective.name)
+        name = getattr(self.objective, "name", "objective")  # a file keeps no user's objective
+        yield from _is_moving(elbos, name)
+        yield from _is_jumping(elbos, name)
         yield from self.doubts
         if not self.guide.has_density:
             what = "is a point" if isinstance(self.guide, PointMass) else "has points"

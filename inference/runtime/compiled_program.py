@@ -47,7 +47,7 @@ def compile_once(
             without the library that does it best.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
-    said = donate, sharded if mesh is not None else (), loop_bytes
+    said = donate, sharded, loop_bytes
     return compile_program(function, mesh, own, *said, *signature(arguments))
 
 
@@ -85,8 +85,9 @@ def compile_program(
 ) -> Any:
     """The program of a function for leaves of shapes and dtypes `kinds` in one structure."""
     donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
+    are_sharded = _are_named(sharded, function) if sharded or mesh is not None else []
     if mesh is not None:
-        specs = tuple(PartitionSpec(*[DEVICE] * x) for x in _are_named(sharded, function))
+        specs = tuple(PartitionSpec(*[DEVICE] * x) for x in are_sharded)
         # `check_vma` would refuse loops that mix values sharded over devices with replicated ones.
         function = jax.shard_map(
             function, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(DEVICE), check_vma=False

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.common.layout import Layout
-from inference.common.serialization import Leaves
+from inference.common.serialization import Absent, Leaves
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import (
     MAX_ATTEMPTS,
@@ -171,7 +171,7 @@ def _batches(num_draws: int) -> np.ndarray:
 
 def _restore_structure(state: Any, expected: SVIState) -> Any:
     """A state from a file, with the structure of the optimiser's state, absent from files."""
-    is_part = lambda x: isinstance(x, Leaves)  # noqa: E731
+    is_part = lambda x: isinstance(x, Absent | Leaves)  # noqa: E731
     parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)
     structure = jax.tree.structure(expected)
     if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:

@@ -120,14 +120,14 @@ class PredictionPlan:
         batch: The shape of the axes of the draws.
         chunk_size: How many draws are made at once.
         has_empty: Whether the value of some site has no elements.
-        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
+        captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
     arguments: Arguments
     batch: tuple[int, ...]
     chunk_size: int
     has_empty: bool
-    baked: tuple[Hashable, ...]
+    captured: tuple[Hashable, ...]
 
     @property
     def num_draws(self) -> int:

@@ -1,7 +1,7 @@
 """Importance sampling from the prior: draws of a model, weighted by the likelihood."""
 
 import dataclasses
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from typing import Any
 
 import jax
@@ -35,14 +35,14 @@ class PriorWeights:
         data: The data among the arguments of the model.
         arguments: The static arguments of the model.
         latent: The paths of the latent sites.
-        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
+        captured: Fingerprint of the numbers in the model's program; new numbers recompile.
     """
 
     model: Model
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     latent: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
-    baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
     def of(cls, model: Model, args: tuple[Any, ...], kwargs: Any) -> "PriorWeights":
@@ -89,16 +89,12 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
     return latent
 
 
-def check_not_partial(paths: Iterable[Path]) -> None:
-    """Raise an error for the first of some sites observed in part, if there are any."""
-    for path in paths:
-        raise NotImplementedError(
-            f"site {describe(path)} is observed in part, so draws from the prior have no "
-            "weights. Draw from a guide that is fitted to the posterior."
-        )
-
-
 def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
     latent = latent_sites(run)
-    check_not_partial(p for p, found in latent.items() if any(map(mask_of, found.sites)))
+    for path, found in latent.items():
+        if any(map(mask_of, found.sites)):
+            raise NotImplementedError(
+                f"site {describe(path)} is observed in part, so draws from the prior have no "
+                "weights. Draw from a guide that is fitted to the posterior."
+            )
     return tuple(latent)

@@ -27,7 +27,7 @@ from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
-from ppl.transforms.prior_weights import PriorWeights, check_not_partial, latent_sites
+from ppl.transforms.prior_weights import latent_sites
 from ppl.transforms.simulate import simulate
 from ppl.transforms.trace import inspection
 
@@ -119,7 +119,7 @@ class Unconstrained:
         arguments: The static arguments of the model.
         shapes: Path and shape of the position of each latent site.
         masks: Path and mask of each site observed in part.
-        baked: Fingerprint of the numbers in the model's program; new numbers recompile.
+        captured: Fingerprint of the numbers in the model's program; new numbers recompile.
         mesh: The mesh of a `shard_map` in the model, or None; an abstract mesh stands for the mesh
             of the context.
     """
@@ -129,7 +129,7 @@ class Unconstrained:
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
     masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
-    baked: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
 
     @property
@@ -190,16 +190,6 @@ class Unconstrained:
         args, kwargs = self.arguments.join(self.data)
         values = simulate(self.model)(key, *args, **kwargs)
         return self.unconstrain(nest_by_path(_entries(values, self.shapes)))
-
-    def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
-        """Values drawn from the prior, and their log weight: the log density of data and factors.
-
-        Raises:
-            NotImplementedError: If a site is observed in part.
-        """
-        check_not_partial(path for path, _ in self.masks)
-        latent = tuple(path for path, _ in self.shapes)
-        return PriorWeights(self.model, self.data, self.arguments, latent).weighted(key)
 
     def sites(self, position: Mapping[str, Any]) -> dict[str, Any]:
         """Value, distribution and log probability of every site at a position, by name."""
@@ -267,8 +257,8 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
 
     Returns:
         An object with `log_density(position)`, `prior_and_likelihood(position)`,
-        `constrain(position)`, `unconstrain(values)`, `initial(key)`, `prior(key)`, `weighted(key)`
-        and `sites(position)`.
+        `constrain(position)`, `unconstrain(values)`, `initial(key)`, `prior(key)` and
+        `sites(position)`.
 
     Raises:
         ValueError: If a latent site is discrete, a name is used twice, there is no latent site, the
@@ -299,7 +289,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         return found | {"mesh": find_mesh(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
-    return dataclasses.replace(target, **found, baked=numbers)
+    return dataclasses.replace(target, **found, captured=numbers)
 
 
 def _shapes(run: ModelRun) -> dict[Path, Any]:

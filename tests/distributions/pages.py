@@ -125,9 +125,9 @@ def index() -> str:
             f"All {len(NAMES)} distributions, and what they are called elsewhere ({counts}). This "
             f"table and the pages are made of the code by `{COMMAND}`.",
             "",
-            "The formulas of all densities are our own, and those of draws but for Moyal, "
-            "Triangular and TwoPieceNormal: TFP's take longer to trace, and many lose digits for "
-            "extreme parameters. Its classes are taken as they are wherever a distribution is.",
+            "The formulas of all densities and draws are our own: TFP's take longer to trace, and "
+            "many lose digits for extreme parameters. Its classes are taken as they are wherever a "
+            "distribution is.",
             "",
             *head,
             *rows,

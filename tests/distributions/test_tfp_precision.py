@@ -16,7 +16,7 @@ import ppl.common.tfp_precision
 from distributions.combinators.tfp import as_distribution
 from distributions.combinators.tfp_precision import in_default_precision
 
-tfd, tfb = tfp.distributions, tfp.bijectors
+tfd, tfb, tfl = tfp.distributions, tfp.bijectors, tfp.tf2jax.linalg
 KEY = jax.random.key(0)
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -64,6 +64,63 @@ CASES = {
     "Skellam": ((2.3, 1.7), 1, st.skellam(2.3, 1.7)),
     "Zipf": ((2.3,), 3, dist.Zipf(2.3)),
 }
+LOC, SCALES, TRIL = [0.3, -0.7], [1.7, 0.4], [[1.7, 0.0], [0.3, 0.4]]
+COVARIANCE = [[2.89, 0.51], [0.51, 0.25]]
+# Inside of the images of TFP's default bijectors: entries of directions are positive, and those on
+# the diagonal of a matrix's factor above log(2).
+DIRECTION, MATRIX = [0.48, 0.64, 0.6], [[2.89, 0.51], [0.51, 0.9]]
+PROBS, COUNTS, UNIT = [0.2, 0.3, 0.5], [1.0, 0.0, 2.0], [0.6, 0.0, 0.8]
+CASES |= {
+    "DirichletMultinomial": (
+        (3.0, [2.3, 1.7, 0.9]),
+        COUNTS,
+        dist.DirichletMultinomial(3, [2.3, 1.7, 0.9]),
+    ),
+    "LKJ": ((2, 1.7), [[1.0, 0.3], [0.3, 1.0]], dist.LKJ(2, 1.7)),
+    "CholeskyLKJ": ((2, 1.7), [[1.0, 0.0], [0.6, 0.8]], dist.LKJCholesky(2, 1.7)),
+    "Multinomial": ((3.0, None, PROBS), COUNTS, dist.Multinomial(3, probs=PROBS)),
+    "MultivariateNormalDiag": (
+        (LOC, SCALES),
+        [0.7, 0.1],
+        st.multivariate_normal(LOC, np.diag(SCALES) ** 2),
+    ),
+    "MultivariateNormalDiagPlusLowRankCovariance": (
+        (LOC, [0.7, 0.2], [[0.3], [0.4]]),
+        [0.7, 0.1],
+        st.multivariate_normal(LOC, [[0.79, 0.12], [0.12, 0.36]]),
+    ),
+    "MultivariateNormalFullCovariance": (
+        (LOC, COVARIANCE),
+        [0.7, 0.1],
+        st.multivariate_normal(LOC, COVARIANCE),
+    ),
+    "MultivariateNormalLinearOperator": (
+        (LOC, tfl.LinearOperatorLowerTriangular, TRIL),
+        [0.7, 0.1],
+        st.multivariate_normal(LOC, COVARIANCE),
+    ),
+    "MultivariateNormalTriL": ((LOC, TRIL), [0.7, 0.1], st.multivariate_normal(LOC, COVARIANCE)),
+    "MultivariateStudentTLinearOperator": (
+        (4.3, LOC, tfl.LinearOperatorLowerTriangular, TRIL),
+        [0.7, 0.1],
+        st.multivariate_t(LOC, COVARIANCE, 4.3),
+    ),
+    "OneHotCategorical": ((None, PROBS), [0.0, 1.0, 0.0], dist.OneHotCategorical(probs=PROBS)),
+    "PlackettLuce": (([2.3, 1.7, 0.9],), [2, 0, 1], dist.PlackettLuce([2.3, 1.7, 0.9])),
+    "PowerSpherical": ((UNIT, 1.7), DIRECTION, dist.PowerSpherical(UNIT, 1.7)),
+    "RelaxedOneHotCategorical": (
+        (0.7, None, PROBS),
+        PROBS,
+        dist.RelaxedOneHotCategorical(0.7, probs=PROBS),
+    ),
+    "VonMisesFisher": ((UNIT, 1.7), DIRECTION, dist.VonMisesFisher(UNIT, 1.7)),
+    "WishartTriL": ((4.3, TRIL), MATRIX, st.wishart(4.3, COVARIANCE)),
+    "WishartLinearOperator": (
+        (4.3, tfl.LinearOperatorLowerTriangular, TRIL),
+        MATRIX,
+        st.wishart(4.3, COVARIANCE),
+    ),
+}
 FORMS = {
     "python": lambda x: x,
     "numpy": lambda x: np.asarray(x, np.float64),
@@ -78,7 +135,11 @@ def reference(d, value):
 
 
 def built(name, form):
-    given = (x if x is None or isinstance(x, int) else form(x) for x in CASES[name][0])
+    """The distribution of a case; a class of linear operators takes the argument after it."""
+    given = []
+    for x in CASES[name][0]:
+        formed = x if x is None or isinstance(x, int | type) else form(x)
+        given.append(given.pop()(formed) if given and isinstance(given[-1], type) else formed)
     return getattr(tfd, name)(*given)
 
 

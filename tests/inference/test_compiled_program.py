@@ -53,8 +53,9 @@ def test_memory_is_taken_of_donated_arguments_alone():
 
 
 @pytest.mark.parametrize("said", [{"donate": ("chains",)}, {"sharded": ("old", "chains")}])
-def test_names_that_no_argument_has_are_refused(said):
-    mesh = Mesh(np.array(jax.devices()[:1]), (DEVICE,))
+@pytest.mark.parametrize("has_mesh", [False, True])
+def test_names_that_no_argument_has_are_refused(has_mesh, said):
+    mesh = Mesh(np.array(jax.devices()[:1]), (DEVICE,)) if has_mesh else None
     with pytest.raises(ValueError, match=r"no parameter of .*kept_and_moved.* is called .'chains'"):
         compile_once(kept_and_moved, X, X, share=Share(np.arange(2), 2, mesh, False), **said)
 

@@ -7,6 +7,7 @@ import json
 import pathlib
 import pkgutil
 import re
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -203,13 +204,16 @@ def test_format_0_names_no_other_classes(name, tmp_path):
         ImportanceResult.load(path)
 
 
-def test_an_objective_of_the_user_is_left_out_of_a_file(tmp_path):
+@pytest.mark.parametrize("register", [lambda cls: cls, jax.tree_util.register_static])
+def test_an_objective_of_the_user_is_left_out_of_a_file(register, tmp_path):
+    @register
     @dataclasses.dataclass(frozen=True)
     class Mine:
-        pass
+        name: ClassVar[str] = "bound"
 
     result = load(next(x for x in FILES if x.stem == "svi_mean_field"))
     dataclasses.replace(result, objective=Mine()).save(tmp_path / "mine")
     loaded = SVIResult.load(tmp_path / "mine")
     assert repr(loaded.objective) == repr(Mine())
+    assert "the objective still moves" in str(loaded.summary())
     jax.tree.map(np.testing.assert_array_equal, loaded.parameters, result.parameters)

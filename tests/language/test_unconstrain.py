@@ -21,6 +21,7 @@ from tensorflow_probability.substrates import jax as tfp
 import distributions as dist
 import ppl
 from distributions import constraints
+from ppl.transforms.prior_weights import PriorWeights
 
 from .checks import Calls, Counted, assert_close, check_determinant, counting, shapes
 from .loops import by_group, random_walk
@@ -253,8 +254,8 @@ def test_draws_of_the_prior_have_the_weight_of_the_data():
         ppl.deterministic(2 * top, name="double")
 
     y = jnp.array([0.0, 1.0, 3.0])
-    target = ppl.unconstrain(ppl.condition(model, {"y": y}))
-    values, weights = jax.jit(jax.vmap(target.weighted))(split(KEY, 5))
+    sampler = PriorWeights.of(ppl.condition(model, {"y": y}), (), {})
+    values, weights = jax.jit(jax.vmap(sampler.weighted))(split(KEY, 5))
     assert values.keys() == {"top", "double"}
     np.testing.assert_array_equal(values["double"], 2 * values["top"])
     expected = st.norm.logpdf(y[:, None] - values["top"]).sum(0) - 0.5 * values["top"]
@@ -290,7 +291,7 @@ def test_data_observed_in_part_have_no_weight():
     model = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="y")  # noqa: E731
     data = {"y": ppl.impute(np.array([1.0, np.nan]))}
     with pytest.raises(NotImplementedError, match="site 'y' is observed in part"):
-        ppl.unconstrain(ppl.condition(model, data)).weighted(KEY)
+        PriorWeights.of(ppl.condition(model, data), (), {})
 
 
 def test_new_data_are_not_traced_again():

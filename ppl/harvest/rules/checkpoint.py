@@ -11,7 +11,7 @@ from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import CallRule, call_again
 
 
-class Checkpoint(CallRule):
+class CheckpointRule(CallRule):
     """Rematerialization: records are saved, as results are; all else is computed again."""
 
     is_parallel: ClassVar[bool] = False  # A checkpoint is there to save memory.
@@ -23,4 +23,4 @@ class Checkpoint(CallRule):
         return call_again(wrap, eqn.params["jaxpr"], args, plants, live_outs, on)
 
 
-register(Checkpoint("remat2"))
+register(CheckpointRule("remat2"))

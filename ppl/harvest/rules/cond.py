@@ -18,7 +18,7 @@ from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey, show
 
 
-class Cond(Construct):
+class CondRule(Construct):
     """Cond: all branches sow the same names with like values; the branch taken is recorded."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Wiring:
@@ -79,7 +79,7 @@ class Cond(Construct):
         return lax.switch(index, branches, operands, state)
 
 
-register(Cond("cond"))
+register(CondRule("cond"))
 
 
 def _check_same_record(reap: Reaped, recorded: dict[Path, Any]) -> None:

@@ -23,7 +23,7 @@ from ppl.harvest.rules._call import scatter_items, select_items
 Function = Callable[..., Any]
 
 
-class CustomDerivative(Construct):
+class CustomDerivativeRule(Construct):
     """Function with a custom derivative, made again with the derivative of the original equation.
 
     Values sown in its code differentiate as the code does. A plant in its code changes the function
@@ -102,7 +102,7 @@ class CustomDerivative(Construct):
         """
 
 
-class CustomJVP(CustomDerivative):
+class CustomJVPRule(CustomDerivativeRule):
     """Forward mode: one rule for results and tangents."""
 
     def rebuild(
@@ -128,7 +128,7 @@ class CustomJVP(CustomDerivative):
         return function
 
 
-class CustomVJP(CustomDerivative):
+class CustomVJPRule(CustomDerivativeRule):
     """Reverse mode: a rule for results with residuals, and a rule for cotangents."""
 
     def rebuild(
@@ -168,10 +168,10 @@ class CustomVJP(CustomDerivative):
 
 
 register(
-    CustomJVP("custom_jvp_call"),
-    CustomVJP("custom_vjp_call"),
-    CustomJVP("custom_linear_solve"),
-    CustomJVP("call_hi_primitive"),
+    CustomJVPRule("custom_jvp_call"),
+    CustomVJPRule("custom_vjp_call"),
+    CustomJVPRule("custom_linear_solve"),
+    CustomJVPRule("call_hi_primitive"),
 )
 
 

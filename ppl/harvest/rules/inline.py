@@ -10,7 +10,7 @@ from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import CallRule
 
 
-class Inline(CallRule):
+class InlineRule(CallRule):
     """Inline call: the body replaces the call, as when JAX lowers it."""
 
     body: ClassVar[str] = "call_jaxpr"
@@ -29,4 +29,4 @@ class Inline(CallRule):
         return on.run(eqn.params["call_jaxpr"], args, state)
 
 
-register(Inline("closed_call"), Inline("eval_jaxpr"))
+register(InlineRule("closed_call"), InlineRule("eval_jaxpr"))

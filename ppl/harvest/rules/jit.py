@@ -12,7 +12,7 @@ from ppl.harvest._interpreter import Opened, Results
 from ppl.harvest.rules._call import CallRule, call_again, select_items
 
 
-class Jit(CallRule):
+class JitRule(CallRule):
     """Jit: the call stays a call, with its name and shardings; plants and reaps pass through it."""
 
     is_transparent: ClassVar[bool] = True
@@ -52,4 +52,4 @@ class Jit(CallRule):
         return jax.jit(call, **_jax.jit_options(eqn))(args, state)
 
 
-register(Jit("jit"))
+register(JitRule("jit"))

@@ -19,7 +19,7 @@ from ppl.harvest.rules._parallel_scan import Steps, rank_states
 from ppl.harvest.rules._planted_liveness import find_needed_states
 
 
-class Scan(Construct):
+class ScanRule(Construct):
     """Scan: appended values become scanned inputs and outputs; clobbered values are carried."""
 
     def wiring(self, eqn: jex.JaxprEqn) -> _wiring.Scan:
@@ -107,7 +107,7 @@ class Scan(Construct):
         return [*carry, *ys], state
 
 
-register(Scan("scan"))
+register(ScanRule("scan"))
 
 
 def _may_part(eqn: jex.JaxprEqn, args: Any, on: Interpreter, sites: Sites) -> bool:

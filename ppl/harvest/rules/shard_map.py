@@ -17,7 +17,7 @@ from ppl.harvest._survey import Found, Path, Sites, Survey
 from ppl.harvest.rules._call import CallRule, scatter_items, select_items
 
 
-class ShardMap(CallRule):
+class ShardMapRule(CallRule):
     """Shard map: each shard sows for itself; reaps and plants have an axis over the shards."""
 
     is_parallel: ClassVar[bool] = False
@@ -70,7 +70,7 @@ class ShardMap(CallRule):
         return move_axis(reaped, 0, sites[reaped.site.path].loop_axis)
 
 
-register(ShardMap("shard_map"))
+register(ShardMapRule("shard_map"))
 
 
 def _sum_over_shards(

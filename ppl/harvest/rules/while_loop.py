@@ -18,7 +18,7 @@ from ppl.harvest._survey import MisplacedError, Sites, SowError, Survey
 from ppl.harvest.rules._loop_carry import LastValues
 
 
-class While(Construct):
+class WhileRule(Construct):
     """While loop: clobbered values are carried; their number is unknown, so none are stacked."""
 
     is_parallel: ClassVar[bool] = False  # Under `vmap` all wait for the longest one.
@@ -111,7 +111,7 @@ class While(Construct):
         return carry, state
 
 
-register(While("while"))
+register(WhileRule("while"))
 
 
 def _sites(loop: _wiring.While, survey: Survey) -> Sites:
