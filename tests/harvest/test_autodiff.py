@@ -119,6 +119,12 @@ ROWS = [
 ]
 
 
+def row(case: Case, *more: Any, id: str = "") -> Any:
+    """A row of a table of tests: quick for one case of each construct, slow for the others."""
+    marks = () if case in FIRST.values() else pytest.mark.slow
+    return pytest.param(case, *more, id=id or case.id, marks=marks)
+
+
 @functools.cache
 def evaluate_derivatives(case: Case) -> dict[tuple[str, str], Any]:
     """By law and derivative, the two sides; or what was raised while they were traced."""
@@ -140,7 +146,7 @@ def evaluate_derivatives(case: Case) -> dict[tuple[str, str], Any]:
 
 @pytest.mark.parametrize(
     ("case", "law", "name"),
-    [pytest.param(*r, id=f"{r[0].id}-{r[1]}-{r[2]}".replace(" ", "-")) for r in ROWS],
+    [row(*r, id=f"{r[0].id}-{r[1]}-{r[2]}".replace(" ", "-")) for r in ROWS],
 )
 def test_law(case: Case, law: str, name: str) -> None:
     sides = evaluate_derivatives(case)[law, name]
@@ -323,8 +329,7 @@ def test_vjp_and_reap(wrap: Any, row: Pullback) -> None:
 @pytest.mark.parametrize(
     "case",
     # What is sown in a while loop has no cotangent, whatever rule the function around it has.
-    [c for c in CASES if c.reverse and not c.shards and "of-while" not in c.id],
-    ids=lambda case: case.id,
+    [row(c) for c in CASES if c.reverse and not c.shards and "of-while" not in c.id],
 )
 def test_the_pullback_to_the_arguments_is_that_of_jax(case: Case) -> None:
     def ours(x: Any) -> Any:
