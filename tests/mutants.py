@@ -390,8 +390,7 @@ MUTANTS = (
         old="(target - acceptance_rate)",
         new="(acceptance_rate - target)",
         breaks="the step size grows where too few proposals are accepted",
-        tests=("tests/inference/test_adaptation.py",),
-        keyword="dual_averaging",
+        tests=("tests/inference/test_dual_averaging.py",),
     ),
     Mutant(
         name="mass-matrix-inverted",

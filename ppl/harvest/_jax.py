@@ -289,10 +289,7 @@ def is_same_kind_of_key(unwrapped: jex.JaxprEqn, wrapped: jex.JaxprEqn) -> bool:
 
 
 def draws_by_batch(eqn: jex.JaxprEqn) -> bool:
-    """Whether the keys of an equation, as "rbg", draw other numbers under `vmap` than one by one.
-
-    Threefry keys draw the same numbers.
-    """
+    """Whether keys draw other numbers under `vmap` than one by one: "rbg" do, Threefry does not."""
     names = [str(getattr(v.aval, "dtype", "")) for v in eqn.invars]
     return any(name.startswith("key<") and name != "key<fry>" for name in names)
 
