@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of slow rows, and of quick tests that look little at JAX, run one in N, the same ones",  # noqa: E501
+        help="of tests of formulas, slow rows, and quick tests that look little at JAX, run one in N",  # noqa: E501
     )
 
 
@@ -95,8 +95,9 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether a test needs reference posteriors that are not there, or is not in the sample."""
     if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
         return True
-    is_whole = item.nodeid.startswith(LOOKS_AT_JAX) or item.get_closest_marker("slow")
-    if is_whole and not is_slow_row(item):
+    is_formula = item.nodeid.startswith("tests/distributions/")
+    is_kept = item.get_closest_marker("slow") and not is_formula
+    if (is_kept or item.nodeid.startswith(LOOKS_AT_JAX)) and not is_slow_row(item):
         return False
     return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
 
