@@ -218,6 +218,7 @@ def rows(key, over):
     return jax.shard_map(shard, mesh=over, **specs)(keys)
 
 
+@pytest.mark.optimized
 @pytest.mark.slow
 @pytest.mark.parametrize("init", ["uniform", "prior"])
 @pytest.mark.parametrize("num_chains", [3, MANY])
