@@ -64,7 +64,7 @@ class Renyi(_Weighted):
             variance; otherwise, the derivative of the formula as it stands.
 
     Example:
-        >>> from inference.guides import LocScale, MeanField
+        >>> from inference.guides.normal import LocScale, MeanField
         >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
         >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
         >>> round(Renyi(0.5).mean(log_density, MeanField(), at, keys).item(), 4)
@@ -122,7 +122,7 @@ class ImportanceWeighted(_Weighted):
             variance. For large `K`, the signal of plain gradients is lost in noise.
 
     Example:
-        >>> from inference.guides import LocScale, MeanField
+        >>> from inference.guides.normal import LocScale, MeanField
         >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
         >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
         >>> round(ImportanceWeighted().mean(log_density, MeanField(), at, keys).item(), 4)
@@ -163,7 +163,7 @@ class ForwardKL(_Weighted):
             gradient.
 
     Example:
-        >>> from inference.guides import LocScale, MeanField
+        >>> from inference.guides.normal import LocScale, MeanField
         >>> at, keys = LocScale(jnp.zeros(1), jnp.zeros(1)), jax.random.split(jax.random.key(0), 5)
         >>> log_density = lambda x: MeanField().log_prob(at, x) + 2.0  # the posterior, and 2
         >>> round(ForwardKL().mean(log_density, MeanField(), at, keys).item(), 4)
