@@ -73,7 +73,6 @@ def test_every_form_of_import_is_seen(source, found):
     assert imports(source, "ppl.harvest") == found
 
 
-@pytest.mark.slow_rows("distributions-inference")
 @pytest.mark.parametrize(
     ("package", "target"),
     [
@@ -171,7 +170,6 @@ INSIDES = {
 }
 
 
-@pytest.mark.quick_rows("jax._src")
 @pytest.mark.parametrize("insides", INSIDES)
 def test_few_files_know_the_insides_of_jax(insides):
     naming = {

@@ -17,7 +17,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_code_runs(capsys):
     namespace = {}
     for block in blocks("python"):
