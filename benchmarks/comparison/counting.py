@@ -22,10 +22,10 @@ class CountingRun(sampling._SamplingRun):
         CountingRun.last = self
         self._num_executed, self._lock = 0, threading.Lock()
 
-    def _move(self, group: Any, budget: np.int32) -> int:
-        num_spent = super()._move(group, budget)
+    def _move(self, batch: Any, budget: np.int32) -> int:
+        num_spent = super()._move(batch, budget)
         with self._lock:
-            self._num_executed += num_spent * len(group.first)
+            self._num_executed += num_spent * len(batch.first)
         return num_spent
 
     @property
@@ -39,4 +39,4 @@ class CountingRun(sampling._SamplingRun):
     @property
     def num_useful(self) -> int:
         """Number of gradients that the chains needed for starts, warm-up and draws."""
-        return int(sum(np.sum(group.chains.num_gradients) for group in self.groups))
+        return int(sum(np.sum(batch.chains.num_gradients) for batch in self.batches))

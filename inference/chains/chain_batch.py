@@ -114,7 +114,7 @@ class ChainBatch:
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
 
-def renew_together(groups: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
+def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
     """Renews the mass matrices of all chains at the end of a pooled window.
 
     | Chain                              | Mass matrix                                           |
@@ -127,17 +127,17 @@ def renew_together(groups: Sequence[ChainBatch], pool: np.ndarray, agrees: np.nd
     the pool does not fit either: many of its standard deviations away, a chain may get stuck.
 
     Args:
-        groups: All batches of this process, each of the same number of chains.
+        batches: All batches of this process, each of the same number of chains.
         pool: Draws and gradients of the chains that agree, ``(draw, 2, size)``.
-        agrees: Flags of the chains that agree, in the order of `groups`.
+        agrees: Flags of the chains that agree, in the order of `batches`.
     """
-    states, size = [group.chains.progress.adaptation for group in groups], len(groups[0].first)
-    alone = lambda i: groups[i // size].window(i % size)[0]  # noqa: E731
+    states, size = [batch.chains.progress.adaptation for batch in batches], len(batches[0].first)
+    alone = lambda i: batches[i // size].window(i % size)[0]  # noqa: E731
     is_short = len(alone(0)) < FIRST_WINDOW and len(pool) > 0
     own = lambda i: None if is_short else alone(i)  # noqa: E731
     state = jax.tree.map(lambda *x: np.concatenate(x), *states)
     new = renew_matrices(state, [pool if x else own(i) for i, x in enumerate(agrees)])
     new = new._replace(window=state.window + 1)
-    for i, group in enumerate(groups):
+    for i, batch in enumerate(batches):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)
-        group.learn(part, np.ones(size, bool))
+        batch.learn(part, np.ones(size, bool))

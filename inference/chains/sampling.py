@@ -14,14 +14,9 @@ The function returns to Python when
 | accelerator | all mapped over by ``jax.vmap``; they move together, each at its own place     |
 """
 
-import collections
 import dataclasses
-import os
-import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -33,6 +28,12 @@ from jax.sharding import Mesh
 from inference.chains.chain import Chain, ChainPlan, stats_of
 from inference.chains.chain_batch import ChainBatch, renew_together
 from inference.chains.chain_programs import compile_advance, compile_values
+from inference.chains.chain_threads import (
+    CALL_SECONDS,
+    batch_size,
+    chain_threads,
+    warn_of_interrupt,
+)
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
@@ -44,8 +45,6 @@ from inference.initialization.not_finite import start_failure
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
-from inference.runtime.jax_settings import numbers_of_any_kind
-from inference.runtime.xla_options import may_hang
 from inference.warmup.adaptation import schedule
 from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
 
@@ -54,12 +53,10 @@ _AXIS = "chain"
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
-_MIN_CHAIN_BATCHES = 16  # batches, if there are so many chains; and two for each core at least
 # Coordinates up to which a dense or a low-rank mass matrix costs little.
 MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
-# Gradients of the first call, maximal factor by which that budget grows, and seconds of a call: as
-# long as a user should wait for a sign of progress.
-_FIRST_BUDGET, _MAX_GROWTH, _CALL_SECONDS = 1024, 64, 0.1
+# Gradients of the first call, and maximal factor by which that budget grows.
+_FIRST_BUDGET, _MAX_GROWTH = 1024, 64
 
 
 class Samples(NamedTuple):
@@ -141,12 +138,7 @@ def sample(
     except KeyboardInterrupt:
         if not run.num_drawn:
             raise
-        warnings.warn(
-            f"interrupted: the result holds the {run.num_drawn} draws per chain of {num_draws} "
-            "that were finished",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warn_of_interrupt(run.num_drawn, num_draws)
     with without_interrupts():
         return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
 
@@ -184,9 +176,7 @@ class _SamplingRun:
         self.layout, self.share, self.kind, self.is_pooled = layout, share, kind, is_pooled
         self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
-        self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-        self.groups: list[ChainBatch] = []
-        self.is_stopping = threading.Event()
+        self.batches: list[ChainBatch] = []
         self.budget = np.int32(_FIRST_BUDGET)
 
     def begin(self, start: Callable[[np.ndarray], Chain]) -> None:
@@ -204,25 +194,25 @@ class _SamplingRun:
         num_chains = len(self.share.chains)
         attempts, size = np.zeros(num_chains, np.int32), num_chains
         if self.share.mesh is None and not self.share.is_mapped:
-            size = group_size(num_chains)
+            size = batch_size(num_chains)
         self._compile(chains := start(attempts), size)
-        self.groups = [
+        self.batches = [
             ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
         ]
         while True:
             seconds = np.inf  # of a call with one gradient, overhead included
-            for group in self.groups:
+            for batch in self.batches:
                 began = time.monotonic()
-                self._move(group, np.int32(1))
+                self._move(batch, np.int32(1))
                 seconds = min(seconds, max(time.monotonic() - began, 1e-6))
-            self.budget = np.int32(np.clip(_CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
-            is_stuck = np.concatenate([group.is_stuck for group in self.groups])
+            self.budget = np.int32(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
+            is_stuck = np.concatenate([batch.is_stuck for batch in self.batches])
             if not is_stuck.any():
                 break
             attempts += is_stuck
             chain, num_attempts = int(np.argmax(is_stuck)), int(attempts.max())
-            group = self.groups[chain // len(self.groups[0].first)]
-            point = group.start(chain % len(group.first))
+            batch = self.batches[chain // len(self.batches[0].first)]
+            point = batch.start(chain % len(batch.first))
             chains = start(attempts)
             is_same = np.array_equal(point.position, chains.trajectory.position[chain])
             if is_same or num_attempts == MAX_ATTEMPTS:
@@ -231,103 +221,76 @@ class _SamplingRun:
                 message = start_failure(self.target, self.layout, number, num_attempts, *here)
                 raise ValueError(message)
             # Chains that are not stuck restart too: a chain does not depend on other chains.
-            for group, part in zip(self.groups, _split_chains(chains, size), strict=True):
-                group.chains = part
+            for batch, part in zip(self.batches, _split_chains(chains, size), strict=True):
+                batch.chains = part
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
-            for group in self.groups:
-                group.guess(self.kind)
+            for batch in self.batches:
+                batch.guess(self.kind)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
-        """Moves all chains until they are complete, on a thread for each core.
-
-        One core stays idle where calls on all cores may hang.
-        """
-        num_idle = any(map(may_hang, (self.advance, self.values)))
-        num_threads = max(1, min(num_cores() - num_idle, len(self.groups)))
-        if self.share.own is not None:
-            num_threads = 1  # a call waits until all devices have come to it
-        pool = ThreadPoolExecutor(num_threads)
-        try:
-            while not all(group.is_complete for group in self.groups):
-                waiting = collections.deque(self.groups)
-                workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
-                while (now := wait(workers, timeout=_CALL_SECONDS)).not_done:
-                    on_progress(self.num_done)
-                    for worker in now.done:
-                        worker.result()
-                for worker in workers:
-                    worker.result()
-                on_progress(self.num_done)
-                if self.is_pooled and not self.groups[0].is_complete:
+        """Moves all chains until they are complete, on a thread for each core."""
+        programs = self.advance, self.values
+        with chain_threads(len(self.batches), programs, self.share) as threads:
+            while not all(batch.is_complete for batch in self.batches):
+                threads.finish(self.batches, self._move_on, lambda: on_progress(self.num_done))
+                if self.is_pooled and not self.batches[0].is_complete:
                     self._renew_together()
-        finally:
-            self.is_stopping.set()
-            with without_interrupts():  # no thread can be stopped within a call
-                pool.shutdown()
 
     def _renew_together(self) -> None:
         """Renews the mass matrices of all chains from the pooled draws of all processes."""
-        for group in self.groups:
-            group.take(self._values)
-        windows = [np.concatenate(pieces) for group in self.groups for pieces in group.windows]
+        for batch in self.batches:
+            batch.take(self._values)
+        windows = [np.concatenate(pieces) for batch in self.batches for pieces in batch.windows]
         whole = self.share.gather(np.stack(thin_windows(windows, self.share.num_chains)))
-        pool, agrees = pool_windows(*self.groups[0].split(whole))
-        renew_together(self.groups, pool, agrees[self.share.chains])
+        pool, agrees = pool_windows(*self.batches[0].split(whole))
+        renew_together(self.batches, pool, agrees[self.share.chains])
 
-    def _work(self, waiting: "collections.deque[ChainBatch]") -> None:
-        """Moves the waiting batches in turn, one call each, until none is left."""
-        with jax.enable_x64(self.has_doubles), numbers_of_any_kind():  # for one thread alone
-            self._work_on(waiting)
+    def _move_on(self, batch: ChainBatch) -> bool:
+        """Moves a batch by one call, and returns whether it needs another call now.
 
-    def _work_on(self, waiting: "collections.deque[ChainBatch]") -> None:
-        while not self.is_stopping.is_set():
-            try:
-                group = waiting.popleft()
-            except IndexError:
-                return
-            began, budget = time.monotonic(), self.budget
-            num_spent = self._move(group, budget)
-            seconds = time.monotonic() - began
-            # The budget makes a call take about `_CALL_SECONDS`.
-            growth = min(_CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
-            if growth > 2 and num_spent >= budget:
-                self.budget = np.int32(min(growth * int(budget), 1 << 28))
-            elif seconds > 2 * _CALL_SECONDS:
-                self.budget = np.int32(max(1, int(budget) // 2))
-            if not (group.is_complete or group.is_due.all()):
-                waiting.append(group)
+        The budget of the next call makes it take about `CALL_SECONDS`.
+        """
+        began, budget = time.monotonic(), self.budget
+        num_spent = self._move(batch, budget)
+        seconds = time.monotonic() - began
+        growth = min(CALL_SECONDS / (2 * max(seconds, 1e-6)), _MAX_GROWTH)
+        if growth > 2 and num_spent >= budget:
+            self.budget = np.int32(min(growth * int(budget), 1 << 28))
+        elif seconds > 2 * CALL_SECONDS:
+            self.budget = np.int32(max(1, int(budget) // 2))
+        return not (batch.is_complete or batch.is_due.all())
 
-    def _compile(self, chains: Chain, group_size: int) -> None:
+    def _compile(self, chains: Chain, size: int) -> None:
         """Compiles the programs that move a batch of chains and compute values from its rows.
 
         They are compiled ahead of time, in this thread, as JAX's settings differ between threads.
         """
         self.kinds = stats_of(self.kernel, jax.tree.map(lambda x: x[0], chains))
-        group, size = next(_split_chains(chains, group_size)), self.layout.size
+        batch = next(_split_chains(chains, size))
         has_gradients = chains.progress.adaptation.has_windows
         most_numbers = _MAX_NUMBERS_MAPPED if self.share.is_mapped else _MAX_NUMBERS
-        num_rows = max(1, min(_MAX_ROWS, most_numbers // (size * group_size)))
-        shape = group_size, num_rows + 1, size + len(self.kinds) + has_gradients * size
-        self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(group_size, np.int32)
+        num_rows = max(1, min(_MAX_ROWS, most_numbers // (self.layout.size * size)))
+        shape = size, num_rows + 1, (1 + has_gradients) * self.layout.size + len(self.kinds)
+        self.no_rows, first = np.zeros(shape, self.layout.dtype), np.zeros(size, np.int32)
         constant = self.target, self.kernel, self.plan, self.layout
         self.constant = jax.tree.leaves(constant)  # once, not in each call
-        arguments = group, self.no_rows, first, self.budget, *constant
+        arguments = batch, self.no_rows, first, self.budget, *constant
         self.advance = compile_advance(*arguments, share=self.share)
         arguments = self.target, self.layout, self.no_rows
         self.values = compile_values(*arguments, share=self.share)
         check_sites(self.values.out_info)
 
-    def _move(self, group: ChainBatch, budget: np.int32) -> int:
+    def _move(self, batch: ChainBatch, budget: np.int32) -> int:
         """Moves a batch of chains by one call, and reads the rows when they are full."""
-        rows = self.no_rows.copy() if group.rows is None else group.rows
-        group.chains, group.rows, num_spent = self.advance(
-            group.chains, rows, group.first, budget, self.constant
+        rows = self.no_rows.copy() if batch.rows is None else batch.rows
+        batch.chains, batch.rows, num_spent = self.advance(
+            batch.chains, rows, batch.first, budget, self.constant
         )
-        group.iteration = np.asarray(group.chains.progress.iteration)
+        batch.iteration = np.asarray(batch.chains.progress.iteration)
         if not self.is_pooled:
-            group.renew(self._values)
-        if np.any(group.iteration - group.first >= rows.shape[1] - 1) or group.is_complete:
-            group.take(self._values)
+            batch.renew(self._values)
+        if np.any(batch.iteration - batch.first >= rows.shape[1] - 1) or batch.is_complete:
+            batch.take(self._values)
         return int(np.asarray(num_spent).max())
 
     def _values(self, rows: Any) -> Any:
@@ -336,30 +299,30 @@ class _SamplingRun:
     @property
     def num_done(self) -> int:
         """Number of complete iterations, the average over chains."""
-        iterations = np.concatenate([group.iteration for group in self.groups])
+        iterations = np.concatenate([batch.iteration for batch in self.batches])
         return int(np.mean(np.minimum(iterations, self.num_iterations)))
 
     @property
     def num_drawn(self) -> int:
         """Number of draws that every chain has made."""
-        fewest = min(int(np.min(group.iteration)) for group in self.groups)
+        fewest = min(int(np.min(batch.iteration)) for batch in self.batches)
         return max(0, min(fewest, self.num_iterations) - self.num_warmup)
 
     def samples(self, num_drawn: int) -> Samples:
         """The first `num_drawn` draws of each chain."""
-        for group in self.groups:
-            group.take(self._values)
+        for batch in self.batches:
+            batch.take(self._values)
         chains = [
             jax.tree.map(lambda *x: np.concatenate(x)[:num_drawn], *parts)
-            for group in self.groups
-            for parts in group.parts
+            for batch in self.batches
+            for parts in batch.parts
         ]
         draws, numbers = jax.tree.map(lambda *x: np.stack(x), *chains)
         stats = {
             name: numbers[..., i].astype(kind.dtype)
             for i, (name, kind) in enumerate(self.kinds.items())
         }
-        metrics = [group.chains.progress.adaptation.inverse_mass_matrix for group in self.groups]
+        metrics = [batch.chains.progress.adaptation.inverse_mass_matrix for batch in self.batches]
         return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
 
 
@@ -382,16 +345,3 @@ def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:
     """Parts of stacked chains, each of `size` chains."""
     for i in range(0, len(chains.progress.iteration), size):
         yield jax.tree.map(lambda x, i=i: x[i : i + size], chains)
-
-
-def group_size(num_chains: int) -> int:
-    """Number of chains that one call moves: a divisor, so that all batches share a program."""
-    most = max(1, num_chains // max(_MIN_CHAIN_BATCHES, 2 * num_cores()))
-    return next(size for size in range(most, 0, -1) if num_chains % size == 0)
-
-
-def num_cores() -> int:
-    """Number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -5,13 +5,9 @@ each core takes the batches in turn, so that an interrupt finds draws of every c
 accelerator all chains are mapped over.
 """
 
-import collections
 import dataclasses
-import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import jax
@@ -20,7 +16,13 @@ from jax.sharding import Mesh
 from jax.tree_util import Partial
 
 from inference.chains.chain_programs import compile_values
-from inference.chains.sampling import Samples, check_sites, group_size, num_cores
+from inference.chains.chain_threads import (
+    CALL_SECONDS,
+    batch_size,
+    chain_threads,
+    warn_of_interrupt,
+)
+from inference.chains.sampling import Samples, check_sites
 from inference.chains.step_chains import (
     StepChain,
     begin_chains,
@@ -37,13 +39,10 @@ from inference.initialization.not_finite import start_failure
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
-from inference.runtime.jax_settings import numbers_of_any_kind
-from inference.runtime.xla_options import may_hang
 
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, one of many and one of all chains.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
-_CALL_SECONDS = 0.1  # of a call: as long as a user should wait for a sign of progress
 
 
 def sample_by_steps(
@@ -79,12 +78,7 @@ def sample_by_steps(
     except KeyboardInterrupt:
         if not run.num_drawn:
             raise
-        warnings.warn(
-            f"interrupted: the result holds the {run.num_drawn} draws per chain of {num_draws} "
-            "that were finished",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warn_of_interrupt(run.num_drawn, num_draws)
     with without_interrupts():
         return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
 
@@ -137,8 +131,7 @@ class _StepRun:
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
         self.layout, self.share = Layout.of(target.position_shapes), share
         self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
-        self.has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
-        self.number, self.is_stopping = 1, threading.Event()
+        self.number = 1
         self.batches: list[_StepBatch] = []
 
     def begin(self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> None:
@@ -183,7 +176,7 @@ class _StepRun:
     def _compile(self, chains: StepChain) -> None:
         num_chains, is_mapped = len(chains.seed), self.share.is_mapped
         is_whole = self.share.mesh is not None or is_mapped
-        size = num_chains if is_whole else group_size(num_chains)
+        size = num_chains if is_whole else batch_size(num_chains)
         parts = [
             jax.tree.map(lambda x, i=i: x[i : i + size], chains) for i in range(0, num_chains, size)
         ]
@@ -210,47 +203,16 @@ class _StepRun:
         check_sites(self.values.out_info)
 
     def go_on(self, on_progress: Callable[[int], None]) -> None:
-        """Moves all chains until they are complete, on a thread for each core.
+        """Moves all chains until they are complete, on a thread for each core."""
+        programs = self.advance, self.values
+        with chain_threads(len(self.batches), programs, self.share) as threads:
+            threads.finish(self.batches, self._move, lambda: on_progress(self.num_done))
 
-        One core stays idle where calls on all cores may hang.
-        """
-        num_idle = any(map(may_hang, (self.advance, self.values)))
-        num_threads = max(1, min(num_cores() - num_idle, len(self.batches)))
-        if self.share.own is not None:
-            num_threads = 1  # a call waits until all devices have come to it
-        pool = ThreadPoolExecutor(num_threads)
-        try:
-            waiting = collections.deque(self.batches)
-            workers = [pool.submit(self._work, waiting) for _ in range(num_threads)]
-            while (now := wait(workers, timeout=_CALL_SECONDS)).not_done:
-                on_progress(self.num_done)
-                for worker in now.done:
-                    worker.result()
-            for worker in workers:
-                worker.result()
-            on_progress(self.num_done)
-        finally:
-            self.is_stopping.set()
-            with without_interrupts():  # no thread can be stopped within a call
-                pool.shutdown()
-
-    def _work(self, waiting: "collections.deque[_StepBatch]") -> None:
-        """Moves the waiting batches in turn, one call each, until all are complete."""
-        with jax.enable_x64(self.has_doubles), numbers_of_any_kind():  # for one thread alone
-            while not self.is_stopping.is_set():
-                try:
-                    batch = waiting.popleft()
-                except IndexError:
-                    return
-                self._move(batch)
-                if batch.num_done < self.num_iterations:
-                    waiting.append(batch)
-
-    def _move(self, batch: _StepBatch) -> None:
-        """Moves a batch by one call of about `_CALL_SECONDS`, and reads rows that are full.
+    def _move(self, batch: _StepBatch) -> bool:
+        """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
 
         The length of the next call follows from the time of transitions alone, without that of
-        values of sites.
+        values of sites. Returns whether the batch needs another call.
         """
         is_warmup = batch.num_done < self.num_warmup
         to_end = (self.num_warmup if is_warmup else self.num_iterations) - batch.num_done
@@ -262,11 +224,13 @@ class _StepRun:
         moved = self.advance(batch.chains, rows, *numbers, self.kernel, self.layout)
         batch.chains, batch.rows = jax.block_until_ready(moved)
         each = (time.monotonic() - began) / number
-        self.number = int(np.clip(_CALL_SECONDS / max(each, 1e-9), 1, 2 * most + 1))
+        self.number = int(np.clip(CALL_SECONDS / max(each, 1e-9), 1, 2 * most + 1))
         batch.num_done += number
         batch.num_stored += 0 if is_warmup else number
-        if batch.num_stored == self.num_rows or batch.num_done == self.num_iterations:
+        is_complete = batch.num_done == self.num_iterations
+        if batch.num_stored == self.num_rows or is_complete:
             batch.take(self._values)
+        return not is_complete
 
     def _values(self, positions: Any) -> Any:
         return self.values(self.target, self.layout, positions)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inference import HMC, NUTS
-from inference.chains import chain_batch, sampling
+from inference.chains import chain_batch, chain_threads, sampling
 from inference.chains.chain import ChainPlan, stats_of
 from inference.chains.chain_programs import compile_advance, constrain_rows
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
@@ -126,7 +126,7 @@ def test_no_trajectory_is_brief_without_a_matrix_to_come(num_warmup):
 
 def test_the_number_of_cores_changes_nothing(monkeypatch):
     whole = draw()
-    monkeypatch.setattr(sampling, "num_cores", lambda: 1)
+    monkeypatch.setattr(chain_threads, "num_cores", lambda: 1)
     jax.tree.map(np.testing.assert_array_equal, draw(), whole)
 
 
@@ -144,8 +144,8 @@ def test_a_core_is_left_to_decompositions_of_many_matrices(monkeypatch, num_matr
         threads.append(num_threads)
         return ThreadPoolExecutor(num_threads)
 
-    monkeypatch.setattr(sampling, "ThreadPoolExecutor", pool)
-    monkeypatch.setattr(sampling, "num_cores", lambda: 2)
+    monkeypatch.setattr(chain_threads, "ThreadPoolExecutor", pool)
+    monkeypatch.setattr(chain_threads, "num_cores", lambda: 2)
     target = FakeTarget(decomposed, (3,), jnp.stack([jnp.eye(20)] * num_matrices))
     draws = sample(jax.random.key(0), target, NUTS(), **SETTINGS | {"num_warmup": 9}).draws
     assert np.all(np.isfinite(draws["x"]))
@@ -167,19 +167,19 @@ def test_values_need_no_memory_for_all_rows_at_once():
 
 
 @pytest.mark.slow
-def test_groups_of_chains_change_nothing_but_rounding(monkeypatch, x64):
+def test_batches_of_chains_change_nothing_but_rounding(monkeypatch, x64):
     alone = draw(num_warmup=5)
-    monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // 3)
-    grouped = draw(num_warmup=5)
+    monkeypatch.setattr(sampling, "batch_size", lambda num_chains: num_chains // 3)
+    batched = draw(num_warmup=5)
     np.testing.assert_allclose(
-        grouped.draws["x"][:, :10], alone.draws["x"][:, :10], rtol=1e-6, atol=1e-9
+        batched.draws["x"][:, :10], alone.draws["x"][:, :10], rtol=1e-6, atol=1e-9
     )
 
 
 @pytest.mark.parametrize("num_cores", [1, 2, 64])
-def test_groups_are_alike_and_enough_for_all_cores(monkeypatch, num_cores):
-    monkeypatch.setattr(sampling, "num_cores", lambda: num_cores)
-    sizes = {n: sampling.group_size(n) for n in (1, 4, 17, 61, 64, 1009, 1024)}
+def test_batches_are_alike_and_enough_for_all_cores(monkeypatch, num_cores):
+    monkeypatch.setattr(chain_threads, "num_cores", lambda: num_cores)
+    sizes = {n: chain_threads.batch_size(n) for n in (1, 4, 17, 61, 64, 1009, 1024)}
     assert all(n % size == 0 for n, size in sizes.items())
     assert all(n // size >= min(n, 16, 2 * num_cores) for n, size in sizes.items())
     assert sizes[17] == sizes[61] == 1
@@ -229,7 +229,7 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 def test_windows_hold_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), chain_batch.renew_matrices
-    monkeypatch.setattr(sampling, "group_size", lambda num_chains: num_chains // num_groups)
+    monkeypatch.setattr(sampling, "batch_size", lambda num_chains: num_chains // num_groups)
     monkeypatch.setattr(sampling, "_MAX_ROWS", 100)
 
     def renewed(state, due):

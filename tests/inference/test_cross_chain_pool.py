@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inference import NUTS
-from inference.chains import sampling
+from inference.chains import chain_threads, sampling
 from inference.chains.chain_batch import renew_together
 from inference.chains.sampling import sample
 from inference.warmup import cross_chain_pool, fisher_mass_matrix
@@ -192,10 +192,14 @@ def test_many_chains_draw_what_they_should(x64):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "value"), [("num_cores", lambda: 1), ("_MAX_ROWS", 7)])
-def test_what_runs_when_changes_nothing(monkeypatch, name, value):
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [(chain_threads, "num_cores", lambda: 1), (sampling, "_MAX_ROWS", 7)],
+    ids=["one core", "few rows"],
+)
+def test_what_runs_when_changes_nothing(monkeypatch, module, name, value):
     whole = draw(num_draws=3)
-    monkeypatch.setattr(sampling, name, value)
+    monkeypatch.setattr(module, name, value)
     jax.tree.map(np.testing.assert_array_equal, draw(num_draws=3), whole)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inference import mcmc
-from inference.chains import sampling, step_sampling
+from inference.chains import chain_threads, sampling, step_sampling
 from inference.drivers import mcmc as mcmc_module
 from tests.inference.regression import design, posterior
 from tests.inference.test_own_kernels import RandomWalk
@@ -28,8 +28,8 @@ def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
         yield on_progress
 
     with monkeypatch.context() as patched:
-        for module in (sampling, step_sampling):
-            patched.setattr(module, "_CALL_SECONDS", 1e-3)
+        for module in (chain_threads, sampling, step_sampling):
+            patched.setattr(module, "CALL_SECONDS", 1e-3)
         patched.setattr(mcmc_module, "_progress", progress)
         settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": num_chains}
         return mcmc(jax.random.key(2), posterior(), design(), **settings, **more)
@@ -49,7 +49,7 @@ def test_an_interrupt_keeps_what_has_been_drawn(monkeypatch):
 
 def test_an_interrupt_keeps_draws_of_a_kernel_of_ones_own(monkeypatch):
     """On one core, which moves all chains in turn."""
-    monkeypatch.setattr(step_sampling, "num_cores", lambda: 1)
+    monkeypatch.setattr(chain_threads, "num_cores", lambda: 1)
     settings = {"num_warmup": 300, "num_chains": 4, "kernel": RandomWalk(scale=0.1)}
     with pytest.warns(RuntimeWarning, match=r"the result holds the \d+ draws per chain of 200000"):
         result = interrupted(monkeypatch, 4000, **settings)
@@ -82,7 +82,7 @@ def test_further_interrupts_lose_nothing(monkeypatch):
         return interrupt_and_call
 
     for owner, name in (
-        (sampling.ThreadPoolExecutor, "shutdown"),
+        (chain_threads.ThreadPoolExecutor, "shutdown"),
         (sampling._SamplingRun, "samples"),
     ):
         monkeypatch.setattr(owner, name, after_another(getattr(owner, name)))
@@ -99,9 +99,9 @@ def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds
     """Of a density whose evaluation, and every call, takes so many seconds."""
     clock, budgets, move = itertools.count(), [], sampling._SamplingRun._move
 
-    def recorded(self, group, budget):
+    def recorded(self, batch, budget):
         budgets.append(int(budget))
-        return move(self, group, budget)
+        return move(self, batch, budget)
 
     monkeypatch.setattr(sampling._SamplingRun, "_move", recorded)
     ticking = types.SimpleNamespace(monotonic=lambda: next(clock) * seconds)
@@ -124,7 +124,8 @@ def test_an_error_in_a_thread_is_told_before_others_are_done(monkeypatch):
             raise MemoryError("no more")
         return move(self, *arguments)
 
-    monkeypatch.setattr(sampling, "_CALL_SECONDS", 1e-3)
+    for module in (chain_threads, sampling):
+        monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
     monkeypatch.setattr(sampling._SamplingRun, "_move", failing)
     with pytest.raises(MemoryError, match="no more"):
         mcmc(jax.random.key(0), posterior(), design(), num_draws=100_000, num_chains=8)

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 import distributions as dist
 import ppl
 from inference import Kernel, MCMCResult, mcmc, mcse_mean
-from inference.chains import step_sampling
+from inference.chains import chain_threads, step_sampling
 from inference.chains.step_sampling import sample_by_steps
 from inference.hamiltonian.leapfrog import State as HamiltonianState
 from inference.runtime.devices import share_chains
@@ -240,22 +240,22 @@ def with_slow_values(monkeypatch, **changes):
     minutes, moves = [], []
     compile_values, move = step_sampling.compile_values, step_sampling._StepRun._move
     changes |= {
-        "num_cores": lambda: 1,
         "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
         "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
     }
     with monkeypatch.context() as patched:
+        patched.setattr(chain_threads, "num_cores", lambda: 1)
         for name, new in changes.items():
             patched.setattr(step_sampling, name, new)
         patched.setattr(
-            step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))
+            step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))[1]
         )
         return mcmc(random.key(1), POSTERIOR, **SIXTY), len(minutes), len(moves)
 
 
 @pytest.mark.parametrize(("most_rows", "num_reads"), [(2048, 1), (7, 9)])
 def test_values_of_sites_are_computed_when_rows_are_full(monkeypatch, most_rows, num_reads):
-    of_two = {"_CALL_SECONDS": 2e-9}  # transitions a call
+    of_two = {"CALL_SECONDS": 2e-9}  # transitions a call
     few, *counts = with_slow_values(monkeypatch, _MAX_ROWS=most_rows, **of_two)
     assert counts[0] == 4 * num_reads
     assert counts[1] > 4 * 30
