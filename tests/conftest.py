@@ -1,5 +1,7 @@
 """What all tests run under: the CPU, strict promotion, derandomised hypothesis, common fixtures."""
 
+import collections
+import gc
 import itertools
 import os
 import pathlib
@@ -20,6 +22,7 @@ import jax.numpy as jnp
 import pytest
 
 jax.config.update("jax_num_cpu_devices", 4)  # for what is sharded
+jax.config.update("jax_traceback_in_locations_limit", 0)  # lines of tests within programs: slow
 
 ROOT = pathlib.Path(__file__).parents[1]
 POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
@@ -79,7 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of tests of formulas, slow rows, and quick tests that look little at JAX, run one in N",  # noqa: E501
+        help="of tests that look little at JAX, and of slow rows, run one in N",
     )
 
 
@@ -95,28 +98,51 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether a test needs reference posteriors that are not there, or is not in the sample."""
     if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
         return True
-    is_formula = item.nodeid.startswith("tests/distributions/")
-    is_kept = item.get_closest_marker("slow") and not is_formula
-    if (is_kept or item.nodeid.startswith(LOOKS_AT_JAX)) and not is_slow_row(item):
+    if item.nodeid.startswith(LOOKS_AT_JAX) and not is_slow_row(item):
         return False
     return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
 
 
+def row_of(item: pytest.Item) -> str:
+    """The row of a table that a test has, or an empty string."""
+    return item.callspec.id if hasattr(item, "callspec") else ""
+
+
 def is_slow_row(item: pytest.Item) -> bool:
     """Whether a row of a table takes long, by the marks `quick_rows` and `slow_rows`."""
-    row = item.callspec.id if hasattr(item, "callspec") else ""
+    row = row_of(item)
     quick, slow = (item.get_closest_marker(name) for name in ("quick_rows", "slow_rows"))
     return bool((quick and row not in quick.args) or (slow and row in slow.args))
+
+
+def unknown_rows(items: list[pytest.Item]) -> list[str]:
+    """Rows that a mark names and no test has."""
+    rows, named = collections.defaultdict(set), collections.defaultdict(set)
+    for item in items:
+        name = item.nodeid.split("[")[0]
+        rows[name].add(row_of(item))
+        for mark in (*item.iter_markers("quick_rows"), *item.iter_markers("slow_rows")):
+            named[name].update(mark.args)
+    return [f"{name}[{row}]" for name in named for row in sorted(named[name] - rows[name])]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves tests out, see :func:`is_left_out`, and marks slow rows."""
+    is_whole = not any("::" in argument for argument in config.args)
+    if is_whole and (unknown := unknown_rows(items)):
+        raise pytest.UsageError("marks name rows that do not exist:\n" + "\n".join(unknown))
     left_out = {item for item in items if is_left_out(item)}
     for item in filter(is_slow_row, items):
         item.add_marker(pytest.mark.slow)
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector of garbage from what lives as long as the session."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

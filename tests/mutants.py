@@ -305,7 +305,7 @@ MUTANTS = (
         new="- x, 1), x, log_q, log_p)",
         breaks="the distribution function of Binomial stops a count too early",
         tests=("tests/distributions/test_functions.py",),
-        keyword="functions_are_scipys and Binomial",
+        keyword="cdf_is_scipys and Binomial",
     ),
     Mutant(
         name="stopping-sign",

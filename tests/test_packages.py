@@ -1,6 +1,7 @@
 """Three packages, one direction: who imports whom, what each offers, what importing it costs."""
 
 import ast
+import functools
 import importlib
 import pathlib
 import subprocess
@@ -176,14 +177,17 @@ def test_few_files_know_the_insides_of_jax(insides):
         path.relative_to(ROOT).as_posix()
         for package in PACKAGES
         for path in modules(package)
-        if any(within(name, insides) for name in imports_of(path) | chains(path.read_text()))
+        if any(within(name, insides) for name in imports_of(path) | chains(path))
     }
     assert naming == INSIDES[insides]
 
 
-def chains(source: str) -> set[str]:
+@functools.cache
+def chains(path: pathlib.Path) -> set[str]:
     """Every `a.b.c` in a module."""
-    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute))
+    nodes = (
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)
+    )
     return {ast.unparse(node) for node in nodes}
 
 

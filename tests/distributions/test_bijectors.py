@@ -201,6 +201,7 @@ def arrays(row: Row, reach: float, dtype: Any):
     "log_weights",
     "greater_than",
     "real_vector",
+    "correlation_cholesky",
 )
 @pytest.mark.parametrize("row", [row for row in ROWS if row.one_to_one], ids=lambda row: row.name)
 def test_inverse_undoes_forward_and_log_det_is_the_jacobians(row: Row, x64):

@@ -232,17 +232,13 @@ COUNTS = {
 }
 
 
-@pytest.mark.slow_rows(
-    "float32-Binomial, many",
-    "float32-Binomial, logits",
-    "float32-Poisson, spread",
-    "float32-Hypergeometric",
-    "float32-Skellam",
-    "float32-Skellam, spread",
-    "float32-Multinomial",
-    "float32-Multinomial, of one that is rare",
-    "float32-NegativeBinomial of mean 0.25 and concentration 1.52587890625e-05",
-    "float32-NegativeBinomial of mean 30.0 and concentration 0.125",
+@pytest.mark.quick_rows(
+    "Binomial, logits-float32",
+    "Hypergeometric-float32",
+    "Multinomial, of two-float32",
+    "NegativeBinomial of mean 10000.0 and concentration 50.0-float32",
+    "Poisson, many-float32",
+    "Skellam, spread-float32",
 )
 @mostly_single
 @pytest.mark.parametrize("name", COUNTS)

@@ -84,10 +84,7 @@ def test_gamma_variables(a, float_dtype):
 
 
 @pytest.mark.quick_rows(
-    "float32-100000000.0-1e+16",
-    "float64-1000000000000.0-3000000000000.0",
-    "float64-1000000000.0-1000000000.0",
-    "float64-9000000.0-30000000.0",
+    "float64-1000000000000.0-3000000000000.0", "float64-1000000000.0-1000000000.0"
 )
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_beta_variables(a, b, float_dtype):

@@ -28,30 +28,17 @@ def floats(tree):
     return [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
 
 
-@pytest.mark.quick_rows(
-    "float32-Exponential",
-    "float32-Uniform",
-    "float32-HalfNormal",
-    "float32-Laplace",
-    "float32-Bernoulli, logits",
-    "float64-Uniform",
-    "float32-LogNormal",
-    "float64-Bernoulli, logits",
-    "float64-HalfNormal",
-    "float64-Laplace",
-    "float64-iid",
-    "float32-Normal",
-    "float64-Normal",
-    "float32-Cauchy",
-    "float32-HalfCauchy",
-    "float64-Cauchy",
-    "float64-Exponential",
-    "float32-iid",
-    "float64-TransformedDistribution, Exp",
-    "float32-TransformedDistribution, Exp",
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_log_prob_is_scipys(case: Case, x64):
+    """Of every family in the quick suite, too."""
+    values = case.values(float)
+    expected = log_probs(case.truth(float), np.asarray(values))
+    np.testing.assert_allclose(score(case.build(float), values), expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.slow
 @every_case
-def test_log_prob_is_scipys_and_its_gradient_finite(case: Case, float_dtype):
+def test_log_prob_in_both_precisions_and_a_finite_gradient(case: Case, float_dtype):
     values = case.values(float_dtype)
     expected = log_probs(case.truth(float_dtype), np.asarray(values))
     log_prob, gradients = score_and_gradients(case.build(float_dtype), values)

@@ -143,7 +143,10 @@ def built(name, form):
     return getattr(tfd, name)(*given)
 
 
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize(
+    "form",
+    [pytest.param(FORMS[x], id=x, marks=[pytest.mark.slow] * (x != "python")) for x in FORMS],
+)
 @pytest.mark.parametrize("name", CASES)
 def test_every_family_of_tfp_is_precise(name, form):
     _, value, expected = CASES[name]

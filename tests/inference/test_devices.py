@@ -105,7 +105,7 @@ def mesh(*shape):
     return Mesh(np.array(jax.devices()[: np.prod(shape)]).reshape(shape), tuple("ab"[: len(shape)]))
 
 
-@pytest.mark.quick_rows("shape2-8", "shape2-32")
+@pytest.mark.quick_rows("shape2-8")
 @pytest.mark.parametrize("num_chains", [NUM_CHAINS, MANY])
 @pytest.mark.parametrize("shape", [(1,), (4,), (2, 2)])
 def test_a_mesh_changes_no_draw(x64, shape, num_chains):

@@ -106,7 +106,7 @@ class Recursion:
         return chosen, joined, ended
 
 
-@pytest.mark.quick_rows("0.7-10-scales3", "0.15-10-scales1", "0.3-10-scales2", "0.25-10-scales7")
+@pytest.mark.quick_rows("0.7-10-scales3", "0.15-10-scales1", "0.3-10-scales2")
 @pytest.mark.parametrize(
     ("step_size", "max_depth", "scales"),
     [(step_size, 10, SCALES) for step_size in (0.05, 0.15, 0.3, 0.7)]

@@ -279,6 +279,8 @@ def test_the_density_of_values_has_a_prior_and_a_likelihood():
     np.testing.assert_allclose(prior, expected, rtol=1e-5)
     expected = st.norm.logpdf(3.0, x.sum(), 2.0) - 0.5 * top
     np.testing.assert_allclose(likelihood, expected, rtol=1e-5)
+    total = prior + likelihood + np.log(top)  # with the Jacobian of the exponential map
+    np.testing.assert_allclose(target.log_density(position), total, rtol=1e-5)
 
 
 @pytest.mark.parametrize("make", [lambda: dist.HalfNormal(1.0), lambda: dist.LogNormal(0.0, 1.0)])
