@@ -27,11 +27,21 @@ class StepChain(NamedTuple):
 def begin_chains(
     kernel: Kernel, target: Target, layout: Layout, positions: jax.Array
 ) -> tuple[Any, jax.Array]:
-    """States of the kernel at flat positions ``(chain, size)``, and log densities ``(chain,)``."""
+    """States of the kernel at flat positions ``(chain, size)``, and log densities ``(chain,)``.
+
+    Raises:
+        TypeError: if a state has no position.
+    """
 
     def begin(vector: jax.Array) -> tuple[Any, jax.Array]:
         position = layout.unravel(vector)
-        return jax.tree.map(jnp.asarray, kernel.init(position)), target.log_density(position)
+        state = kernel.init(position)
+        if not hasattr(state, "position"):
+            name = type(kernel).__name__
+            raise TypeError(
+                f"the state of {name} must be a NamedTuple with a position, got {state}"
+            )
+        return jax.tree.map(jnp.asarray, state), target.log_density(position)
 
     return lax.map(begin, positions)
 
@@ -98,11 +108,17 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
     """Checks that `step` keeps the protocol of :class:`Kernel`.
 
     Raises:
-        TypeError: if the state changes its form or has no position, or the info is not a NamedTuple
-            of scalars.
+        TypeError: if `step` returns no pair, the state changes its form, or the info is not a
+            NamedTuple of scalars.
     """
     name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
-    after, info = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{name}.step must return a pair, the next state and an info (a NamedTuple of scalars, "
+            f"which may be empty), got {found}"
+        )
+    after, info = found
     before, after = (
         (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
         for x in (state, after)
@@ -112,8 +128,6 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
             f"{name}.step must return a state like that of {name}.init: it has {after}, and that "
             f"of init {before}"
         )
-    if not hasattr(state, "position"):
-        raise TypeError(f"the state of {name} must be a NamedTuple with a position, got {state}")
     if not hasattr(info, "_asdict") or any(np.shape(x) for x in info):
         raise TypeError(f"the info of {name}.step must be a NamedTuple of scalars, got {info}")
     if Layout.of(state.position) != layout:

@@ -73,7 +73,8 @@ def importance(
     num_draws = check_count("num_draws", num_draws, least=1)
     if guide is not None and not isinstance(guide, GuideResult):
         raise TypeError(
-            f"guide must be a result of svi or laplace, or None for the prior, got {guide!r}"
+            "guide must be a result of svi, laplace or pathfinder, or None for the prior, got "
+            f"{guide!r}"
         )
     with settings(cache_dir):
         if guide is None:

@@ -157,7 +157,12 @@ class _DensityModel:
             scope[path[-1]] = prior
         drawn = _sample_scope(key, scopes)
         position = jax.tree.unflatten(self.tree, [_value_at(drawn, path) for path, _ in self.sites])
-        factor(_scalar(log_density(position, *args, **kwargs)), name=_factor_name(scopes))
+        try:
+            value = log_density(position, *args, **kwargs)
+        except Exception as error:
+            error.add_note(_call_note(position, args, kwargs))
+            raise
+        factor(_scalar(value), name=_factor_name(scopes))
         return position
 
 
@@ -184,6 +189,24 @@ def _factor_name(scopes: Mapping[str, Any]) -> str:
     while name in scopes:
         name += "_"
     return name
+
+
+def _call_note(position: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """What the log density was called with, for the errors that it raises."""
+    shown = jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", position)
+    arguments = [
+        f"position={shown}",
+        *map(_kind, args),
+        *(f"{k}={_kind(v)}" for k, v in kwargs.items()),
+    ]
+    return (
+        "ppl.from_density: the error came from log_density, which is called with a position and "
+        f"the model's arguments, here ({', '.join(arguments)}); JAX may trace their arrays."
+    )
+
+
+def _kind(x: Any) -> str:
+    return f"{jnp.result_type(x)}{list(np.shape(x))}" if hasattr(x, "shape") else type(x).__name__
 
 
 def _scalar(value: Any) -> jax.Array:

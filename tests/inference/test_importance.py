@@ -226,7 +226,7 @@ def refused(model=None, **settings):
         (
             lambda: refused(guide=FullRank()),
             TypeError,
-            "guide must be a result of svi or laplace",
+            "guide must be a result of svi, laplace or pathfinder",
         ),
         (
             lambda: refused(guide=svi(jax.random.key(0), posterior(), x(), guide=PointMass())),

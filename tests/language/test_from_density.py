@@ -252,3 +252,23 @@ def test_there_is_no_prior_to_draw_from():
 def test_a_model_without_a_key_is_said():
     with pytest.raises(TypeError, match="expected one random key"):
         model()(0.5)
+
+
+@pytest.mark.parametrize(
+    ("log_density", "args"),
+    [
+        (lambda position: -(position["z"] ** 2), ()),
+        (lambda x, y: -(x**2) - y**2, ()),
+        (lambda position: -position["x"], (jnp.ones(3),)),
+        (lambda position: 0.0 if position["x"] > 0 else -1.0, ()),
+    ],
+    ids=["no such key", "by argument", "one argument more", "branch of Python"],
+)
+def test_errors_of_the_density_say_how_it_was_called(log_density, args):
+    density = jax.jit(ppl.log_density(ppl.from_density(log_density, {"x": 0.0})))
+    with pytest.raises((KeyError, TypeError)) as error:
+        density({"x": 1.0}, *args)
+    (note,) = [note for note in error.value.__notes__ if "from_density" in note]
+    assert "log_density, which is called with a position" in note
+    assert "position={'x': 'float32[]'}" in note
+    assert ("float32[3]" in note) == bool(args)
