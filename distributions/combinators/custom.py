@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from distributions.common.arrays import convert, float_dtype, select, stack
 from distributions.common.pytree import pytree_dataclass, static
-from distributions.constraints import Constraint, real
+from distributions.constraints import Constraint, independent, real
 from distributions.core.distribution import Distribution, Shape
 
 
@@ -28,13 +28,15 @@ class Custom(Distribution):
         log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
             parameters. It returns one number per event, by JAX operations that broadcast.
         parameters: A tuple of arrays, which are the leaves of the distribution.
-        support: The set of values; by default `constraints.real`.
+        support: The set of values; by default `constraints.real`. A set of numbers holds for each
+            entry of an event.
         event_shape: The shape of one draw.
         sampler: A function of a key, a full shape and the parameters; without it, the distribution
             can be scored only.
 
     Raises:
-        ValueError: `log_density` does not return one number per event.
+        ValueError: `log_density` does not return one number per event, or the support holds arrays
+            with more axes than `event_shape`.
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
@@ -64,10 +66,21 @@ class Custom(Distribution):
         fill = object.__setattr__
         fill(self, "parameters", jax.tree.map(stack, tuple(self.parameters), is_leaf=_is_list))
         fill(self, "event_shape", tuple(self.event_shape))
+        fill(self, "support", self._support_of_events())
         found = self._density_of(())
         if not hasattr(found, "shape"):
             raise ValueError(f"Custom: log_density must give an array; got {found!r}")
         self._check_batches((7, *found.shape))
+
+    def _support_of_events(self) -> Constraint:
+        """The support with as many axes as an event."""
+        num_missing = len(self.event_shape) - self.support.event_ndims
+        if num_missing < 0:
+            raise ValueError(
+                f"Custom: event_shape must have at least {self.support.event_ndims} axes, as "
+                f"values of the support ({self.support.description}) have; got {self.event_shape}"
+            )
+        return independent(self.support, num_missing) if num_missing else self.support
 
     def _check_batches(self, batch: Shape) -> None:
         """Raises ValueError unless the density of a batch of events is a batch of numbers."""

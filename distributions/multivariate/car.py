@@ -46,9 +46,11 @@ def _half_log_det(correlation, conditional_precision, graph):
 
 def _car_log_prob(x, loc, correlation, conditional_precision, graph):
     """The log density, with `x^T Q x` as a sum of squares for either sign of the correlation."""
-    x, adjacency, size = x - loc, graph[0], jnp.abs(correlation)
+    x, adjacency = x - loc, graph[0]
+    sign = jnp.where(correlation < 0, -1, 1).astype(correlation.dtype)
+    size = sign * correlation  # not the absolute value: its derivative is 0 at 0
     own = jnp.sum(jnp.sum(adjacency, -1) * jnp.square(x), -1)
-    edges = sum_over_edges(x, adjacency, jnp.sign(correlation))
+    edges = sum_over_edges(x, adjacency, sign)
     square = conditional_precision * ((1 - size) * own + size * edges)
     return _half_log_det(correlation, conditional_precision, graph) - 0.5 * square
 

@@ -3,23 +3,32 @@
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions.common.linear_algebra import (
-    last_axis,
-    per_event,
-)
+from distributions.common.arrays import align, as_host_array
+from distributions.common.linear_algebra import last_axis, per_event
 from distributions.constraints import adjacency, positive, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.adjacency import sum_over_edges
+from distributions.numerics.adjacency import count_parts, sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
-def _icar_log_prob(x, scale, adj_matrix):
-    n = adj_matrix.shape[-1]
-    edges = sum_over_edges(scale_by_reciprocal(x, per_event(scale)), adj_matrix, 1)
-    return -0.5 * edges - (n - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
+def _icar_log_prob(x, scale, graph):
+    adjacency, num_parts = graph
+    edges = sum_over_edges(scale_by_reciprocal(x, per_event(scale)), adjacency, 1)
+    rank = (adjacency.shape[-1] - num_parts).astype(x.dtype)
+    return -0.5 * edges - rank * (jnp.log(scale) + LOG_SQRT_TWO_PI)
+
+
+def _num_parts(given: Any, aligned: Array) -> Array:
+    """The number of connected parts of the graph, counted once on the host if it is known there."""
+    host = as_host_array(given)
+    if host is None:
+        return count_parts(lax.stop_gradient(aligned))
+    num_parts = count_parts(host)
+    return align(jnp.asarray(num_parts), 0, aligned.ndim - 2)
 
 
 def _improper(*arguments: Any) -> NoReturn:
@@ -42,12 +51,13 @@ def _improper(*arguments: Any) -> NoReturn:
 class ICAR(Family):
     r"""Intrinsic conditional autoregression: an improper prior for vectors over a graph.
 
-    `p(x) = prod_(i<j) exp(-A_ij (x_i - x_j)^2 / (2 scale^2)) / (sqrt(2 pi) scale)^(n - 1)` with
-    `A = adj_matrix`, the limit of `CAR` as the correlation goes to 1, up to a factor that depends
-    on the graph alone. The graph has to be connected, or the power of `scale` is not `n - 1`.
+    `p(x) = prod_(i<j) exp(-A_ij (x_i - x_j)^2 / (2 scale^2)) / (sqrt(2 pi) scale)^(n - c)` with
+    `A = adj_matrix` of `c` connected parts (1, unless there are islands), the limit of `CAR` as the
+    correlation goes to 1, up to a factor that depends on the graph alone.
 
-    The prior is improper: a constant added to `x` changes nothing. It can be scored, but not drawn
-    from; the data, or a prior on the sum of `x`, has to settle the level.
+    The prior is improper: a constant added to the entries of a part changes nothing. It can be
+    scored, but not drawn from; the data, or a prior on the sum of each part, has to settle the
+    level.
 
     Args:
         scale: The scale of differences along edges, positive.
@@ -61,8 +71,14 @@ class ICAR(Family):
 
     References:
         Besag, York and Mollie, "Bayesian image restoration, with two applications in spatial
-        statistics", Annals of the Institute of Statistical Mathematics 43 (1991).
+        statistics", Annals of the Institute of Statistical Mathematics 43 (1991); for graphs of
+        several parts, Hodges, Carlin and Fan, "On the precision of the conditionally autoregressive
+        prior in spatial models", Biometrics 59 (2003).
     """
 
     scale: ArrayLike = parameter(positive)
     adj_matrix: ArrayLike = parameter(adjacency)
+
+    def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
+        scale, adj = super()._arrays(dtype, batch_ndims)
+        return scale, (adj, _num_parts(self.adj_matrix, adj))

@@ -1,14 +1,14 @@
-"""Sums over the edges of a graph, for the conditional autoregressive families CAR and ICAR."""
+"""Sums over the edges of a graph, and its parts, for the families CAR and ICAR."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
+import numpy as np
+from jax import Array, lax
 from jax.typing import ArrayLike
 
-from distributions.common.linear_algebra import (
-    per_event,
-)
+from distributions.common.linear_algebra import per_event
 
 
 def sum_over_edges(x: Array, adjacency: Array, sign: ArrayLike) -> Array:
@@ -17,3 +17,27 @@ def sum_over_edges(x: Array, adjacency: Array, sign: ArrayLike) -> Array:
     most = math.sqrt(jnp.finfo(x.dtype).max)  # An infinite square times 0 would be NaN.
     differences = jnp.clip(x[..., :, None] - sign * x[..., None, :], -most, most)
     return 0.5 * jnp.sum(adjacency * jnp.square(differences), (-2, -1))
+
+
+def count_parts(adjacency: Any) -> Any:
+    """The number of connected parts of each graph, NumPy's for a NumPy array.
+
+    Every vertex takes the smallest number of its own and its neighbors' until none changes; a part
+    then bears the number of its first vertex.
+    """
+    xp: Any = np if isinstance(adjacency, np.ndarray) else jnp
+    n = adjacency.shape[-1]
+    first = xp.broadcast_to(xp.arange(n), adjacency.shape[:-1])
+
+    def spread(labels):
+        near = xp.where(adjacency != 0, labels[..., None, :], n).min(-1)
+        return xp.minimum(labels, near)
+
+    if xp is np:
+        labels, new = first, spread(first)
+        while (new != labels).any():
+            labels, new = new, spread(new)
+    else:
+        going = lambda state: (state[0] != state[1]).any()  # noqa: E731
+        _, new = lax.while_loop(going, lambda s: (s[1], spread(s[1])), (first, spread(first)))
+    return (new == first).sum(-1)

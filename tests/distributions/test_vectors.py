@@ -26,6 +26,30 @@ def test_intrinsic_autoregression_is_normal_in_differences(x64):
     np.testing.assert_allclose(d.log_prob(FOUR + 1e3), d.log_prob(centred), rtol=1e-9)
 
 
+def test_islands_of_an_intrinsic_autoregression_are_independent(x64):
+    """Known on the host, in a batch with a whole graph, and traced; with derivatives."""
+    path, pair = np.diag(np.ones(2), 1), np.diag(np.ones(1), 1)
+    parts = [path + path.T, pair + pair.T]
+    islands = np.zeros((5, 5))
+    islands[np.ix_([0, 2, 4], [0, 2, 4])], islands[np.ix_([1, 3], [1, 3])] = parts
+    x = jnp.array([1.0, 2.0, 4.0, 7.0, -3.0])
+
+    def apart(scale):
+        one, other = dist.ICAR(scale, parts[0]), dist.ICAR(scale, parts[1])
+        return one.log_prob(x[::2]) + other.log_prob(x[1::2])
+
+    def together(scale, graph=islands):
+        return dist.ICAR(scale, graph).log_prob(x)
+
+    truth = jax.value_and_grad(apart)(1.5)
+    np.testing.assert_allclose(jax.value_and_grad(together)(1.5), truth)
+    np.testing.assert_allclose(jax.jit(jax.value_and_grad(together))(1.5, islands), truth)
+    both = np.stack([islands, 1 - np.eye(5)])
+    each = [together(1.5), together(1.5, both[1])]
+    np.testing.assert_allclose(together(1.5, both), each)
+    np.testing.assert_allclose(jax.jit(jax.vmap(together, (None, 0)))(1.5, both), each)
+
+
 def test_an_intrinsic_autoregression_is_improper():
     d = dist.ICAR(1.5, GRAPH)
     for method in (lambda: d.sample(jax.random.key(0)), d.mean, d.variance, d.mode, d.entropy):

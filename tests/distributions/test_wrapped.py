@@ -57,6 +57,9 @@ BAD = {
     "Custom: log_density must give one number .* it raised an error": lambda: dist.Custom(
         lambda x, loc: jnp.sum(-jnp.square(x - loc)), (jnp.zeros(6),)
     ),
+    "Custom: event_shape must have at least 1 axes, as values of the support": lambda: dist.Custom(
+        lambda x: x.sum(-1), support=dist.constraints.simplex
+    ),
     "Custom: log_density must give one number per event; .* it gave": lambda: dist.Custom(
         lambda x: jnp.sum(x), support=dist.constraints.real
     ),
@@ -74,6 +77,16 @@ def test_a_custom_distribution_without_sampler_is_scored_only():
     assert d.log_prob(2.0) == -4
     with pytest.raises(NotImplementedError, match="there is no sampler"):
         d.sample(KEY)
+
+
+def test_a_support_of_numbers_holds_for_each_entry_of_an_event():
+    square = lambda x: -jnp.square(x).sum(-1)  # noqa: E731
+    d = dist.Custom(square, event_shape=(2,))
+    assert (d.batch_shape, d.event_shape) == ((), (2,))
+    np.testing.assert_array_equal(d.log_prob(jnp.array([[1.0, 2.0], [3.0, 0.0]])), [-5, -9])
+    d = dist.Custom(square, support=dist.constraints.positive, event_shape=(2,))
+    np.testing.assert_array_equal(d.log_prob(jnp.array([[1.0, 2.0], [3.0, -1.0]])), [-5, -np.inf])
+    assert d.bijector.event_ndims == 1
 
 
 def test_leaves_of_a_custom_distribution_are_mapped():
