@@ -21,7 +21,7 @@ from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.core.quantile import reparameterize
 from distributions.discrete.categorical import Categorical
-from distributions.numerics.special import safe_log
+from distributions.numerics.special import log_weighted_sum
 
 DIFFERENT_EVENTS = (
     "the supports of the components differ, and are not intervals (nor have they the same atoms)"
@@ -61,17 +61,27 @@ class MixtureBase(Distribution):
         mixture = self.mixture_distribution
         return mixture.probs if mixture.logits is None else mixture.logits
 
+    @property
+    def _has_probs(self) -> bool:
+        return self.mixture_distribution.logits is None
+
     def _log_weights(self, ndim: int) -> Array:
+        """Logarithms of the weights of a mixture that has logits."""
+        return align(jax.nn.log_softmax(jnp.asarray(self._weights)), 1, ndim - 1)
+
+    def _probs(self, ndim: int) -> Array:
         weights = jnp.asarray(self._weights)
-        is_probs = self.mixture_distribution.logits is None
-        log = safe_log(weights) if is_probs else jax.nn.log_softmax(weights)
-        return align(log, 1, ndim - 1)
+        probs = weights if self._has_probs else jax.nn.softmax(weights)
+        return align(probs, 1, ndim - 1)
 
     def _log_prob(self, value: ArrayLike) -> Array:
         return self._log_sum("log_prob", value)
 
     def _log_sum(self, method: str, value: ArrayLike) -> Array:
         each = self._each(method, jnp.asarray(value))
+        if self._has_probs:
+            each, probs = promote(each, self._probs(each.ndim))
+            return log_weighted_sum(probs, each)
         return _log_sum_exp(jnp.add(*promote(each, self._log_weights(each.ndim))))
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
@@ -106,7 +116,7 @@ class MixtureBase(Distribution):
 
     def _average(self, values: Array) -> Array:
         event_ndims, batch_ndims = len(self.event_shape), len(self.batch_shape)
-        weights = jnp.exp(self._log_weights(batch_ndims + 1))
+        weights = self._probs(batch_ndims + 1)
         weights = jnp.expand_dims(weights, tuple(range(-event_ndims, 0)))
         values = align(values, 1 + event_ndims, batch_ndims)
         return jnp.sum(weights * values, axis=-1 - event_ndims)

@@ -73,6 +73,33 @@ def log_add(a: Array, b: Array) -> Array:
     return select(empty, -jnp.inf, most + jnp.log1p(jnp.exp(gap)))
 
 
+@jax.custom_jvp
+def log_weighted_sum(weights: Array, x: Array) -> Array:
+    """`log(sum(weights exp(x)))` along the last axis, `-inf` where no part has a weight.
+
+    The derivative with respect to a weight, `exp(x - result)`, is right for a weight of 0, too. All
+    derivatives are zero where the result is `-inf`.
+    """
+    return _log_weighted_sum(weights, x)
+
+
+def _log_weighted_sum(weights: Array, x: Array) -> Array:
+    has_weight = weights > 0
+    most = jnp.max(select(has_weight, x, -jnp.inf), -1, keepdims=True)
+    most = select(lax.is_finite(most), most, 0)
+    parts = weights * jnp.exp(select(has_weight, x - most, 0))
+    return jnp.log(jnp.sum(parts, -1)) + most[..., 0]
+
+
+@log_weighted_sum.defjvp
+def _log_weighted_sum_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    weights, x = primals
+    total = log_weighted_sum(weights, x)
+    level = select(total == -jnp.inf, jnp.inf, total)[..., None]
+    ratio = jnp.exp(jnp.minimum(x - level, 0.5 * math.log(float(jnp.finfo(x.dtype).max))))
+    return total, jnp.sum(ratio * (weights * tangents[1] + tangents[0]), -1)
+
+
 def times_log(x: Array, log_y: Array) -> Array:
     """`x log_y`, and 0 where `x` is 0, whatever the logarithm."""
     return select(x == 0, 0, select(x == 0, 1, x) * log_y)

@@ -25,3 +25,42 @@ def test_first_and_second_derivatives(name, x64):
     np.testing.assert_allclose(slope(at), (f(at + step) - f(at - step)) / (2 * step), rtol=1e-8)
     found, differences = jax.grad(slope)(at), (slope(at + step) - slope(at - step)) / (2 * step)
     np.testing.assert_allclose(found, differences, rtol=1e-6)
+
+
+def mixture(probs):
+    parts = dist.Normal(jnp.array([0.0, 1.0, 4.0]), jnp.array([1.0, 2.0, 0.5]))
+    return dist.MixtureSameFamily(dist.Categorical(probs=probs), parts)
+
+
+def unlike(probs):
+    parts = [dist.Normal(0.0, 1.0), dist.Normal(1.0, 2.0), dist.Logistic(4.0, 0.5)]
+    return dist.Mixture(dist.Categorical(probs=probs), parts)
+
+
+WEIGHTED = {
+    "density": lambda d: d.log_prob(1.3),
+    "distribution function": lambda d: d.cdf(1.3),
+    "log survival": lambda d: d.log_survival(1.3),
+    "mean": lambda d: d.mean(),
+    "variance": lambda d: d.variance(),
+}
+
+
+@pytest.mark.parametrize("make", [mixture, unlike])
+@pytest.mark.parametrize("name", WEIGHTED)
+def test_derivatives_by_weights_that_are_zero(make, name, x64):
+    """Those of one-sided differences, as a weight is not negative; first and second ones."""
+    f = jax.jit(lambda w: WEIGHTED[name](make(w)))
+    slope = jax.jit(jax.grad(f))
+    at, step = jnp.array([0.4, 0.6, 0.0]), 1e-6
+    moved = [at.at[i].add(step) for i in range(3)]
+    np.testing.assert_allclose(slope(at), [(f(w) - f(at)) / step for w in moved], 2e-5, 1e-8)
+    expected = [(slope(w) - slope(at)) / step for w in moved]
+    np.testing.assert_allclose(jax.hessian(f)(at), expected, 1e-4, 1e-8)
+
+
+def test_parts_without_weight_or_density_have_finite_derivatives(x64):
+    slope = jax.jit(jax.grad(lambda w, x: mixture(w).log_prob(x)))
+    alone = jnp.array([0.0, 0.0, 1.0])
+    assert np.isfinite(slope(alone, 1e3)).all()  # at which others have the whole density
+    np.testing.assert_array_equal(slope(alone, jnp.inf), 0)
