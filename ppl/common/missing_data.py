@@ -147,7 +147,7 @@ class Imputed(distribution_protocol.DistributionWrapper):
         ) + distribution_protocol.sum_all(jnp.where(self.missing, log_det, 0))
 
 
-def impute(data: Any, missing: Any = None) -> Missing:
+def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     """Data whose missing entries are unknown values, to be inferred, for `condition`.
 
     The site stays latent, with as many coordinates as there are missing entries. Its values, also
@@ -159,9 +159,12 @@ def impute(data: Any, missing: Any = None) -> Missing:
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
             entries that are NaN or masked. It decides shapes, so it must not be traced.
 
+    Returns:
+        A value for `condition`: the data as they are, if nothing is missing.
+
     Raises:
         TypeError: If data or mask are no arrays of floats and booleans.
-        ValueError: If the shapes differ, nothing is missing, or the mask is not known.
+        ValueError: If the shapes differ, or the mask is not known.
 
     Example:
         >>> import jax.numpy as jnp, ppl, distributions as dist
@@ -182,7 +185,7 @@ def impute(data: Any, missing: Any = None) -> Missing:
             "must be known when the program is traced. Give `missing` as a NumPy array."
         )
     if not np.any(missing):
-        raise ValueError("impute: nothing is missing. Give the data as they are.")
+        return data
     return Missing(data, jnp.asarray(missing), Mask.of(np.asarray(missing)))
 
 
