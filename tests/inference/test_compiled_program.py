@@ -103,6 +103,7 @@ def test_other_threads_compile_as_ever():
     assert "reduce-window" not in here
 
 
+@needs_tricks
 def test_options_of_the_compiler_change_in_one_thread_at_a_time():
     """Two threads that are in at once would leave the options of one of them behind."""
     entered, leave = [threading.Event() for _ in range(2)], threading.Event()
