@@ -239,8 +239,8 @@ MUTANTS = (
     Mutant(
         name="mixture-weights-unnormalized",
         file="distributions/combinators/mixture.py",
-        old="if is_probs else jax.nn.log_softmax(weights)",
-        new="if is_probs else weights",
+        old="align(jax.nn.log_softmax(jnp.asarray(self._weights)), 1, ndim - 1)",
+        new="align(jnp.asarray(self._weights), 1, ndim - 1)",
         breaks="the logits of a mixture are taken for logarithms of weights",
         tests=("tests/distributions/test_log_prob.py",),
         keyword="scipys and Mixture",

@@ -28,8 +28,8 @@ class Custom(Distribution):
         log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
             parameters. It returns one number per event, by JAX operations that broadcast.
         parameters: A tuple of arrays, which are the leaves of the distribution.
-        support: The set of values; by default `constraints.real`. A set of numbers holds for each
-            entry of an event.
+        support: The set of values; by default `constraints.real`. A constraint on numbers applies
+            to every entry of an event.
         event_shape: The shape of one draw.
         sampler: A function of a key, a full shape and the parameters; without it, the distribution
             can be scored only.
@@ -71,6 +71,13 @@ class Custom(Distribution):
         if not hasattr(found, "shape"):
             raise ValueError(f"Custom: log_density must give an array; got {found!r}")
         self._check_batches((7, *found.shape))
+        try:
+            self.batch_shape  # noqa: B018
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Custom: the bounds of the support must broadcast with values of event_shape "
+                f"{self.event_shape} and with their densities; {error}"
+            ) from error
 
     def _support_of_events(self) -> Constraint:
         """The support with as many axes as an event."""

@@ -23,7 +23,7 @@ def _icar_log_prob(x, scale, graph):
 
 
 def _num_parts(given: Any, aligned: Array) -> Array:
-    """The number of connected parts of the graph, counted once on the host if it is known there."""
+    """The number of connected parts of the graph, counted on the host if it is known there."""
     host = as_host_array(given)
     if host is None:
         return count_parts(lax.stop_gradient(aligned))

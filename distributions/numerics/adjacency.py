@@ -22,8 +22,9 @@ def sum_over_edges(x: Array, adjacency: Array, sign: ArrayLike) -> Array:
 def count_parts(adjacency: Any) -> Any:
     """The number of connected parts of each graph, NumPy's for a NumPy array.
 
-    Every vertex takes the smallest number of its own and its neighbors' until none changes; a part
-    then bears the number of its first vertex.
+    Every vertex bears a number, at first its own. It takes the smallest of its own and its
+    neighbours', and then the number that the vertex of that number bears, until none changes. A
+    part then bears the number of its first vertex.
     """
     xp: Any = np if isinstance(adjacency, np.ndarray) else jnp
     n = adjacency.shape[-1]
@@ -31,7 +32,8 @@ def count_parts(adjacency: Any) -> Any:
 
     def spread(labels):
         near = xp.where(adjacency != 0, labels[..., None, :], n).min(-1)
-        return xp.minimum(labels, near)
+        labels = xp.minimum(labels, near)
+        return xp.take_along_axis(labels, labels, -1)
 
     if xp is np:
         labels, new = first, spread(first)

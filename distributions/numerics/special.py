@@ -77,8 +77,9 @@ def log_add(a: Array, b: Array) -> Array:
 def log_weighted_sum(weights: Array, x: Array) -> Array:
     """`log(sum(weights exp(x)))` along the last axis, `-inf` where no part has a weight.
 
-    The derivative with respect to a weight, `exp(x - result)`, is right for a weight of 0, too. All
-    derivatives are zero where the result is `-inf`.
+    The derivative with respect to a weight, `exp(x - result)`, is right for a weight of 0, too,
+    below the root of the greatest number; it is no greater. All derivatives are zero where the
+    result is `-inf`.
     """
     return _log_weighted_sum(weights, x)
 
@@ -87,7 +88,7 @@ def _log_weighted_sum(weights: Array, x: Array) -> Array:
     has_weight = weights > 0
     most = jnp.max(select(has_weight, x, -jnp.inf), -1, keepdims=True)
     most = select(lax.is_finite(most), most, 0)
-    parts = weights * jnp.exp(select(has_weight, x - most, 0))
+    parts = select(has_weight, weights, 0) * jnp.exp(select(has_weight, x - most, 0))
     return jnp.log(jnp.sum(parts, -1)) + most[..., 0]
 
 
@@ -95,9 +96,14 @@ def _log_weighted_sum(weights: Array, x: Array) -> Array:
 def _log_weighted_sum_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     weights, x = primals
     total = log_weighted_sum(weights, x)
-    level = select(total == -jnp.inf, jnp.inf, total)[..., None]
-    ratio = jnp.exp(jnp.minimum(x - level, 0.5 * math.log(float(jnp.finfo(x.dtype).max))))
-    return total, jnp.sum(ratio * (weights * tangents[1] + tangents[0]), -1)
+    excess = x - select(lax.is_finite(total), total, 0)[..., None]
+    most = 0.5 * math.log(float(jnp.finfo(x.dtype).max))
+    slope = jnp.exp(jnp.minimum(excess, most))
+    is_tiny = (weights > 0) & (excess > most)  # a weight whose slope would overflow
+    log_weight = jnp.log(select(is_tiny, weights, 1))
+    share = select(is_tiny, jnp.exp(select(is_tiny, excess, 0) + log_weight), weights * slope)
+    dot = jnp.sum(share * tangents[1] + slope * tangents[0], -1)
+    return total, select(total == -jnp.inf, 0, dot)
 
 
 def times_log(x: Array, log_y: Array) -> Array:

@@ -4,9 +4,8 @@ import collections
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -60,17 +59,18 @@ class ChainThreads:
                 if move(batch):
                     waiting.append(batch)
 
-    def stop(self) -> None:
+    def __enter__(self) -> "ChainThreads":
+        """The threads."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Ends all threads, each after its current call: no thread can be stopped within one."""
-        self._is_stopping.set()
         with without_interrupts():
+            self._is_stopping.set()
             self._pool.shutdown()
 
 
-@contextmanager
-def chain_threads(
-    num_batches: int, programs: Sequence[Any], share: Share
-) -> Iterator[ChainThreads]:
+def chain_threads(num_batches: int, programs: Sequence[Any], share: Share) -> ChainThreads:
     """Threads for batches of chains, a thread for each core; they end with the context.
 
     One core stays idle where calls of the compiled `programs` on all cores may hang.
@@ -79,11 +79,7 @@ def chain_threads(
     num_threads = max(1, min(num_cores() - num_idle, num_batches))
     if share.own is not None:
         num_threads = 1  # a call waits until all devices have come to it
-    threads = ChainThreads(num_threads)
-    try:
-        yield threads
-    finally:
-        threads.stop()
+    return ChainThreads(num_threads)
 
 
 def warn_of_interrupt(num_drawn: int, num_draws: int) -> None:

@@ -37,9 +37,9 @@ def begin_chains(
         position = layout.unravel(vector)
         state = kernel.init(position)
         if not hasattr(state, "position"):
-            name = type(kernel).__name__
             raise TypeError(
-                f"the state of {name} must be a NamedTuple with a position, got {state}"
+                f"the state of {type(kernel).__name__} must be a NamedTuple with a position, got a "
+                f"{type(state).__name__}"
             )
         return jax.tree.map(jnp.asarray, state), target.log_density(position)
 
@@ -115,8 +115,8 @@ def check_protocol(kernel: Any, layout: Layout, state: Any) -> None:
     found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
-            f"{name}.step must return a pair, the next state and an info (a NamedTuple of scalars, "
-            f"which may be empty), got {found}"
+            f"{name}.step must return a plain tuple of two, the next state and an info (a "
+            f"NamedTuple of scalars, which may be empty), got {found}"
         )
     after, info = found
     before, after = (

@@ -150,9 +150,9 @@ class Imputed(distribution_protocol.DistributionWrapper):
 def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     """Data whose missing entries are unknown values, to be inferred, for `condition`.
 
-    The site stays latent, with as many coordinates as there are missing entries. Its values, also
-    in draws, are complete arrays that agree with the data at known entries. Later sites may depend
-    on them.
+    The site stays latent, with as many coordinates as there are missing entries, if any. Its
+    values, also in draws, are complete arrays that agree with the data at known entries. Later
+    sites may depend on them.
 
     Args:
         data: An array of floats, or a masked array of NumPy.

@@ -192,7 +192,7 @@ def _factor_name(scopes: Mapping[str, Any]) -> str:
 
 
 def _call_note(position: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """What the log density was called with, for the errors that it raises."""
+    """Note on the call of a log density, for the errors that it raises."""
     shown = jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", position)
     arguments = [
         f"position={shown}",
@@ -201,12 +201,14 @@ def _call_note(position: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
     ]
     return (
         "ppl.from_density: the error came from log_density, which is called with a position and "
-        f"the model's arguments, here ({', '.join(arguments)}); JAX may trace their arrays."
+        f"the model's arguments, here ({', '.join(arguments)}). JAX transforms it, so that "
+        "arrays may be tracers."
     )
 
 
 def _kind(x: Any) -> str:
-    return f"{jnp.result_type(x)}{list(np.shape(x))}" if hasattr(x, "shape") else type(x).__name__
+    dtype = getattr(x, "dtype", None)
+    return type(x).__name__ if dtype is None else f"{dtype}{list(np.shape(x))}"
 
 
 def _scalar(value: Any) -> jax.Array:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import distributions as dist
+from distributions.numerics.special import log_weighted_sum
 
+INF = np.inf
 PATH = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 POINTS = {
     "CAR, no correlation": (lambda c: dist.CAR(0.0, c, 1.5, PATH).log_prob([1.0, 3.0, -2.0]), 0.0),
@@ -64,3 +66,24 @@ def test_parts_without_weight_or_density_have_finite_derivatives(x64):
     alone = jnp.array([0.0, 0.0, 1.0])
     assert np.isfinite(slope(alone, 1e3)).all()  # at which others have the whole density
     np.testing.assert_array_equal(slope(alone, jnp.inf), 0)
+
+
+def test_weights_too_small_for_their_slopes(x64):
+    """In single precision: the part has the whole density, and the share of it is 1."""
+    weights, x = jnp.array([1.0, 1e-25], jnp.float32), jnp.array([-200.0, 0.0], jnp.float32)
+    by_weights, shares = jax.jit(jax.grad(log_weighted_sum, (0, 1)))(weights, x)
+    np.testing.assert_allclose(log_weighted_sum(weights, x), np.log(1e-25), rtol=1e-6)
+    np.testing.assert_allclose(shares, [0, 1], atol=1e-6)
+    assert np.isfinite(by_weights).all()
+    nothing = jax.grad(log_weighted_sum, (0, 1))(jnp.array([1.0, 0.0]), jnp.array([-INF, INF]))
+    np.testing.assert_array_equal(nothing, np.zeros((2, 2)))
+
+
+def test_second_derivatives_of_a_weighted_sum(x64):
+    """Those of its textbook form, where no part is rare; symmetric by a weight of 0, too."""
+    textbook = lambda at: jnp.log(jnp.sum(at[0] * jnp.exp(at[1])))  # noqa: E731
+    second = jax.jit(jax.hessian(lambda at: log_weighted_sum(at[0], at[1])))
+    at = jnp.array([[0.25, 0.75], [0.5, -1.0]])
+    np.testing.assert_allclose(second(at), jax.hessian(textbook)(at), rtol=1e-12)
+    found = second(jnp.array([[1.0, 0.0], [0.5, -1.0]])).reshape(4, 4)
+    np.testing.assert_allclose(found, found.T, rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Chains do the same however they are run: mapped over or alone, in groups, on one core or many."""
+"""Chains do the same however they run: mapped over or alone, in batches, on one core or many."""
 
 import collections
 import dataclasses
@@ -225,11 +225,11 @@ def test_short_sums_are_not_split_on_the_cpu(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_groups", [1, 6], ids=["one group", "groups"])
-def test_windows_hold_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_groups):
+@pytest.mark.parametrize("num_batches", [1, 6], ids=["one batch", "batches"])
+def test_windows_hold_draws_and_gradients_of_their_iterations(monkeypatch, x64, num_batches):
     """Rows are fewer than the longest window, so that it is taken in pieces."""
     windows, original = collections.defaultdict(list), chain_batch.renew_matrices
-    monkeypatch.setattr(sampling, "batch_size", lambda num_chains: num_chains // num_groups)
+    monkeypatch.setattr(sampling, "batch_size", lambda num_chains: num_chains // num_batches)
     monkeypatch.setattr(sampling, "_MAX_ROWS", 100)
 
     def renewed(state, due):

@@ -67,7 +67,7 @@ class Plain:
 REFUSED = [
     (Growing(), {}, "Growing.step must return a state like that of Growing.init"),
     (Vague(), {}, "the info of Vague.step must be a NamedTuple of scalars"),
-    (Single(), {}, "Single.step must return a pair, the next state and an info"),
+    (Single(), {}, "Single.step must return a plain tuple of two, the next state and an info"),
     (Lost(), {}, "the state of Lost must be a NamedTuple with a position"),
     (Plain(), {}, "kernel must be a frozen dataclass that JAX knows as a pytree"),
     (object(), {}, "one of your own has init(position) and step(key, state)"),

@@ -177,7 +177,7 @@ def test_a_climb_that_comes_to_a_halt_says_so():
         x = ppl.sample(key, dist.Flat(dist.constraints.real, (2,)), name="x")
         ppl.factor(-jnp.abs(x[0]) - 1e3 * jnp.abs(x[1] - x[0]), name="roof")
 
-    result = optimize(KEY, ridge, init={"x": np.array([10.0, 2.0])})
+    result = optimize(KEY, ridge, init={"x": np.array([1.7, 0.3])})
     (first, *_) = result.summary().problems
     assert re.search(r"along x\[\d\], and no step gains more than rounding. Use float64", first)
 
