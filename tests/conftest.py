@@ -129,8 +129,8 @@ def unknown_rows(items: list[pytest.Item]) -> list[str]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves tests out, see :func:`is_left_out`, and marks slow rows."""
-    is_whole = not (config.getoption("lf", False) or any("::" in argument for argument in config.args))
-    if is_whole and (unknown := unknown_rows(items)):
+    is_part = config.getoption("lf", False) or any("::" in x for x in config.args)
+    if not is_part and (unknown := unknown_rows(items)):
         raise pytest.UsageError("marks name rows that do not exist:\n" + "\n".join(unknown))
     left_out = {item for item in items if is_left_out(item)}
     for item in filter(is_slow_row, items):
