@@ -82,7 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="of tests that look little at JAX, and of slow rows, run one in N",
+        help="of tests that look little at JAX, and of slow ones, run one in N",
     )
 
 
@@ -98,7 +98,8 @@ def is_left_out(item: pytest.Item) -> bool:
     """Whether a test needs reference posteriors that are not there, or is not in the sample."""
     if "posteriordb" in getattr(item, "fixturenames", ()) and not POSTERIORDB.is_dir():
         return True
-    if item.nodeid.startswith(LOOKS_AT_JAX) and not is_slow_row(item):
+    is_slow = item.get_closest_marker("slow") is not None or is_slow_row(item)
+    if item.nodeid.startswith(LOOKS_AT_JAX) and not is_slow:
         return False
     return zlib.crc32(item.nodeid.encode()) % item.config.getoption("--sample") != 0
 
