@@ -166,7 +166,7 @@ def test_mcmc_reaches_chains():
 
 INSIDES = {
     "jax._src": {"inference/runtime/xla_options.py"},
-    "jax.core": {"ppl/harvest/_jax.py", "distributions/common/arrays.py"},  # that for its Tracer
+    "jax.core": {"ppl/harvest/_jax.py"},
     "jax.interpreters": {"ppl/harvest/_jax.py"},
 }
 

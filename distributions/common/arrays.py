@@ -111,7 +111,14 @@ def promote(x: ArrayLike, *others: ArrayLike, dtype: Any = None) -> tuple[Array,
 
 def is_traced(x: Any) -> bool:
     """Whether an array is a tracer: its values are not known yet."""
-    return isinstance(x, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
+    return isinstance(x, Array) and type(x) not in _types_of_known_arrays()
+
+
+@functools.cache
+def _types_of_known_arrays() -> frozenset[type]:
+    """The types of arrays of numbers, and of random keys, whose values are known."""
+    with jax.ensure_compile_time_eval():  # known within a trace, too
+        return frozenset({type(jnp.zeros(())), type(jax.random.key(0))})
 
 
 def as_host_array(x: Any) -> np.ndarray | None:

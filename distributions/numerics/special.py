@@ -81,10 +81,6 @@ def log_weighted_sum(weights: Array, x: Array) -> Array:
     below the root of the greatest number; it is no greater. All derivatives are zero where the
     result is `-inf`.
     """
-    return _log_weighted_sum(weights, x)
-
-
-def _log_weighted_sum(weights: Array, x: Array) -> Array:
     has_weight = weights > 0
     most = jnp.max(select(has_weight, x, -jnp.inf), -1, keepdims=True)
     most = select(lax.is_finite(most), most, 0)

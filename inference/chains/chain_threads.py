@@ -22,9 +22,17 @@ _MIN_CHAIN_BATCHES = 16  # batches, if there are so many chains; and two for eac
 
 
 class ChainThreads:
-    """Threads that move batches of chains; made by :func:`chain_threads`."""
+    """Threads that move batches of chains, one for each core; they end with the context.
 
-    def __init__(self, num_threads: int) -> None:
+    One core stays idle where calls of the compiled programs on all cores may hang.
+    """
+
+    def __init__(self, num_batches: int, programs: Sequence[Any], share: Share) -> None:
+        """Starts threads for batches that the compiled `programs` move."""
+        num_idle = any(map(may_hang, programs))
+        num_threads = max(1, min(num_cores() - num_idle, num_batches))
+        if share.own is not None:
+            num_threads = 1  # a call waits until all devices have come to it
         self._pool, self._num_threads = ThreadPoolExecutor(num_threads), num_threads
         self._is_stopping = threading.Event()
         self._has_doubles = jax.dtypes.canonicalize_dtype(np.float64) == np.float64
@@ -68,18 +76,6 @@ class ChainThreads:
         with without_interrupts():
             self._is_stopping.set()
             self._pool.shutdown()
-
-
-def chain_threads(num_batches: int, programs: Sequence[Any], share: Share) -> ChainThreads:
-    """Threads for batches of chains, a thread for each core; they end with the context.
-
-    One core stays idle where calls of the compiled `programs` on all cores may hang.
-    """
-    num_idle = any(map(may_hang, programs))
-    num_threads = max(1, min(num_cores() - num_idle, num_batches))
-    if share.own is not None:
-        num_threads = 1  # a call waits until all devices have come to it
-    return ChainThreads(num_threads)
 
 
 def warn_of_interrupt(num_drawn: int, num_draws: int) -> None:

@@ -30,8 +30,8 @@ from inference.chains.chain_batch import ChainBatch, renew_together
 from inference.chains.chain_programs import compile_advance, compile_values
 from inference.chains.chain_threads import (
     CALL_SECONDS,
+    ChainThreads,
     batch_size,
-    chain_threads,
     warn_of_interrupt,
 )
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
@@ -230,7 +230,7 @@ class _SamplingRun:
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
         programs = self.advance, self.values
-        with chain_threads(len(self.batches), programs, self.share) as threads:
+        with ChainThreads(len(self.batches), programs, self.share) as threads:
             while not all(batch.is_complete for batch in self.batches):
                 threads.finish(self.batches, self._move_on, lambda: on_progress(self.num_done))
                 if self.is_pooled and not self.batches[0].is_complete:

@@ -18,8 +18,8 @@ from jax.tree_util import Partial
 from inference.chains.chain_programs import compile_values
 from inference.chains.chain_threads import (
     CALL_SECONDS,
+    ChainThreads,
     batch_size,
-    chain_threads,
     warn_of_interrupt,
 )
 from inference.chains.sampling import Samples, check_sites
@@ -205,7 +205,7 @@ class _StepRun:
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
         programs = self.advance, self.values
-        with chain_threads(len(self.batches), programs, self.share) as threads:
+        with ChainThreads(len(self.batches), programs, self.share) as threads:
             threads.finish(self.batches, self._move, lambda: on_progress(self.num_done))
 
     def _move(self, batch: _StepBatch) -> bool:
