@@ -80,7 +80,7 @@ class Symmetric(_AroundIdentity):
 
     def _check(self, value: Any) -> Any:
         """Whether the matrix equals its transpose."""
-        tolerance = SYMMETRY_TOLERANCE * abs(value).max((-2, -1), keepdims=True)
+        tolerance = SYMMETRY_TOLERANCE * abs(value).max((-2, -1), keepdims=True, initial=0)
         is_close = abs(value - value.swapaxes(-1, -2)) <= tolerance
         return (is_close & (abs(value) < np.inf)).all((-2, -1))
 
@@ -118,10 +118,9 @@ class PositiveDefinite(_AroundIdentity):
         symmetric = Symmetric().check(value)
         if not isinstance(value, np.ndarray):
             return symmetric & (abs(jnp.linalg.cholesky(value)) < np.inf).all((-2, -1))
-        matrices = value.reshape(-1, *value.shape[-2:])
-        return symmetric & np.array([_has_cholesky(m) for m in matrices], bool).reshape(
-            value.shape[:-2]
-        )
+        batch = value.shape[:-2]
+        found = [_has_cholesky(value[index]) for index in np.ndindex(*batch)]
+        return symmetric & np.array(found, bool).reshape(batch)
 
 
 @pytree_dataclass

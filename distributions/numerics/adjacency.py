@@ -31,7 +31,7 @@ def count_parts(adjacency: Any) -> Any:
     first = xp.broadcast_to(xp.arange(n), adjacency.shape[:-1])
 
     def spread(labels):
-        near = xp.where(adjacency != 0, labels[..., None, :], n).min(-1)
+        near = xp.where(adjacency != 0, labels[..., None, :], n).min(-1, initial=n)
         labels = xp.minimum(labels, near)
         return xp.take_along_axis(labels, labels, -1)
 

@@ -228,16 +228,16 @@ def ignore(data: Any, missing: Any = None) -> Missing:
 
 
 def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array, Any]:
+    masked: Any = False
     if isinstance(data, np.ma.MaskedArray):
-        missing = np.ma.getmaskarray(data) if missing is None else missing
-        data = data.data
+        masked, data = np.ma.getmaskarray(data), data.data
     given = data
     try:
         data = _values.as_array(given)
         if missing is None and _jax.is_traced(given):
             missing = jnp.isnan(data)
         elif missing is None:  # NumPy: stays concrete under a trace.
-            missing = np.asarray(np.isnan(np.asarray(given)))
+            missing = np.asarray(np.isnan(np.asarray(given)) | masked)
         missing = missing if isinstance(missing, np.ndarray) else _values.as_array(missing)
     except TypeError as error:
         raise TypeError(f"{where}: expected an array and a boolean mask. {error}") from error
@@ -251,6 +251,13 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
             f"{missing.shape}. Give a boolean for each entry, by jnp.broadcast_to(missing, "
             "data.shape) if one stands for several, or leave it out where the data are NaN."
         )
+    if not (_jax.is_traced(data) or _jax.is_traced(missing)):
+        num_left = int(np.sum(np.isnan(data) & ~np.asarray(missing)))
+        if num_left:
+            raise ValueError(
+                f"{where}: {num_left} of the data are NaN where `missing` is False. Say that they "
+                "are missing, or leave `missing` out: entries that are NaN are missing by default."
+            )
     return data, missing
 
 

@@ -50,6 +50,14 @@ def test_islands_of_an_intrinsic_autoregression_are_independent(x64):
     np.testing.assert_allclose(jax.jit(jax.vmap(together, (None, 0)))(1.5, both), each)
 
 
+def test_matrices_without_entries_are_matrices():
+    for name in ("symmetric", "adjacency", "positive_definite", "correlation"):
+        constraint = getattr(dist.constraints, name)
+        assert constraint.check(np.zeros((0, 0)))
+        assert constraint.check(np.zeros((2, 0, 0))).shape == (2,)
+    assert dist.ICAR(1.5, np.zeros((0, 0))).log_prob(np.zeros(0)) == 0
+
+
 def test_an_intrinsic_autoregression_is_improper():
     d = dist.ICAR(1.5, GRAPH)
     for method in (lambda: d.sample(jax.random.key(0)), d.mean, d.variance, d.mode, d.entropy):

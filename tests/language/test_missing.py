@@ -362,7 +362,7 @@ MASKED = np.ma.masked_array([1.0, np.nan, 3.0], [False, False, True])
 
 @pytest.mark.parametrize("of", [ppl.impute, ppl.ignore])
 def test_a_masked_array_has_its_mask(of):
-    given, by_hand = of(MASKED), of(np.array(MASKED.data), np.array([False, False, True]))
+    given, by_hand = of(MASKED), of(np.array(MASKED.data), np.array([False, True, True]))
     jax.tree.map(np.testing.assert_array_equal, given, by_hand)
     whole = np.ma.masked_array([1.0, 2.0, 3.0])
     for data in (whole, of(whole)):
@@ -380,6 +380,7 @@ ERRORS = {
     "shape": (lambda: ppl.ignore(np.ones(3), np.array([True])), ValueError, r"ignore: `missing` must have the shape of the data, \(3,\), got \(1,\)\. .*jnp.broadcast_to"),
     "shape-transposed": (lambda: ppl.impute(Y, MISSING.T), ValueError, r"impute: `missing` must have the shape of the data, \(2, 3\), got \(3, 2\)"),
     "mask": (lambda: ppl.impute(np.ones(3), np.array([1, 0, 1])), TypeError, "boolean mask, got the dtype int"),
+    "left": (lambda: ppl.ignore(HOLE, np.zeros(3, bool)), ValueError, "1 of the data are NaN where `missing` is False.*leave `missing` out"),
     "text": (lambda: ppl.impute("y"), TypeError, "impute: expected an array"),
     "traced": (lambda: jax.jit(lambda y: ppl.impute(y).data)(HOLE), ValueError, "must be known.*NumPy"),
     "site-shape": (lambda: ppl.condition(SITE, {"y": ppl.impute(np.array([1.0, NAN]))})(KEY), ValueError, r"'y': expected float32\[3\], got float32\[2\]"),
