@@ -35,6 +35,7 @@ class Problem:
         args: Arguments of the model.
         data: The data, for tools with a model language of their own.
         means: True mean and its standard error, keyed by parameter, `mu` or `theta[1]`.
+        sds: True standard deviation, keyed likewise.
         derived: Function that adds to the draws the quantities in `means` that are no sites.
     """
 
@@ -42,6 +43,7 @@ class Problem:
     args: tuple[Any, ...]
     data: Mapping[str, Any]
     means: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    sds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     derived: Callable[[dict[str, Any]], dict[str, Any]] = lambda draws: draws
 
 
@@ -55,7 +57,10 @@ def posteriordb(name: str) -> Problem:
     model, args = posterior.condition(published["data"])
     observed = posterior.observed(published["data"])
     data = {"args": list(map(np.asarray, args)), "y": np.asarray(observed["y"])}
-    return Problem(model=model, args=args, data=data, means=means, derived=posterior.derived)
+    sds = {parameter: value["sd"] for parameter, value in published["reference"].items()}
+    return Problem(
+        model=model, args=args, data=data, means=means, sds=sds, derived=posterior.derived
+    )
 
 
 def logistic(num_rows: int) -> Problem:
@@ -101,7 +106,9 @@ def gaussian(is_rotated: bool) -> Problem:
     scale = np.logspace(-1, 1, 100)
     axes = np.linalg.qr(rng.normal(size=(100, 100)))[0] if is_rotated else np.eye(100)
     precision = axes / scale**2 @ axes.T
-    means = {f"x[{i + 1}]": (0.0, 0.0) for i in range(100)}
+    names = [f"x[{i + 1}]" for i in range(100)]
+    means, variances = dict.fromkeys(names, (0.0, 0.0)), axes**2 @ scale**2
+    sds = dict(zip(names, np.sqrt(variances).tolist(), strict=True))
 
     def rotated(key, precision):
         x = ppl.sample(key, dist.Flat(constraints.real, (100,)), name="x")
@@ -112,7 +119,8 @@ def gaussian(is_rotated: bool) -> Problem:
 
     model, argument = (rotated, precision) if is_rotated else (aligned, scale)
     data = {"precision": precision}
-    return Problem(model=model, args=(jnp.asarray(argument, float),), data=data, means=means)
+    args = (jnp.asarray(argument, float),)
+    return Problem(model=model, args=args, data=data, means=means, sds=sds)
 
 
 def stochastic_volatility(num_steps: int) -> Problem:

@@ -80,6 +80,7 @@ class Chain(NamedTuple):
         has_begun: Whether the current transition has begun. A transition begins at the chain's next
             move, not at the end of the last transition, as the mass matrix may be renewed between
             the two.
+        is_compared: Whether the chain has been compared with the others, or never will be.
     """
 
     seed: jax.Array
@@ -87,13 +88,14 @@ class Chain(NamedTuple):
     progress: Progress
     trajectory: Any
     has_begun: jax.Array
+    is_compared: jax.Array
 
 
 def empty_chain(kernel: HamiltonianKernel, layout: Layout, inverse_mass_matrix: Matrix) -> Chain:
     """Chain of zeros, without a position and before the search for a step size."""
     shapes = shapes_of(_any_chain_of, kernel, layout, inverse_mass_matrix)
     chain = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
-    return chain._replace(has_begun=np.ones((), bool))
+    return chain._replace(has_begun=np.ones((), bool), is_compared=np.ones((), bool))
 
 
 def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> Chain:
@@ -104,7 +106,7 @@ def _any_chain_of(kernel: HamiltonianKernel, layout: Layout, metric: Matrix) -> 
     adaptation = adaptation_init(scalar, metric)
     trajectory = kernel.begin(adaptation.inverse_mass_factor, scalar, point, seed)
     progress = Progress(count, State(vector, scalar, vector), search, adaptation)
-    return Chain(seed, count, progress, trajectory, flag)
+    return Chain(seed, count, progress, trajectory, flag, flag)
 
 
 def advance_chain(
@@ -124,6 +126,7 @@ def advance_chain(
     - `rows` are full;
     - `budget` gradients are spent;
     - the mass matrix is due to be renewed;
+    - it is to be compared with the other chains;
     - the density or its gradient is not finite at the start.
 
     Chains mapped over move together: a complete chain moves on, without storing, until all are
@@ -151,12 +154,15 @@ def advance_chain(
     is_padded = isinstance(padded, PaddedFactor)
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
-        (_, _, progress, *_), _, num_spent = carry
+        chain, _, num_spent = carry
+        progress = chain.progress
         is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
         is_wanted = is_incomplete & ~progress.search.is_stuck
         is_full = is_wanted & (progress.iteration - first >= num_rows)
         stops = is_full | is_due(plan.schedule, progress.iteration, progress.adaptation)
-        return any_chain(is_wanted, axis_name) & ~any_chain(stops, axis_name) & (num_spent < budget)
+        is_on_its_way = is_wanted & ~awaits_comparison(plan.schedule, progress.iteration, chain)
+        moves = any_chain(is_on_its_way, axis_name) & ~any_chain(stops, axis_name)
+        return moves & (num_spent < budget)
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
@@ -178,6 +184,14 @@ def advance_chain(
         return *turned, num_spent + num_moves
 
     return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+
+
+def awaits_comparison(schedule: Schedule, iteration: Any, chain: Chain) -> Any:
+    """Whether a chain has come to its comparison with the others, in JAX or in NumPy.
+
+    Chains mapped over go on until the last one has come there.
+    """
+    return ~chain.is_compared & (iteration >= schedule.comparison)
 
 
 def _move_chain(

@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.chains.chain import Chain, ChainPlan
-from inference.hamiltonian.leapfrog import Point
+from inference.chains.chain import Chain, ChainPlan, awaits_comparison
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
@@ -38,24 +37,27 @@ class ChainBatch:
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
-    def is_stuck(self) -> np.ndarray:
-        """Flags of the chains at whose start the density or its gradient is not finite."""
-        start = jax.device_get(self.chains.progress.search.start)
-        return ~np.isfinite(start.log_density) | ~np.all(np.isfinite(start.gradient), -1)
-
-    @property
     def is_complete(self) -> bool:
         """Whether all chains have made all their transitions."""
         return bool(np.all(self.iteration >= self.plan.num_iterations))
 
-    def start(self, chain: int) -> Point:
-        """Initial point of one of the chains."""
-        return jax.tree.map(lambda x: x[chain], self.chains.progress.search.start)
+    @property
+    def start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Initial positions, with log densities and gradients."""
+        start = jax.device_get(self.chains.progress.search.start)
+        return start.position, start.log_density, start.gradient
 
     def guess(self, kind: str) -> None:
         """Guesses first mass matrices, of a kind, from the gradients at the chains' starts."""
         gradient = np.asarray(self.chains.progress.search.start.gradient)
         self._adapt(set_first_diagonal(self.chains.progress.adaptation, gradient, kind))
+
+    @property
+    def awaits_comparison(self) -> bool:
+        """Whether all chains have come to their comparison with the others."""
+        is_compared = np.asarray(self.chains.is_compared)
+        chains = self.chains._replace(is_compared=is_compared)
+        return bool(np.all(awaits_comparison(self.plan.schedule, self.iteration, chains)))
 
     @property
     def is_due(self) -> np.ndarray:
@@ -71,6 +73,14 @@ class ChainBatch:
             self.take(values)
             windows = [self.window(i)[0] if x else None for i, x in enumerate(which)]
             self.learn(renew_matrices(self.chains.progress.adaptation, windows), which)
+
+    def go_on_from(self, progress: Any, which: np.ndarray) -> None:
+        """Moves the chains in `which` to where `progress` is; their next transition is new."""
+        kept = jax.device_get(self.chains)
+        moved = kept._replace(progress=progress, has_begun=np.zeros(len(which), bool))
+        pick = lambda new, old: np.where(which.reshape(-1, *[1] * (np.ndim(old) - 1)), new, old)  # noqa: E731
+        self.chains = jax.tree.map(pick, moved, kept)
+        self.iteration = np.asarray(self.chains.progress.iteration)
 
     def window(self, chain: int) -> tuple[np.ndarray, np.ndarray]:
         """Draws and gradients of a chain's window, ``(draw, 2, size)``, and log densities."""

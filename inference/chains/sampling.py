@@ -40,12 +40,13 @@ from inference.common.leaf_names import named_leaves
 from inference.common.matrices import Matrix, kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
-from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
-from inference.initialization.not_finite import start_failure
+from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
 from inference.warmup.adaptation import schedule
+from inference.warmup.lost_chains import choose_successors, find_lost, warn_of_lost
 from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
 
 _AXIS = "chain"
@@ -122,6 +123,8 @@ def sample(
     learns_together = is_pooled(num_chains, kind, share.is_mapped)
     plan = ChainPlan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
     chain = make_unplaced_chain(kernel, layout, kind, num_warmup > 0)
+    if num_chains > 1 and not (share.is_mapped and kind != "diagonal"):
+        chain = chain._replace(is_compared=np.zeros((), bool))
 
     starts = parse_init(init, target, num_chains)
 
@@ -131,7 +134,7 @@ def sample(
 
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
     with share.together():
-        run.begin(start)
+        run.begin(start, starts)
     try:
         with nullcontext() if kind == "diagonal" else one_blas_thread():
             run.go_on(on_progress)
@@ -179,50 +182,38 @@ class _SamplingRun:
         self.batches: list[ChainBatch] = []
         self.budget = np.int32(_FIRST_BUDGET)
 
-    def begin(self, start: Callable[[np.ndarray], Chain]) -> None:
+    def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
 
-        A chain whose point is not finite tries another one. Before warm-up, the mass matrix is
-        guessed from the gradient, unless the kernel has a matrix.
+        Before warm-up, the mass matrix is guessed from the gradient, unless the kernel has a
+        matrix.
 
         Args:
+            init: Initial positions.
             start: Function from the number of the attempt of each chain to chains at new points.
 
         Raises:
             ValueError: if a chain finds no such point.
         """
-        num_chains = len(self.share.chains)
-        attempts, size = np.zeros(num_chains, np.int32), num_chains
+        size = num_chains = len(self.share.chains)
         if self.share.mesh is None and not self.share.is_mapped:
             size = batch_size(num_chains)
-        self._compile(chains := start(attempts), size)
+        self._compile(chains := start(np.zeros(num_chains, np.int32)), size)
         self.batches = [
             ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
         ]
-        while True:
+
+        def evaluate(attempts: np.ndarray) -> StartingPoints:
             seconds = np.inf  # of a call with one gradient, overhead included
-            for batch in self.batches:
+            for batch, part in zip(self.batches, _split_chains(start(attempts), size), strict=True):
+                batch.chains = part
                 began = time.monotonic()
                 self._move(batch, np.int32(1))
                 seconds = min(seconds, max(time.monotonic() - began, 1e-6))
             self.budget = np.int32(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
-            is_stuck = np.concatenate([batch.is_stuck for batch in self.batches])
-            if not is_stuck.any():
-                break
-            attempts += is_stuck
-            chain, num_attempts = int(np.argmax(is_stuck)), int(attempts.max())
-            batch = self.batches[chain // len(self.batches[0].first)]
-            point = batch.start(chain % len(batch.first))
-            chains = start(attempts)
-            is_same = np.array_equal(point.position, chains.trajectory.position[chain])
-            if is_same or num_attempts == MAX_ATTEMPTS:
-                number = int(self.share.chains[chain])
-                here = point.position, point.log_density, point.gradient
-                message = start_failure(self.target, self.layout, number, num_attempts, *here)
-                raise ValueError(message)
-            # Chains that are not stuck restart too: a chain does not depend on other chains.
-            for batch, part in zip(self.batches, _split_chains(chains, size), strict=True):
-                batch.chains = part
+            return StartingPoints(*map(np.concatenate, zip(*[b.start for b in self.batches])))
+
+        find_starts(evaluate, init, self.share.chains, self.target, self.layout)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
@@ -235,6 +226,28 @@ class _SamplingRun:
                 threads.finish(self.batches, self._move_on, lambda: on_progress(self.num_done))
                 if self.is_pooled and not self.batches[0].is_complete:
                     self._renew_together()
+                if all(batch.awaits_comparison for batch in self.batches):
+                    self._compare()
+
+    def _compare(self) -> None:
+        """Lets chains that are lost go on from where others are; draws of each are its own."""
+        progress = [jax.device_get(batch.chains.progress) for batch in self.batches]
+        progress = jax.tree.map(lambda *x: np.concatenate(x), *progress)
+        log_densities = self.share.gather(progress.state.log_density)
+        is_lost = find_lost(log_densities, self.layout.size)
+        if is_lost.any():
+            warn_of_lost(log_densities, is_lost, int(self.host_plan.schedule.comparison))
+            progress, successors = self.share.gather(progress), choose_successors(is_lost)
+            place = 0
+            for batch in self.batches:
+                numbers = self.share.chains[place : place + len(batch.first)]
+                batch.go_on_from(
+                    jax.tree.map(lambda x, n=successors[numbers]: x[n], progress), is_lost[numbers]
+                )
+                place += len(batch.first)
+        for batch in self.batches:
+            flags = np.ones(len(batch.first), bool)
+            batch.chains = batch.chains._replace(is_compared=flags)
 
     def _renew_together(self) -> None:
         """Renews the mass matrices of all chains from the pooled draws of all processes."""
@@ -258,7 +271,7 @@ class _SamplingRun:
             self.budget = np.int32(min(growth * int(budget), 1 << 28))
         elif seconds > 2 * CALL_SECONDS:
             self.budget = np.int32(max(1, int(budget) // 2))
-        return not (batch.is_complete or batch.is_due.all())
+        return not (batch.is_complete or batch.is_due.all() or batch.awaits_comparison)
 
     def _compile(self, chains: Chain, size: int) -> None:
         """Compiles the programs that move a batch of chains and compute values from its rows.

@@ -34,8 +34,8 @@ from inference.chains.step_chains import (
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
-from inference.initialization.initial_positions import MAX_ATTEMPTS, parse_init, starting_points
-from inference.initialization.not_finite import start_failure
+from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
@@ -71,7 +71,8 @@ def sample_by_steps(
     run = _StepRun(kernel, target, share, num_warmup, num_draws)
     with share.together():
         run.begin(
-            lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout)
+            lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
+            starts,
         )
     try:
         run.go_on(on_progress)
@@ -134,44 +135,41 @@ class _StepRun:
         self.number = 1
         self.batches: list[_StepBatch] = []
 
-    def begin(self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> None:
+    def begin(
+        self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
+    ) -> None:
         """Makes the chains at starting points of finite density.
 
         Args:
+            init: Initial positions.
             start: Function from the number of the attempt of each chain to seeds and positions.
 
         Raises:
             TypeError: if the kernel breaks the protocol.
             ValueError: if a chain finds no such point.
         """
-        seeds, states = self._find_starts(start)
+        seeds, states = self._find_starts(start, init)
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
 
     def _find_starts(
-        self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+        self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
     ) -> tuple[np.ndarray, Any]:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""
-        tries, last = np.zeros(len(self.share.chains), np.int32), None
-        unspread = dataclasses.replace(self.share, mesh=None)
-        while True:
-            seeds, positions = start(tries)
+        unspread, states = dataclasses.replace(self.share, mesh=None), None
+
+        def evaluate(attempts: np.ndarray) -> StartingPoints:
+            nonlocal seeds, states
+            seeds, positions = start(attempts)
             arguments = *self.unplaced, self.layout, positions
             begun = compile_once(begin_chains, *arguments, share=unspread)(*arguments)
             states, log_densities = jax.device_get(begun)
-            is_stuck = ~np.isfinite(log_densities)
-            if not is_stuck.any():
-                return seeds, states
-            tries += is_stuck
-            chain, num_attempts = int(np.argmax(is_stuck)), int(tries.max())
-            position = positions[chain]
-            is_same = last is not None and np.array_equal(last, position)
-            if is_same or num_attempts == MAX_ATTEMPTS:
-                number, point = int(self.share.chains[chain]), (position, log_densities[chain])
-                message = start_failure(self.target, self.layout, number, num_attempts, *point)
-                raise ValueError(message)
-            last = position
+            return StartingPoints(positions, log_densities)
+
+        seeds = np.zeros(0)
+        find_starts(evaluate, init, self.share.chains, self.unplaced[1], self.layout)
+        return seeds, states
 
     def _compile(self, chains: StepChain) -> None:
         num_chains, is_mapped = len(chains.seed), self.share.is_mapped

@@ -30,6 +30,7 @@ from inference.warmup.dual_averaging import (
     dual_averaging_restart,
     dual_averaging_update,
 )
+from inference.warmup.target_rate import estimate_gain, is_failure, raise_target
 from inference.warmup.welford import Welford, welford_init, welford_update
 
 _MAX_WINDOWS = 32  # windows; they double, so that 32 are longer than any run
@@ -37,6 +38,8 @@ _INITIAL, _FINAL, FIRST_WINDOW = 20, 50, 15  # iterations, see `schedule`
 _POOLED_FIRST_WINDOW = 5  # iterations; 32 or more chains then have 160 or more draws
 MAX_BRIEF_ITERATIONS = _INITIAL + FIRST_WINDOW  # iterations
 _APPROACH, _EARLY, _LEARNING = 0.02, 0.3, 0.85  # ends of a diagonal's phases, shares of warm-up
+_COMPARISON = 0.15  # latest share of warm-up after which chains are compared, at a window's end
+NEVER = np.iinfo(np.int32).max
 _EARLY_MEMORY, _MEMORY = 10, 80  # observations after which a younger spread replaces the older one
 
 
@@ -58,6 +61,9 @@ class Schedule(NamedTuple):
         learning_stop: First iteration in which a diagonal is fixed again.
         slow_start, slow_stop: Low-rank and dense matrices are learnt from iterations in
             ``[slow_start, slow_stop)``, the windows of :func:`schedule`.
+        last_start: First iteration of the last window.
+        comparison: Completed iterations after which chains are compared, see
+            :mod:`inference.warmup.lost_chains`; :data:`NEVER` if they are not.
         window_ends: Completed iterations at the end of each window, padded with -1. A matrix is
             renewed there, and the next window is empty.
     """
@@ -68,6 +74,8 @@ class Schedule(NamedTuple):
     learning_stop: np.int32
     slow_start: np.int32
     slow_stop: np.int32
+    last_start: np.int32
+    comparison: np.int32
     window_ends: np.ndarray
 
 
@@ -123,7 +131,10 @@ def schedule(num_warmup: int, is_pooled: bool = False) -> Schedule:
     padded = np.full(_MAX_WINDOWS, -1, np.int32)
     padded[: len(ends)] = ends
     parts = [round(part * num_warmup) for part in (_APPROACH, _EARLY, _LEARNING)]
-    return Schedule(*map(np.int32, (num_warmup, *parts, initial, stop)), window_ends=padded)
+    last_start = ends[-2] if len(ends) > 1 else initial
+    early = [end for end in ends if end <= _COMPARISON * num_warmup]
+    numbers = num_warmup, *parts, initial, stop, last_start, early[-1] if early else NEVER
+    return Schedule(*map(np.int32, numbers), window_ends=padded)
 
 
 class Spread(NamedTuple):
@@ -141,6 +152,7 @@ class Adaptation(NamedTuple):
         inverse_mass_matrix: A diagonal, a matrix of low rank or a dense one.
         inverse_mass_factor: Its factor, see :func:`inference.common.matrices.factorize`.
         dual_averaging: State of the step size.
+        num_failures: Number of transitions that failed, see :mod:`inference.warmup.target_rate`.
         memory: Two spreads of a diagonal: the one it is learnt from, and a younger one that will
             replace it. `None` for other matrices.
         window: Number of times that a matrix has been renewed; `None` for a diagonal.
@@ -150,6 +162,7 @@ class Adaptation(NamedTuple):
     inverse_mass_matrix: Matrix
     inverse_mass_factor: Matrix
     dual_averaging: DualAveraging
+    num_failures: jax.Array
     memory: tuple[Spread, Spread] | None
     window: jax.Array | None
 
@@ -170,6 +183,7 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adapta
         inverse_mass_matrix,
         factorize(inverse_mass_matrix),
         dual_averaging_init(step_size),
+        num_failures=jnp.zeros_like(step_size),
         memory=memory,
         window=jnp.int32(0) if memory is None else None,
     )
@@ -210,8 +224,22 @@ def adapt(
     `gradient` is the gradient of the log density there. After the last iteration of warm-up, the
     step size is the averaged one and no longer changes.
     """
-    averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, target)
-    state = state._replace(step_size=jnp.exp(averaging.log_step_size), dual_averaging=averaging)
+    start, stop = plan.last_start, plan.slow_stop
+    if not state.has_windows:
+        start, stop = plan.early_stop, plan.learning_stop
+    is_counted = (iteration >= start) & (iteration < stop) & is_failure(acceptance_rate, target)
+    num_failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
+    length = jnp.maximum(stop - start, 1).astype(num_failures.dtype)
+    raised = raise_target(target, num_failures / length)
+    goal = jnp.where(iteration < stop, target, raised)
+    averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, goal)
+    gain = jnp.where(iteration + 1 == stop, estimate_gain(target, raised), 0.0)
+    averaging = averaging._replace(log_average=averaging.log_average + gain)
+    state = state._replace(
+        step_size=jnp.exp(averaging.log_step_size),
+        dual_averaging=averaging,
+        num_failures=num_failures,
+    )
     if state.memory is not None:
         state = _learn_diagonal(plan, iteration, state, state.memory, position, gradient)
     is_last = iteration + 1 == plan.num_warmup

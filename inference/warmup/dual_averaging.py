@@ -13,7 +13,7 @@ import jax.numpy as jnp
 # Shrinkage gamma of the log step size towards its center, without unit: a larger one moves it less.
 # 0.05 is Hoffman and Gelman's value, for a step size of unknown order. 0.15 is for restarts from an
 # average: large moves would make the average too short (see `dual_averaging_restart`).
-_FIRST_SHRINKAGE, _SHRINKAGE = 0.05, 0.15
+_FIRST_SHRINKAGE, _SHRINKAGE = 0.05, 0.5
 
 
 class DualAveraging(NamedTuple):
