@@ -71,13 +71,14 @@ def installed() -> list[str]:
 
 
 def results_of(task: Task) -> list[dict[str, Any]]:
-    """The entries of a worker, without those of a problem that it could not finish."""
+    """The entries of a worker, up to an error if there is one."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "entries"
         path.touch()
         module = "benchmarks.comparison.quality"
         command = [sys.executable, "-m", module, json.dumps(dataclasses.asdict(task)), str(path)]
-        subprocess.run(command, cwd=ROOT, check=True)
+        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+            print(f"{task.tool}, float{task.float}: ended with an error", flush=True)
         return [json.loads(text) for text in path.read_text().splitlines()]
 
 

@@ -107,6 +107,10 @@ class Custom(Distribution):
         events = jax.ShapeDtypeStruct((*batch, *self.event_shape), self.dtype)
         return jax.eval_shape(self.log_density, events, *self.parameters)
 
+    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
+        """None: which axes of a parameter are of the batch is known to `log_density` alone."""
+        return ()
+
     @property
     def batch_shape(self) -> Shape:
         """The shape of the density of one event, broadcast with the bounds of the support."""

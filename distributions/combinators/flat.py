@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -71,6 +71,10 @@ class Flat(Distribution):
     @property
     def _full_shape(self) -> Shape:
         return np.broadcast_shapes(self.shape, *self._bound_shapes)
+
+    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
+        """None: the shape is part of the structure."""
+        return ()
 
     @property
     def batch_shape(self) -> Shape:

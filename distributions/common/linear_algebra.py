@@ -11,10 +11,13 @@ from jax.scipy.linalg import solve_triangular
 def last_axis(*vectors: Any) -> tuple[int, ...]:
     """The shape `(n,)` of the last axes of vectors or matrices; `()` if all are scalars or None.
 
+    An axis of size 1 stands for `n` equal entries, as a scalar does.
+
     Raises:
         ValueError: The last axes differ in size.
     """
     sizes = {np.shape(v)[-1] for v in vectors if v is not None and np.ndim(v)}
+    sizes = sizes - {1} or sizes
     if len(sizes) > 1:
         raise ValueError(f"last axes of different sizes: {sorted(sizes)}")
     return tuple(sizes)

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 
 from distributions.bijectors import Bijector
 from distributions.common.arrays import stack, summarize
+from distributions.common.pytree import batch_rank
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
 from distributions.core.quantile import quantile
@@ -64,6 +65,11 @@ class Distribution(abc.ABC):
     @abc.abstractmethod
     def dtype(self) -> np.dtype:
         """The dtype of draws."""
+
+    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
+        """Number of batch axes of each child, and the number if it had all of the batch's."""
+        full = len(self.batch_shape)
+        return tuple((batch_rank(child), full) for child in children)
 
     def mean(self) -> Array:
         """The expectation, of shape `batch_shape + event_shape`; NaN where none exists."""

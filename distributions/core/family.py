@@ -129,6 +129,16 @@ class Family(Distribution):
         pairs = ((p, vars(self)[p.name]) for p in self._parameters)
         return [(p, value) for p, value in pairs if value is not None]
 
+    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
+        """Number of batch axes of each parameter, and of the one that has most."""
+        ndims = [getattr(x, "ndim", 0) for x in children]
+        pairs = zip(ndims, self._parameters, strict=True)
+        ranks = [max(n - p.event_ndims, 0) for n, p in pairs]
+        most = max(ranks, default=0)
+        return tuple(
+            (n, most + p.event_ndims) for n, p in zip(ndims, self._parameters, strict=True)
+        )
+
     @property
     def _float_dtype(self) -> np.dtype:
         return float_dtype(*(value for _, value in self._given()))

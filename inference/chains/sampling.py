@@ -46,8 +46,8 @@ from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
 from inference.warmup.adaptation import schedule
-from inference.warmup.lost_chains import choose_successors, find_lost, warn_of_lost
 from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
+from inference.warmup.lost_chains import choose_successors, find_lost, warn_of_lost
 
 _AXIS = "chain"
 
@@ -211,7 +211,8 @@ class _SamplingRun:
                 self._move(batch, np.int32(1))
                 seconds = min(seconds, max(time.monotonic() - began, 1e-6))
             self.budget = np.int32(np.clip(CALL_SECONDS / seconds, 1, _FIRST_BUDGET))
-            return StartingPoints(*map(np.concatenate, zip(*[b.start for b in self.batches])))
+            parts = zip(*[batch.start for batch in self.batches], strict=True)
+            return StartingPoints(*map(np.concatenate, parts))
 
         find_starts(evaluate, init, self.share.chains, self.target, self.layout)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:

@@ -14,6 +14,7 @@ import ppl
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
+from inference.common.layout import Layout
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
@@ -22,8 +23,10 @@ from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
+from inference.results.problems import may_need_reparam
 from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
+from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
@@ -164,7 +167,49 @@ def mcmc(
             mesh=mesh,
             on_progress=on_progress,
         )
-    return MCMCResult(*samples)
+    is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
+    with without_interrupts():
+        noncentering = _find_noncentering(target, samples.stats)
+    about = {
+        "num_warmup": num_warmup,
+        "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
+        "init": init if isinstance(init, str) else None,
+        "num_coordinates": Layout.of(target.position_shapes).size,
+        "noncentering": noncentering,
+    }
+    return MCMCResult(*samples, settings=tuple(about.items()))
+
+
+def _find_noncentering(target: Any, stats: Mapping[str, Any]) -> str | None:
+    """Whether `ppl.auto_reparam` would change sites of a model, for the advice of the summary.
+
+    Returns:
+        ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
+        reparameterised already; `None` if no advice is needed, or if the model cannot be traced.
+    """
+    changes: dict[str, bool] = {}
+
+    def rule(name: str, distribution: Any) -> Any:
+        strategy = ppl.auto_reparam(name, distribution)
+        changes[name] = changes.get(name, False) or strategy is not None
+        return strategy
+
+    def trace(key: jax.Array, data: list[Any]) -> None:
+        args, kwargs = target.arguments.join(data)
+        ppl.reparam(target.model, rule)(key, *args, **kwargs)
+
+    try:
+        if not may_need_reparam(stats):
+            return None
+        jax.eval_shape(trace, jax.eval_shape(lambda: jax.random.key(0)), target.data)
+    except Exception:  # the draws matter more than advice about them
+        return None
+    if any(changes.values()):
+        return "possible"
+    # The rule is asked about all other sites but those that are observed in part.
+    partial = {path for path, _ in target.masks}
+    names = {"/".join(map(str, path)) for path, _ in target.shapes if path not in partial}
+    return "done" if names - changes.keys() else "impossible"
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:

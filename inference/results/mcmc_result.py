@@ -6,6 +6,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from inference.common.matrices import kind_of
+from inference.results.problems import describe_checks, find_problems
 from inference.results.result import Result
 from inference.results.summary import Summary, summarize
 from ppl.harvest.pytrees import register_dataclass
@@ -36,15 +38,31 @@ class MCMCResult(Result):
             - dense: ``(chain, size, size)``;
             - low-rank: a :class:`LowRankMatrix` with the chains in front;
             - `None` for a kernel without one.
+        settings: Pairs of name and value that choose the advice of the summary; none of them where
+            they are unknown, as in older files:
+
+            - `num_warmup`;
+            - `target_acceptance_rate`, `None` if nothing was adapted to it;
+            - `init`, its name or `None`;
+            - `num_coordinates`, of unconstrained space;
+            - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
+              ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
+              `None` if it was not looked for, as nothing diverged and E-BFMI is high.
     """
 
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any
+    settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def summary(self) -> Summary:
         """Posterior means, quantiles and diagnostics of every scalar, as a table."""
-        return summarize(self.draws, self.stats)
+        summary, matrix = summarize(self.draws), self.inverse_mass_matrix
+        kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
+        settings = {"mass_matrix": kind, **dict(self.settings)}
+        problems = find_problems(self.draws, self.stats, summary, settings)
+        verdict = describe_checks(self.stats)
+        return dataclasses.replace(summary, problems=problems, verdict=verdict)
 
     def __repr__(self) -> str:
         num_chains, num_draws = np.shape(jax.tree.leaves((self.stats, self.draws))[0])[:2]

@@ -1,4 +1,4 @@
-"""Summaries of draws: a table of means, quantiles and diagnostics, and the problems found."""
+"""Summaries of draws: a table of means, quantiles and diagnostics."""
 
 import dataclasses
 import textwrap
@@ -8,15 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
-from inference.results.diagnostics import MIN_DRAWS, ebfmi, ess_bulk, ess_tail, mcse_mean, rhat
+from inference.results.diagnostics import ess_bulk, ess_tail, mcse_mean, rhat
 
-# Thresholds of warnings.
-LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
-LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
 _MAX_ROWS, _WIDTH = 60, 88  # rows of a printed table; columns of its notes
-# A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
-# _NEAR of it, both in absolute value.
-_FAR, _NEAR = 1e17, 0.01
 _LEVELS = (0.05, 0.5, 0.95)
 _HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
 
@@ -116,42 +110,20 @@ class Summary:
         return "\n".join([*lines, "", *notes])
 
 
-def summarize(draws: dict[str, Any], stats: dict[str, np.ndarray]) -> Summary:
-    """Summary of the draws of chains, with diagnostics and warnings.
+def summarize(draws: dict[str, Any]) -> Summary:
+    """Summary of the draws of chains, with diagnostics; no problem is looked for.
 
     Args:
         draws: Draws by site, ``(chain, draw, *shape)``.
-        stats: Statistics of the kernel, ``(chain, draw)``, by name; warnings use those that exist.
     """
     names, values = _scalars(draws)
-    summary = dataclasses.replace(
+    return dataclasses.replace(
         _summarize_independent(names, values, None),
         mcse_mean=mcse_mean(values),
         ess_bulk=ess_bulk(values),
         ess_tail=ess_tail(values),
         rhat=rhat(values),
     )
-    problems = (
-        *_range_problems(draws, stats, summary),
-        *_transition_problems(stats),
-        *_chain_problems(stats),
-        *_mixing_problems(summary),
-    )
-    return dataclasses.replace(summary, problems=problems, verdict=_verdict(stats))
-
-
-def _verdict(stats: dict[str, np.ndarray]) -> str:
-    """Line that lists the checks made, all without a finding.
-
-    Some checks need statistics that not every kernel has.
-    """
-    checks = {
-        "is_divergent": "no divergence",
-        "energy": f"E-BFMI at least {LOW_EBFMI}",
-    }
-    found = [check for name, check in checks.items() if name in stats]
-    found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
-    return f"No problem found: {', '.join(found)}."
 
 
 def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summary:
@@ -228,130 +200,8 @@ def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.take_along_axis(np.take_along_axis(values, order, 0), places, 0)
 
 
-def _range_problems(
-    draws: dict[str, Any], stats: dict[str, np.ndarray], summary: Summary
-) -> Iterator[str]:
-    """Warnings for sites whose draws reach very far, as under an improper posterior.
-
-    Units may be large, so another sign of trouble is needed: a divergence, a truncated trajectory,
-    low ESS or high R-hat.
-    """
-    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
-    is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
-    if not (is_wrong or is_slow.any()):
-        return
-    for name, leaf in named_leaves(draws):
-        if not np.issubdtype(leaf.dtype, np.floating):
-            continue
-        sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
-        farthest = float(np.max(sizes, initial=0.0))
-        # A site that is large in its unit alone does not vary by as much.
-        if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
-            yield (
-                f"draws of {name} reach {farthest:.0e}: the posterior seems to be improper, with a "
-                "density that does not fall off in some direction. Give the sites behind it proper "
-                "priors."
-            )
-
-
-def _transition_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
-    num_divergent = int(np.sum(stats.get("is_divergent", 0)))
-    if num_divergent:
-        yield (
-            f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
-            "curves more sharply somewhere than the step size can follow, and the draws are biased "
-            "away from there. Reparameterise hierarchical sites, as by ppl.reparam(model, "
-            "ppl.auto_reparam), raise target_acceptance_rate to 0.95 or more, or narrow priors "
-            "that allow extremes."
-        )
-    num_truncated = int(np.sum(stats.get("is_truncated", 0)))
-    if num_truncated:
-        yield (
-            f"{num_truncated} of {stats['is_truncated'].size} trajectories were cut short by "
-            "max_depth, so that chains move slowly. Try mass_matrix='dense', bring parameters to "
-            "similar scales, or allow NUTS(max_depth=12)."
-        )
-
-
-def _chain_problems(stats: dict[str, np.ndarray]) -> Iterator[str]:
-    adapts = "step_size" in stats
-    if "acceptance_rate" in stats:
-        stuck = np.flatnonzero(np.mean(stats["acceptance_rate"], 1) < LOW_ACCEPTANCE)
-        if stuck.size:
-            yield (
-                f"{_list_numbers('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
-                f"proposals were accepted. {'Raise num_warmup' if adapts else 'Propose less far'}, "
-                "or start elsewhere: init='prior', 'optimum' or values that you know."
-            )
-    if adapts:
-        yield from _step_size_problems(np.median(stats["step_size"], 1))
-    if "energy" in stats:
-        yield from _energy_problems(stats["energy"])
-
-
-def _step_size_problems(step_size: np.ndarray) -> Iterator[str]:
-    slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
-    if slow.size:
-        yield (
-            f"{_list_numbers('chain', slow)} took steps "
-            f"{np.median(step_size) / step_size.min():.0f} times smaller than the others, as in a "
-            "narrow place, or one crossed late in warm-up. "
-            "Raise num_warmup, start elsewhere (init='prior', 'optimum' or values that you know), "
-            "or look for several modes."
-        )
-
-
-def _energy_problems(energy: np.ndarray) -> Iterator[str]:
-    low = np.flatnonzero(ebfmi(energy) < LOW_EBFMI)
-    if low.size:
-        yield (
-            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes "
-            "slowly, as with heavy tails or a funnel. Reparameterise, as by ppl.reparam(model, "
-            "ppl.auto_reparam) or with lighter tails on an unconstrained scale, and draw more."
-        )
-
-
-def _mixing_problems(summary: Summary) -> Iterator[str]:
-    if summary.num_chains == 1:
-        yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
-    if summary.num_draws < MIN_DRAWS:
-        yield (
-            f"R-hat and ESS need {MIN_DRAWS} draws of each chain at least, got "
-            f"{summary.num_draws}: nothing can be said of how the chains mix. Raise num_draws."
-        )
-    high = np.flatnonzero(summary.rhat > HIGH_RHAT)
-    if high.size:
-        worst = summary.names[int(np.nanargmax(summary.rhat))]
-        yield (
-            f"R-hat exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
-            f"{worst} ({np.nanmax(summary.rhat):.2f}): the chains do not agree, so neither means "
-            "nor intervals can be trusted. Raise num_warmup and num_draws; if that does not help, "
-            "look for several modes or parameters that the data cannot tell apart."
-        )
-    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    enough = LOW_ESS_PER_CHAIN * summary.num_chains
-    if np.any(ess < enough):
-        worst = summary.names[int(np.nanargmin(ess))]
-        yield (
-            f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
-            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and "
-            "R-hat are unreliable. Raise num_draws, or reparameterise so that chains move faster."
-        )
-    unknown = np.flatnonzero(~np.isfinite(summary.mean))
-    if unknown.size:
-        yield (
-            f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
-            "draws that are not finite: look for overflow in the transformation of these sites."
-        )
-
-
 def _count_noun(noun: str, number: int) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
-
-
-def _list_numbers(noun: str, numbers: np.ndarray) -> str:
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
 def _cells(row: SummaryRow) -> list[str]:

@@ -19,8 +19,8 @@ def find_lost(log_densities: np.ndarray, size: int) -> np.ndarray:
 
     The limit is ten standard deviations. They combine the spread between chains, by the median
     absolute deviation, with the one of a normal density of `size` coordinates,
-    :math:`\sqrt{\mathrm{size} / 2}`. So a minority is found, however far it is, and no chain is lost
-    where chains differ much in general, as in a funnel.
+    :math:`\sqrt{\mathrm{size} / 2}`. So a minority is found, however far away it is. Where chains
+    differ much in general, as in a funnel, none is lost.
 
     A chain in a mode of its own, with a mass of more than about ``exp(-10)``, is not lost unless
     its mode is far wider than the others' and by as much lower.

@@ -2,18 +2,18 @@ r"""Target of the acceptance rate, raised where transitions fail although the me
 
 A transition *fails* if its acceptance rate, the mean over its trajectory, is below 0.1. Where the
 curvature of a density is much the same everywhere, the rates of transitions are close to their
-mean: at a mean of 0.8 fewer than 0.2 % fail for regressions, and 1.5 % for moderate hierarchies.
-Where the curvature varies, most rates are near 1, and those of narrow places near 0: 6 % to 30 % fail
-for funnels, bananas and horseshoe priors, although the mean is 0.8 as well. The leapfrog integrator
-is unstable there, as the step size is more than twice the shortest length scale over a frequency. So
-the share `f` of failures in the last window raises the target :math:`\delta` for the rest of warm-up
-and so for all draws:
+mean: if that is 0.8, fewer than 0.2 % fail in regressions, and 1.5 % in moderate hierarchies. Where
+the curvature varies, most rates are near 1, and those of narrow places near 0, as the leapfrog
+integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30 % fail, although
+the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
+:math:`\delta` for the rest of warm-up, and thereby for all draws:
 
 .. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.03)^2, 4)}
 
 From 0.8, the target becomes 0.805 for `f` of 0.5 %, 0.84 for 1.5 %, 0.9 for 3 %, and 0.96 at most.
 
-Nothing is told by the mean alone, nor by divergences, which are some twenty times rarer.
+The mean tells nothing of this, and divergences tell it late: they are some ten times rarer. At
+another target, a transition fails below :math:`0.1^{(1 - \delta) / 0.2}`.
 
 References:
     Leimkuhler and Reich (2004), Simulating Hamiltonian dynamics, section 2.6, on the limit of
@@ -38,14 +38,14 @@ def is_failure(
 
 
 def raise_target(target: jax.typing.ArrayLike, share: jax.typing.ArrayLike) -> jax.Array:
-    """Target for chains of which a share of the transitions fails at the acceptance rate `target`."""
+    """Target for a chain of which a share of the transitions fails at the rate `target`."""
     return 1 - (1 - target) / (1 + jnp.minimum((share / _SHARE) ** 2, _MOST))
 
 
 def estimate_gain(target: jax.typing.ArrayLike, raised: jax.typing.ArrayLike) -> jax.Array:
     r"""Number to add to the log step size when the target is raised.
 
-    One less the acceptance rate is proportional to the standard deviation of the energy error, which
-    is proportional to the square of the step size, where both are small.
+    Where both are small, one less the acceptance rate is proportional to the standard deviation of
+    the energy error, which is proportional to the square of the step size.
     """
     return 0.5 * jnp.log((1 - raised) / (1 - target))

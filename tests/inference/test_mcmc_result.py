@@ -27,6 +27,13 @@ STATS = {
     "depth": np.full((4, 1000), 3),
     "log_density": RNG.normal(size=(4, 1000)),
 }
+KNOWN = {
+    "num_warmup": 1000,
+    "target_acceptance_rate": 0.8,
+    "init": "uniform",
+    "num_coordinates": 3,
+    "noncentering": "possible",
+}
 RESULT = MCMCResult(DRAWS, STATS, np.ones((4, 3)))
 
 TABLE = """\
@@ -105,7 +112,7 @@ def test_a_long_table_is_cut_short():
 
 
 def problems(draws=DRAWS, **stats):
-    return MCMCResult(draws, STATS | stats, None).summary().problems
+    return MCMCResult(draws, STATS | stats, np.ones((4, 3))).summary().problems
 
 
 def walk(scale):
@@ -169,6 +176,23 @@ def test_save_and_load_are_inverse(tmp_path):
     assert jax.tree.structure(loaded) == jax.tree.structure(RESULT)
     jax.tree.map(np.testing.assert_array_equal, loaded, RESULT)
     assert loaded.stats["is_divergent"].dtype == bool
+
+
+SETTLED = MCMCResult(DRAWS, STATS, np.ones((4, 3)), tuple(KNOWN.items()))
+
+
+def test_settings_are_part_of_the_structure():
+    assert dict(jax.tree.map(lambda x: 2 * x, SETTLED).settings) == KNOWN
+    assert jax.tree.structure(SETTLED) != jax.tree.structure(RESULT)
+    assert hash(jax.tree.structure(SETTLED)) == hash(jax.tree.structure(SETTLED))
+    assert RESULT.settings == ()
+
+
+def test_settings_are_saved(tmp_path):
+    SETTLED.save(tmp_path / "result")
+    loaded = MCMCResult.load(tmp_path / "result")
+    assert loaded.settings == tuple(KNOWN.items())
+    assert hash(jax.tree.structure(loaded)) == hash(jax.tree.structure(SETTLED))
 
 
 def test_a_dtype_that_numpy_does_not_know_is_kept(tmp_path):

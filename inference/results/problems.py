@@ -1,0 +1,298 @@
+"""Problems of a run of Markov chains, each with a remedy that the run has not had yet."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inference.common.leaf_names import named_leaves
+from inference.results.diagnostics import MIN_DRAWS, ebfmi
+from inference.results.summary import Summary
+from inference.warmup.lost_chains import find_lost
+
+# Thresholds of warnings.
+LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
+LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
+_BELOW_TARGET = 0.15  # target less the mean acceptance rate
+# A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
+# _NEAR of it, both in absolute value.
+_FAR, _NEAR = 1e17, 0.01
+_HIGHER_TARGETS = (0.95, 0.99)
+_REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
+_UNDO = (
+    "The model is reparameterised already; try it without, too: with many data per group the "
+    "centred form is better."
+)
+
+
+def find_problems(
+    draws: dict[str, Any],
+    stats: Mapping[str, np.ndarray],
+    summary: Summary,
+    settings: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """Warnings about the chains of a run, each with a remedy.
+
+    Args:
+        draws: Draws by site, ``(chain, draw, *shape)``.
+        stats: Statistics of the kernel, ``(chain, draw)``, by name; warnings use those that exist.
+        summary: Summary of the draws.
+        settings: Settings of the run: those of :class:`MCMCResult`, as far as they are known, and
+            `mass_matrix`, the kind of its mass matrix, which is `None` for a kernel that warm-up
+            does not adapt.
+    """
+    return (
+        *_range_problems(draws, stats, summary),
+        *_divergence_problems(stats, settings),
+        *_truncation_problems(stats, settings),
+        *_acceptance_problems(stats, settings),
+        *_lost_chain_problems(stats, settings, len(summary)),
+        *_step_size_problems(stats, settings),
+        *_energy_problems(stats, settings),
+        *_mixing_problems(summary, settings),
+    )
+
+
+def describe_checks(stats: Mapping[str, np.ndarray]) -> str:
+    """Line that lists the checks made, all without a finding.
+
+    Some checks need statistics that not every kernel has.
+    """
+    checks = {
+        "is_divergent": "no divergence",
+        "energy": f"E-BFMI at least {LOW_EBFMI}",
+    }
+    found = [check for name, check in checks.items() if name in stats]
+    found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
+    return f"No problem found: {', '.join(found)}."
+
+
+def may_need_reparam(stats: Mapping[str, np.ndarray]) -> bool:
+    """Whether a transition diverged or an E-BFMI is low: reparameterisation is a remedy of both."""
+    if np.any(stats.get("is_divergent", 0)):
+        return True
+    return "energy" in stats and bool(np.any(ebfmi(stats["energy"]) < LOW_EBFMI))
+
+
+def _range_problems(
+    draws: dict[str, Any], stats: Mapping[str, np.ndarray], summary: Summary
+) -> Iterator[str]:
+    """Warnings for sites whose draws reach very far, as under an improper posterior.
+
+    Units may be large, so another sign of trouble is needed: a divergence, a truncated trajectory,
+    low ESS or high R-hat.
+    """
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
+    is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
+    if not (is_wrong or is_slow.any()):
+        return
+    for name, leaf in named_leaves(draws):
+        if not np.issubdtype(leaf.dtype, np.floating):
+            continue
+        sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
+        farthest = float(np.max(sizes, initial=0.0))
+        # A site that is large in its unit alone does not vary by as much.
+        if farthest > _FAR and float(np.min(sizes)) < _NEAR * farthest:
+            yield (
+                f"draws of {name} reach {farthest:.0e}: the posterior seems to be improper, with a "
+                "density that does not fall off in some direction. Give the sites behind it proper "
+                "priors."
+            )
+
+
+def _divergence_problems(
+    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    num_divergent = int(np.sum(stats.get("is_divergent", 0)))
+    if not num_divergent:
+        return
+    remedies = []
+    if _may_reparam(settings):
+        remedies.append(f"reparameterise hierarchical sites, as by {_REPARAM}")
+    remedies += [*_step_remedies(settings), "narrow priors that allow extremes"]
+    yield (
+        f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
+        "curves more sharply somewhere than the step size can follow, and the draws are biased "
+        f"away from there. {_either(remedies)}{_undo(settings)}"
+    )
+
+
+def _truncation_problems(
+    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    is_truncated = np.asarray(stats.get("is_truncated", False))
+    num_truncated = int(np.sum(is_truncated))
+    if not num_truncated:
+        return
+    remedies = ["bring parameters to similar scales"]
+    if not _is_adapted(settings):
+        remedies.append("allow longer trajectories")
+    else:
+        if settings.get("num_warmup") == 0:
+            remedies.insert(0, "let warm-up learn the mass matrix (num_warmup=1000)")
+        elif settings["mass_matrix"] != "dense":
+            remedies.insert(0, "try mass_matrix='dense'")
+        max_depth = int(np.max(stats["depth"][is_truncated])) if "depth" in stats else 10
+        remedies.append(f"allow NUTS(max_depth={max_depth + 2})")
+    yield (
+        f"{num_truncated} of {is_truncated.size} trajectories were cut short by max_depth, so that "
+        f"chains move slowly. {_either(remedies)}"
+    )
+
+
+def _acceptance_problems(
+    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    """Warnings for chains that accept hardly anything, or far less than their target."""
+    if "acceptance_rate" not in stats:
+        return
+    rates = np.mean(stats["acceptance_rate"], 1)
+    stuck = np.flatnonzero(rates < LOW_ACCEPTANCE)
+    if stuck.size:
+        remedy = "Raise num_warmup" if _is_adapted(settings) else "Propose less far"
+        yield (
+            f"{_list_numbers('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
+            f"proposals were accepted. {remedy}, or start elsewhere: {_other_starts(settings)}."
+        )
+    target = settings.get("target_acceptance_rate")
+    if target is None:
+        return
+    low = np.flatnonzero((rates >= LOW_ACCEPTANCE) & (rates < target - _BELOW_TARGET))
+    if low.size:
+        yield (
+            f"{_list_numbers('chain', low)} accepted fewer proposals than intended: a mean "
+            f"acceptance rate of {', '.join(f'{rate:.2f}' for rate in rates[low])}, with "
+            f"target_acceptance_rate={target:g}. The step size is too large for where the draws "
+            f"are. {_either([*_step_remedies(settings), 'raise num_warmup'])}"
+        )
+
+
+def _lost_chain_problems(
+    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any], num_scalars: int
+) -> Iterator[str]:
+    """Warnings for chains whose mean log density is far below the others'."""
+    if "log_density" not in stats:
+        return
+    with np.errstate(invalid="ignore"):  # the mean of inf and -inf
+        means = np.asarray(stats["log_density"], np.float64).mean(1)
+    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars))
+    lost = np.flatnonzero(is_lost)
+    if lost.size:
+        verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
+        yield (
+            f"{_list_numbers('chain', lost)} {verb} far from the others: mean log density "
+            f"{', '.join(f'{x:.4g}' for x in means[lost])}, others "
+            f"{np.median(means[~is_lost]):.4g}; {whose} draws are not of the same region. Leave "
+            f"{them} out by jax.tree.map(lambda x: np.delete(x, {lost.tolist()}, 0), result), or "
+            f"start elsewhere: {_other_starts(settings)}."
+        )
+
+
+def _step_size_problems(
+    stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]
+) -> Iterator[str]:
+    if "step_size" not in stats:
+        return
+    step_size = np.median(stats["step_size"], 1)
+    slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
+    if slow.size:
+        is_adapted = _is_adapted(settings)
+        yield (
+            f"{_list_numbers('chain', slow)} took steps "
+            f"{np.median(step_size) / step_size.min():.0f} times smaller than the others, as in a "
+            f"narrow place{', or one crossed late in warm-up' if is_adapted else ''}. "
+            f"{'Raise num_warmup, start' if is_adapted else 'Start'} elsewhere "
+            f"({_other_starts(settings)}), or look for several modes."
+        )
+
+
+def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Iterator[str]:
+    low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI) if "energy" in stats else np.zeros(0)
+    if low.size:
+        by_rule = f", as by {_REPARAM} or" if _may_reparam(settings) else ""
+        yield (
+            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes "
+            f"slowly, as with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails "
+            f"on an unconstrained scale, and draw more.{_undo(settings)}"
+        )
+
+
+def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[str]:
+    if summary.num_chains == 1:
+        yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
+    if summary.num_draws < MIN_DRAWS:
+        yield (
+            f"R-hat and ESS need {MIN_DRAWS} draws of each chain at least, got "
+            f"{summary.num_draws}: nothing can be said of how the chains mix. Raise num_draws."
+        )
+    high = np.flatnonzero(summary.rhat > HIGH_RHAT)
+    if high.size:
+        worst = summary.names[int(np.nanargmax(summary.rhat))]
+        longer = "num_warmup and num_draws" if _is_adapted(settings) else "num_draws"
+        yield (
+            f"R-hat exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
+            f"{worst} ({np.nanmax(summary.rhat):.2f}): the chains do not agree, so neither means "
+            f"nor intervals can be trusted. Raise {longer}; if that does not help, "
+            "look for several modes or parameters that the data cannot tell apart."
+        )
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)
+    enough = LOW_ESS_PER_CHAIN * summary.num_chains
+    if np.any(ess < enough):
+        worst = summary.names[int(np.nanargmin(ess))]
+        yield (
+            f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
+            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and "
+            "R-hat are unreliable. Raise num_draws, or reparameterise so that chains move faster."
+        )
+    unknown = np.flatnonzero(~np.isfinite(summary.mean))
+    if unknown.size:
+        yield (
+            f"{unknown.size} of {len(summary)} scalars, {summary.names[unknown[0]]} first, have "
+            "draws that are not finite: look for overflow in the transformation of these sites."
+        )
+
+
+def _is_adapted(settings: Mapping[str, Any]) -> bool:
+    """Whether warm-up adapts the kernel, if there is a warm-up."""
+    return settings["mass_matrix"] is not None
+
+
+def _may_reparam(settings: Mapping[str, Any]) -> bool:
+    """Whether `ppl.auto_reparam` changes the model, as far as is known."""
+    return settings.get("noncentering") in (None, "possible")
+
+
+def _undo(settings: Mapping[str, Any]) -> str:
+    """Sentence for a model that is reparameterised already, with a space before it."""
+    return f" {_UNDO}" if settings.get("noncentering") == "done" else ""
+
+
+def _step_remedies(settings: Mapping[str, Any]) -> list[str]:
+    """Remedy against a step size that is too large; none for the highest targets."""
+    if not _is_adapted(settings):
+        return ["take smaller steps"]
+    if settings.get("num_warmup") == 0:
+        return ["let warm-up find the step size (num_warmup=1000)"]
+    target = settings.get("target_acceptance_rate")
+    if target is None:
+        return ["raise target_acceptance_rate to 0.95 or more"]
+    higher = [x for x in _HIGHER_TARGETS if x > target]
+    return [f"raise target_acceptance_rate to {higher[0]}"] if higher else []
+
+
+def _other_starts(settings: Mapping[str, Any]) -> str:
+    """Values of `init` that the run has not had."""
+    names = [repr(name) for name in ("prior", "optimum") if name != settings.get("init")]
+    return f"init={', '.join(names)} or values that you know"
+
+
+def _either(remedies: Sequence[str]) -> str:
+    """Sentence that offers one remedy or another."""
+    *others, last = remedies
+    text = f"{', '.join(others)}, or {last}" if others else last
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _list_numbers(noun: str, numbers: np.ndarray) -> str:
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
