@@ -172,7 +172,7 @@ MUTANTS = (
     ),
     Mutant(
         name="ess-threshold-of-one-chain",
-        file="inference/results/summary.py",
+        file="inference/results/problems.py",
         old="enough = LOW_ESS_PER_CHAIN * summary.num_chains",
         new="enough = LOW_ESS_PER_CHAIN",
         breaks="four chains are told to mix with the draws that one would need",

@@ -35,6 +35,7 @@ from inference.chains.chain_threads import (
     warn_of_interrupt,
 )
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
+from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.common.matrices import Matrix, kind_of, restrict_covariance
@@ -47,7 +48,7 @@ from inference.runtime.devices import Share, share_chains
 from inference.runtime.interrupts import without_interrupts
 from inference.warmup.adaptation import schedule
 from inference.warmup.cross_chain_pool import is_pooled, pool_windows, thin_windows
-from inference.warmup.lost_chains import choose_successors, find_lost, warn_of_lost
+from inference.warmup.lost_chains import choose_successors, warn_of_lost
 
 _AXIS = "chain"
 

@@ -111,8 +111,11 @@ def _element(index: tuple[int, ...], shape: tuple[int, ...], x: Any) -> Any:
     """
     shape_here, rank = np.shape(x), min(np.ndim(x), len(shape))
     is_leading, is_trailing = shape_here[:rank] == shape[:rank], shape_here == shape[-rank:]
-    if rank == len(shape) and is_leading:
-        x = np.asarray(x)[index]
+    if rank == len(shape) and all(
+        n in (1, m) for n, m in zip(shape_here, shape, strict=False)
+    ):  # axes of size 1 hold what all elements share
+        some = zip(index, shape_here, strict=False)
+        x = np.asarray(x)[tuple(0 if n == 1 else i for i, n in some)]
     elif is_leading != is_trailing:
         x = np.asarray(x)[index[:rank] if is_leading else index[-rank:]]
     if np.ndim(x) or not hasattr(x, "item"):

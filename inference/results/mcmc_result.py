@@ -5,12 +5,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 from inference.common.matrices import kind_of
 from inference.results.problems import describe_checks, find_problems
 from inference.results.result import Result
 from inference.results.summary import Summary, summarize
-from ppl.harvest.pytrees import register_dataclass
 
 _ARVIZ_NAMES = {
     "is_divergent": "diverging",
@@ -21,7 +21,6 @@ _ARVIZ_NAMES = {
 }
 
 
-@register_dataclass
 @dataclasses.dataclass(frozen=True)
 class MCMCResult(Result):
     """Draws of several chains and the statistics of the sampler that made them. A pytree.
@@ -39,7 +38,8 @@ class MCMCResult(Result):
             - low-rank: a :class:`LowRankMatrix` with the chains in front;
             - `None` for a kernel without one.
         settings: Pairs of name and value that choose the advice of the summary; none of them where
-            they are unknown, as in older files:
+            they are unknown, as in older files. They are part of the tree structure, but results of
+            different settings have equal structures, so that ``jax.tree.map`` may join them:
 
             - `num_warmup`;
             - `target_acceptance_rate`, `None` if nothing was adapted to it;
@@ -70,3 +70,35 @@ class MCMCResult(Result):
 
     def _statistics(self) -> dict[str, Any]:
         return {_ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
+
+
+class _Settings:
+    """Settings as a part of the tree structure, equal to those of all other results."""
+
+    def __init__(self, settings: tuple[tuple[str, Any], ...]) -> None:
+        self.settings = settings
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Settings)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+_LEAVES = "draws", "stats", "inverse_mass_matrix"
+
+
+def _flatten(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
+    return tuple(getattr(result, name) for name in _LEAVES), _Settings(result.settings)
+
+
+def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
+    children, settings = _flatten(result)
+    return tuple(zip(map(GetAttrKey, _LEAVES), children, strict=True)), settings
+
+
+def _unflatten(settings: _Settings, children: Any) -> MCMCResult:
+    return MCMCResult(*children, settings.settings)
+
+
+register_pytree_with_keys(MCMCResult, _flatten_with_keys, _unflatten, _flatten)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
 from inference.results.summary import Summary
-from inference.warmup.lost_chains import find_lost
 
 # Thresholds of warnings.
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100

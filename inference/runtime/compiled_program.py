@@ -12,6 +12,7 @@ from jax.extend import core as jex
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from inference.runtime.devices import DEVICE, Share
+from inference.runtime.jax_settings import full_precision
 from inference.runtime.signature import signature
 from inference.runtime.xla_options import fuse_small_loops
 
@@ -30,6 +31,8 @@ def compile_once(
     """The program of a function, compiled once for all arguments of these shapes and dtypes.
 
     The program is compiled ahead of time, so that threads may call it under other settings of JAX.
+    It multiplies matrices in full precision, see
+    :func:`inference.runtime.jax_settings.full_precision`.
 
     | Mesh of `share`        | Each device has                                                   |
     |------------------------|-------------------------------------------------------------------|
@@ -101,9 +104,10 @@ def compile_program(
             ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
         )
     of_leaves = _take_leaves(function, structure)
-    traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
+    with full_precision():
+        traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
+        lowered = traced.lower()
     most_summed, has_products = estimate_work(traced.jaxpr)
-    lowered = traced.lower()
     with fuse_small_loops(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
         return CompiledProgram(lowered.compile())
 

@@ -82,7 +82,7 @@ MADE = {
 
 @pytest.mark.parametrize("make", MADE.values(), ids=MADE)
 @pytest.mark.parametrize("how", ["vmap", "scan"])
-def test_what_a_transformation_returns_has_the_densities_of_its_parts(make, how):
+def test_what_comes_back_has_the_densities_of_its_parts(make, how):
     """Two by two, so that wrong alignment would broadcast without an error."""
     if how == "vmap":
         many = jax.vmap(make)(LOC, SCALE)
@@ -116,7 +116,7 @@ def test_structures_of_other_ranks_are_equal():
     np.testing.assert_allclose(mapped, jnp.stack(rows), rtol=1e-6)
 
 
-def test_the_density_of_a_site_in_a_mapped_model_is_that_of_its_distribution():
+def test_a_site_of_a_mapped_model_has_its_own_density():
     import ppl
 
     def model(key):

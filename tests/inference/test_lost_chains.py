@@ -9,7 +9,8 @@ import distributions as dist
 import ppl
 from distributions import constraints
 from inference import mcmc
-from inference.warmup.lost_chains import choose_successors, find_lost
+from inference.common.far_chains import find_lost
+from inference.warmup.lost_chains import choose_successors
 
 
 @pytest.mark.parametrize(

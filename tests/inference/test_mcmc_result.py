@@ -183,8 +183,8 @@ SETTLED = MCMCResult(DRAWS, STATS, np.ones((4, 3)), tuple(KNOWN.items()))
 
 def test_settings_are_part_of_the_structure():
     assert dict(jax.tree.map(lambda x: 2 * x, SETTLED).settings) == KNOWN
-    assert jax.tree.structure(SETTLED) != jax.tree.structure(RESULT)
-    assert hash(jax.tree.structure(SETTLED)) == hash(jax.tree.structure(SETTLED))
+    assert jax.tree.structure(SETTLED) == jax.tree.structure(RESULT)  # so that they can be joined
+    assert hash(jax.tree.structure(SETTLED)) == hash(jax.tree.structure(RESULT))
     assert RESULT.settings == ()
 
 
@@ -237,3 +237,13 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match="pip install arviz"):
         RESULT.to_arviz()
+
+
+def test_results_of_other_settings_join_in_one():
+    first, more = (
+        MCMCResult({"x": np.zeros((2, 3))}, {}, None, (("num_warmup", n), ("init", "prior")))
+        for n in (1000, 0)
+    )
+    both = jax.tree.map(lambda *x: np.concatenate(x, 1), first, more)
+    assert both.draws["x"].shape == (2, 6)
+    assert both.settings == first.settings

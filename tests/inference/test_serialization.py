@@ -153,8 +153,8 @@ NEVER_SAVED = re.findall(
     GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init LanczosNormal Layout Masks
     ModeSearchResult ModeSummary NUTS NUTSInfo NUTSTrajectory NormalStart Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress Proposal SVGDAdvance
-    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread State StepChain
-    Subtree Summary SummaryRow Swarm Tally Welford _ShortClimb
+    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints State
+    StepChain Subtree Summary SummaryRow Swarm Tally Welford _ShortClimb
     """,
 )
 

@@ -67,7 +67,7 @@ def test_failures_of_the_last_window_are_counted(kind, place):
 
 @pytest.mark.slow
 @pytest.mark.promotion(rank="allow", dtype="standard")
-def test_a_banana_is_sampled_with_a_higher_rate_and_a_regression_is_not():
+def test_a_banana_gets_a_higher_rate_and_a_normal_does_not():
     """Over ten seeds: the banana, whose curvature varies, had 130 divergences of 4000 and 0.73."""
 
     def banana(key):

@@ -1,0 +1,30 @@
+"""Chains far from the others, by their log density; warm-up and the summary look for them."""
+
+import math
+
+import numpy as np
+
+_MAX_DEVIATIONS = 10.0  # standard deviations of the log density between chains that agree
+_NORMAL = 1.4826  # standard deviation over median absolute deviation, of a normal distribution
+
+
+def find_lost(log_densities: np.ndarray, size: int) -> np.ndarray:
+    r"""Flags of the chains whose log density is far below the median chain's, ``(chain,)``.
+
+    The limit is ten standard deviations. They combine the spread between chains, by the median
+    absolute deviation, with the one of a normal density of `size` coordinates,
+    :math:`\sqrt{\mathrm{size} / 2}`. So a minority is found, however far away it is. Where chains
+    differ much in general, as in a funnel, none is lost.
+
+    A chain in a mode of its own, with a mass of more than about ``exp(-10)``, is not lost unless
+    its mode is far wider than the others' and by as much lower.
+
+    Args:
+        log_densities: Log density of each chain after the same number of iterations, ``(chain,)``.
+        size: Number of coordinates.
+    """
+    values = np.where(np.isfinite(log_densities), log_densities, -np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        below = np.median(values) - values.astype(np.float64)
+        spread = math.hypot(math.sqrt(size / 2), _NORMAL * float(np.median(np.abs(below))))
+    return below > _MAX_DEVIATIONS * spread
