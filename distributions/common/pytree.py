@@ -54,7 +54,8 @@ class BatchAxes:
     """Batch axes that the children of a distribution lack; equal to all others of its class.
 
     It belongs to the tree structure, but two structures that differ in it alone are equal: they
-    hold the same distribution for arrays of other shapes.
+    hold the same distribution for arrays of other shapes. So a cache whose key is a structure needs
+    the ranks of the leaves in its key as well, as all caches of JAX have.
 
     Attributes:
         ranks: Number of batch axes of each child, or of each part of a tuple, and the number that
@@ -74,9 +75,19 @@ class BatchAxes:
         return "BatchAxes()"
 
     def align(self, children: Any) -> Any:
-        """Children with axes of size 1 behind the axes that they have gained in front."""
+        """Children with axes of size 1 behind the axes that all of them have gained in front.
+
+        If they have not all gained the same number, they are returned as they are.
+        """
+        try:
+            pairs = zip(children, self.ranks, strict=True)
+            gained = {n for child, (rank, _) in pairs for n in _gains(child, rank)}
+        except Exception:  # distributions of stand-ins for leaves, as JAX makes
+            return children
+        if len(gained) != 1 or min(gained) <= 0:
+            return children
         pairs = zip(children, self.ranks, strict=True)
-        return tuple(_widen(child, *ranks) for child, ranks in pairs)
+        return tuple(_widen(child, *ranks, min(gained)) for child, ranks in pairs)
 
 
 _ALIGNED = BatchAxes(None)
@@ -115,18 +126,20 @@ def _batch_axes(node: Any, children: tuple[Any, ...]) -> BatchAxes:
     return _ALIGNED
 
 
-def _widen(child: Any, rank: Any, full: int) -> Any:
+def _gains(child: Any, rank: Any) -> list[int]:
+    """Numbers of axes that a child, or each of its parts, has gained; empty without leaves."""
+    now = batch_rank(child)
+    if isinstance(rank, tuple):
+        return [new - old for new, old in zip(now, rank, strict=True)]
+    return [] if child is None else [now - rank]
+
+
+def _widen(child: Any, rank: Any, full: int, gained: int) -> Any:
     if isinstance(rank, tuple):
         parts, tree = jax.tree.flatten(child, is_leaf=_is_distribution)
-        widened = [_widen(part, n, full) for part, n in zip(parts, rank, strict=True)]
+        widened = [_widen(part, n, full, gained) for part, n in zip(parts, rank, strict=True)]
         return jax.tree.unflatten(tree, widened)
-    if full <= rank:
-        return child
-    try:
-        gained = batch_rank(child) - rank
-    except Exception:  # a distribution of stand-ins for leaves, as JAX makes
-        return child
-    if gained <= 0:
+    if child is None or full <= rank:
         return child
 
     def widen(leaf: Any) -> Any:

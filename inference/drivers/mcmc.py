@@ -60,6 +60,10 @@ def mcmc(
       and learns alone, if its mean log density is more than four standard deviations from the
       median chain's.
 
+    After an eighth of warm-up, about, chains are compared. One that is lost, ten standard
+    deviations of the log density below the others, goes on from where another one is, and a
+    warning says so.
+
     On the CPU, chains use all cores; on an accelerator, they advance side by side. A second call
     compiles nothing if it has another key, other numbers of iterations or new data of the same
     shapes. A number that the model reads from a global or a closure, not from its arguments, is
@@ -87,10 +91,13 @@ def mcmc(
               for more; on an accelerator, diagonal.
 
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to, between 0 and
-            1. Nearer to 1, steps are smaller, which is slower and safer.
+            1. Nearer to 1, steps are smaller, which is slower and safer. A chain for which many
+            transitions fail although the mean is right aims higher (from 0.8, at 0.96 at most), as
+            the curvature of the density varies there.
         init: Starting points of the chains:
 
-            - ``"uniform"``: uniform on (-2, 2) in unconstrained space, each coordinate;
+            - ``"uniform"``: of ten points that are uniform on (-2, 2) in unconstrained space, each
+              coordinate, the one of highest log density;
             - ``"prior"``: a draw from the prior;
             - ``"optimum"``: uniform, then a short climb by L-BFGS, for densities that are narrow or
               far away; it takes time to compile;

@@ -30,7 +30,12 @@ from inference.warmup.dual_averaging import (
     dual_averaging_restart,
     dual_averaging_update,
 )
-from inference.warmup.target_rate import estimate_gain, is_failure, raise_target
+from inference.warmup.target_rate import (
+    estimate_gain,
+    failure_share,
+    is_failure,
+    raise_target,
+)
 from inference.warmup.welford import Welford, welford_init, welford_update
 
 _MAX_WINDOWS = 32  # windows; they double, so that 32 are longer than any run
@@ -229,8 +234,8 @@ def adapt(
         start, stop = plan.early_stop, plan.learning_stop
     is_counted = (iteration >= start) & (iteration < stop) & is_failure(acceptance_rate, target)
     num_failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
-    length = jnp.maximum(stop - start, 1).astype(num_failures.dtype)
-    raised = raise_target(target, num_failures / length)
+    length = (stop - start).astype(num_failures.dtype)
+    raised = raise_target(target, failure_share(num_failures, length))
     goal = jnp.where(iteration < stop, target, raised)
     averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, goal)
     gain = jnp.where(iteration + 1 == stop, estimate_gain(target, raised), 0.0)

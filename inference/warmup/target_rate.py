@@ -12,8 +12,10 @@ the mean is 0.8 as well. So the share `f` of failures in the last window raises 
 
 From 0.8, the target becomes 0.805 for `f` of 0.5 %, 0.84 for 1.5 %, 0.9 for 3 %, and 0.96 at most.
 
-The mean tells nothing of this, and divergences tell it late: they are some ten times rarer. At
-another target, a transition fails below :math:`0.1^{(1 - \delta) / 0.2}`.
+The mean tells nothing of this, and divergences tell it late: they are some ten times rarer. The
+share is counted as if a hundred more transitions had not failed, so that one failure in a short
+window changes little. At another target, a transition fails below
+:math:`0.1^{(1 - \delta) / 0.2}`.
 
 References:
     Leimkuhler and Reich (2004), Simulating Hamiltonian dynamics, section 2.6, on the limit of
@@ -27,6 +29,7 @@ import jax
 import jax.numpy as jnp
 
 _FAILURE = 0.1  # acceptance rate of a failure at the target of 0.8
+_PRIOR = 100  # transitions without a failure that are added to those of the window
 _SHARE, _MOST = 0.03, 4.0  # share of failures that halves `1 - target`; largest square over it
 
 
@@ -35,6 +38,14 @@ def is_failure(
 ) -> jax.typing.ArrayLike:
     """Whether a transition fails: its log acceptance rate is far below what the target implies."""
     return jnp.log(acceptance_rate) < math.log(_FAILURE) / 0.2 * (1 - target)
+
+
+def failure_share(num_failures: jax.Array, length: jax.Array) -> jax.Array:
+    """Share of failures, as if a hundred more transitions had been seen and none had failed.
+
+    A single failure in a short window thus changes little.
+    """
+    return num_failures / (length + _PRIOR)
 
 
 def raise_target(target: jax.typing.ArrayLike, share: jax.typing.ArrayLike) -> jax.Array:

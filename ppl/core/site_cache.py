@@ -58,7 +58,9 @@ def cached_at_site(
     if not (traced and is_small and _is_pure_tree(site.extra_tree)):
         return _finish(lift_to_leaves(fn, site)(values, *extras), summed)
     known = tuple(None if isinstance(x, jax.Array) else _HostOperand(x) for x in extras)
-    program = _jit_at_site(fn, summed, site.tree, site.extra_tree, site.axes, known)
+    # Structures of distributions are equal whatever the ranks of the parameters are.
+    ranks = tuple(map(np.ndim, extras))
+    program = _jit_at_site(fn, summed, site.tree, site.extra_tree, site.axes, known, ranks)
     return program(values, *(x for x in extras if isinstance(x, jax.Array)))
 
 
@@ -96,6 +98,7 @@ def _jit_at_site(
     extra_tree: Hashable,
     axes: tuple[Axis, ...],
     known: tuple[_HostOperand | None, ...],
+    _: tuple[int, ...],
 ) -> Callable[..., Any]:
     lifted = _lift_to_leaves(fn, tree, extra_tree, axes)
 

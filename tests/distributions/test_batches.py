@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import distributions as dist
+import ppl
 from tests.distributions.cases import CASES, over
 
 LOC, SCALE = jnp.array([[0.0, 1.0], [5.0, 7.0]]), jnp.array([1.0, 3.0])
@@ -117,8 +118,6 @@ def test_structures_of_other_ranks_are_equal():
 
 
 def test_a_site_of_a_mapped_model_has_its_own_density():
-    import ppl
-
     def model(key):
         def row(key, m, s):
             return ppl.sample(key, dist.Normal(m, s), name="x")
@@ -134,3 +133,16 @@ def test_a_site_of_a_mapped_model_has_its_own_density():
     site = target.sites(position)["x"].distribution
     total = functools.reduce(jnp.add, jnp.ravel(site.log_prob(position["x"])))
     np.testing.assert_allclose(total, expected, rtol=1e-6)
+
+
+def test_sites_of_other_ranks_share_no_traced_function():
+    """The structures of these distributions are equal, and their leaves are not aligned alike."""
+
+    def model(key, loc, scale):
+        ppl.sample(key, dist.Normal(loc, scale), name="x")
+
+    for loc, scale in ((LOC[0], SCALE[0]), (LOC[0], SCALE), (LOC, SCALE), (LOC, SCALE[0])):
+        value = jnp.ones(np.broadcast_shapes(loc.shape, scale.shape))
+        density = jax.jit(lambda m, s, x: ppl.log_density(model)({"x": x}, m, s))
+        expected = dist.Normal(np.asarray(loc), np.asarray(scale)).log_prob(value).sum()
+        np.testing.assert_allclose(density(loc, scale, value), expected, rtol=1e-6)

@@ -44,9 +44,16 @@ def test_dual_averaging_restarts_from_its_average():
         state = dual_averaging_update(state, jnp.asarray(acceptance_rate), 0.8)
     anew = dual_averaging_restart(state)
     state, average = dual_averaging_update(anew, jnp.asarray(0.6), 0.8), state.log_average
-    # t = 1: the error is (0.8 - 0.6) / 11, and the shrinkage 0.5.
-    np.testing.assert_allclose(state.log_step_size, average - 0.2 / 11 / 0.5, rtol=1e-12)
+    # t = 1: the error is (0.8 - 0.6) / 11, and the shrinkage 0.15.
+    np.testing.assert_allclose(state.log_step_size, average - 0.2 / 11 / 0.15, rtol=1e-12)
     np.testing.assert_allclose(state.log_average, state.log_step_size, rtol=1e-12)
+
+
+def test_after_a_hundred_updates_steps_move_less():
+    state = dual_averaging_init(jnp.asarray(0.5))._replace(count=jnp.asarray(100.0))
+    assert dual_averaging_restart(state).shrinkage == 0.5
+    earlier = dual_averaging_restart(state._replace(count=jnp.asarray(99.0)))
+    np.testing.assert_allclose(earlier.shrinkage, 0.15)
 
 
 def test_welford_is_the_sample_variance():

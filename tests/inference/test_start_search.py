@@ -1,0 +1,82 @@
+"""The search for starts: the best of ten uniform points, or the first finite one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+from inference import mcmc
+from inference.common.layout import Layout
+from inference.initialization.initial_positions import Init
+from inference.initialization.start_search import StartingPoints, find_starts
+from tests.inference.targets import FakeTarget
+
+TARGET = FakeTarget(lambda x, data: -jnp.sum(x**2), (1,), jnp.ones(()))
+LAYOUT, CHAINS = Layout.of({"x": jnp.zeros(1)}), np.arange(2)
+DENSITIES = np.random.default_rng(0).normal(size=(2, 100)) - 5.0
+
+
+def search(densities, gradients=None, strategy="uniform"):
+    """The chosen attempts of two chains, and the attempts that were evaluated."""
+    seen = []
+
+    def evaluate(attempts):
+        seen.append(attempts.tolist())
+        pick = lambda table: table[CHAINS, attempts]  # noqa: E731
+        gradient = np.zeros(2) if gradients is None else pick(gradients)
+        return StartingPoints(1.0 * attempts[:, None], pick(densities), gradient[:, None])
+
+    return find_starts(evaluate, Init(strategy), CHAINS, TARGET, LAYOUT).tolist(), seen
+
+
+def test_a_uniform_start_is_the_best_of_ten():
+    chosen, seen = search(DENSITIES)
+    assert chosen == DENSITIES[:, :10].argmax(1).tolist()
+    assert seen == [[i, i] for i in range(10)] + [chosen]  # the last are the chosen ones
+
+
+def test_points_that_are_not_finite_are_never_chosen():
+    densities, gradients = DENSITIES.copy(), np.zeros_like(DENSITIES)
+    densities[0, :12], densities[1, 3] = -np.inf, np.inf
+    gradients[1, densities[1, :10].argsort()[-2]] = np.nan
+    chosen, seen = search(densities, gradients)
+    assert chosen == [12, densities[1, :10].argsort()[-3]]
+    assert len(seen) == 14
+
+
+def test_other_starts_are_the_first_finite_ones():
+    densities = DENSITIES.copy()
+    densities[0, :2] = np.nan
+    assert search(densities, strategy="prior")[0] == [2, DENSITIES[1, :3].argmax()]
+    assert search(DENSITIES, strategy="prior") == ([0, 0], [[0, 0]])
+
+
+def arma(key, y):
+    """Where |theta| > 1 the errors grow as theta^t, and gradients reach 1e100."""
+    phi = ppl.sample(key, dist.Normal(0.0, 2.0), name="phi")
+    theta = ppl.sample(key, dist.Normal(0.0, 2.0), name="theta")
+
+    def step(state, inputs):
+        (before, error), (key, y) = state, inputs
+        mean = phi * before + theta * error
+        ppl.sample(key, dist.Normal(mean, 1.0), name="y")
+        return (y, y - mean), None
+
+    start = jnp.zeros((), y.dtype)
+    jax.lax.scan(step, (start, start), (jax.random.split(key, len(y)), y))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*far from the others:RuntimeWarning")
+def test_all_chains_of_an_arma_arrive(x64):
+    """From the first finite uniform point, half of all chains froze: 1023 steps of 1e-51 a draw."""
+    error = np.random.default_rng(0).normal(size=201)
+    y = jnp.asarray(error[1:] + 0.4 * error[:-1])
+    posterior = ppl.condition(arma, {"y": y})
+    for seed in range(5):
+        settings = {"num_warmup": 300, "num_draws": 100}
+        stats = mcmc(jax.random.key(seed), posterior, y, **settings).stats
+        assert np.ptp(stats["log_density"].mean(1)) < 3
+        assert stats["num_steps"].mean() < 10
