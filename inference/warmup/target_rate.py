@@ -8,9 +8,9 @@ integrator is unstable there: in funnels, bananas and horseshoe priors 6 % to 30
 the mean is 0.8 as well. So the share `f` of failures in the last window raises the target
 :math:`\delta` for the rest of warm-up, and thereby for all draws:
 
-.. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.03)^2, 4)}
+.. math:: 1 - \delta' = \frac{1 - \delta}{1 + \min((f / 0.015)^2, 4)}
 
-From 0.8, the target becomes 0.805 for `f` of 0.5 %, 0.84 for 1.5 %, 0.9 for 3 %, and 0.96 at most.
+From 0.8, the target becomes 0.804 for `f` of 0.2 %, 0.9 for 1.5 %, and 0.96 for 3 % and more.
 
 The mean tells nothing of this, and divergences tell it late: they are some ten times rarer. The
 share is counted as if a hundred more transitions had not failed, so that one failure in a short
@@ -30,7 +30,7 @@ import jax.numpy as jnp
 
 _FAILURE = 0.1  # acceptance rate of a failure at the target of 0.8
 _PRIOR = 100  # transitions without a failure that are added to those of the window
-_SHARE, _MOST = 0.03, 4.0  # share of failures that halves `1 - target`; largest square over it
+_SHARE, _MOST = 0.015, 4.0  # share of failures that halves `1 - target`; largest square over it
 
 
 def is_failure(

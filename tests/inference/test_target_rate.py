@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.u
 
 
 def test_the_target_by_hand():
-    shares = jnp.array([0.0, 0.015, 0.03, 0.06, 1.0])
+    shares = jnp.array([0.0, 0.0075, 0.015, 0.03, 1.0])
     expected = 1 - 0.2 / np.array([1.0, 1.25, 2.0, 5.0, 5.0])
     np.testing.assert_allclose(raise_target(0.8, shares), expected, rtol=1e-12)
     # One less the rate goes with the square of the step size.
