@@ -19,6 +19,7 @@ from inference.runtime.compiled_program import compile_once
 from ppl.harvest.pytrees import register_dataclass
 
 MAX_ATTEMPTS = 100  # starting points to try for each chain
+NUM_CANDIDATES = 10  # uniform points, of which a chain starts at the one of highest log density
 # Threefry counter of a chain's first starting point, beyond the counters of all iterations.
 _START = np.uint32(1 << 31)
 
@@ -179,6 +180,15 @@ def starting_points(
     return seeds, positions
 
 
+def _contraction(attempt: jax.Array) -> jax.Array:
+    """Factor of a uniform position: 1 at first, and halved every ten attempts after ten.
+
+    Of a constraint of many dimensions, most uniform points may lie where it is numerically
+    singular, as for large correlation matrices; nearer to 0 they do not.
+    """
+    return 0.5 ** jnp.maximum((attempt - NUM_CANDIDATES + 1) / NUM_CANDIDATES, 0.0)
+
+
 def _seed(key: jax.Array) -> np.ndarray:
     """Seed of a key, two words for every kind of key, so that all kinds share one program.
 
@@ -219,9 +229,11 @@ def _starting_points(
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
         seed, attempt, values = chain
         words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
-        return init.position(
-            target, layout, random.wrap_key_data(words, impl="threefry2x32"), values
-        )
+        key = random.wrap_key_data(words, impl="threefry2x32")
+        position = init.position(target, layout, key, values)
+        if init.strategy == "uniform" and init.values is None:
+            position *= _contraction(attempt).astype(position.dtype)
+        return position
 
     values = jax.tree.map(lambda x: x[numbers], init.values)
     # No `vmap`: JAX's generator compiles slowly for a batch of keys.

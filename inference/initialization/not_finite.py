@@ -13,8 +13,8 @@ from inference.common.target import Target
 
 ADVICE = (
     "Check that observed values lie in the support of their distribution and hold no NaN, and that "
-    "parameters stay in their domain for every value of the latent sites; or start at values that "
-    "you know, by init={'site': value}."
+    "parameters stay in their domain for every value of the latent sites; or start elsewhere, at "
+    "draws of the prior (init='prior') or at values that you know (init={'site': value})."
 )
 
 

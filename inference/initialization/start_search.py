@@ -7,10 +7,8 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.target import Target
-from inference.initialization.initial_positions import MAX_ATTEMPTS, Init
+from inference.initialization.initial_positions import MAX_ATTEMPTS, NUM_CANDIDATES, Init
 from inference.initialization.not_finite import start_failure
-
-_NUM_CANDIDATES = 10  # uniform points, of which a chain starts at the one of highest log density
 
 
 class StartingPoints(NamedTuple):
@@ -49,7 +47,7 @@ def find_starts(
     | Initial positions     | Start                                                              |
     |-----------------------|--------------------------------------------------------------------|
     | uniform               | the point of highest log density among the first ten, or the first |
-    |                       | finite point after them                                            |
+    |                       | finite point after them; those come nearer to 0                    |
     | all others            | the first finite point                                             |
 
     A posterior is small in the cube of uniform points, and outside of it a density may be too steep
@@ -67,7 +65,7 @@ def find_starts(
     Raises:
         ValueError: if a chain finds no finite point.
     """
-    num_candidates = _NUM_CANDIDATES if init.strategy == "uniform" else 1
+    num_candidates = NUM_CANDIDATES if init.strategy == "uniform" else 1
     chosen, best = np.zeros(len(chains), np.int32), np.full(len(chains), -np.inf)
     last = np.zeros((0, layout.size))
     for attempt in range(MAX_ATTEMPTS):

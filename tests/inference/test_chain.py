@@ -76,7 +76,7 @@ def plan(num_warmup, num_draws, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 def test_chains_mapped_over_draw_what_they_draw_alone(x64, name, monkeypatch):
-    monkeypatch.setattr(start_search, "_NUM_CANDIDATES", 1)  # as `mapped` starts them
+    monkeypatch.setattr(start_search, "NUM_CANDIDATES", 1)  # as `mapped` starts them
     alone = draw(KERNELS[name], num_warmup=5).draws["x"]
     _, rows, _ = mapped(KERNELS[name], 6, plan(5, 40, jnp.float64), 40)
     # Other vector instructions round otherwise, and chaos makes that grow.

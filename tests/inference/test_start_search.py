@@ -53,6 +53,16 @@ def test_other_starts_are_the_first_finite_ones():
     assert search(DENSITIES, strategy="prior") == ([0, 0], [[0, 0]])
 
 
+def test_later_uniform_points_come_nearer_to_zero():
+    """Uniform points make a correlation matrix of 30 rows that is singular in single precision."""
+
+    def model(key):
+        ppl.sample(key, dist.LKJ(30, 1.0), name="c")
+
+    draws = mcmc(jax.random.key(0), model, num_warmup=0, num_draws=1, num_chains=2).draws["c"]
+    assert np.linalg.eigvalsh(draws.astype(float)).min() > 0
+
+
 def arma(key, y):
     """Where |theta| > 1 the errors grow as theta^t, and gradients reach 1e100."""
     phi = ppl.sample(key, dist.Normal(0.0, 2.0), name="phi")
