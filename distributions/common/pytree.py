@@ -59,10 +59,10 @@ class BatchAxes:
 
     Attributes:
         ranks: Number of batch axes of each child, or of each part of a tuple, and the number that
-            it would have if it had all of the distribution's; `None` if every child has all.
+            it would have if it had all of the distribution's; empty if every child has all.
     """
 
-    def __init__(self, ranks: tuple[tuple[Any, int], ...] | None) -> None:
+    def __init__(self, ranks: tuple[tuple[Any, int], ...] = ()) -> None:
         self.ranks = ranks
 
     def __eq__(self, other: object) -> bool:
@@ -86,11 +86,11 @@ class BatchAxes:
             return children
         if len(gained) != 1 or min(gained) <= 0:
             return children
-        pairs = zip(children, self.ranks, strict=True)
-        return tuple(_widen(child, *ranks, min(gained)) for child, ranks in pairs)
+        number, pairs = min(gained), zip(children, self.ranks, strict=True)
+        return tuple(_widen(child, rank, full, number) for child, (rank, full) in pairs)
 
 
-_ALIGNED = BatchAxes(None)
+_ALIGNED = BatchAxes()
 
 
 def batch_rank(child: Any) -> Any:
@@ -171,8 +171,8 @@ def _register(cls: type[T]) -> type[T]:
     def unflatten(aux: tuple[Any, ...], leaves: Any) -> T:
         self = object.__new__(cls)
         if has_batch:
-            *aux, axes = aux
-            leaves = leaves if axes.ranks is None else axes.align(leaves)
+            aux, axes = aux[:-1], aux[-1]
+            leaves = axes.align(leaves) if axes.ranks else leaves
         self.__dict__.update(zip(children, leaves, strict=True))
         self.__dict__.update(zip(statics, aux, strict=True))
         return self

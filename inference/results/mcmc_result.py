@@ -98,7 +98,8 @@ def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
 
 
 def _unflatten(settings: _Settings, children: Any) -> MCMCResult:
-    return MCMCResult(*children, settings.settings)
+    draws, stats, inverse_mass_matrix = children
+    return MCMCResult(draws, stats, inverse_mass_matrix, settings.settings)
 
 
 register_pytree_with_keys(MCMCResult, _flatten_with_keys, _unflatten, _flatten)

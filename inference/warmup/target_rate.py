@@ -24,6 +24,7 @@ References:
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +49,7 @@ def failure_share(num_failures: jax.Array, length: jax.Array) -> jax.Array:
     return num_failures / (length + _PRIOR)
 
 
-def raise_target(target: jax.typing.ArrayLike, share: jax.typing.ArrayLike) -> jax.Array:
+def raise_target(target: Any, share: Any) -> Any:
     """Target for a chain of which a share of the transitions fails at the rate `target`."""
     return 1 - (1 - target) / (1 + jnp.minimum((share / _SHARE) ** 2, _MOST))
 
