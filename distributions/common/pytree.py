@@ -5,7 +5,7 @@ scale `()` beside a location `(2,)`. ``jax.vmap``, ``lax.scan`` and stacked tree
 front of all of them, `(3,)` beside `(3, 2)`, which are no longer aligned. So a flattened
 distribution keeps, besides its structure, how many batch axes each child lacks
 (:class:`BatchAxes`), and unflattening puts that many axes of size 1 behind the new ones: `(3, 1)`
-beside `(3, 2)`.
+beside `(3, 2)`. New axes have to be in front: those that ``out_axes=-1`` puts behind are not known.
 """
 
 import dataclasses
@@ -86,6 +86,9 @@ class BatchAxes:
             return children
         if len(gained) != 1 or min(gained) <= 0:
             return children
+        leaves = [x for x in jax.tree.leaves(children) if hasattr(x, "shape")]
+        if len({leaf.shape[: min(gained)] for leaf in leaves}) != 1:
+            return children  # the new axes are not those in front
         number, pairs = min(gained), zip(children, self.ranks, strict=True)
         return tuple(_widen(child, rank, full, number) for child, (rank, full) in pairs)
 

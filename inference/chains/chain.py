@@ -187,10 +187,7 @@ def advance_chain(
 
 
 def awaits_comparison(schedule: Schedule, iteration: Any, chain: Chain) -> Any:
-    """Whether a chain has come to its comparison with the others, in JAX or in NumPy.
-
-    Chains mapped over go on until the last one has come there.
-    """
+    """Whether a chain has come to its comparison with the others, in JAX or in NumPy."""
     return ~chain.is_compared & (iteration >= schedule.comparison)
 
 

@@ -124,7 +124,7 @@ def sample(
     learns_together = is_pooled(num_chains, kind, share.is_mapped)
     plan = ChainPlan(schedule(num_warmup, learns_together), rate, np.int32(num_warmup + num_draws))
     chain = make_unplaced_chain(kernel, layout, kind, num_warmup > 0)
-    if num_chains > 1 and not (share.is_mapped and kind != "diagonal"):
+    if num_chains > 1 and not share.is_mapped:  # chains mapped over do not wait for each other
         chain = chain._replace(is_compared=np.zeros((), bool))
 
     starts = parse_init(init, target, num_chains)

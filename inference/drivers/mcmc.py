@@ -60,7 +60,7 @@ def mcmc(
       and learns alone, if its mean log density is more than four standard deviations from the
       median chain's.
 
-    After an eighth of warm-up, about, chains are compared. One that is lost, ten standard
+    After about an eighth of warm-up, chains on the CPU are compared. One that is lost, ten standard
     deviations of the log density below the others, goes on from where another one is, and a
     warning says so.
 

@@ -70,7 +70,8 @@ def find_starts(
     last = np.zeros((0, layout.size))
     for attempt in range(MAX_ATTEMPTS):
         points = evaluate(np.full(len(chains), attempt, np.int32))
-        is_better = points.is_finite & (points.log_density > best)
+        is_open = (attempt < num_candidates) | (best == -np.inf)
+        is_better = points.is_finite & (points.log_density > best) & is_open
         chosen = np.where(is_better, attempt, chosen).astype(np.int32)
         best = np.where(is_better, points.log_density, best)
         is_same = np.array_equal(last, points.position)
