@@ -12,6 +12,9 @@ its own, on the same densities and with double and single precision.
     z             the largest difference from a known mean in standard errors: median and largest
     sd            ratio to a known standard deviation that is furthest from 1, median over seeds
 
+Ours takes some minutes; NumPyro takes an hour or more, as chains that are stuck make 1023 steps for
+a draw.
+
     python benchmarks/quality.py [--models banana ...] [--tools ppl NumPyro] [--seeds 100 110]
 
 Results go to `benchmarks/results/quality.json` and `quality.md`.

@@ -19,6 +19,9 @@ from distributions.common.keyword_hints import naming_unknown_keywords
 
 T = TypeVar("T")
 
+# Errors of a distribution whose leaves are objects that stand in for arrays, as JAX makes them.
+_STAND_INS = AttributeError, TypeError, ValueError
+
 
 def static(**kwargs: Any) -> Any:
     """A dataclass field that belongs to the tree structure; its value must be hashable."""
@@ -82,7 +85,7 @@ class BatchAxes:
         try:
             pairs = zip(children, self.ranks, strict=True)
             gained = {n for child, (rank, _) in pairs for n in _gains(child, rank)}
-        except Exception:  # distributions of stand-ins for leaves, as JAX makes
+        except _STAND_INS:
             return children
         if len(gained) != 1 or min(gained) <= 0:
             return children
@@ -121,7 +124,7 @@ def _batch_axes(node: Any, children: tuple[Any, ...]) -> BatchAxes:
     """The batch axes of a node's children; none are kept where all are aligned."""
     try:
         ranks = node._batch_ranks(children)
-    except Exception:  # stand-ins for leaves
+    except _STAND_INS:
         ranks = ()
     for rank, full in ranks:
         if (min(rank, default=full) if isinstance(rank, tuple) else rank) < full:

@@ -235,10 +235,10 @@ def adapt(
     is_counted = (iteration >= start) & (iteration < stop) & is_failure(acceptance_rate, target)
     num_failures = state.num_failures + is_counted.astype(state.num_failures.dtype)
     length = (stop - start).astype(num_failures.dtype)
-    raised = raise_target(target, failure_share(num_failures, length))
-    goal = jnp.where(iteration < stop, target, raised)
+    share = failure_share(num_failures, length)
+    goal = jnp.where(iteration < stop, target, raise_target(target, share))
     averaging = dual_averaging_update(state.dual_averaging, acceptance_rate, goal)
-    gain = jnp.where(iteration + 1 == stop, estimate_gain(target, raised), 0.0)
+    gain = jnp.where(iteration + 1 == stop, estimate_gain(share), 0.0)
     averaging = averaging._replace(log_average=averaging.log_average + gain)
     state = state._replace(
         step_size=jnp.exp(averaging.log_step_size),

@@ -51,13 +51,17 @@ def failure_share(num_failures: jax.Array, length: jax.Array) -> jax.Array:
 
 def raise_target(target: Any, share: Any) -> Any:
     """Target for a chain of which a share of the transitions fails at the rate `target`."""
-    return 1 - (1 - target) / (1 + jnp.minimum((share / _SHARE) ** 2, _MOST))
+    return 1 - (1 - target) / (1 + _excess(share))
 
 
-def estimate_gain(target: jax.typing.ArrayLike, raised: jax.typing.ArrayLike) -> jax.Array:
-    r"""Number to add to the log step size when the target is raised.
+def estimate_gain(share: Any) -> jax.Array:
+    """Number to add to the log step size when the target is raised for a share of failures.
 
     Where both are small, one less the acceptance rate is proportional to the standard deviation of
     the energy error, which is proportional to the square of the step size.
     """
-    return 0.5 * jnp.log((1 - raised) / (1 - target))
+    return -0.5 * jnp.log1p(_excess(share))
+
+
+def _excess(share: Any) -> Any:
+    return jnp.minimum((share / _SHARE) ** 2, _MOST)

@@ -20,7 +20,7 @@ def test_the_target_by_hand():
     expected = 1 - 0.2 / np.array([1.0, 1.25, 2.0, 5.0, 5.0])
     np.testing.assert_allclose(raise_target(0.8, shares), expected, rtol=1e-12)
     # One less the rate goes with the square of the step size.
-    np.testing.assert_allclose(estimate_gain(0.8, 0.95), np.log(0.5), rtol=1e-12)
+    np.testing.assert_allclose(estimate_gain(shares), np.log((1 - expected) / 0.2) / 2, atol=1e-12)
 
 
 @pytest.mark.parametrize(("target", "limit"), [(0.6, 0.01), (0.8, 0.1), (0.9, 0.1**0.5)])
@@ -53,10 +53,11 @@ def test_failures_of_the_last_window_are_counted(kind, place):
     _, states = states()
     count = 10 if place == "in the last window" else 0
     assert float(states.num_failures[-1]) == count
-    goal = float(raise_target(0.8, count / (stop - first + 100)))
+    share = count / (stop - first + 100)
+    goal = float(raise_target(0.8, share))
     before = jax.tree.map(lambda x: x[stop - 2], states.dual_averaging)
     expected = dual_averaging_update(before, jnp.asarray(rates[stop - 1]), 0.8)
-    gain = float(estimate_gain(0.8, goal))
+    gain = float(estimate_gain(share))
     expected = expected._replace(log_average=expected.log_average + gain)
     if kind == "diagonal":
         expected = dual_averaging_restart(expected)
