@@ -54,7 +54,7 @@ class Gated(Distribution):
 
     @property
     def _gate(self) -> Bernoulli:
-        return Bernoulli(self.logits, self.probs)
+        return Bernoulli(logits=self.logits, probs=self.probs)
 
     @property
     def support(self) -> Constraint:

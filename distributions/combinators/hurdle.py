@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,7 @@ class Hurdle(Gated):
     """
 
     distribution: Distribution
+    _: KW_ONLY
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY
 from typing import Any
 
 import jax
@@ -62,6 +63,7 @@ class ZeroInflated(Gated):
     """
 
     distribution: Distribution
+    _: KW_ONLY
     logits: ArrayLike | None = None
     probs: ArrayLike | None = None
 

@@ -1,5 +1,7 @@
 """The asymmetric Laplace distribution, with its own scale on either side of the mode."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -71,13 +73,14 @@ class AsymmetricLaplace(Family):
         asymmetry: The square root of the left scale over the right one, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.AsymmetricLaplace(0.0, 1.0, 1.0).log_prob(1.0)), 4)
+    >>> round(float(dist.AsymmetricLaplace(loc=0.0, scale=1.0, asymmetry=1.0).log_prob(1.0)), 4)
     -1.6931
 
     References:
         Kotz, Kozubowski and Podgorski, *The Laplace Distribution and Generalizations* (2001).
     """
 
+    _: KW_ONLY
     loc: ArrayLike = parameter(real)
     scale: ArrayLike = parameter(positive)
     asymmetry: ArrayLike = parameter(positive)

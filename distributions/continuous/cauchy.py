@@ -56,5 +56,5 @@ class Cauchy(Family):
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 16.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

@@ -1,5 +1,7 @@
 """The continuous Bernoulli distribution: an exponential tilt of the uniform distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -67,5 +69,6 @@ class ContinuousBernoulli(Family):
         variational autoencoders", NeurIPS (2019).
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(open_interval(0.0, 1.0), default=None)

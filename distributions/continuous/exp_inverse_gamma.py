@@ -1,5 +1,7 @@
 """The distribution of the logarithm of an inverse gamma variable."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.scipy.special import digamma, polygamma
 from jax.typing import ArrayLike
@@ -52,4 +54,5 @@ class ExpInverseGamma(Family):
 
     concentration: ArrayLike = parameter(positive)
     scale: ArrayLike | None = parameter(positive, default=None)
+    _: KW_ONLY
     log_scale: ArrayLike | None = parameter(real, default=None)

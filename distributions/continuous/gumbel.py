@@ -50,5 +50,5 @@ class Gumbel(Family):
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 22.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

@@ -1,5 +1,7 @@
 """The half-t distribution: Student's t folded at its location, for scales."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -48,7 +50,7 @@ class HalfStudentT(Family):
         scale: The scale, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.HalfStudentT(3.0, 0.0, 1.0).log_prob(0.0)), 4)
+    >>> round(float(dist.HalfStudentT(3.0, loc=0.0, scale=1.0).log_prob(0.0)), 4)
     -0.3077
 
     References:
@@ -57,5 +59,6 @@ class HalfStudentT(Family):
     """
 
     df: ArrayLike = parameter(positive)
+    _: KW_ONLY
     loc: ArrayLike = parameter(real)
     scale: ArrayLike = parameter(positive)

@@ -48,5 +48,5 @@ class Laplace(Family):
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 24.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

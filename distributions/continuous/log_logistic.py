@@ -1,6 +1,7 @@
 """The log-logistic distribution."""
 
 import math
+from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -55,7 +56,7 @@ class LogLogistic(Family):
         scale: The scale of `log x`, positive: the inverse of the exponent of the tail.
 
     >>> import distributions as dist
-    >>> round(float(dist.LogLogistic(0.0, 1.0).log_prob(1.0)), 4)
+    >>> round(float(dist.LogLogistic(loc=0.0, scale=1.0).log_prob(1.0)), 4)
     -1.3863
 
     References:
@@ -63,5 +64,6 @@ class LogLogistic(Family):
         section 11.
     """
 
+    _: KW_ONLY
     loc: ArrayLike = parameter(real)
     scale: ArrayLike = parameter(positive)

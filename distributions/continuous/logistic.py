@@ -51,5 +51,5 @@ class Logistic(Family):
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 2 (1995), chapter 23.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

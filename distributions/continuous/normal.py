@@ -46,5 +46,5 @@ class Normal(Family):
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

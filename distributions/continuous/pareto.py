@@ -1,5 +1,7 @@
 """The Pareto distribution of the first type."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -38,12 +40,13 @@ class Pareto(Family):
         scale: The lower end, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.Pareto(2.0, 1.0).log_prob(2.0)), 4)
+    >>> round(float(dist.Pareto(concentration=2.0, scale=1.0).log_prob(2.0)), 4)
     -1.3863
 
     References:
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 20.
     """
 
+    _: KW_ONLY
     concentration: ArrayLike = parameter(positive)
     scale: ArrayLike = parameter(positive)

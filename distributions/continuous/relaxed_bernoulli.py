@@ -1,5 +1,7 @@
 """The relaxed Bernoulli (binary concrete) distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -68,5 +70,6 @@ class RelaxedBernoulli(Family):
     """
 
     temperature: ArrayLike = parameter(positive)
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(open_interval(0.0, 1.0), default=None)

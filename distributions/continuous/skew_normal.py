@@ -1,6 +1,7 @@
 """The skew-normal distribution of Azzalini."""
 
 import math
+from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
 from jax import random
@@ -106,7 +107,7 @@ class SkewNormal(Family):
         skewness: The slant, of either sign; not the third moment.
 
     >>> import distributions as dist
-    >>> round(float(dist.SkewNormal(0.0, 1.0, 2.0).log_prob(0.0)), 4)
+    >>> round(float(dist.SkewNormal(loc=0.0, scale=1.0, skewness=2.0).log_prob(0.0)), 4)
     -0.9189
 
     References:
@@ -114,6 +115,7 @@ class SkewNormal(Family):
         of Statistics 12 (1985), 171-178.
     """
 
+    _: KW_ONLY
     loc: ArrayLike = parameter(real)
     scale: ArrayLike = parameter(positive)
     skewness: ArrayLike = parameter(real)

@@ -57,5 +57,5 @@ class StudentT(Family):
     """
 
     df: ArrayLike = parameter(positive)
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)

@@ -117,7 +117,7 @@ class TruncatedNormal(Family):
         section 10.1.
     """
 
-    loc: ArrayLike = parameter(real)
-    scale: ArrayLike = parameter(positive)
-    low: ArrayLike = parameter(extended_real)
-    high: ArrayLike = parameter(extended_real)
+    loc: ArrayLike = parameter(real, default=0.0)
+    scale: ArrayLike = parameter(positive, default=1.0)
+    low: ArrayLike = parameter(extended_real, default=-jnp.inf)
+    high: ArrayLike = parameter(extended_real, default=jnp.inf)

@@ -1,5 +1,7 @@
 """The Weibull distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
@@ -50,12 +52,13 @@ class Weibull(Family):
         scale: The scale, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.Weibull(2.0, 1.0).log_prob(1.0)), 4)
+    >>> round(float(dist.Weibull(concentration=2.0, scale=1.0).log_prob(1.0)), 4)
     -0.3069
 
     References:
         Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions* 1 (1994), chapter 21.
     """
 
+    _: KW_ONLY
     concentration: ArrayLike = parameter(positive)
     scale: ArrayLike = parameter(positive)

@@ -1,5 +1,7 @@
 """The Bernoulli distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 from jax import lax, random
 from jax.typing import ArrayLike
@@ -60,5 +62,6 @@ class Bernoulli(Family):
         McCullagh and Nelder, *Generalized Linear Models*, 2nd ed. (1989), chapter 4.
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(unit_interval, default=None)

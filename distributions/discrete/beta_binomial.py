@@ -1,5 +1,7 @@
 """The beta-binomial distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -81,13 +83,15 @@ class BetaBinomial(Family):
         concentration0: The second parameter of the beta distribution, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.BetaBinomial(2, 1.0, 1.0).log_prob(1)), 4)
+    >>> d = dist.BetaBinomial(total_count=2, concentration1=1.0, concentration0=1.0)
+    >>> round(float(d.log_prob(1)), 4)
     -1.0986
 
     References:
         Gelman et al., *Bayesian Data Analysis*, 3rd ed. (2013), appendix A.
     """
 
+    _: KW_ONLY
     total_count: ArrayLike = parameter(nonnegative_integer)
     concentration1: ArrayLike = parameter(positive)
     concentration0: ArrayLike = parameter(positive)

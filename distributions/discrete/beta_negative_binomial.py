@@ -1,5 +1,7 @@
 """The beta negative binomial distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -65,13 +67,15 @@ class BetaNegativeBinomial(Family):
         concentration0: The second parameter of the beta distribution, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.BetaNegativeBinomial(2.0, 1.0, 3.0).log_prob(0)), 4)
+    >>> d = dist.BetaNegativeBinomial(total_count=2.0, concentration1=1.0, concentration0=3.0)
+    >>> round(float(d.log_prob(0)), 4)
     -0.5108
 
     References:
         Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), section 6.2.3.
     """
 
+    _: KW_ONLY
     total_count: ArrayLike = parameter(positive)
     concentration1: ArrayLike = parameter(positive)
     concentration0: ArrayLike = parameter(positive)

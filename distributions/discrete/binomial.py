@@ -1,5 +1,7 @@
 """The binomial distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -73,5 +75,6 @@ class Binomial(Family):
     """
 
     total_count: ArrayLike = parameter(nonnegative_integer)
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(unit_interval, default=None)

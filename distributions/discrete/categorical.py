@@ -1,5 +1,7 @@
 """The categorical distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,5 +79,6 @@ class Categorical(Family):
         Murphy, *Probabilistic Machine Learning: An Introduction* (2022), section 2.5.
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(log_weights, default=None)
     probs: ArrayLike | None = parameter(simplex, default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import jax.numpy as jnp
@@ -95,6 +96,7 @@ class FiniteDiscrete(Family):
     """
 
     outcomes: ArrayLike = parameter(ordered)
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(log_weights, default=None)
     probs: ArrayLike | None = parameter(simplex, default=None)
 

@@ -1,5 +1,7 @@
 """The geometric distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.typing import ArrayLike
@@ -64,5 +66,6 @@ class Geometric(Family):
         Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), chapter 5.
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(unit_interval, default=None)

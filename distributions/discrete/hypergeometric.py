@@ -1,5 +1,7 @@
 """The hypergeometric distribution, drawn by the ratio of uniforms."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,7 +126,8 @@ class Hypergeometric(Family):
         num_failures: The number of failures in the population.
 
     >>> import distributions as dist
-    >>> round(float(dist.Hypergeometric(2, 2, 2).log_prob(1)), 4)
+    >>> d = dist.Hypergeometric(total_count=2, num_successes=2, num_failures=2)
+    >>> round(float(d.log_prob(1)), 4)
     -0.4055
 
     References:
@@ -133,6 +136,7 @@ class Hypergeometric(Family):
         Journal of Computational and Applied Mathematics 31 (1990), 181-189.
     """
 
+    _: KW_ONLY
     total_count: ArrayLike = parameter(nonnegative_integer)
     num_successes: ArrayLike = parameter(nonnegative_integer)
     num_failures: ArrayLike = parameter(nonnegative_integer)

@@ -1,5 +1,7 @@
 """The negative binomial distribution, by count and odds or by mean and concentration."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -54,7 +56,7 @@ class NegativeBinomial(Family):
         concentration: The shape of the gamma distribution, positive.
 
     >>> import distributions as dist
-    >>> round(float(dist.NegativeBinomial(2.0, probs=0.5).log_prob(1)), 4)
+    >>> round(float(dist.NegativeBinomial(total_count=2.0, probs=0.5).log_prob(1)), 4)
     -1.3863
     >>> round(float(dist.NegativeBinomial(mean=2.0, concentration=2.0).log_prob(1)), 4)
     -1.3863
@@ -63,8 +65,9 @@ class NegativeBinomial(Family):
         Johnson, Kemp and Kotz, *Univariate Discrete Distributions*, 3rd ed. (2005), chapter 5.
     """
 
+    _: KW_ONLY
     total_count: ArrayLike | None = parameter(positive, default=None)
     logits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(unit_interval, default=None)
-    mean: ArrayLike | None = parameter(positive, default=None, kw_only=True)  # pyright: ignore
-    concentration: ArrayLike | None = parameter(positive, default=None, kw_only=True)
+    mean: ArrayLike | None = parameter(positive, default=None)  # pyright: ignore
+    concentration: ArrayLike | None = parameter(positive, default=None)

@@ -1,5 +1,6 @@
 """The ordered logistic distribution, without differences of probabilities."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import jax
@@ -79,7 +80,8 @@ class OrderedLogistic(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> print(dist.OrderedLogistic(jnp.array([-1.0, 1.0]), 0.0).log_prob(jnp.arange(3)).round(4))
+    >>> d = dist.OrderedLogistic(cutpoints=jnp.array([-1.0, 1.0]), loc=0.0)
+    >>> print(d.log_prob(jnp.arange(3)).round(4))
     [-1.3133 -0.7719 -1.3133]
 
     References:
@@ -87,5 +89,6 @@ class OrderedLogistic(Family):
         B 42 (1980), 109-142.
     """
 
+    _: KW_ONLY
     cutpoints: ArrayLike = parameter(ordered)
     loc: ArrayLike = parameter(real)

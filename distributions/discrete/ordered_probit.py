@@ -1,5 +1,7 @@
 """The ordered probit distribution, precise in both tails."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
@@ -61,7 +63,7 @@ class OrderedProbit(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> round(float(dist.OrderedProbit(jnp.array([-1.0, 1.0]), 0.0).log_prob(1)), 4)
+    >>> round(float(dist.OrderedProbit(cutpoints=jnp.array([-1.0, 1.0]), loc=0.0).log_prob(1)), 4)
     -0.3817
 
     References:
@@ -69,5 +71,6 @@ class OrderedProbit(Family):
         B 42 (1980), 109-142.
     """
 
+    _: KW_ONLY
     cutpoints: ArrayLike = parameter(ordered)
     loc: ArrayLike = parameter(real)

@@ -1,5 +1,7 @@
 """The Poisson distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -65,4 +67,5 @@ class Poisson(Family):
     """
 
     rate: ArrayLike | None = parameter(nonnegative, default=None)
+    _: KW_ONLY
     log_rate: ArrayLike | None = parameter(real, default=None)

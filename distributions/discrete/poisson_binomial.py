@@ -1,5 +1,7 @@
 """The Poisson-binomial distribution: the number of unlike events that happen."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
@@ -97,5 +99,6 @@ class PoissonBinomial(Family):
         Reliability 33 (1984), 322-323.
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(independent(real, 1), default=None)
     probs: ArrayLike | None = parameter(independent(unit_interval, 1), default=None)

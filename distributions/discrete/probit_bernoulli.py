@@ -1,5 +1,7 @@
 """The Bernoulli distribution by the probit of its probability."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax import random
 from jax.scipy.special import ndtr
@@ -56,12 +58,13 @@ class ProbitBernoulli(Family):
         probs: The probability of 1; exactly one of the two is given.
 
     >>> import distributions as dist
-    >>> round(float(dist.ProbitBernoulli(1.0).log_prob(1)), 4)
+    >>> round(float(dist.ProbitBernoulli(probits=1.0).log_prob(1)), 4)
     -0.1728
 
     References:
         McCullagh and Nelder, *Generalized Linear Models*, 2nd ed. (1989), section 4.3.
     """
 
+    _: KW_ONLY
     probits: ArrayLike | None = parameter(real, default=None)
     probs: ArrayLike | None = parameter(unit_interval, default=None)

@@ -1,5 +1,7 @@
 """The stopping-ratio (sequential) logistic distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -45,7 +47,7 @@ class StoppingRatioLogistic(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> levels = dist.StoppingRatioLogistic(jnp.zeros(2), 0.0)
+    >>> levels = dist.StoppingRatioLogistic(cutpoints=jnp.zeros(2), loc=0.0)
     >>> print(levels.log_prob(jnp.arange(3)).round(4))
     [-0.6931 -1.3863 -1.3863]
 
@@ -53,5 +55,6 @@ class StoppingRatioLogistic(Family):
         G. Tutz, *Regression for Categorical Data* (2012), section 9.2.
     """
 
+    _: KW_ONLY
     cutpoints: ArrayLike = parameter(real_vector)
     loc: ArrayLike = parameter(real)

@@ -1,5 +1,6 @@
 """The conditional autoregression (CAR) over the vertices of a graph."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 import jax.numpy as jnp
@@ -96,7 +97,8 @@ class CAR(Family):
     >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> path = jnp.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
-    >>> round(float(dist.CAR(0.0, 0.5, 1.0, path).log_prob(jnp.ones(3))), 4)
+    >>> d = dist.CAR(0.0, correlation=0.5, conditional_precision=1.0, adj_matrix=path)
+    >>> round(float(d.log_prob(jnp.ones(3))), 4)
     -3.5541
 
     References:
@@ -105,6 +107,7 @@ class CAR(Family):
     """
 
     loc: ArrayLike = parameter(real, event_ndims=1)
+    _: KW_ONLY
     correlation: ArrayLike = parameter(open_interval(-1.0, 1.0))
     conditional_precision: ArrayLike = parameter(positive)
     adj_matrix: ArrayLike = parameter(adjacency)

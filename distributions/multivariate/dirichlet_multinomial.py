@@ -1,5 +1,7 @@
 """The Dirichlet-multinomial distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax import random
@@ -64,7 +66,7 @@ class DirichletMultinomial(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> draw = dist.DirichletMultinomial(2, jnp.ones(2))
+    >>> draw = dist.DirichletMultinomial(total_count=2, concentration=jnp.ones(2))
     >>> print(draw.log_prob(jnp.array([1, 1])).round(4))
     -1.0986
 
@@ -72,5 +74,6 @@ class DirichletMultinomial(Family):
         Johnson, Kotz and Balakrishnan, *Discrete Multivariate Distributions* (1997), section 35.13.
     """
 
+    _: KW_ONLY
     total_count: ArrayLike = parameter(nonnegative_integer)
     concentration: ArrayLike = parameter(independent(positive, 1))

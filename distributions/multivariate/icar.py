@@ -1,5 +1,6 @@
 """The intrinsic conditional autoregression (ICAR), an improper prior over a graph."""
 
+from dataclasses import KW_ONLY
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
@@ -66,7 +67,7 @@ class ICAR(Family):
     >>> import jax.numpy as jnp
     >>> import distributions as dist
     >>> pair = jnp.array([[0, 1], [1, 0]])
-    >>> round(float(dist.ICAR(1.0, pair).log_prob(jnp.array([5.0, 5.0]))), 4)
+    >>> round(float(dist.ICAR(scale=1.0, adj_matrix=pair).log_prob(jnp.array([5.0, 5.0]))), 4)
     -0.9189
 
     References:
@@ -76,6 +77,7 @@ class ICAR(Family):
         prior in spatial models", Biometrics 59 (2003).
     """
 
+    _: KW_ONLY
     scale: ArrayLike = parameter(positive)
     adj_matrix: ArrayLike = parameter(adjacency)
 

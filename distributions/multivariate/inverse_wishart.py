@@ -1,5 +1,7 @@
 """The inverse Wishart distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -72,5 +74,6 @@ class InverseWishart(Family):
     """
 
     df: ArrayLike = parameter(positive)
+    _: KW_ONLY
     scale: ArrayLike | None = parameter(positive_definite, default=None)
     scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

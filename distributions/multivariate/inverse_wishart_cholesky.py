@@ -1,5 +1,7 @@
 """The distribution of the Cholesky factor of an inverse Wishart matrix."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma
@@ -88,5 +90,6 @@ class InverseWishartCholesky(Family):
     """
 
     df: ArrayLike = parameter(positive)
+    _: KW_ONLY
     scale: ArrayLike | None = parameter(positive_definite, default=None)
     scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar, NoReturn
 
 import jax
@@ -119,7 +120,7 @@ class KroneckerNormal(Distribution):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> normal = dist.KroneckerNormal(0.0, (jnp.eye(2), 2 * jnp.eye(3)))
+    >>> normal = dist.KroneckerNormal(0.0, scale_trils=(jnp.eye(2), 2 * jnp.eye(3)))
     >>> round(float(normal.log_prob(jnp.zeros(6))), 4)
     -9.6725
 
@@ -130,6 +131,7 @@ class KroneckerNormal(Distribution):
     is_closed: ClassVar[bool] = True
 
     loc: ArrayLike
+    _: KW_ONLY
     scale_trils: tuple[ArrayLike, ...]
     noise_scale: ArrayLike | None = None
 

@@ -1,5 +1,7 @@
 """The matrix normal distribution."""
 
+from dataclasses import KW_ONLY
+
 import numpy as np
 from jax import random
 from jax.typing import ArrayLike
@@ -70,7 +72,7 @@ class MatrixNormal(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> normal = dist.MatrixNormal(0.0, jnp.eye(2), jnp.eye(3))
+    >>> normal = dist.MatrixNormal(0.0, scale_tril_row=jnp.eye(2), scale_tril_column=jnp.eye(3))
     >>> round(float(normal.log_prob(jnp.zeros((2, 3)))), 4)
     -5.5136
 
@@ -79,5 +81,6 @@ class MatrixNormal(Family):
     """
 
     loc: ArrayLike = parameter(real, event_ndims=2)
+    _: KW_ONLY
     scale_tril_row: ArrayLike = parameter(lower_cholesky)
     scale_tril_column: ArrayLike = parameter(lower_cholesky)

@@ -1,5 +1,7 @@
 """The multinomial distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -97,5 +99,6 @@ class Multinomial(Family):
     """
 
     total_count: ArrayLike = parameter(nonnegative_integer)
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(log_weights, default=None)
     probs: ArrayLike | None = parameter(simplex, default=None)

@@ -1,5 +1,7 @@
 """The multivariate normal distribution, with its covariance in one of five forms."""
 
+from dataclasses import KW_ONLY
+
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -82,9 +84,10 @@ class MultivariateNormal(Family):
     """
 
     loc: ArrayLike = parameter(real, event_ndims=1)
-    covariance: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
-    precision: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
-    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None, kw_only=True)
-    scale_diag: ArrayLike | None = parameter(independent(positive, 1), default=None, kw_only=True)
-    cov_factor: ArrayLike | None = parameter(independent(real, 2), default=None, kw_only=True)
-    cov_diag: ArrayLike | None = parameter(independent(positive, 1), default=None, kw_only=True)
+    _: KW_ONLY
+    covariance: ArrayLike | None = parameter(positive_definite, default=None)
+    precision: ArrayLike | None = parameter(positive_definite, default=None)
+    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)
+    scale_diag: ArrayLike | None = parameter(independent(positive, 1), default=None)
+    cov_factor: ArrayLike | None = parameter(independent(real, 2), default=None)
+    cov_diag: ArrayLike | None = parameter(independent(positive, 1), default=None)

@@ -1,6 +1,7 @@
 """The multivariate Student's t distribution."""
 
 import math
+from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
 from jax import random
@@ -104,6 +105,7 @@ class MultivariateStudentT(Family):
 
     df: ArrayLike = parameter(positive)
     loc: ArrayLike = parameter(real, event_ndims=1)
-    scale: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
-    precision: ArrayLike | None = parameter(positive_definite, default=None, kw_only=True)
-    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None, kw_only=True)
+    _: KW_ONLY
+    scale: ArrayLike | None = parameter(positive_definite, default=None)
+    precision: ArrayLike | None = parameter(positive_definite, default=None)
+    scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

@@ -1,5 +1,7 @@
 """The categorical distribution over one-hot vectors."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -62,5 +64,6 @@ class OneHotCategorical(Family):
         Murphy, *Probabilistic Machine Learning: An Introduction* (2022), section 2.5.
     """
 
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(log_weights, default=None)
     probs: ArrayLike | None = parameter(simplex, default=None)

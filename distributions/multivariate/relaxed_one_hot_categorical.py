@@ -1,5 +1,7 @@
 """The relaxed one-hot categorical (concrete, Gumbel-softmax) distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax
 import jax.numpy as jnp
 from jax import lax, random
@@ -55,5 +57,6 @@ class RelaxedOneHotCategorical(Family):
     """
 
     temperature: ArrayLike = parameter(positive)
+    _: KW_ONLY
     logits: ArrayLike | None = parameter(real_vector, default=None)
     probs: ArrayLike | None = parameter(open_simplex, default=None)

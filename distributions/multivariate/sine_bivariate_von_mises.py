@@ -1,6 +1,7 @@
 """The sine model of two dependent von Mises angles."""
 
 import math
+from dataclasses import KW_ONLY
 
 import jax
 import jax.numpy as jnp
@@ -185,4 +186,5 @@ class SineBivariateVonMises(Family):
     phi_concentration: ArrayLike = parameter(positive)
     psi_concentration: ArrayLike = parameter(positive)
     correlation: ArrayLike | None = parameter(real, default=None)
+    _: KW_ONLY
     weighted_correlation: ArrayLike | None = parameter(real, default=None)

@@ -1,5 +1,7 @@
 """The Wishart distribution."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
@@ -61,5 +63,6 @@ class Wishart(Family):
     """
 
     df: ArrayLike = parameter(positive)
+    _: KW_ONLY
     scale: ArrayLike | None = parameter(positive_definite, default=None)
     scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

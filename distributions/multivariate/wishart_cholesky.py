@@ -1,5 +1,7 @@
 """The distribution of the Cholesky factor of a Wishart matrix (Bartlett's decomposition)."""
 
+from dataclasses import KW_ONLY
+
 import jax.numpy as jnp
 from jax.scipy.special import digamma
 from jax.typing import ArrayLike
@@ -80,5 +82,6 @@ class WishartCholesky(Family):
     """
 
     df: ArrayLike = parameter(positive)
+    _: KW_ONLY
     scale: ArrayLike | None = parameter(positive_definite, default=None)
     scale_tril: ArrayLike | None = parameter(lower_cholesky, default=None)

@@ -1,6 +1,7 @@
 """The normal distribution on the plane of arrays that sum to zero."""
 
 import math
+from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
 from jax import random
@@ -62,7 +63,7 @@ class ZeroSumNormal(Family):
 
     >>> import jax.numpy as jnp
     >>> import distributions as dist
-    >>> round(float(dist.ZeroSumNormal(1.0, (3,)).log_prob(jnp.array([1.0, 0.0, -1.0]))), 4)
+    >>> round(float(dist.ZeroSumNormal(1.0, shape=(3,)).log_prob(jnp.array([1.0, 0.0, -1.0]))), 4)
     -2.8379
 
     References:
@@ -70,4 +71,5 @@ class ZeroSumNormal(Family):
     """
 
     scale: ArrayLike = parameter(positive)
+    _: KW_ONLY
     shape: tuple[int, ...] = static()

@@ -98,7 +98,7 @@ def negative_binomial_regression(key, x):
     alpha, beta = coefficients(key, x.shape[1])
     size = ppl.sample(key, dist.Gamma(2.0, 0.5), name="size")
     logits = alpha + x @ beta - jnp.log(size)
-    return ppl.sample(key, dist.NegativeBinomial(size, logits=logits), name="y")
+    return ppl.sample(key, dist.NegativeBinomial(total_count=size, logits=logits), name="y")
 
 
 def negative_binomial_regression_density(v, x):
@@ -156,7 +156,7 @@ def ordered_logistic_regression(key, x):
     first = ppl.sample(key, dist.Normal(-1.0, 2.0), name="first")
     gaps = ppl.sample(key, dist.Exponential(jnp.ones(2)), name="gaps")
     cutpoints = first + jnp.concatenate([jnp.zeros(1), jnp.cumsum(gaps)])
-    return ppl.sample(key, dist.OrderedLogistic(cutpoints, x @ beta), name="y")
+    return ppl.sample(key, dist.OrderedLogistic(cutpoints=cutpoints, loc=x @ beta), name="y")
 
 
 def ordered_logistic_regression_density(v, x):

@@ -40,7 +40,7 @@ def test_a_constant_is_discrete_where_it_is_an_integer():
 
 
 @pytest.mark.parametrize("of", ["Truncated", "Censored", "Quantized", "IntervalCensored"])
-@pytest.mark.parametrize("d", [dist.Delta(3.0), dist.Hurdle(dist.LogNormal(0.0, 1.0), 0.0)])
+@pytest.mark.parametrize("d", [dist.Delta(3.0), dist.Hurdle(dist.LogNormal(0.0, 1.0), logits=0.0)])
 def test_what_rests_on_a_density_takes_none_with_atoms(of, d):
     name = type(d).__name__
     with pytest.raises(ValueError, match=f"{of}: distribution must not have atoms; got {name}"):

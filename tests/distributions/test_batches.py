@@ -76,7 +76,7 @@ MADE = {
     "iid": lambda m, s: dist.iid(dist.Normal(m, s), (3,)),
     "random walk": lambda m, s: dist.GaussianRandomWalk(s, 3, dist.Normal(m, 1.0)),
     "Kronecker": lambda m, s: dist.KroneckerNormal(
-        m[:, None] * jnp.ones(2), (s * jnp.eye(2), jnp.eye(1)), 1.0
+        m[:, None] * jnp.ones(2), scale_trils=(s * jnp.eye(2), jnp.eye(1)), noise_scale=1.0
     ),
 }
 

@@ -110,9 +110,10 @@ def beta_negative_binomial(n, a, b):
 
 
 RARE = 2.0**-10
+NAMES = ("total_count", "concentration1", "concentration0")
 LAWS = {
     "BetaBinomial": (
-        lambda *at: dist.BetaBinomial(*at),
+        lambda *at: dist.BetaBinomial(**dict(zip(NAMES, at, strict=True))),
         beta_binomial,
         [
             *((0, 2.0, 3.0), (1, RARE, RARE), (40, 0.5, 2.5), (321, RARE, 30.0), (322, 1e6, 1e6)),
@@ -121,7 +122,7 @@ LAWS = {
         ],
     ),
     "DirichletMultinomial": (
-        lambda n, *a: dist.DirichletMultinomial(n, jnp.stack(a, -1)),
+        lambda n, *a: dist.DirichletMultinomial(total_count=n, concentration=jnp.stack(a, -1)),
         dirichlet_multinomial,
         [
             *((7, 0.5, 2.0, 3.5), (300, RARE, RARE, 1.0), (1000, 30.0, 0.25, 1e6)),
@@ -129,7 +130,7 @@ LAWS = {
         ],
     ),
     "BetaNegativeBinomial": (
-        lambda _, *at: dist.BetaNegativeBinomial(*at),
+        lambda _, *at: dist.BetaNegativeBinomial(**dict(zip(NAMES, at, strict=True))),
         lambda _, *at: beta_negative_binomial(*at),
         [
             *((0, 3.0, 2.5, 4.5), (0, 1.0, 1.0, 0.125), (0, RARE, 30.0, 0.5), (0, 0.5, RARE, 2.0)),
@@ -183,16 +184,18 @@ def test_uniform_laws(n, float_dtype):
     """Of ones for concentrations, all vectors of counts are equally probable."""
     ones = np.ones(3, float_dtype)
     found = [
-        dist.BetaBinomial(n, *ones[:2]).entropy(),
-        dist.DirichletMultinomial(n, ones).entropy(),
-        dist.DirichletMultinomial(n, ones[:1]).entropy(),
+        dist.BetaBinomial(total_count=n, concentration1=ones[0], concentration0=ones[1]).entropy(),
+        dist.DirichletMultinomial(total_count=n, concentration=ones).entropy(),
+        dist.DirichletMultinomial(total_count=n, concentration=ones[:1]).entropy(),
     ]
     expected = np.log(n + 1), np.log((n + 2) / 2) + np.log(n + 1), 0
     np.testing.assert_allclose(found, expected, 1e-5 if float_dtype == np.float32 else 1e-10)
 
 
 def test_by_enumeration(x64):
-    d = dist.DirichletMultinomial(4, np.array([[0.25, 3.0, 0.5], [2.0, 1.0, 60.0]]))
+    d = dist.DirichletMultinomial(
+        total_count=4, concentration=np.array([[0.25, 3.0, 0.5], [2.0, 1.0, 60.0]])
+    )
     counts = [k for k in itertools.product(range(5), repeat=3) if sum(k) == 4]
     scores = d.log_prob(np.array(counts)[:, None])
     np.testing.assert_allclose(d.entropy(), sp.entr(np.exp(scores)).sum(0), 1e-12)
@@ -201,6 +204,8 @@ def test_by_enumeration(x64):
 def test_batches(x64):
     """Of each parameter."""
     n, a, b = np.array([0, 50, 10**6]), np.array([0.5, 1e5]), 3.0
-    found = dist.BetaBinomial(n[:, None], a, b).entropy()
-    each = dist.BetaBinomial(np.repeat(n, 2), np.tile(a, 3), np.full(6, b)).entropy()
+    found = dist.BetaBinomial(total_count=n[:, None], concentration1=a, concentration0=b).entropy()
+    each = dist.BetaBinomial(
+        total_count=np.repeat(n, 2), concentration1=np.tile(a, 3), concentration0=np.full(6, b)
+    ).entropy()
     np.testing.assert_allclose(np.ravel(found), each, 1e-12, 1e-12)

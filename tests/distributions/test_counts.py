@@ -128,19 +128,19 @@ EXTREMES = {
         (1e-30, 2.0),
     ),
     "BetaBinomial, near to a binomial": (
-        dist.BetaBinomial(50, 1e10, 3e10),
+        dist.BetaBinomial(total_count=50, concentration1=1e10, concentration0=3e10),
         12,
         beta_binomial,
         (50, 1e10, 3e10),
     ),
     "BetaBinomial, most": (
-        dist.BetaBinomial(MOST, 2.5, 4.0),
+        dist.BetaBinomial(total_count=MOST, concentration1=2.5, concentration0=4.0),
         HALF,
         beta_binomial,
         (MOST, 2.5, 4.0),
     ),
     "Hypergeometric, many": (
-        dist.Hypergeometric(10**6, 10**9, 10**9),
+        dist.Hypergeometric(total_count=10**6, num_successes=10**9, num_failures=10**9),
         501_000,
         hypergeometric,
         (10**6, 10**9, 10**9),
@@ -154,19 +154,19 @@ EXTREMES = {
     "Skellam, many": (dist.Skellam(1e4, 2e4), -10_100, skellam, (1e4, 2e4)),
     "Skellam, rare": (dist.Skellam(1e-20, 1e-30), 2, skellam, (1e-20, 1e-30)),
     "OrderedLogistic, far": (
-        dist.OrderedLogistic(np.array([-1.0, 1.0]), 400.0),
+        dist.OrderedLogistic(cutpoints=np.array([-1.0, 1.0]), loc=400.0),
         1,
         lambda k, *p: logistic_level(*p),
         (-1.0, 1.0, 400.0),
     ),
     "OrderedLogistic, of twenty levels": (
-        dist.OrderedLogistic(np.arange(19.0), 3.0),
+        dist.OrderedLogistic(cutpoints=np.arange(19.0), loc=3.0),
         12,
         lambda k, *p: logistic_level(*p),
         (11.0, 12.0, 3.0),
     ),
     "OrderedLogistic, narrow": (
-        dist.OrderedLogistic(np.array([1.0, 1.0 + 2.0**-40]), 3.0),
+        dist.OrderedLogistic(cutpoints=np.array([1.0, 1.0 + 2.0**-40]), loc=3.0),
         1,
         lambda k, *p: logistic_level(*p),
         (1.0, 1.0 + 2.0**-40, 3.0),
@@ -197,11 +197,31 @@ LIMITS = {
     "Geometric, always": (dist.Geometric(probs=1.0), [0, 1], [0, -np.inf]),
     "Geometric, never": (dist.Geometric(probs=0.0), [0, 9], [-np.inf, -np.inf]),
     "Poisson, never": (dist.Poisson(0.0), [0, 1], [0, -np.inf]),
-    "NegativeBinomial, never": (dist.NegativeBinomial(2.0, probs=0.0), [0, 1], [0, -np.inf]),
-    "NegativeBinomial, always": (dist.NegativeBinomial(2.0, probs=1.0), [0, 9], [-np.inf] * 2),
-    "Hypergeometric, all": (dist.Hypergeometric(7, 3, 4), [3, 2], [0, -np.inf]),
-    "Hypergeometric, none": (dist.Hypergeometric(0, 3, 4), [0, 1], [0, -np.inf]),
-    "BetaBinomial, of none": (dist.BetaBinomial(0, 2.0, 3.0), [0, 1], [0, -np.inf]),
+    "NegativeBinomial, never": (
+        dist.NegativeBinomial(total_count=2.0, probs=0.0),
+        [0, 1],
+        [0, -np.inf],
+    ),
+    "NegativeBinomial, always": (
+        dist.NegativeBinomial(total_count=2.0, probs=1.0),
+        [0, 9],
+        [-np.inf] * 2,
+    ),
+    "Hypergeometric, all": (
+        dist.Hypergeometric(total_count=7, num_successes=3, num_failures=4),
+        [3, 2],
+        [0, -np.inf],
+    ),
+    "Hypergeometric, none": (
+        dist.Hypergeometric(total_count=0, num_successes=3, num_failures=4),
+        [0, 1],
+        [0, -np.inf],
+    ),
+    "BetaBinomial, of none": (
+        dist.BetaBinomial(total_count=0, concentration1=2.0, concentration0=3.0),
+        [0, 1],
+        [0, -np.inf],
+    ),
     "ZeroInflated, by the gate": (
         dist.ZeroInflated(dist.Poisson(2.0), probs=1.0),
         [0, 1],
@@ -220,11 +240,15 @@ LIMITS = {
         [-np.inf, np.log(0.5), np.log(0.5), -np.inf],
     ),
     "Hurdle, never 0": (
-        dist.Hurdle(dist.Weibull(0.5, 1.0), probs=0.0),
+        dist.Hurdle(dist.Weibull(concentration=0.5, scale=1.0), probs=0.0),
         [0.0, 1.0],
         [-np.inf, np.log(0.5) - 1],
     ),
-    "Hurdle, always 0": (dist.Hurdle(dist.Weibull(0.5, 1.0), probs=1.0), [0.0, 1.0], [0, -np.inf]),
+    "Hurdle, always 0": (
+        dist.Hurdle(dist.Weibull(concentration=0.5, scale=1.0), probs=1.0),
+        [0.0, 1.0],
+        [0, -np.inf],
+    ),
     "Hurdle, of rare counts": (
         dist.Hurdle(dist.Poisson(1e-30), probs=0.0),
         [0, 1],
@@ -272,7 +296,9 @@ def test_the_mean_of_negative_binomial_is_parameter_and_method(x64):
 
 HURDLES = {
     "by the quantile": dist.Hurdle(dist.Poisson(0.5), probs=0.25),
-    "by rejection": dist.Hurdle(dist.BetaBinomial(5, 1.0, 3.0), probs=0.25),
+    "by rejection": dist.Hurdle(
+        dist.BetaBinomial(total_count=5, concentration1=1.0, concentration0=3.0), probs=0.25
+    ),
 }
 
 
@@ -305,7 +331,7 @@ def test_gated_distributions_of_what_is_no_count():
             lambda: dist.Hurdle(dist.Poisson(np.ones(3)), probs=np.ones(2))
         ),
         "NegativeBinomial: give exactly one of total_count with logits, total_count with probs": (
-            lambda: dist.NegativeBinomial(2.0, mean=1.0)
+            lambda: dist.NegativeBinomial(total_count=2.0, mean=1.0)
         ),
     }
     for message, make in mistakes.items():
@@ -314,11 +340,20 @@ def test_gated_distributions_of_what_is_no_count():
 
 
 SUMS = {
-    "Hypergeometric": (dist.Hypergeometric(400, 3000, 5000), st.hypergeom(8000, 3000, 400)),
-    "BetaBinomial": (dist.BetaBinomial(5000, 25.0, 40.0), st.betabinom(5000, 25.0, 40.0)),
-    "BetaBinomial of two ends": (dist.BetaBinomial(300, 0.25, 0.5), st.betabinom(300, 0.25, 0.5)),
+    "Hypergeometric": (
+        dist.Hypergeometric(total_count=400, num_successes=3000, num_failures=5000),
+        st.hypergeom(8000, 3000, 400),
+    ),
+    "BetaBinomial": (
+        dist.BetaBinomial(total_count=5000, concentration1=25.0, concentration0=40.0),
+        st.betabinom(5000, 25.0, 40.0),
+    ),
+    "BetaBinomial of two ends": (
+        dist.BetaBinomial(total_count=300, concentration1=0.25, concentration0=0.5),
+        st.betabinom(300, 0.25, 0.5),
+    ),
     "BetaNegativeBinomial": (
-        dist.BetaNegativeBinomial(300.0, 40.0, 25.0),
+        dist.BetaNegativeBinomial(total_count=300.0, concentration1=40.0, concentration0=25.0),
         st.betanbinom(300.0, 25.0, 40.0),
     ),
     "Logarithmic": (dist.Logarithmic(0.999), st.logser(0.999)),
@@ -372,8 +407,14 @@ def test_differences_of_large_counts(name, float_dtype):
 
 
 SLOPES = {
-    "BetaBinomial": (dist.BetaBinomial(50, 2.5, 0.75), np.array([3, 45])),
-    "BetaNegativeBinomial": (dist.BetaNegativeBinomial(3.0, 2.5, 4.5), np.array([0, 40])),
+    "BetaBinomial": (
+        dist.BetaBinomial(total_count=50, concentration1=2.5, concentration0=0.75),
+        np.array([3, 45]),
+    ),
+    "BetaNegativeBinomial": (
+        dist.BetaNegativeBinomial(total_count=3.0, concentration1=2.5, concentration0=4.5),
+        np.array([0, 40]),
+    ),
     "Logarithmic": (dist.Logarithmic(0.75), np.array([1, 9])),
     "Skellam": (dist.Skellam(2.5, 4.0), np.array([-9, 2])),
     "Skellam, less": (dist.Skellam(4.0, 2.5), np.array([-9, 2])),

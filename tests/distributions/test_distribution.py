@@ -70,7 +70,7 @@ def test_dtypes_are_promoted_as_jax_does(float_dtype):
 @pytest.mark.quick_rows("float32-d2", "float64-d2", "float64-d0")
 @pytest.mark.promotion(dtype="standard")
 @pytest.mark.parametrize(
-    "d", [dist.Poisson(2.0), dist.Binomial(4, 0.5), dist.Categorical([0.0, 1.0])]
+    "d", [dist.Poisson(2.0), dist.Binomial(4, logits=0.5), dist.Categorical(logits=[0.0, 1.0])]
 )
 def test_dtypes_of_discrete_families(d, float_dtype):
     integer = np.int64 if float_dtype == np.float64 else np.int32
@@ -151,7 +151,13 @@ def test_a_density_on_the_whole_line_has_no_select():
 
 
 @pytest.mark.parametrize(
-    "d", [dist.Bernoulli(0.0), dist.Binomial(3, 0.0), dist.Poisson(1.0), dist.Categorical([0.0])]
+    "d",
+    [
+        dist.Bernoulli(logits=0.0),
+        dist.Binomial(3, logits=0.0),
+        dist.Poisson(1.0),
+        dist.Categorical(logits=[0.0]),
+    ],
 )
 def test_discrete_families_have_no_bijector(d):
     with pytest.raises(NotImplementedError, match=f"{type(d).__name__} is discrete"):

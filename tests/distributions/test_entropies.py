@@ -195,15 +195,17 @@ COUNTS = {
         0.5 * np.log(2 * np.pi * np.e * 2.0**100),
     ),
     "Hypergeometric": (
-        lambda f: dist.Hypergeometric(400, 3000, 5000),
+        lambda f: dist.Hypergeometric(total_count=400, num_successes=3000, num_failures=5000),
         hypergeometric(400, 3000, 5000),
     ),
     "Hypergeometric, many": (
-        lambda f: dist.Hypergeometric(50_000, 30_000, 90_000),
+        lambda f: dist.Hypergeometric(
+            total_count=50_000, num_successes=30_000, num_failures=90_000
+        ),
         hypergeometric(50_000, 30_000, 90_000),
     ),
     "Hypergeometric, most": (
-        lambda f: dist.Hypergeometric(5 * 10**7, 10**8, 600),
+        lambda f: dist.Hypergeometric(total_count=5 * 10**7, num_successes=10**8, num_failures=600),
         hypergeometric(5 * 10**7, 600, 10**8),
     ),
     "Skellam": (lambda f: dist.Skellam(f(30.0), f(2.5)), skellam(30.0, 2.5)),

@@ -322,7 +322,7 @@ def test_a_search_with_a_parameter_that_is_nan_ends(name):
 def test_levels_of_which_one_has_nearly_all_mass(width):
     """What the others have is not lost beside 1, nor is what a narrow level has."""
     cutpoints = np.float32([-width, width])
-    found = dist.OrderedLogistic(cutpoints, np.float32(0.25)).log_prob(1)
+    found = dist.OrderedLogistic(cutpoints=cutpoints, loc=np.float32(0.25)).log_prob(1)
     low, high = np.float64(cutpoints) - 0.25
     others = 1 / (1 + np.exp(-low)) + 1 / (1 + np.exp(high))
     expected = np.log1p(-others)
@@ -335,7 +335,7 @@ def test_levels_of_which_one_has_nearly_all_mass(width):
 def test_first_and_second_derivatives_of_a_level(x64, low, width):
     """To rounding, also where the location is a cutpoint."""
     point = [low, low + width, 0.0]
-    log_prob = lambda v: dist.OrderedLogistic(v[:2], v[2]).log_prob(1)  # noqa: E731
+    log_prob = lambda v: dist.OrderedLogistic(cutpoints=v[:2], loc=v[2]).log_prob(1)  # noqa: E731
 
     def derivative(*which):
         logistic = lambda x: 1 / (1 + mpmath.exp(-x))  # noqa: E731
@@ -352,7 +352,7 @@ def test_first_and_second_derivatives_of_a_level(x64, low, width):
 
 @pytest.mark.parametrize("cutpoints", [[1.0, 1.0], [1.0, -1.0]])
 def test_cutpoints_that_do_not_ascend_are_drawn_apart(cutpoints):
-    log_prob = lambda c: dist.OrderedLogistic(c, 0.0).log_prob(1)  # noqa: E731
+    log_prob = lambda c: dist.OrderedLogistic(cutpoints=c, loc=0.0).log_prob(1)  # noqa: E731
     value, slope = jax.value_and_grad(log_prob)(jnp.array(cutpoints))
     assert value == -jnp.inf
     assert np.all(np.isfinite(slope))

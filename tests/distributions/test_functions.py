@@ -276,8 +276,11 @@ NEAR = {
         lambda a: dist.Cauchy(a, a),
         lambda a, b: np.log(((a + b) ** 2 + (a - b) ** 2) / (4 * a * b)),
     ),
-    "Weibull": (lambda a: dist.Weibull(a, 9 * a), weibull_divergence),
-    "Weibull of one scale": (lambda a: dist.Weibull(8 * a, 1.0), one_scale_divergence),
+    "Weibull": (lambda a: dist.Weibull(concentration=a, scale=9 * a), weibull_divergence),
+    "Weibull of one scale": (
+        lambda a: dist.Weibull(concentration=8 * a, scale=1.0),
+        one_scale_divergence,
+    ),
     "Poisson": (dist.Poisson, lambda a, b: a * np.log(a / b) + b - a),
     "Bernoulli": (lambda a: dist.Bernoulli(probs=a), bernoulli_divergence),
     "Binomial": (lambda a: dist.Binomial(9, probs=a), lambda a, b: 9 * bernoulli_divergence(a, b)),

@@ -86,5 +86,5 @@ def test_a_number_of_failures_that_is_no_integer(n, x64):
             )
             for i in map(int, k)
         ]
-    found = dist.BetaNegativeBinomial(n, a, b).log_prob(k)
+    found = dist.BetaNegativeBinomial(total_count=n, concentration1=a, concentration0=b).log_prob(k)
     np.testing.assert_allclose(found, truth, rtol=1e-12)

@@ -57,16 +57,19 @@ MISTAKES = [
     (lambda: dist.TruncatedNormal(0.0, 1.0, nan, 1.0), "TruncatedNormal: low must be a number"),
     (lambda: dist.Bernoulli(), "Bernoulli: give exactly one of logits, probs; got none of them"),
     (
-        lambda: dist.Bernoulli(0.0, 0.5),
+        lambda: dist.Bernoulli(logits=0.0, probs=0.5),
         "Bernoulli: give exactly one of logits, probs; got logits and probs",
     ),
     (
         lambda: dist.Bernoulli(probs=1.5),
         r"Bernoulli: probs must be in the interval \[0.0, 1.0\]; got 1.5",
     ),
-    (lambda: dist.Binomial(-1, 0.0), "Binomial: total_count must be a nonnegative integer; got -1"),
     (
-        lambda: dist.Binomial(1.5, 0.0),
+        lambda: dist.Binomial(-1, logits=0.0),
+        "Binomial: total_count must be a nonnegative integer; got -1",
+    ),
+    (
+        lambda: dist.Binomial(1.5, logits=0.0),
         "Binomial: total_count must be a nonnegative integer; got 1.5",
     ),
     (lambda: dist.Poisson(-1.0), "Poisson: rate must be nonnegative"),
@@ -76,11 +79,11 @@ MISTAKES = [
     ),
     (lambda: dist.Categorical(probs=[1.5, -0.5]), "Categorical: probs must be a simplex"),
     (
-        lambda: dist.Categorical(0.0),
+        lambda: dist.Categorical(logits=0.0),
         r"Categorical: logits must have at least 1 axes; got shape \(\)",
     ),
     (
-        lambda: dist.Categorical([[0.0, 1.0], [-inf, -inf]]),
+        lambda: dist.Categorical(logits=[[0.0, 1.0], [-inf, -inf]]),
         r"Categorical: logits must .* at index \(1,\)",
     ),
     (lambda: dist.Dirichlet([1.0, -1.0]), "Dirichlet: concentration must be positive"),
@@ -121,16 +124,18 @@ MISTAKES = [
         "must be a Categorical",
     ),
     (
-        lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), 1.0),
+        lambda: dist.MixtureSameFamily(dist.Categorical(logits=[0.0, 0.0]), 1.0),
         "must be a Distribution; got 1.0",
     ),
     (
-        lambda: dist.MixtureSameFamily(dist.Categorical([0.0, 0.0]), dist.Normal(np.zeros(3), 1.0)),
+        lambda: dist.MixtureSameFamily(
+            dist.Categorical(logits=[0.0, 0.0]), dist.Normal(np.zeros(3), 1.0)
+        ),
         "2 categories need",
     ),
     (
         lambda: dist.MixtureSameFamily(
-            dist.Categorical(np.zeros((3, 2))), dist.Normal(np.zeros((4, 2)), 1.0)
+            dist.Categorical(logits=np.zeros((3, 2))), dist.Normal(np.zeros((4, 2)), 1.0)
         ),
         r"\(3,\).*\(4,\)",
     ),

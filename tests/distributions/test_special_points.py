@@ -11,7 +11,12 @@ from distributions.numerics.special import log_weighted_sum
 INF = np.inf
 PATH = np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])
 POINTS = {
-    "CAR, no correlation": (lambda c: dist.CAR(0.0, c, 1.5, PATH).log_prob([1.0, 3.0, -2.0]), 0.0),
+    "CAR, no correlation": (
+        lambda c: dist.CAR(0.0, correlation=c, conditional_precision=1.5, adj_matrix=PATH).log_prob(
+            [1.0, 3.0, -2.0]
+        ),
+        0.0,
+    ),
     "Wiener, fast": (lambda b: dist.Wiener(1.2, 0.1, b, 0.3).log_prob(0.3), 0.5),
     "Wiener, slow": (lambda b: dist.Wiener(1.2, 0.1, b, 0.3).log_prob(1.5), 0.5),
     "Wiener, slow and below": (lambda b: dist.Wiener(1.2, 0.1, b, 0.3).log_prob(-1.5), 0.5),

@@ -18,7 +18,9 @@ PARTS = {
     "iid": lambda g: dist.iid(g, 2),
     "masked": lambda g: dist.Masked(g, True),
     "transformed": lambda g: dist.TransformedDistribution(g, dist.bijectors.Affine(1.0, 2.0)),
-    "mixture": lambda g: dist.Mixture(dist.Categorical([0.0, 0.0]), [g, dist.Normal(0.0, 1.0)]),
+    "mixture": lambda g: dist.Mixture(
+        dist.Categorical(logits=[0.0, 0.0]), [g, dist.Normal(0.0, 1.0)]
+    ),
 }
 
 

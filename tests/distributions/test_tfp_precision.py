@@ -74,7 +74,7 @@ CASES |= {
     "DirichletMultinomial": (
         (3.0, [2.3, 1.7, 0.9]),
         COUNTS,
-        dist.DirichletMultinomial(3, [2.3, 1.7, 0.9]),
+        dist.DirichletMultinomial(total_count=3, concentration=[2.3, 1.7, 0.9]),
     ),
     "LKJ": ((2, 1.7), [[1.0, 0.3], [0.3, 1.0]], dist.LKJ(2, 1.7)),
     "CholeskyLKJ": ((2, 1.7), [[1.0, 0.0], [0.6, 0.8]], dist.LKJCholesky(2, 1.7)),

@@ -42,7 +42,7 @@ def test_truncation_far_out(x64):
 COUNTS = {
     "Binomial": (dist.Binomial(1000, probs=0.001), 60, st.binom(1000, 0.001)),
     "GammaPoisson": (dist.GammaPoisson(3.0, 9.0), 60, st.nbinom(3, 0.9)),
-    "NegativeBinomial": (dist.NegativeBinomial(3.0, probs=0.1), 60, st.nbinom(3, 0.9)),
+    "NegativeBinomial": (dist.NegativeBinomial(total_count=3.0, probs=0.1), 60, st.nbinom(3, 0.9)),
     "Poisson": (dist.Poisson(1.0), 50, st.poisson(1)),
 }
 

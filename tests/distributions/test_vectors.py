@@ -19,7 +19,7 @@ def test_intrinsic_autoregression_is_normal_in_differences(x64):
     plane = st.multivariate_normal(
         np.zeros(4), 2.25 * np.linalg.pinv(laplacian, hermitian=True), allow_singular=True
     )
-    d = dist.ICAR(1.5, GRAPH)
+    d = dist.ICAR(scale=1.5, adj_matrix=GRAPH)
     centred = FOUR - FOUR.mean(1, keepdims=True)
     half_log_det = 0.5 * np.log(np.linalg.eigvalsh(laplacian)[1:]).sum()
     np.testing.assert_allclose(d.log_prob(centred), plane.logpdf(centred) - half_log_det)
@@ -35,11 +35,14 @@ def test_islands_of_an_intrinsic_autoregression_are_independent(x64):
     x = jnp.array([1.0, 2.0, 4.0, 7.0, -3.0])
 
     def apart(scale):
-        one, other = dist.ICAR(scale, parts[0]), dist.ICAR(scale, parts[1])
+        one, other = (
+            dist.ICAR(scale=scale, adj_matrix=parts[0]),
+            dist.ICAR(scale=scale, adj_matrix=parts[1]),
+        )
         return one.log_prob(x[::2]) + other.log_prob(x[1::2])
 
     def together(scale, graph=islands):
-        return dist.ICAR(scale, graph).log_prob(x)
+        return dist.ICAR(scale=scale, adj_matrix=graph).log_prob(x)
 
     truth = jax.value_and_grad(apart)(1.5)
     np.testing.assert_allclose(jax.value_and_grad(together)(1.5), truth)
@@ -55,11 +58,11 @@ def test_matrices_without_entries_are_matrices():
         constraint = getattr(dist.constraints, name)
         assert constraint.check(np.zeros((0, 0)))
         assert constraint.check(np.zeros((2, 0, 0))).shape == (2,)
-    assert dist.ICAR(1.5, np.zeros((0, 0))).log_prob(np.zeros(0)) == 0
+    assert dist.ICAR(scale=1.5, adj_matrix=np.zeros((0, 0))).log_prob(np.zeros(0)) == 0
 
 
 def test_an_intrinsic_autoregression_is_improper():
-    d = dist.ICAR(1.5, GRAPH)
+    d = dist.ICAR(scale=1.5, adj_matrix=GRAPH)
     for method in (lambda: d.sample(jax.random.key(0)), d.mean, d.variance, d.mode, d.entropy):
         with pytest.raises(NotImplementedError, match="ICAR is improper"):
             method()
@@ -67,11 +70,21 @@ def test_an_intrinsic_autoregression_is_improper():
 
 def test_eigenvalues_of_a_known_graph_are_no_part_of_the_program():
     def program(graph):
-        return str(jax.make_jaxpr(lambda c: dist.CAR(0.0, c, 1.0, graph).log_prob(FOUR[0]))(0.5))
+        return str(
+            jax.make_jaxpr(
+                lambda c: dist.CAR(
+                    0.0, correlation=c, conditional_precision=1.0, adj_matrix=graph
+                ).log_prob(FOUR[0])
+            )(0.5)
+        )
 
     assert "eigh" not in program(GRAPH)
     assert "eigh" in str(
-        jax.make_jaxpr(lambda g: dist.CAR(0.0, 0.5, 1.0, g).log_prob(FOUR[0]))(GRAPH * 1.0)
+        jax.make_jaxpr(
+            lambda g: dist.CAR(
+                0.0, correlation=0.5, conditional_precision=1.0, adj_matrix=g
+            ).log_prob(FOUR[0])
+        )(GRAPH * 1.0)
     )
 
 
@@ -189,7 +202,10 @@ def test_limits(name, x64):
 MISTAKES = [
     (lambda: dist.LKJ(1, 1.0), "LKJ: dimension must be an integer, 2 or more; got 1"),
     (lambda: dist.LKJCholesky(2.0, 1.0), "LKJCholesky: dimension must be .* got 2.0"),
-    (lambda: dist.Wishart(1.5, np.eye(3)), "Wishart: df must be greater than .* less 1, 2; got"),
+    (
+        lambda: dist.Wishart(1.5, scale=np.eye(3)),
+        "Wishart: df must be greater than .* less 1, 2; got",
+    ),
     (lambda: dist.Wishart(4.0), "Wishart: give exactly one of scale, scale_tril"),
     (lambda: dist.GaussianRandomWalk(1.0, 0), "GaussianRandomWalk: num_steps must be a positive"),
     (
@@ -199,16 +215,21 @@ MISTAKES = [
     (lambda: dist.AutoRegressive(0.0, 1.0, 1.0, 3), "AutoRegressive: coefficient must be"),
     (lambda: dist.AutoRegressive(0.0, 0.5, 1.0, -3), "AutoRegressive: num_steps must be"),
     (lambda: dist.StickBreakingWeights(1.0, 0), "StickBreakingWeights: num_breaks must be"),
-    (lambda: dist.CAR(0.0, 0.5, 1.0, np.eye(3)), "CAR: adj_matrix must be symmetric, .* zero diag"),
+    (
+        lambda: dist.CAR(0.0, correlation=0.5, conditional_precision=1.0, adj_matrix=np.eye(3)),
+        "CAR: adj_matrix must be symmetric, .* zero diag",
+    ),
     (lambda: dist.VonMisesFisher(np.ones(3), 1.0), "mean_direction must be a unit vector"),
     (
         lambda: dist.CirculantNormal(0.0, np.array([1.0, 0.5, 0.0])),
         "CirculantNormal: covariance_row must be symmetric around the circle",
     ),
     (lambda: dist.SphericalUniform(1), "SphericalUniform: dimension must be"),
-    (lambda: dist.ZeroSumNormal(1.0, 3), "ZeroSumNormal: shape must be a tuple"),
+    (lambda: dist.ZeroSumNormal(1.0, shape=3), "ZeroSumNormal: shape must be a tuple"),
     (
-        lambda: dist.MatrixNormal(np.zeros((2, 3)), np.eye(3), np.eye(3)),
+        lambda: dist.MatrixNormal(
+            np.zeros((2, 3)), scale_tril_row=np.eye(3), scale_tril_column=np.eye(3)
+        ),
         r"MatrixNormal: the shapes of the parameters do not broadcast: loc \(2, 3\)",
     ),
 ]
@@ -221,9 +242,11 @@ def test_mistakes_are_named(make, message):
 
 
 def test_shapes_are_hashable():
-    d = dist.ZeroSumNormal(1.0, [np.int64(2), 3])
+    d = dist.ZeroSumNormal(1.0, shape=[np.int64(2), 3])
     assert d.shape == (2, 3)
-    assert hash(jax.tree.structure(d)) == hash(jax.tree.structure(dist.ZeroSumNormal(2.0, (2, 3))))
+    assert hash(jax.tree.structure(d)) == hash(
+        jax.tree.structure(dist.ZeroSumNormal(2.0, shape=(2, 3)))
+    )
 
 
 def test_modes_at_the_edge(x64):
@@ -234,7 +257,7 @@ def test_modes_at_the_edge(x64):
         assert mode[2, 2] == 0
         np.testing.assert_allclose((mode**2).sum(1), 1)
     np.testing.assert_array_equal(dist.Dirichlet(np.array([0.5, 1.0, 0.5])).mode(), [0, 1, 0])
-    np.testing.assert_array_equal(dist.Wishart(3.0, np.eye(3)).mode(), np.zeros((3, 3)))
+    np.testing.assert_array_equal(dist.Wishart(3.0, scale=np.eye(3)).mode(), np.zeros((3, 3)))
 
 
 @pytest.mark.slow
@@ -243,7 +266,7 @@ def test_derivatives_where_there_is_noise_on_a_grid():
 
     def score(noise, scale=1.0):
         trils = scale * jnp.eye(2), jnp.eye(3)
-        return dist.KroneckerNormal(0.0, trils, noise).log_prob(jnp.ones(6))
+        return dist.KroneckerNormal(0.0, scale_trils=trils, noise_scale=noise).log_prob(jnp.ones(6))
 
     by_scale = jax.grad(score, 1)
     np.testing.assert_allclose(jax.grad(score)(1.0), -1.5, rtol=1e-5)

@@ -49,10 +49,10 @@ BAD = {
         dist.TransformedDistribution(dist.Poisson(1.0), dist.bijectors.Exp())
     ),
     "Mixture: 2 categories, but 1 components": lambda: dist.Mixture(
-        dist.Categorical([0.0, 0.0]), [dist.Normal(0.0, 1.0)]
+        dist.Categorical(logits=[0.0, 0.0]), [dist.Normal(0.0, 1.0)]
     ),
     "Mixture: some components are discrete": lambda: dist.Mixture(
-        dist.Categorical([0.0, 0.0]), [dist.Normal(0.0, 1.0), dist.Poisson(1.0)]
+        dist.Categorical(logits=[0.0, 0.0]), [dist.Normal(0.0, 1.0), dist.Poisson(1.0)]
     ),
     "Custom: log_density must give one number .* it raised an error": lambda: dist.Custom(
         lambda x, loc: jnp.sum(-jnp.square(x - loc)), (jnp.zeros(6),)

@@ -73,7 +73,7 @@ FAMILIES = {
     "cauchy": lambda loc, scale: dist.Cauchy(loc * jnp.ones(2), scale),
     "laplace": lambda loc, scale: dist.Laplace(loc, scale),
     "half-cauchy": lambda loc, scale: dist.HalfCauchy(loc, scale),
-    "half-student-t": lambda loc, scale: dist.HalfStudentT(3.0, loc, scale),
+    "half-student-t": lambda loc, scale: dist.HalfStudentT(3.0, loc=loc, scale=scale),
     "half-normal": lambda loc, scale: dist.HalfNormal(scale),
     "exponential": lambda loc, scale: dist.Exponential(scale),
     "gamma": lambda loc, scale: dist.Gamma(2.5, scale),

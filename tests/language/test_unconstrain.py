@@ -346,7 +346,7 @@ SETS = {
         [[1.0, 0.0], [1.0, 1.0]],
     ),
     "covariance": (
-        lambda: dist.InverseWishart(4.0, jnp.eye(2)),
+        lambda: dist.InverseWishart(4.0, scale=jnp.eye(2)),
         [[2.0, 1.0], [1.0, 2.0]],
         [[2.0, 1.0], [-1.0, 2.0]],
     ),

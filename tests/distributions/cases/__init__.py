@@ -60,7 +60,7 @@ SIGNATURES: dict[str, str] = {
     "Censored": "distribution, low=-inf, high=inf",
     "Delta": "loc, log_density=0.0, event_ndims=0",
     "Flat": "support, shape=()",
-    "ICAR": "scale, adj_matrix",
+    "ICAR": "*, scale, adj_matrix",
     "IntervalCensored": "distribution",
     "Masked": "distribution, mask",
     **{case.family: case.signature for case in CASES if case.signature is not None},

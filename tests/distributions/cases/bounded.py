@@ -65,7 +65,7 @@ CASES = [
     Case(
         name="TruncatedNormal",
         make=dist.TruncatedNormal,
-        signature="loc, scale, low, high",
+        signature="loc=0.0, scale=1.0, low=-inf, high=inf",
         parameters={"loc": 0.5, "scale": BATCH, "low": 0.0, "high": 4.0},
         oracle=truncated,
         inside=PAIRS,

@@ -180,7 +180,7 @@ CASES = [
     Case(
         name="Bernoulli, logits",
         make=dist.Bernoulli,
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"logits": np.array([0.5, -3.0])},
         oracle=lambda logits: st.bernoulli(sp.expit(logits)),
         inside=BINARY,
@@ -197,7 +197,7 @@ CASES = [
     Case(
         name="ProbitBernoulli, probits",
         make=dist.ProbitBernoulli,
-        signature="probits=None, probs=None",
+        signature="*, probits=None, probs=None",
         parameters={"probits": np.array([0.5, -6.0])},
         oracle=lambda probits: st.bernoulli(st.norm.cdf(probits)),
         inside=BINARY,
@@ -214,7 +214,7 @@ CASES = [
     Case(
         name="Categorical, logits",
         make=dist.Categorical,
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"logits": np.array([[0.5, -1.0, 2.0], [1.0, -np.inf, 0.0]])},
         oracle=lambda logits: Weighted(sp.softmax(logits, -1)),
         inside=np.array([[0, 0], [1, 2], [2, 2], [0, 2], [1, 0]]),
@@ -231,7 +231,7 @@ CASES = [
     Case(
         name="OneHotCategorical, logits",
         make=dist.OneHotCategorical,
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"logits": np.array([0.5, -1.0, -np.inf, 2.0])},
         oracle=lambda logits: OneHot(sp.softmax(logits, -1)),
         inside=np.eye(4, dtype=int)[[0, 1, 3, 1, 0]],
@@ -248,7 +248,7 @@ CASES = [
     Case(
         name="FiniteDiscrete",
         make=dist.FiniteDiscrete,
-        signature="outcomes, logits=None, probs=None",
+        signature="outcomes, *, logits=None, probs=None",
         parameters={
             "outcomes": np.array([-1.5, 0.25, 2.0]),
             "probs": np.array([0.25, 0.125, 0.625]),
@@ -261,7 +261,7 @@ CASES = [
     Case(
         name="OrderedLogistic",
         make=dist.OrderedLogistic,
-        signature="cutpoints, loc",
+        signature="*, cutpoints, loc",
         parameters={"cutpoints": CUTPOINTS, "loc": LOCS},
         oracle=cumulative(st.logistic),
         inside=LEVELS,
@@ -270,7 +270,7 @@ CASES = [
     Case(
         name="OrderedProbit",
         make=dist.OrderedProbit,
-        signature="cutpoints, loc",
+        signature="*, cutpoints, loc",
         parameters={"cutpoints": CUTPOINTS, "loc": LOCS},
         oracle=cumulative(st.norm),
         inside=LEVELS,
@@ -279,7 +279,7 @@ CASES = [
     Case(
         name="StoppingRatioLogistic",
         make=dist.StoppingRatioLogistic,
-        signature="cutpoints, loc",
+        signature="*, cutpoints, loc",
         parameters={"cutpoints": CUTPOINTS[::-1], "loc": LOCS},
         oracle=stopping,
         inside=LEVELS,
@@ -299,7 +299,7 @@ CASES = [
     Case(
         name="RelaxedBernoulli, logits",
         make=dist.RelaxedBernoulli,
-        signature="temperature, logits=None, probs=None",
+        signature="temperature, *, logits=None, probs=None",
         parameters={"temperature": np.array([0.5, 2.0]), "logits": 0.5},
         oracle=lambda temperature, logits: Concrete(temperature, sp.expit(logits)),
         inside=np.stack([UNIT, 1 - UNIT], 1),
@@ -320,7 +320,7 @@ CASES = [
     Case(
         name="RelaxedOneHotCategorical, probs",
         make=dist.RelaxedOneHotCategorical,
-        signature="temperature, logits=None, probs=None",
+        signature="temperature, *, logits=None, probs=None",
         parameters={
             "temperature": np.array([0.5, 2.0]),
             "probs": np.array([[0.25, 0.75], [0.5, 0.5]]),

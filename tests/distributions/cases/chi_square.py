@@ -101,7 +101,7 @@ CASES = [
     Case(
         name="HalfStudentT",
         make=dist.HalfStudentT,
-        signature="df, loc, scale",
+        signature="df, *, loc, scale",
         parameters={"df": 4.5, "loc": 0.5, "scale": 2.0},
         oracle=half_t,
         inside=SCALAR + 0.5,

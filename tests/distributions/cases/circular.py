@@ -69,7 +69,7 @@ CASES = [
     Case(
         name="SineBivariateVonMises",
         make=dist.SineBivariateVonMises,
-        signature="phi_loc, psi_loc, phi_concentration, psi_concentration, correlation=None, "
+        signature="phi_loc, psi_loc, phi_concentration, psi_concentration, correlation=None, *, "
         "weighted_correlation=None",
         parameters={
             "phi_loc": 0.75,

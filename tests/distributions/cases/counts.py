@@ -27,7 +27,7 @@ CASES = [
     Case(
         name="Binomial, logits",
         make=dist.Binomial,
-        signature="total_count, logits=None, probs=None",
+        signature="total_count, *, logits=None, probs=None",
         parameters={"total_count": np.array([7, 20]), "logits": 0.5},
         oracle=lambda total_count, logits: st.binom(total_count, sp.expit(logits)),
         inside=np.stack([COUNTS, 3 * COUNTS], 1),
@@ -45,7 +45,7 @@ CASES = [
     Case(
         name="Poisson, rate",
         make=dist.Poisson,
-        signature="rate=None, log_rate=None",
+        signature="rate=None, *, log_rate=None",
         parameters={"rate": np.array([2.5, 0.0])},
         oracle=lambda rate: st.poisson(rate),
         inside=np.stack([COUNTS, 0 * COUNTS], 1),
@@ -62,7 +62,7 @@ CASES = [
     Case(
         name="Geometric, logits",
         make=dist.Geometric,
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"logits": np.array([0.5, -3.0])},
         oracle=lambda logits: st.geom(sp.expit(logits), loc=-1),
         inside=TWO,
@@ -79,7 +79,7 @@ CASES = [
     Case(
         name="NegativeBinomial, logits",
         make=dist.NegativeBinomial,
-        signature="total_count=None, logits=None, probs=None, *, mean=None, concentration=None",
+        signature="*, total_count=None, logits=None, probs=None, mean=None, concentration=None",
         parameters={"total_count": np.array([3.5, 0.5]), "logits": 0.5},
         oracle=lambda total_count, logits: negative_binomial(total_count, sp.expit(logits)),
         inside=TWO,
@@ -116,7 +116,7 @@ CASES = [
     Case(
         name="BetaNegativeBinomial",
         make=dist.BetaNegativeBinomial,
-        signature="total_count, concentration1, concentration0",
+        signature="*, total_count, concentration1, concentration0",
         parameters={
             "total_count": 3.0,
             "concentration1": 2.5,
@@ -130,7 +130,7 @@ CASES = [
     Case(
         name="Hypergeometric",
         make=dist.Hypergeometric,
-        signature="total_count, num_successes, num_failures",
+        signature="*, total_count, num_successes, num_failures",
         parameters={
             "total_count": np.array([12, 40]),
             "num_successes": 9,
@@ -145,7 +145,7 @@ CASES = [
     Case(
         name="BetaBinomial",
         make=dist.BetaBinomial,
-        signature="total_count, concentration1, concentration0",
+        signature="*, total_count, concentration1, concentration0",
         parameters={
             "total_count": np.array([7, 50]),
             "concentration1": 2.5,
@@ -160,7 +160,7 @@ CASES = [
     Case(
         name="Multinomial, logits",
         make=dist.Multinomial,
-        signature="total_count, logits=None, probs=None",
+        signature="total_count, *, logits=None, probs=None",
         parameters={"total_count": 5, "logits": np.array([0.5, -1.0, 2.0])},
         oracle=lambda total_count, logits: Urn(
             st.multinomial(int(total_count), sp.softmax(logits)),
@@ -184,7 +184,7 @@ CASES = [
     Case(
         name="DirichletMultinomial",
         make=dist.DirichletMultinomial,
-        signature="total_count, concentration",
+        signature="*, total_count, concentration",
         parameters={"total_count": 5, "concentration": np.array([0.5, 2.0, 3.5])},
         oracle=lambda total_count, concentration: Urn(
             st.dirichlet_multinomial(concentration, int(total_count)),
@@ -247,7 +247,7 @@ CASES = [
     Case(
         name="PoissonBinomial, probs",
         make=lambda probs: dist.PoissonBinomial(probs=probs),
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"probs": np.stack([np.linspace(0.125, 0.875, 6), np.full(6, 0.25)])},
         oracle=PoissonBinomial,
         inside=np.stack([COUNTS, np.array([1, 2, 3, 4, 5])], 1),
@@ -266,7 +266,7 @@ CASES = [
     Case(
         name="ZeroInflated, probs",
         make=lambda probs, rate: dist.ZeroInflated(dist.Poisson(rate), probs=probs),
-        signature="distribution, logits=None, probs=None",
+        signature="distribution, *, logits=None, probs=None",
         parameters={"probs": np.array([0.25, 0.0]), "rate": np.array([2.5, 40.0])},
         oracle=lambda probs, rate: Inflated(st.poisson(rate), probs, False),
         inside=np.stack([COUNTS, 30 * COUNTS], 1),
@@ -276,7 +276,7 @@ CASES = [
     Case(
         name="ZeroInflated, logits",
         make=lambda logits, total_count: dist.ZeroInflated(
-            dist.NegativeBinomial(total_count, 0.5), logits
+            dist.NegativeBinomial(total_count=total_count, logits=0.5), logits=logits
         ),
         parameters={"logits": 0.5, "total_count": np.array([0.5, 20.0])},
         oracle=lambda logits, total_count: Inflated(
@@ -289,7 +289,7 @@ CASES = [
     Case(
         name="Hurdle, probs",
         make=lambda probs, rate: dist.Hurdle(dist.Poisson(rate), probs=probs),
-        signature="distribution, logits=None, probs=None",
+        signature="distribution, *, logits=None, probs=None",
         parameters={"probs": np.array([0.25, 0.0]), "rate": 2.5},
         oracle=lambda probs, rate: Inflated(st.poisson(rate), probs, True),
         inside=np.stack([COUNTS, 1 + COUNTS], 1),
@@ -298,7 +298,9 @@ CASES = [
     ),
     Case(
         name="Hurdle, logits",
-        make=lambda logits, total_count: dist.Hurdle(dist.Binomial(total_count, 0.5), logits),
+        make=lambda logits, total_count: dist.Hurdle(
+            dist.Binomial(total_count, logits=0.5), logits=logits
+        ),
         parameters={"logits": np.array([0.5, -1.0]), "total_count": 7},
         oracle=lambda logits, total_count: Inflated(
             st.binom(total_count, sp.expit(0.5)), sp.expit(logits), True

@@ -14,7 +14,7 @@ CASES = [
     Case(
         name="Gumbel",
         make=dist.Gumbel,
-        signature="loc, scale",
+        signature="loc=0.0, scale=1.0",
         parameters={"loc": 0.5, "scale": BATCH},
         oracle=st.gumbel_r,
         inside=PAIRS - 1,
@@ -23,7 +23,7 @@ CASES = [
     Case(
         name="Weibull",
         make=dist.Weibull,
-        signature="concentration, scale",
+        signature="*, concentration, scale",
         parameters={"concentration": np.array([0.75, 2.5]), "scale": 1.5},
         oracle=lambda concentration, scale: st.weibull_min(concentration, scale=scale),
         inside=PAIRS,
@@ -58,4 +58,9 @@ CASES = [
     ),
 ]
 
-KL = {"Weibull": (dist.Weibull(1.5, 2.0), dist.Weibull(0.75, 1.0))}
+KL = {
+    "Weibull": (
+        dist.Weibull(concentration=1.5, scale=2.0),
+        dist.Weibull(concentration=0.75, scale=1.0),
+    )
+}

@@ -51,7 +51,7 @@ CASES = [
     Case(
         name="ExpGamma, rate",
         make=lambda concentration, rate: dist.ExpGamma(concentration, rate),
-        signature="concentration, rate=None, log_rate=None",
+        signature="concentration, rate=None, *, log_rate=None",
         parameters={"concentration": 2.5, "rate": 1.5},
         oracle=lambda concentration, rate: st.loggamma(concentration, -np.log(rate)),
         inside=SCALAR - 1.5,
@@ -62,7 +62,7 @@ CASES = [
         make=lambda concentration, log_scale: dist.ExpInverseGamma(
             concentration, log_scale=log_scale
         ),
-        signature="concentration, scale=None, log_scale=None",
+        signature="concentration, scale=None, *, log_scale=None",
         parameters={"concentration": 2.5, "log_scale": 0.5},
         oracle=lambda concentration, log_scale: Negated(st.loggamma(concentration, -log_scale)),
         inside=SCALAR - 1.5,

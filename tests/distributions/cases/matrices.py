@@ -147,7 +147,7 @@ CASES = [
     Case(
         name="Wishart",
         make=dist.Wishart,
-        signature="df, scale=None, scale_tril=None",
+        signature="df, *, scale=None, scale_tril=None",
         parameters={"df": 5.5, "scale": MATRIX},
         oracle=wishart,
         inside=SQUARES,
@@ -156,7 +156,7 @@ CASES = [
     Case(
         name="WishartCholesky",
         make=dist.WishartCholesky,
-        signature="df, scale=None, scale_tril=None",
+        signature="df, *, scale=None, scale_tril=None",
         parameters={"df": np.array([4.5, 9.0]), "scale_tril": TRIL},
         oracle=lambda df, scale_tril: Batch(
             *(Factor(wishart(nu, scale_tril @ scale_tril.T)) for nu in df)
@@ -168,7 +168,7 @@ CASES = [
     Case(
         name="InverseWishart",
         make=dist.InverseWishart,
-        signature="df, scale=None, scale_tril=None",
+        signature="df, *, scale=None, scale_tril=None",
         parameters={"df": 9.5, "scale_tril": TRIL},
         oracle=lambda df, scale_tril: inverse_wishart(df, scale_tril @ scale_tril.T),
         inside=SQUARES,
@@ -177,7 +177,7 @@ CASES = [
     Case(
         name="InverseWishartCholesky",
         make=dist.InverseWishartCholesky,
-        signature="df, scale=None, scale_tril=None",
+        signature="df, *, scale=None, scale_tril=None",
         parameters={"df": 8.5, "scale": MATRIX},
         oracle=lambda df, scale: Factor(inverse_wishart(df, scale)),
         inside=FACTORS,
@@ -187,7 +187,7 @@ CASES = [
     Case(
         name="MatrixNormal",
         make=dist.MatrixNormal,
-        signature="loc, scale_tril_row, scale_tril_column",
+        signature="loc, *, scale_tril_row, scale_tril_column",
         parameters={
             "loc": np.array([[0.5, 1.0, -1.0], [0.0, 2.0, 0.25]]),
             "scale_tril_row": SMALL,
@@ -199,8 +199,8 @@ CASES = [
     ),
     Case(
         name="KroneckerNormal",
-        make=lambda loc, rows, columns: dist.KroneckerNormal(loc, (rows, columns)),
-        signature="loc, scale_trils, noise_scale=None",
+        make=lambda loc, rows, columns: dist.KroneckerNormal(loc, scale_trils=(rows, columns)),
+        signature="loc, *, scale_trils, noise_scale=None",
         parameters={
             "loc": 0.5,
             "rows": np.array([[1.5, 0.0], [0.5, 1.0]]),
@@ -214,7 +214,9 @@ CASES = [
     ),
     Case(
         name="KroneckerNormal, with noise",
-        make=lambda rows, columns, noise: dist.KroneckerNormal(0.0, (rows, columns), noise),
+        make=lambda rows, columns, noise: dist.KroneckerNormal(
+            0.0, scale_trils=(rows, columns), noise_scale=noise
+        ),
         parameters={"rows": np.eye(2), "columns": TRIL, "noise": np.array([0.5, 2.0])},
         oracle=lambda rows, columns, noise: Batch(
             *(

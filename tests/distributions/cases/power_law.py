@@ -12,7 +12,7 @@ CASES = [
     Case(
         name="Pareto",
         make=dist.Pareto,
-        signature="concentration, scale",
+        signature="*, concentration, scale",
         parameters={"concentration": np.array([2.5, 4.0]), "scale": 1.5},
         oracle=lambda concentration, scale: st.pareto(concentration, scale=scale),
         inside=PAIRS + 1.5,
@@ -30,7 +30,7 @@ CASES = [
     Case(
         name="LogLogistic",
         make=dist.LogLogistic,
-        signature="loc, scale",
+        signature="*, loc, scale",
         parameters={"loc": 0.5, "scale": 0.4},
         oracle=lambda loc, scale: st.fisk(1 / scale, scale=np.exp(loc)),
         inside=SCALAR,

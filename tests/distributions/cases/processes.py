@@ -104,7 +104,7 @@ CASES = [
     Case(
         name="CAR",
         make=dist.CAR,
-        signature="loc, correlation, conditional_precision, adj_matrix",
+        signature="loc, *, correlation, conditional_precision, adj_matrix",
         parameters={
             "loc": np.array([0.0, 1.0, 2.0, 3.0]),
             "correlation": np.array([0.875, -0.5]),
@@ -120,7 +120,7 @@ CASES = [
     Case(
         name="ZeroSumNormal",
         make=functools.partial(dist.ZeroSumNormal, shape=(3,)),
-        signature="scale, shape",
+        signature="scale, *, shape",
         parameters={"scale": BATCH},
         oracle=lambda scale: Batch(*(Gaussian(0.0, s**2 * centring(3)) for s in scale)),
         inside=np.stack([VECTORS @ centring(3), 0 * VECTORS], 1),

@@ -9,7 +9,7 @@ CASES = [
     Case(
         name="Normal",
         make=dist.Normal,
-        signature="loc, scale",
+        signature="loc=0.0, scale=1.0",
         parameters={"loc": 0.5, "scale": BATCH},
         oracle=st.norm,
         inside=PAIRS - 2,
@@ -18,7 +18,7 @@ CASES = [
     Case(
         name="Cauchy",
         make=dist.Cauchy,
-        signature="loc, scale",
+        signature="loc=0.0, scale=1.0",
         parameters={"loc": 0.5, "scale": 2.0},
         oracle=st.cauchy,
         inside=SCALAR - 2,
@@ -28,7 +28,7 @@ CASES = [
     Case(
         name="StudentT",
         make=dist.StudentT,
-        signature="df, loc, scale",
+        signature="df, loc=0.0, scale=1.0",
         parameters={"df": 3.5, "loc": 0.5, "scale": 2.0},
         oracle=st.t,
         inside=SCALAR - 2,
@@ -45,7 +45,7 @@ CASES = [
     Case(
         name="Laplace",
         make=dist.Laplace,
-        signature="loc, scale",
+        signature="loc=0.0, scale=1.0",
         parameters={"loc": 0.5, "scale": BATCH},
         oracle=st.laplace,
         inside=PAIRS - 1,
@@ -54,7 +54,7 @@ CASES = [
     Case(
         name="Logistic",
         make=dist.Logistic,
-        signature="loc, scale",
+        signature="loc=0.0, scale=1.0",
         parameters={"loc": 0.5, "scale": BATCH},
         oracle=st.logistic,
         inside=PAIRS - 1,

@@ -37,7 +37,7 @@ CASES = [
     Case(
         name="SkewNormal",
         make=dist.SkewNormal,
-        signature="loc, scale, skewness",
+        signature="*, loc, scale, skewness",
         parameters={"loc": 0.5, "scale": 2.0, "skewness": np.array([-4.0, 1.5])},
         oracle=lambda loc, scale, skewness: st.skewnorm(skewness, loc, scale),
         inside=PAIRS - 2,
@@ -46,7 +46,7 @@ CASES = [
     Case(
         name="AsymmetricLaplace",
         make=dist.AsymmetricLaplace,
-        signature="loc, scale, asymmetry",
+        signature="*, loc, scale, asymmetry",
         parameters={"loc": 0.75, "scale": 2.0, "asymmetry": BATCH},
         oracle=lambda loc, scale, asymmetry: st.laplace_asymmetric(asymmetry, loc, scale),
         inside=PAIRS - 1,

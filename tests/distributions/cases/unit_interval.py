@@ -151,7 +151,7 @@ CASES = [
     Case(
         name="ContinuousBernoulli, logits",
         make=lambda logits: dist.ContinuousBernoulli(logits=logits),
-        signature="logits=None, probs=None",
+        signature="*, logits=None, probs=None",
         parameters={"logits": np.array([-0.25, -30.0])},
         oracle=lambda logits: st.truncexpon(-logits, scale=-1 / logits),
         inside=PAIRS,
