@@ -118,7 +118,7 @@ def mode_of(
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:
-    if objective not in _OBJECTIVES:
+    if not isinstance(objective, str) or objective not in _OBJECTIVES:
         names = " or ".join(map(repr, _OBJECTIVES))
         raise ValueError(f"objective must be {names}, got {objective!r}")
     if not isinstance(include_jacobian, bool):

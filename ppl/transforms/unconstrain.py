@@ -252,6 +252,9 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
         leaves = [_values.as_array(x) for x in jax.tree.leaves(position)]
     except TypeError as error:
         raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
+    numbers = (jnp.integer, jnp.floating)
+    if not all(any(jnp.issubdtype(x.dtype, kind) for kind in numbers) for x in leaves):
+        raise TypeError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
     if [x.shape for x in leaves] != [x.shape for x in expected]:
         raise ValueError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
     return leaves
