@@ -8,7 +8,14 @@ import numpy as np
 
 from inference.chains.chain import Chain, empty_chain
 from inference.common.layout import Layout
-from inference.common.matrices import Matrix, check_mass_matrix, expand_diagonal, factorize, kind_of
+from inference.common.matrices import (
+    Matrix,
+    check_mass_matrix,
+    check_positive,
+    expand_diagonal,
+    factorize,
+    kind_of,
+)
 from inference.hamiltonian.kernel import HamiltonianKernel
 
 
@@ -49,14 +56,7 @@ def _factorize_checked(metric: Matrix) -> Matrix:
     factor: Any = np.array(np.nan)
     with suppress(np.linalg.LinAlgError), np.errstate(invalid="ignore"):
         factor = factorize(metric, np)
-    positive = [np.diag(factor)] if kind_of(metric) == "dense" and factor.ndim else [factor]
-    if kind_of(metric) == "low_rank":
-        positive = [factor.scale, factor.values, 1 + 0 * np.abs(factor.vectors)]
-    if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
-        raise ValueError(
-            "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
-            f"estimate of a covariance, such as numpy.cov gives of draws, got {metric}"
-        )
+    check_positive(factor, metric)
     return factor
 
 

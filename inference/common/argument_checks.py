@@ -1,5 +1,6 @@
-"""Checks of arguments: counts, scalars and fractions."""
+"""Checks of arguments: counts, scalars, fractions and flags."""
 
+import dataclasses
 import operator
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +34,8 @@ def check_count(name: str, value: Any, *, least: int, most: int = _MAX_COUNT) ->
 def as_real(value: Any) -> jax.Array | None:
     """Array of real numbers, or `None` if `value` is anything else."""
     if not isinstance(value, jax.Array):
-        with suppress(ValueError):  # rows of several lengths
+        # Rows of several lengths, or containers of traced values.
+        with suppress(ValueError, jax.errors.TracerArrayConversionError):
             value = np.asarray(value)
     kind = getattr(value, "dtype", np.dtype(object))
     is_real = jnp.issubdtype(kind, jnp.integer) or jnp.issubdtype(kind, jnp.floating)
@@ -80,9 +82,22 @@ def check_fraction(name: str, value: Any, also: str = "") -> float:
         TypeError: if `value` is not a scalar number.
         ValueError: if `value` is not in (0, 1).
     """
-    number = np.asarray(value)
-    is_number = not number.ndim and np.issubdtype(number.dtype, np.number)
-    if not is_number or not 0 < number < 1:
+    given = as_real(value)
+    is_number = given is not None and not given.ndim
+    if not is_number or not 0 < np.asarray(value) < 1:
         error = ValueError if is_number else TypeError
         raise error(f"{name} must lie between 0 and 1{also}, got {value!r}")
-    return float(number)
+    return float(value)
+
+
+def check_flags(settings: Any) -> None:
+    """Check that the fields of a dataclass that are flags are booleans; by default they are.
+
+    Raises:
+        TypeError: if one is anything else.
+    """
+    for field in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+        value = getattr(settings, field.name)
+        if isinstance(field.default, bool) and not isinstance(value, bool | np.bool_):
+            who = type(settings).__name__
+            raise TypeError(f"{field.name} of {who} must be True or False, got {value!r}")

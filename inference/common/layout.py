@@ -37,6 +37,8 @@ class Layout:
         """
         leaves, _ = tree_flatten_with_path(position)
         for path, leaf in leaves:
+            if isinstance(leaf, str | bytes):  # JAX takes it for the name of a dtype
+                raise TypeError(f"position{keystr(path)} must be an array, got {leaf!r}.")
             dtype = jnp.result_type(leaf)
             if not jnp.issubdtype(dtype, jnp.floating):
                 raise TypeError(

@@ -174,6 +174,24 @@ def check_mass_matrix(matrix: Matrix, layout: Layout) -> Matrix:
     return matrix
 
 
+def check_positive(factor: Matrix, matrix: Matrix) -> None:
+    """Check that a matrix is finite and positive definite, by its factor; nothing if it is traced.
+
+    Raises:
+        ValueError: if it is known not to be.
+    """
+    with suppress(jax.errors.TracerArrayConversionError):
+        known = jax.tree.map(np.asarray, factor)
+        positive = [np.diag(known)] if kind_of(known) == "dense" and known.ndim else [known]
+        if isinstance(known, LowRankMatrix):
+            positive = [known.scale, known.values, 1 + 0 * np.abs(known.vectors)]
+        if not all(np.all((x > 0) & np.isfinite(x)) for x in positive):
+            raise ValueError(
+                "the kernel's inverse_mass_matrix must be finite and positive definite: it is an "
+                f"estimate of a covariance, such as numpy.cov gives of draws, got {matrix}"
+            )
+
+
 def _as_real(x: Any, dtype: Any) -> jax.Array:
     array = as_real(x)
     if array is None:

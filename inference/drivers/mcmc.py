@@ -214,7 +214,7 @@ def _find_noncentering(target: Any, stats: Mapping[str, Any]) -> str | None:
     if any(changes.values()):
         return "possible"
     # The rule is asked about all other sites but those that are observed in part.
-    partial = {path for path, _ in target.masks}
+    partial = set(target.missing)
     names = {"/".join(map(str, path)) for path, _ in target.shapes if path not in partial}
     return "done" if names - changes.keys() else "impossible"
 

@@ -98,8 +98,8 @@ def optimize(
     density = _density(objective, include_jacobian)
     climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-    if objective == "likelihood" and target.masks:
-        names = ", ".join(repr(".".join(map(str, path))) for path, _ in target.masks)
+    if objective == "likelihood" and target.missing:
+        names = ", ".join(repr(".".join(map(str, path))) for path in target.missing)
         raise NotImplementedError(
             f"the likelihood of a site that is observed in part ({names}) stands in its prior; "
             "use objective='posterior', with ppl.ignore for what is missing or Flat priors"
@@ -118,7 +118,7 @@ def mode_of(
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:
-    if objective not in _OBJECTIVES:
+    if not isinstance(objective, str) or objective not in _OBJECTIVES:
         names = " or ".join(map(repr, _OBJECTIVES))
         raise ValueError(f"objective must be {names}, got {objective!r}")
     if not isinstance(include_jacobian, bool):

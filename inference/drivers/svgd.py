@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import ppl
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, check_scalar
 from inference.common.layout import Layout
 from inference.drivers.check_inputs import check_inputs
 from inference.initialization.not_finite import not_finite
@@ -141,9 +141,10 @@ def svgd(
 
 
 def _make_swarm(target: Any, optimizer: Any, bandwidth: Any, layout: Layout) -> Swarm:
-    if bandwidth is not None and (np.ndim(bandwidth) or not 0 < bandwidth < np.inf):
-        raise ValueError(f"bandwidth must be a positive number, or be None, got {bandwidth!r}")
-    number = np.asarray(-1.0 if bandwidth is None else bandwidth, layout.dtype)
+    number = np.asarray(-1.0, layout.dtype)
+    if bandwidth is not None:
+        what, is_valid = "a positive number, or be None", lambda x: 0 < x < np.inf
+        number = np.asarray(check_scalar("bandwidth", bandwidth, layout.dtype, what, is_valid))
     return jax.device_put(Swarm(target, optimizer_of(optimizer, 0.1), number, layout))
 
 

@@ -54,7 +54,7 @@ class BySite:
         rest: The guide of all other sites together.
 
     Raises:
-        TypeError: if a key is neither a name nor a tuple of names.
+        TypeError: if `guides` is no dict, or a key is neither a name nor a tuple of names.
         ValueError: if a site is named twice.
 
     Example:
@@ -78,6 +78,10 @@ class BySite:
     rest: Guide = MeanField()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.guides, Mapping):
+            raise TypeError(
+                f"guides of BySite must be a dict of guides by site, got {self.guides!r}"
+            )
         by_names = {_names(key): guide for key, guide in self.guides.items()}
         if len(by_names) < len(self.guides):
             raise ValueError(f"BySite names a site twice, in {list(self.guides)}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from inference.common.argument_checks import check_count
+from inference.common.argument_checks import check_count, check_flags, check_scalar
 from inference.guides.by_site import BySite
 
 _COUNTS = {"rank": 1, "num_layers": 1, "num_bins": 2}  # least value of each field
@@ -14,7 +14,7 @@ def check_guide(guide: Any) -> None:
     """Raises an error unless `guide` is a guide with valid fields or a function.
 
     Raises:
-        TypeError: if it is neither a guide nor a function.
+        TypeError: if it is neither a guide nor a function, or a field has another type.
         ValueError: if a scale or a size is out of range.
     """
     if isinstance(guide, type) or not (_is_guide(guide) or callable(guide)):
@@ -28,8 +28,8 @@ def check_guide(guide: Any) -> None:
 def _check_numbers(guide: Any) -> None:
     who = type(guide).__name__
     scale = getattr(guide, "init_scale", 1.0)
-    if np.ndim(scale) or not 0 < scale < np.inf:
-        raise ValueError(f"init_scale of {who} must be positive, got {scale!r}")
+    check_scalar(f"init_scale of {who}", scale, float, "positive", lambda x: 0 < x < np.inf)
+    check_flags(guide)
     for name, least in _COUNTS.items():
         if hasattr(guide, name):
             check_count(f"{name} of {who}", getattr(guide, name), least=least)

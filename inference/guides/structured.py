@@ -65,6 +65,9 @@ class Structured:
         init_scale: Standard deviations to begin with.
         has_varying_scales: Whether scales vary; otherwise :math:`C` is 0.
 
+    Raises:
+        TypeError: if `global_sites` is neither a name nor a tuple of names.
+
     Example:
         >>> guide = Structured(("mu", "tau"))
         >>> position = {"mu": jnp.zeros(()), "tau": jnp.ones(()), "theta": jnp.ones(8)}
@@ -84,6 +87,14 @@ class Structured:
     init_scale: float = 0.1
     has_varying_scales: bool = dataclasses.field(default=True, metadata={"static": True})
     has_density = True
+
+    def __post_init__(self) -> None:
+        names = (self.global_sites,) if isinstance(self.global_sites, str) else self.global_sites
+        if not isinstance(names, tuple) or not all(isinstance(x, str) for x in names):
+            raise TypeError(
+                "global_sites of Structured must be a site or a tuple of sites, such as 'mu' or "
+                f"('mu', 'tau'), got {self.global_sites!r}"
+            )
 
     def init(self, position: jax.Array, layout: Layout) -> StructuredParameters:
         """Parameters whose mean is `position`, without correlations.

@@ -14,7 +14,7 @@ from jax.tree_util import Partial
 from inference.common.argument_checks import check_scalar
 from inference.common.layout import Layout
 from inference.common.lockstep import any_chain, select_leaves
-from inference.common.matrices import Matrix, check_mass_matrix, factorize, pull
+from inference.common.matrices import Matrix, check_mass_matrix, check_positive, factorize, pull
 from inference.common.threefry import normal, seed_of
 from inference.hamiltonian.leapfrog import Point, State, evaluate, flat_value_and_grad
 
@@ -98,7 +98,8 @@ class HamiltonianKernel(Kernel, abc.ABC):
         """The state of a chain at `position`.
 
         Raises:
-            TypeError: if `position` has leaves that are not floating-point arrays.
+            TypeError: if `position` has leaves that are not floating-point arrays, or the log
+                density is no function, or is not real.
             ValueError: if there is no log density, or the log density does not return a scalar.
         """
         Layout.of(position)
@@ -185,6 +186,10 @@ class HamiltonianKernel(Kernel, abc.ABC):
                 f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
                 "kernel to inference.mcmc together with a model."
             )
+        if not callable(self.log_density):
+            raise TypeError(
+                f"log_density must be a function of a position, got {self.log_density!r}"
+            )
         return self.log_density
 
 
@@ -205,4 +210,7 @@ def _factor(kernel: HamiltonianKernel, layout: Layout) -> Matrix:
         return jax.tree.map(lambda x: jnp.asarray(x, layout.dtype), kernel.inverse_mass_factor)
     if kernel.inverse_mass_matrix is None:
         return jnp.ones(layout.size, layout.dtype)
-    return factorize(check_mass_matrix(kernel.inverse_mass_matrix, layout))
+    matrix = check_mass_matrix(kernel.inverse_mass_matrix, layout)
+    factor = factorize(matrix)
+    check_positive(factor, matrix)
+    return factor

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from inference.common.argument_checks import as_real
 from inference.common.layout import Layout
 from inference.common.matrices import Matrix, pull, push
 
@@ -64,11 +65,15 @@ def evaluate(log_density: Callable[[Any], jax.Array], position: Any) -> State:
     """The log density and its gradient at `position`.
 
     Raises:
+        TypeError: if the log density is not real.
         ValueError: if the log density is not a scalar.
     """
 
     def scalar(position: Any) -> jax.Array:
-        value = jnp.asarray(log_density(position))
+        given = log_density(position)
+        value = as_real(given)
+        if value is None or not jnp.issubdtype(value.dtype, jnp.floating):
+            raise TypeError(f"log_density must return a floating-point scalar, got {given!r}")
         if value.shape != ():
             raise ValueError(
                 f"log_density returned an array of shape {value.shape}; it must return a scalar. "

@@ -10,11 +10,15 @@ References:
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
+
+from inference.common.argument_checks import as_real, check_fraction
 
 Array = NDArray[np.float64]
 
@@ -26,8 +30,9 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
     """Function of ``(chain, draw, *shape)`` from a statistic of ``(parameter, chain, draw)``."""
 
     @wraps(statistic)
-    def wrapped(draws: ArrayLike, *args: float) -> Array:
-        array = np.asarray(draws)
+    def wrapped(draws: ArrayLike, *probs: float, **named: float) -> Array:
+        args = [check_fraction("prob", x) for x in (*probs, *named.values())]
+        array = _as_numbers("draws", draws)
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
         num_chains, num_draws, *shape = array.shape
@@ -44,6 +49,16 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
         return result.reshape(shape)
 
     return wrapped
+
+
+def _as_numbers(name: str, given: ArrayLike) -> NDArray[Any]:
+    """Array of real numbers or booleans."""
+    array = np.array(None)
+    with suppress(ValueError):  # rows of several lengths
+        array = np.asarray(given)
+    if array.dtype != bool and as_real(array[:0] if array.ndim else array) is None:
+        raise TypeError(f"{name} must hold real numbers, got {given!r}")
+    return array
 
 
 @_map_parameters
@@ -162,6 +177,10 @@ def mcse_quantile(draws: Array, prob: float) -> Array:
     Returns:
         ``shape``.
 
+    Raises:
+        TypeError: if `prob` is no number.
+        ValueError: if `prob` is not in (0, 1).
+
     References:
         Vehtari et al. (2021), section 4.4.
     """
@@ -196,7 +215,9 @@ def ebfmi(energy: ArrayLike) -> Array:
         Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
         Carlo.
     """
-    energy = np.asarray(energy, np.float64)
+    energy = _as_numbers("energy", energy).astype(np.float64)
+    if energy.ndim != 2:
+        raise ValueError(f"energy must have shape (chain, draw), got {energy.shape}")
     if energy.shape[1] < 2:
         return np.full(len(energy), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):

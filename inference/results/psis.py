@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from inference.common.argument_checks import as_real
+
 _MIN_TAIL_DRAWS = 5  # draws, to which a Pareto distribution can be fitted
 _ROUNDING = 200  # units in the last place of the log density: a spread that is rounding alone
 
@@ -28,7 +30,6 @@ class SmoothedWeights(NamedTuple):
     pareto_k: Any
 
 
-@jax.jit
 def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
     r"""Pareto smoothed importance weights :math:`w_s = p(z_s) / q(z_s)`, and Pareto k.
 
@@ -49,6 +50,7 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
         - a log weight is NaN or plus infinity, or all weights are 0: :math:`\hat k` is infinite.
 
     Raises:
+        TypeError: if `log_weights` are no real numbers.
         ValueError: if `log_weights` is no vector, or is empty.
 
     Example:
@@ -60,8 +62,15 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
     References:
         Vehtari et al. (2024), section 2 and appendix C.
     """
-    raw = jnp.asarray(log_weights, jnp.result_type(log_weights, float))
+    raw = as_real(log_weights)
+    if raw is None:
+        raise TypeError(f"log_weights must be real numbers, got {log_weights!r}")
     _check(raw)
+    return _psis(raw.astype(jnp.result_type(raw, float)))
+
+
+@jax.jit
+def _psis(raw: jax.Array) -> SmoothedWeights:
     return _smooth_tail(jnp, raw, lambda x, index, values: x.at[index].set(values))
 
 

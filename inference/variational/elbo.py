@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from inference.common.argument_checks import check_flags
 from inference.guides.guide import Guide, draw_of
 
 LogDensity = Callable[[jax.Array], jax.Array]
@@ -114,12 +115,13 @@ def check_objective(objective: Any, guide: Any, num_particles: int, has_batches:
     """Raises an error unless the objective suits the guide, the number of draws and the batches.
 
     Raises:
-        TypeError: if `objective` is not an objective.
+        TypeError: if `objective` is not an objective, or a flag of it is no boolean.
         ValueError: if it does not suit the others; the message says why, and names a remedy.
     """
     if isinstance(objective, type) or not hasattr(objective, "mean"):
         made = f"; did you mean {objective.__name__}()?" if isinstance(objective, type) else ""
         raise TypeError(f"objective must be an objective such as ELBO(), got {objective!r}{made}")
+    check_flags(objective)
     jumps = [".".join(path) for path in getattr(guide, "jumps", ())]
     if jumps and objective.needs_paths:
         raise ValueError(

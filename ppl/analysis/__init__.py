@@ -3,4 +3,5 @@
 1. `dependence`: the sites that each site depends on; `plates` and `graphviz` draw the graph.
 2. `terms`, `element_rules` and `symbolic_evaluation`: the keys of a program as symbolic terms.
 3. Audits: `key_reuse`, `ignored_dependence`, `misplaced_sites`.
+4. `missing_entries`: which entries are missing, of data that `impute` observes in part.
 """

@@ -1,7 +1,7 @@
 """impute and ignore: missing data, inferred as latent values or integrated out."""
 
 import dataclasses
-import functools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,42 +16,24 @@ from ppl.harvest.pytrees import register_dataclass
 
 
 @dataclasses.dataclass(frozen=True)
-class Mask:
-    """Hashable mask of the missing entries of an array.
+class Gaps:
+    """Static part of data with missing entries; which entries they are is data.
 
     Attributes:
-        shape: The shape of the array.
-        bits: The booleans, eight to a byte.
+        num_missing: The number of missing entries.
+        size: The number of all entries.
     """
 
-    shape: tuple[int, ...]
-    bits: bytes
+    num_missing: int
+    size: int
 
-    @classmethod
-    def of(cls, missing: np.ndarray) -> "Mask":
-        """The mask with the entries of a boolean array."""
-        return cls(missing.shape, np.packbits(missing).tobytes())
+    def num_missing_in(self, shape: tuple[int, ...]) -> int:
+        """The number of missing entries of a site of a shape.
 
-    @functools.cached_property
-    def missing(self) -> np.ndarray:
-        """Boolean array, True at missing entries."""
-        bits = np.frombuffer(self.bits, np.uint8)
-        return np.unpackbits(bits, count=int(np.prod(self.shape))).astype(bool).reshape(self.shape)
-
-    def broadcast_over(self, shape: tuple[int, ...]) -> "Mask":
-        """Mask of an array with more axes in front, along which the same entries are missing.
-
-        Such axes come from `vmap` and loops around a conditioned model.
+        A site has more entries than the data, if `vmap` or a loop is around a conditioned model.
+        The same entries are then missing in all copies.
         """
-        return self if shape == self.shape else Mask.of(np.broadcast_to(self.missing, shape))
-
-    def pick(self, array: Any) -> Any:
-        """The missing entries of an array, flattened to one axis."""
-        return array[self.missing]
-
-    def spread(self, entries: Any) -> Any:
-        """An array with the given entries at missing places, and zeros elsewhere."""
-        return jnp.zeros(self.shape, entries.dtype).at[self.missing].set(entries)
+        return self.num_missing * math.prod(shape) // self.size
 
 
 @register_dataclass
@@ -62,12 +44,12 @@ class Missing:
     Attributes:
         data: The data, arbitrary at missing entries.
         missing: Boolean array, True at missing entries.
-        mask: The missing entries as a hashable mask for `impute`, None for `ignore`.
+        gaps: The number of missing entries for `impute`, None for `ignore`.
     """
 
     data: Any
     missing: Any
-    mask: Mask | None = dataclasses.field(metadata={"static": True})
+    gaps: Gaps | None = dataclasses.field(metadata={"static": True})
 
 
 @register_dataclass
@@ -108,12 +90,15 @@ def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Arra
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Imputed(distribution_protocol.DistributionWrapper):
-    """A distribution with some entries known; only positions of the missing entries count."""
+    """A distribution with some entries known; only positions of the missing entries count.
+
+    Positions of known entries may be NaN.
+    """
 
     base: Any
     data: Any
     missing: Any
-    mask: Mask = dataclasses.field(metadata={"static": True})
+    gaps: Gaps = dataclasses.field(metadata={"static": True})
 
     def merge_known(self, value: Any) -> Any:
         """The value with its known entries set to the data."""
@@ -125,7 +110,7 @@ class Imputed(distribution_protocol.DistributionWrapper):
 
     def forward(self, position: Any) -> Any:
         """The value at a position."""
-        return self.merge_known(distribution_protocol.forward(self.base, position))
+        return self.merge_known(distribution_protocol.forward(self.base, self._fill(position)))
 
     def inverse(self, value: Any) -> Any:
         """The position of a value, entry by entry."""
@@ -138,13 +123,18 @@ class Imputed(distribution_protocol.DistributionWrapper):
 
     def constrain(self, position: Any) -> tuple[Any, jax.Array]:
         """The value at a position, and its log density; known entries have no log determinant."""
-        value = self.forward(position)
+        position = self._fill(position)
+        value = self.merge_known(distribution_protocol.forward(self.base, position))
         log_det = distribution_protocol.log_det(distribution_protocol.bijector(self.base), position)
         if distribution_protocol.num_event_axes(self.base):  # then the map is the identity
             log_det = jnp.zeros(())
         return value, distribution_protocol.sum_all(
             self.log_prob(value)
         ) + distribution_protocol.sum_all(jnp.where(self.missing, log_det, 0))
+
+    def _fill(self, position: Any) -> Any:
+        """The position with zeros at known entries."""
+        return jnp.where(self.missing, position, 0)
 
 
 def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
@@ -157,7 +147,8 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     Args:
         data: An array of floats, or a masked array of NumPy.
         missing: Boolean array of the shape of `data`, True at missing entries; by default the
-            entries that are NaN or masked. It decides shapes, so it must not be traced.
+            entries that are NaN or masked. Their number decides shapes, so it must not be traced.
+            Other data with as many gaps, wherever they are, do not recompile.
 
     Returns:
         A value for `condition`: the data as they are, if nothing is missing.
@@ -181,12 +172,14 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     data, missing = _check_data_and_mask("impute", data, missing)
     if _jax.is_traced(missing):
         raise ValueError(
-            "impute: which entries are missing decides the shape of what is to be inferred, so it "
-            "must be known when the program is traced. Give `missing` as a NumPy array."
+            "impute: the number of missing entries decides the shape of what is to be inferred, so "
+            "it must be known when the program is traced. Give `missing` as a NumPy array, or call "
+            "ppl.impute outside, and pass its result as an argument."
         )
     if not np.any(missing):
         return data
-    return Missing(data, jnp.asarray(missing), Mask.of(np.asarray(missing)))
+    gaps = Gaps(int(np.sum(missing)), np.size(missing))
+    return Missing(data, jnp.asarray(missing), gaps)
 
 
 def ignore(data: Any, missing: Any = None) -> Missing:
@@ -261,15 +254,15 @@ def _check_data_and_mask(where: str, data: Any, missing: Any) -> tuple[jax.Array
     return data, missing
 
 
-def mask_of(site: Site) -> Mask | None:
-    """The mask of missing entries of a site that `impute` observes in part, else None."""
-    masks = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
-    return next((mask for (mask,) in masks), None)
+def gaps_of(site: Site) -> Gaps | None:
+    """The gaps of a site that `impute` observes in part, else None."""
+    gaps = (metadata for kind, metadata in _values.nodes(site.extra_tree) if kind is Imputed)
+    return next((found for (found,) in gaps), None)
 
 
 def is_imputed(site: Site) -> bool:
     """Whether `impute` observes a site in part, so that its missing entries are latent."""
-    return mask_of(site) is not None
+    return gaps_of(site) is not None
 
 
 def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) -> None:

@@ -40,7 +40,7 @@ from ppl.harvest import _jax, _values
 from ppl.harvest._effect import Effect, PerformedEffect, SownEffect, handler_key, read_performed
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import fit
-from ppl.harvest._program import trace
+from ppl.harvest._program import check_function, trace
 from ppl.harvest._survey import show, struct_of
 from ppl.harvest._wiring import Branches, Call
 from ppl.harvest.rules import wiring_of
@@ -96,6 +96,7 @@ def handle(f: Callable[..., Any], handlers: Handlers, *, state: Any = None) -> C
         >>> out.item(), state.item()
         (110, 5)
     """
+    check_function("handle", f)
     _check_handlers(handlers)
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())

@@ -12,7 +12,7 @@ from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._names import check_plants, nest_by_path
-from ppl.harvest._program import Harvester, trace
+from ppl.harvest._program import Harvester, check_function, trace
 from ppl.harvest._sow import Site, check_hashable, names_sites, sow_p, tangent_p
 from ppl.harvest._survey import Path
 
@@ -42,9 +42,13 @@ def selection(
 ) -> Selection:
     """Selection from a caller's options, which are checked."""
     check_hashable("harvest: tag", tag)
-    for given in (allowlist, blocklist):
+    for given in (allowlist or (), blocklist):
         if isinstance(given, str):
             raise TypeError(f"harvest: expected a collection of names, got the string {given!r}.")
+        if not isinstance(given, Collection):
+            raise TypeError(f"harvest: expected a collection of names, got {given!r}.")
+        for name in given:
+            check_hashable("harvest: names", name)
     allowed = None if allowlist is None else frozenset(allowlist)
     return Selection(tag, allowed, frozenset(blocklist), exclusive)
 
@@ -119,6 +123,7 @@ def harvest(
         >>> harvest(f, tag="intermediate")({}, 1.0)[0].item()
         3.0
     """
+    check_function("harvest", f)
     action = Harvest(selection(tag, allowlist, blocklist, exclusive))
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())
@@ -204,6 +209,7 @@ def nest(f: Callable[..., Any], *, scope: Hashable) -> Callable[..., Any]:
         >>> reaps["a"]["y"].item(), reaps["b"]["y"].item()
         (2.0, 3.0)
     """
+    check_function("nest", f)
     check_hashable("nest: scope", scope)
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())

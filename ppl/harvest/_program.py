@@ -51,6 +51,12 @@ class Program:
         return [v.aval for v in self.jaxpr.outvars]
 
 
+def check_function(where: str, f: Any) -> None:
+    """Raise a TypeError unless `f` can be called; `where` names the caller in the error."""
+    if not callable(f):
+        raise TypeError(f"{where}: f must be a function, got {f!r}.")
+
+
 def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
     """Trace a function: arrays become abstract, Python numbers and other objects pass as they are.
 

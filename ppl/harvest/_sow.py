@@ -256,7 +256,10 @@ def sow_cond(
 
 def _as_predicate(pred: Any, name: Hashable) -> jax.Array:
     try:
-        return _values.as_array(pred).astype(bool)
+        array = _values.as_array(pred)
+        if array.dtype == bool or jnp.issubdtype(array.dtype, jnp.integer):
+            return array.astype(bool)
+        raise TypeError(f"{array.dtype} is not boolean")
     except TypeError as error:
         raise TypeError(
             f"sow_cond {name!r}: pred must be a boolean scalar, got {pred!r}. Compare to get one."

@@ -14,7 +14,7 @@ from ppl.harvest._harvest import Harvest, selection
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._plants import ByPath
-from ppl.harvest._program import Harvester, trace
+from ppl.harvest._program import Harvester, check_function, trace
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 
@@ -98,6 +98,7 @@ def vjp_and_reap(
         The gradient of a tracked array in Flux (Innes 2018, "Flux: Elegant machine learning with
         Julia"), as a function transformation.
     """
+    check_function("vjp_and_reap", f)
     action = Perturb(selection(tag, **options))
 
     @functools.wraps(f, assigned=("__name__", "__qualname__", "__doc__"), updated=())

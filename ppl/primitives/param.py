@@ -65,7 +65,7 @@ def param(value: Any, *, name: str, support: Any = None) -> Any:
 
 def _position(name: str, value: Any, support: Any) -> jax.Array:
     """The unconstrained position of an initial value, checked to lie in the support."""
-    if not hasattr(support, "bijector"):
+    if not (hasattr(support, "bijector") and hasattr(support, "check")):
         raise TypeError(
             f"param {name!r}: expected a support such as constraints.positive, got {support!r}."
         )

@@ -10,9 +10,9 @@ from jax.tree_util import Partial
 
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import (
+    Gaps,
     Ignored,
     Imputed,
-    Mask,
     Missing,
     check_integers,
     check_no_nan,
@@ -39,7 +39,7 @@ from ppl.primitives.site_kinds import OBSERVED
 class Observe(SiteAction):
     """Action of `condition`: planted data replace the value, and the site becomes observed."""
 
-    missing: Mapping[Path, Mask | None] = dataclasses.field(default_factory=dict)
+    missing: Mapping[Path, Gaps | None] = dataclasses.field(default_factory=dict)
     completes: bool = False  # whether a plant may fill the gaps of a site observed in part
     records = False
 
@@ -75,17 +75,17 @@ class Observe(SiteAction):
 
 
 def _observe_partially(
-    site: Site, operands: Operands, data: jax.Array, missing: jax.Array, mask: Mask | None
+    site: Site, operands: Operands, data: jax.Array, missing: jax.Array, gaps: Gaps | None
 ) -> tuple[Site, Operands]:
     """A site observed in part: missing entries are latent (`impute`) or left out (`ignore`)."""
     (drawn,) = operands.values
-    if mask is None:
+    if gaps is None:
         make = lambda d: _wrap_ignored(site, d, missing)  # noqa: E731
         site = dataclasses.replace(site, note=OBSERVED)
         nothing = jnp.nan if jnp.issubdtype(data.dtype, jnp.floating) else 0
         value = jnp.where(missing, jnp.asarray(nothing, data.dtype), data)
     else:
-        make = lambda d: _wrap_imputed(site, d, data, missing, mask)  # noqa: E731
+        make = lambda d: _wrap_imputed(site, d, data, missing, gaps)  # noqa: E731
         value = jnp.where(missing, drawn, data)
     site, operands = replace_distribution(site, operands, make, (data, missing))
     return site, dataclasses.replace(operands, values=(value,))
@@ -99,14 +99,14 @@ def _wrap_ignored(site: Site, d: Any, missing: jax.Array) -> Any:
     return Ignored(d, missing)
 
 
-def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, mask: Mask) -> Imputed:
+def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, gaps: Gaps) -> Imputed:
     if getattr(d, "moves", False):
         raise ValueError(
             f"condition: site {describe(site.path)} is reparameterised, and what is observed in "
             "part has no other coordinates than its own. Leave it out of reparam, or give a rule "
             "to reparam after condition: it passes over such sites."
         )
-    return Imputed(d, data, missing, mask)
+    return Imputed(d, data, missing, gaps)
 
 
 def condition(model: Model, data: Mapping[str, Any]) -> Model:
@@ -189,5 +189,5 @@ def _run_observed(
     for path, x in partial.items():
         (data_here,) = plants[path]
         plants[path] = data_here, x.missing
-    masks = {path: x.mask for path, x in partial.items()}
-    return ModelRun(model, program, Observe(masks, completes)).output(plants)
+    gaps = {path: x.gaps for path, x in partial.items()}
+    return ModelRun(model, program, Observe(gaps, completes)).output(plants)

@@ -213,10 +213,15 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
 
 
 def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
-    """Check that no float is given for a site of integers, and that integers are in range."""
+    """Check that numbers are given, no float for a site of integers, and integers in range."""
     for x, aval in zip(leaves, found.collapse().avals, strict=True):
-        have, is_float = jnp.result_type(x), lambda dtype: jnp.issubdtype(dtype, np.inexact)
-        if is_float(have) and not is_float(aval.dtype):
+        if isinstance(x, str | bytes):  # JAX takes it for the name of a dtype
+            raise TypeError(
+                f"predict: site {describe(path)}: its draws must be numbers, got {x!r}."
+            )
+        have = jnp.result_type(x)
+        kinds = (np.complexfloating, np.inexact)
+        if any(jnp.issubdtype(have, k) and not jnp.issubdtype(aval.dtype, k) for k in kinds):
             raise TypeError(
                 f"predict: site {describe(path)} has the dtype {aval.dtype}, its draws have "
                 f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
@@ -279,7 +284,8 @@ def predict(
     )
     if isinstance(draws, int) and draws < 1:
         raise ValueError(f"predict: the number of draws must be at least 1, got {draws}.")
-    if chunk_size is not None and (not isinstance(chunk_size, int | np.integer) or chunk_size < 1):
+    is_count = isinstance(chunk_size, int | np.integer) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and not (is_count and chunk_size >= 1):
         raise ValueError(
             f"predict: chunk_size must be an integer of at least 1, got {chunk_size!r}."
         )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common.arguments import Arguments
-from ppl.common.missing_data import mask_of
+from ppl.common.missing_data import is_imputed
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
@@ -92,7 +92,7 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
 def _latent_paths(run: ModelRun) -> tuple[Path, ...]:
     latent = latent_sites(run)
     for path, found in latent.items():
-        if any(map(mask_of, found.sites)):
+        if any(map(is_imputed, found.sites)):
             raise NotImplementedError(
                 f"site {describe(path)} is observed in part, so draws from the prior have no "
                 "weights. Draw from a guide that is fitted to the posterior."

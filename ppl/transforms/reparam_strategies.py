@@ -170,6 +170,9 @@ class Transformed:
     Args:
         then: A strategy for the base, or None to leave the base as it is.
 
+    Raises:
+        TypeError: If `then` is no strategy.
+
     Example:
         >>> import ppl
         >>> ppl.Transformed(then=ppl.NonCentered())
@@ -177,6 +180,12 @@ class Transformed:
     """
 
     then: Any = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.then, type) or not (self.then is None or callable(self.then)):
+            raise TypeError(
+                f"Transformed: then must be a strategy, as ppl.NonCentered(), got {self.then!r}."
+            )
 
     def __call__(self, d: Any) -> Pushforward:
         """The coordinates of a distribution.

@@ -72,14 +72,14 @@ def scale(f: Callable[..., Any], factor: Any) -> Callable[..., Any]:
 
     Args:
         f: A model or a part of one, any function that samples.
-        factor: A number or a scalar array, not negative.
+        factor: A number or a scalar array, not negative, finite.
 
     Returns:
         A function of the same arguments: a pytree whose leaf is the factor.
 
     Raises:
-        ValueError: If `factor` is known to be negative, or is no scalar.
-        TypeError: If `factor` is no number.
+        ValueError: If `factor` is known to be negative or not finite, or is no scalar.
+        TypeError: If `factor` is no real number.
 
     Example:
         >>> import ppl, distributions as dist
@@ -110,11 +110,13 @@ def _check_factor(factor: Any) -> jax.Array:
         raise TypeError(f"scale: expected a number as factor, got {factor!r}.") from error
     if factor.dtype == bool:
         raise TypeError(f"scale: expected a number as factor, got {factor}, a boolean.")
+    if jnp.issubdtype(factor.dtype, jnp.complexfloating):
+        raise TypeError(f"scale: expected a real number as factor, got {factor}.")
     if factor.ndim:
         raise ValueError(
             f"scale: expected a scalar as factor, got the shape {factor.shape}. To weigh the "
             "elements of a site apart, vmap over them."
         )
-    if not _jax.is_traced(factor) and not factor >= 0:
-        raise ValueError(f"scale: factor must not be negative or NaN, got {factor}.")
+    if not _jax.is_traced(factor) and not 0 <= factor < jnp.inf:
+        raise ValueError(f"scale: factor must be finite and not negative, got {factor}.")
     return factor

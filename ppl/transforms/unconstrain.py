@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -9,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.analysis.missing_entries import disagreement, find_missing
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
-from ppl.common.missing_data import Mask, mask_of
+from ppl.common.missing_data import Gaps, gaps_of
 from ppl.core.captured_constants import find_mesh, trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
@@ -19,6 +21,7 @@ from ppl.core.site_cache import cached_at_site
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in, suggest_names
+from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Program
 from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Found, Path, show
@@ -118,8 +121,9 @@ class Unconstrained:
         data: The data among the arguments of the model.
         arguments: The static arguments of the model.
         shapes: Path and shape of the position of each latent site.
-        masks: Path and mask of each site observed in part.
+        missing: Positions of the missing entries in the flat value of each site observed in part.
         captured: Fingerprint of the numbers in the model's program; new numbers recompile.
+        values: Path and shape of the value of each site observed in part.
         mesh: The mesh of a `shard_map` in the model, or None; an abstract mesh stands for the mesh
             of the context.
     """
@@ -128,8 +132,11 @@ class Unconstrained:
     data: list[Any]
     arguments: Arguments = dataclasses.field(metadata={"static": True})
     shapes: tuple[tuple[Path, Any], ...] = dataclasses.field(metadata={"static": True})
-    masks: tuple[tuple[Path, Mask], ...] = dataclasses.field(metadata={"static": True})
+    missing: ByPath
     captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
+    values: tuple[tuple[Path, tuple[int, ...]], ...] = dataclasses.field(
+        default=(), metadata={"static": True}
+    )
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
 
     @property
@@ -166,7 +173,8 @@ class Unconstrained:
         """The position of values; not finite for a value outside of its support."""
         run = self._run(RecordPositions())
         records = run.records(run.fit(values, "unconstrain", complete=True))
-        return nest_by_path(records | {path: mask.pick(records[path]) for path, mask in self.masks})
+        latent = {path: records[path].ravel()[at] for path, at in self.missing.items()}
+        return nest_by_path(records | latent)
 
     def initial(self, key: jax.Array, values: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """An initial position, uniform on (-2, 2) as in Stan; `values` fix some or all sites.
@@ -221,7 +229,13 @@ class Unconstrained:
                 what = "is missing" if path in shapes else "is no latent site"
                 raise ValueError(f"position: {describe(path)} {what}. {suggest_names(shapes)}")
         plants = {path: _fit(path, entries[path], shape) for path, shape in shapes.items()}
-        return {**plants, **{path: [mask.spread(*plants[path])] for path, mask in self.masks}}
+        return {**plants, **{path: self._spread(path, *plants[path]) for path in self.missing}}
+
+    def _spread(self, path: Path, entries: jax.Array) -> list[jax.Array]:
+        """An array with the given entries at missing places, and NaN elsewhere."""
+        shape = dict(self.values)[path]
+        flat = jnp.full(math.prod(shape), jnp.nan, entries.dtype)
+        return [flat.at[self.missing[path]].set(entries, mode="drop").reshape(shape)]
 
 
 def _entries(values: Mapping[str, Any], shapes: Iterable[tuple[Path, Any]]) -> dict[Path, Any]:
@@ -238,6 +252,9 @@ def _fit(path: Path, position: Any, shape: Any) -> list[Any]:
         leaves = [_values.as_array(x) for x in jax.tree.leaves(position)]
     except TypeError as error:
         raise TypeError(f"{where}: expected {show(expected)}, got {position!r}.") from error
+    numbers = (jnp.integer, jnp.floating)
+    if not all(any(jnp.issubdtype(x.dtype, kind) for kind in numbers) for x in leaves):
+        raise TypeError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
     if [x.shape for x in leaves] != [x.shape for x in expected]:
         raise ValueError(f"{where}: expected {show(expected)} (unconstrained), got {show(leaves)}.")
     return leaves
@@ -275,21 +292,27 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
         -0.7258
     """
     arguments, data = Arguments.split(args, kwargs)
-    target = Unconstrained(as_pytree(model), data, arguments, (), ())
+    target = Unconstrained(as_pytree(model), data, arguments, (), ByPath())
 
     def look(program: Program) -> dict[str, Any]:
         run = ModelRun(target.model, program, RecordPositions())
         shapes = _shapes(run)
-        own = {path: mask for path, found in run.latent().items() if (mask := _mask(path, found))}
-        masks = {path: mask.broadcast_over(shapes[path].shape) for path, mask in own.items()}
-        for path, mask in masks.items():
-            num_missing = int(mask.missing.sum())
-            shapes[path] = jax.ShapeDtypeStruct((num_missing,), shapes[path].dtype)
-        found = {"shapes": tuple(shapes.items()), "masks": tuple(masks.items())}
+        gaps = {path: found for path, x in run.latent().items() if (found := _gaps(path, x))}
+        values = {path: shapes[path].shape for path in gaps}
+        for path, found in gaps.items():
+            size = found.num_missing_in(shapes[path].shape)
+            shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
+        found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
         return found | {"mesh": find_mesh(program.jaxpr)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
-    return dataclasses.replace(target, **found, captured=numbers)
+    target = dataclasses.replace(target, **found, captured=numbers)
+    if not target.values:
+        return target
+    args, kwargs = arguments.join(data)
+    sizes = {path: dict(target.shapes)[path].size for path, _ in target.values}
+    missing = find_missing(trace_model(target.model, None, args, kwargs), sizes)
+    return dataclasses.replace(target, missing=ByPath(missing))
 
 
 def _shapes(run: ModelRun) -> dict[Path, Any]:
@@ -309,16 +332,13 @@ def _shapes(run: ModelRun) -> dict[Path, Any]:
     return jax.eval_shape(run.records, values)
 
 
-def _mask(path: Path, found: Found) -> Mask | None:
-    """The mask of missing entries of a site observed in part, or None.
+def _gaps(path: Path, found: Found) -> Gaps | None:
+    """The gaps of a site observed in part, or None.
 
     Raises:
-        ValueError: If the mask differs between the branches of a cond.
+        ValueError: If their number differs between the branches of a cond.
     """
-    masks = {mask_of(site) for site in found.sites}
-    if len(masks) > 1:
-        raise ValueError(
-            f"site {describe(path)}: which of its entries are missing differs between the branches "
-            "of a cond. Give the same mask to ppl.impute in all of them, and choose among the data."
-        )
-    return masks.pop()
+    gaps = {gaps_of(site) for site in found.sites}
+    if len(gaps) > 1:
+        raise ValueError(disagreement(path))
+    return gaps.pop()

@@ -1,5 +1,7 @@
 """Diagnostics against ArviZ, of whichever version is installed."""
 
+# ruff: noqa: E501
+
 import arviz
 import numpy as np
 import pytest
@@ -100,9 +102,30 @@ def test_blocks_do_not_show(monkeypatch):
     np.testing.assert_array_equal(diagnostics.rhat(draws), whole)
 
 
-def test_draws_need_chains():
-    with pytest.raises(ValueError, match=r"shape \(chain, draw, \*shape\), got \(10,\)"):
-        diagnostics.rhat(np.zeros(10))
+TEN = np.arange(20.0).reshape(2, 10)
+REFUSED = {
+    "no-chains": (lambda: diagnostics.rhat(np.zeros(10)), ValueError, r"shape \(chain, draw, \*shape\), got \(10,\)"),
+    "complex": (lambda: diagnostics.ess_bulk(TEN * 1j), TypeError, "draws must hold real numbers, got"),
+    "text": (lambda: diagnostics.mcse_sd(np.full((2, 10), "a")), TypeError, "draws must hold real"),
+    "ragged": (lambda: diagnostics.ess_tail([[1, 2], [3]]), TypeError, "real numbers, got .*3"),
+    "nothing": (lambda: diagnostics.ess_mean(None), TypeError, "draws must hold real numbers, got None"),
+    "prob-at-the-end": (lambda: diagnostics.mcse_quantile(TEN, 1.0), ValueError, "prob must lie between 0 and 1, got 1.0"),
+    "prob-nan": (lambda: diagnostics.mcse_quantile(TEN, prob=np.nan), ValueError, "prob must lie between"),
+    "prob-text": (lambda: diagnostics.mcse_quantile(TEN, "0.5"), TypeError, "prob must lie between"),
+    "probs": (lambda: diagnostics.mcse_quantile(TEN, [0.1, 0.9]), TypeError, "prob must lie between"),
+    "energy": (lambda: diagnostics.ebfmi(np.zeros(10)), ValueError, r"energy must have shape \(chain, draw\), got \(10,\)"),
+    "energy-text": (lambda: diagnostics.ebfmi("a"), TypeError, "energy must hold real numbers, got 'a'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_diagnostic_is_refused(call, error, message):
+    with pytest.raises(error, match=f"(?s){message}"):
+        call()
+
+
+def test_draws_may_be_booleans():
+    assert diagnostics.ess_mean(TEN > 5) == diagnostics.ess_mean(1.0 * (TEN > 5))
 
 
 def test_ebfmi_by_hand():

@@ -262,6 +262,48 @@ def test_nuts_says_what_ended_its_trajectory(x64):
             ValueError,
             "inverse_mass_matrix must be symmetric",
         ),
+        *(
+            (
+                {"log_density": jnp.sum, "inverse_mass_matrix": matrix},
+                jnp.zeros(2),
+                ValueError,
+                "inverse_mass_matrix must be finite and positive definite",
+            )
+            for matrix in (
+                np.array([1.0, 0.0]),
+                np.array([1.0, -1.0]),
+                np.array([np.nan, 1.0]),
+                np.array([np.inf, 1.0]),
+                np.array([[1.0, 2.0], [2.0, 1.0]]),
+            )
+        ),
+        *(
+            (
+                {"log_density": returns},
+                jnp.zeros(2),
+                TypeError,
+                "log_density must return a floating-point scalar, got",
+            )
+            for returns in (
+                lambda x: x.sum() > 0,
+                lambda x: x.sum().astype(complex),
+                lambda x: (x.sum(),),
+                lambda x: None,
+                lambda x: "a",
+            )
+        ),
+        (
+            {"log_density": 3},
+            jnp.zeros(2),
+            TypeError,
+            "log_density must be a function of a position, got 3",
+        ),
+        (
+            {"log_density": jnp.sum},
+            {"a": "x"},
+            TypeError,
+            "position['a'] must be an array, got 'x'",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, settings, position, error, message):

@@ -135,6 +135,12 @@ def test_a_vector_is_asked_for():
         psis(jnp.zeros((2, 50)))
 
 
+@pytest.mark.parametrize("given", ["a", None, [1.0, [2.0]], np.ones(30) * 1j, np.ones(30, bool)])
+def test_weights_are_real_numbers(given):
+    with pytest.raises(TypeError, match="log_weights must be real numbers, got"):
+        psis(given)
+
+
 def test_no_draw_is_refused_and_not_a_number_has_no_shape():
     for smooth in (psis, jax.jit(psis), lambda x: psis_on_host(np.asarray(x))):
         with pytest.raises(ValueError, match="must hold the weight of one draw at least, got none"):

@@ -11,7 +11,7 @@ import pytest
 
 import distributions as dist
 import ppl
-from inference import FullRank, LowRank, MeanField, svi
+from inference import ELBO, FullRank, LowRank, MeanField, Renyi, svi
 from inference.variational import svi_step
 from tests.inference.regression import QUICK, design, fit, fitted, posterior, problem_of
 from tests.inference.targets import FakeTarget
@@ -153,7 +153,12 @@ STATE = svi_step.SVIState(*[np.zeros(2)] * 6)
         ({"guide": MeanField}, TypeError, "did you mean MeanField()?"),
         ({"guide": "full"}, TypeError, "or a function of a key, got 'full'"),
         ({"guide": MeanField(0.0)}, ValueError, "init_scale of MeanField must be positive"),
-        ({"guide": FullRank(jnp.ones(3))}, ValueError, "init_scale of FullRank must be positive"),
+        ({"guide": FullRank(jnp.ones(3))}, ValueError, "init_scale of FullRank must be a scalar"),
+        ({"guide": LowRank(2, "a")}, TypeError, "init_scale of LowRank must be positive, got 'a'"),
+        ({"guide": MeanField(True)}, TypeError, "init_scale of MeanField must be positive"),
+        ({"guide": MeanField(np.nan)}, ValueError, "init_scale of MeanField must be positive"),
+        ({"objective": ELBO("no")}, TypeError, "stick_the_landing of ELBO must be True or False"),
+        ({"objective": Renyi(0.5, None)}, TypeError, "doubly_reparameterized of Renyi must be"),
         ({"guide": LowRank(0)}, ValueError, "rank of LowRank must be an integer of at least 1"),
         ({"optimizer": 0.01}, TypeError, "optimizer must be an optax optimiser such as"),
         ({"objective": "elbo"}, TypeError, "objective must be an objective such as ELBO()"),

@@ -35,7 +35,7 @@ def each_by_scan_of_vmap(model, keys, *rows):
 def each_by_shard_map(model, keys, *rows):
     mesh = jax.make_mesh((3,), ("i",), axis_types=(AxisType.Auto,), devices=jax.devices()[:3])
     spec = PartitionSpec("i")
-    one = lambda *row: model(*(x[0] for x in row))[None]  # noqa: E731
+    one = lambda *row: model(*jax.tree.map(lambda x: x[0], row))[None]  # noqa: E731
     return jax.shard_map(one, mesh=mesh, in_specs=spec, out_specs=spec)(keys, *rows)
 
 

@@ -198,6 +198,8 @@ UNCONSTRAIN = {
     "argument": (lambda: ppl.unconstrain(model, set()), TypeError, "argument set"),
     "missing": (lambda: TARGET.log_density({"mu": 0.0}), ValueError, "position: 'x' is missing"),
     "unknown": (lambda: TARGET.log_density({**GOOD, "tau": 0.0}), ValueError, "position: 'tau' is no latent site.*'mu', 'x'"),
+    "complex": (lambda: TARGET.log_density({"mu": 1j, "x": jnp.zeros(3)}), TypeError, r"'mu': expected float32\[\] \(unconstrained\), got complex64\[\]"),
+    "boolean": (lambda: TARGET.constrain({"mu": True, "x": jnp.zeros(3)}), TypeError, r"'mu': expected float32\[\] \(unconstrained\), got bool\[\]"),
     "shape": (lambda: TARGET.log_density({"mu": 0.0, "x": 0.0}), ValueError, r"'x': expected float32\[3\].*got float32\[\]"),
     "structure": (lambda: TARGET.log_density({"mu": [0.0], "x": X}), (TypeError, ValueError), "'mu'.*expected"),
     "text": (lambda: TARGET.log_density({"mu": "one", "x": X}), TypeError, "'mu'.*'one'"),

@@ -63,6 +63,7 @@ REFUSED = {
     "text in a support": (("a", "a", constraints.positive), TypeError, "expected an array, got"),
     "integer": ((1, "a", None), TypeError, r"expected an array of floats, got int32\[\]"),
     "no support": ((1.0, "a", "positive"), TypeError, "expected a support such as"),
+    "distribution": ((1.0, "a", dist.Normal(0.0, 1.0)), TypeError, "a support such as"),
     "outside": ((-1.0, "a", constraints.positive), ValueError, "expected positive .* got -1.0"),
 }
 

@@ -344,6 +344,7 @@ ERRORS = {
     "not-transformed": (lambda: ppl.unconstrain(ppl.reparam(SAMPLE, {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*Beta"),
     "not-transformed-but-truncated": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.Truncated(dist.Normal(0.0, 1.0), 0.5, 2.0), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Truncated"),
     "not-transformed-but-iid": (lambda: ppl.unconstrain(ppl.reparam(lambda key: ppl.sample(key, dist.iid(dist.Gamma(1.0, 1.0), 2), name="x"), {"x": ppl.Transformed()})), ValueError, "'x': Transformed.*got Gamma"),
+    "then": (lambda: ppl.Transformed(3), TypeError, r"Transformed: then must be a strategy, as ppl.NonCentered\(\), got 3"),
     "unknown": (lambda: ppl.reparam(SAMPLE, {"y": NON_CENTRED})(KEY), ValueError, "reparam: .*no site 'y'.*'x'"),
     "observed": (lambda: ppl.reparam(ppl.condition(mapped, {"x": jnp.ones(3)}), {"x": NON_CENTRED})(KEY), ValueError, "'x' of model 'mapped' is observed"),
     "twice": (lambda: ppl.reparam(ppl.reparam(mapped, {"x": NON_CENTRED}), {"x": HALF})(KEY), ValueError, "'x' is reparameterised already"),
