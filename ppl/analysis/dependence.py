@@ -31,7 +31,12 @@ class Earlier:
     path: Path
 
 
-Sources = frozenset[int | Path | Earlier]  # inputs of the jaxpr by position, and sites
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """A value that is not known, captured from outside of the program."""
+
+
+Sources = frozenset[int | Path | Earlier | Captured]  # inputs are given by position
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,12 +162,15 @@ class Dependence:
         return self._memo[id(jaxpr)][1]
 
     def _read(self, jaxpr: Jaxpr) -> DependenceSummary:
-        inner, _ = _jaxprs.raw(jaxpr)
+        inner, consts = _jaxprs.raw(jaxpr)
         flows = {v: DataFlow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
+        known = zip(inner.constvars, consts, strict=False)
+        captured = DataFlow(frozenset([Captured()]))
+        flows |= {v: captured for v, x in known if _jax.is_traced(x)}
         sites: dict[Path, SownSite] = {}
 
         def read(atoms: Sequence[Any]) -> list[DataFlow]:
-            """Data flows of atoms; literals and constants have no sources."""
+            """Data flows of atoms; literals and known constants have none."""
             return [
                 DataFlow() if isinstance(v, jex.Literal) else flows.get(v, DataFlow())
                 for v in atoms
