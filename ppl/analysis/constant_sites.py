@@ -19,7 +19,8 @@ def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
 
     def is_known(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
         """Whether the parts of a site are constant; one that is met again adds nothing."""
-        sources = frozenset().union(*(part.sources for part in sites[path].parts))
+        parts = (part for part in sites[path].parts if not part.is_added)
+        sources = frozenset().union(*(part.sources for part in parts))
         return all(is_constant(source, seen | {path}) for source in sources)
 
     def is_constant(source: object, seen: frozenset[Path]) -> bool:

@@ -61,10 +61,12 @@ class Part:
         sources: The inputs and sites that it depends on.
         mapped: Whether each `vmap` axis of the site, innermost first, maps it. If none does, it is
             equal for all elements.
+        is_added: Whether a transformation has added it to the distribution, as a factor of `scale`.
     """
 
     sources: Sources
     mapped: tuple[bool, ...]
+    is_added: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,8 +221,9 @@ def _sow(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
     values, _, extras, _ = site.split(operands)
     if site.tag not in TAGS:
         return DependenceSummary(values)
+    num_inner = distribution_protocol.num_inner_leaves(site.extra_tree) if extras else 0
     parts = [
-        Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes))
+        Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes), i >= num_inner)
         for i, extra in enumerate(extras)
     ]
     # A latent site depends on others by its distribution alone, any other site also by its value.
