@@ -217,6 +217,8 @@ ROWS = (
 
 
 @pytest.mark.quick_rows(
+    "structured-vmap",
+    "walk-from-structured",
     "transformed-tfp-independent",
     "iid-log-normal-2",
     "log-normal-non-centred",
