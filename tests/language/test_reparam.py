@@ -81,6 +81,17 @@ FAMILIES = {
     "log-normal": lambda loc, scale: dist.LogNormal(loc, scale),
     "tfp-normal": lambda loc, scale: tfd.Normal(loc, scale),
     "tfp-gumbel": lambda loc, scale: tfd.Gumbel(loc, scale),
+    "tfp-johnson-su": lambda loc, scale: tfd.JohnsonSU(0.5, 2.0, loc, scale),
+    "tfp-sinh-arcsinh": lambda loc, scale: tfd.SinhArcsinh(loc, scale, 0.5, 1.5),
+    "tfp-gev": lambda loc, scale: tfd.GeneralizedExtremeValue(loc, scale, 0.3),
+    "tfp-gpd": lambda loc, scale: tfd.GeneralizedPareto(loc, scale, 0.3),
+    "tfp-moyal": lambda loc, scale: tfd.Moyal(loc, scale),
+    "tfp-two-piece": lambda loc, scale: tfd.TwoPieceNormal(loc, scale, 1.5),
+    "tfp-two-piece-t": lambda loc, scale: tfd.TwoPieceStudentT(4.0, loc, scale, 1.5),
+    "tfp-generalized-normal": lambda loc, scale: tfd.GeneralizedNormal(loc, scale, 1.5),
+    "tfp-maxwell": lambda loc, scale: tfd.DoublesidedMaxwell(loc, scale),
+    "tfp-horseshoe": lambda loc, scale: tfd.Horseshoe(scale),
+    "tfp-logit-normal": lambda loc, scale: tfd.LogitNormal(loc, scale),
     "tfp-weibull": lambda loc, scale: tfd.Weibull(1.5, scale),
 }
 VECTORS = {
