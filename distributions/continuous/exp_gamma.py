@@ -34,7 +34,7 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     standard=Factor(
         lambda z, a, *rate: z - log_or_given(*rate),
         lambda x, a, *rate: x + log_or_given(*rate),
-        lambda d: ExpGamma(d.concentration, jnp.ones(d.batch_shape, d.dtype)),
+        lambda d: {"rate": jnp.ones(d.batch_shape, d.dtype), "log_rate": None},
     ),
 )
 class ExpGamma(Family):

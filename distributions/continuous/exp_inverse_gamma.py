@@ -34,7 +34,7 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     standard=Factor(
         lambda z, a, *scale: z + log_or_given(*scale),
         lambda x, a, *scale: x - log_or_given(*scale),
-        lambda d: ExpInverseGamma(d.concentration, jnp.ones(d.batch_shape, d.dtype)),
+        lambda d: {"scale": jnp.ones(d.batch_shape, d.dtype), "log_scale": None},
     ),
 )
 class ExpInverseGamma(Family):

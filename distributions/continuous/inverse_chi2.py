@@ -28,7 +28,7 @@ def _inverse_chi_square_log_prob(x, df, scale):
     standard=Factor(
         lambda z, df, scale: jnp.square(scale) * z,
         lambda x, df, scale: x / jnp.square(scale),
-        lambda d: InverseChi2(d.df, jnp.ones(np.shape(d.scale), d.dtype)),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
     ),
 )
 class InverseChi2(Family):

@@ -99,12 +99,13 @@ class Factor:
     Args:
         color: Formula from z and the parameters to x.
         whiten: Formula from x and the parameters to z.
-        base: Function from the distribution to that of z; by default z is standard normal.
+        unit: Function from the distribution to those parameters that differ in the distribution of
+            z, a member of the family; without it, z is standard normal.
     """
 
     color: Callable[..., Any]
     whiten: Callable[..., Any]
-    base: Callable[[Any], Any] = lambda d: None
+    unit: Callable[[Any], dict[str, Any]] | None = None
 
     def form(self, d: Any, centeredness: Any) -> StandardForm:
         """The form by the factor; there is no weight.
@@ -124,7 +125,8 @@ class Factor:
 
             return apply
 
-        return StandardForm(self.base(d), at(self.color), at(self.whiten))
+        base = None if self.unit is None else dataclasses.replace(d, **self.unit(d))
+        return StandardForm(base, at(self.color), at(self.whiten))
 
 
 LOCATION_SCALE = LocationScale("loc", ("scale",))

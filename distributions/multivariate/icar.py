@@ -59,7 +59,7 @@ def _improper(*arguments: Any) -> NoReturn:
     standard=Factor(
         _stretch,
         lambda x, scale, graph: _stretch(x, 1 / scale, graph),
-        lambda d: ICAR(jnp.ones(np.shape(d.scale), d.dtype), d.adj_matrix),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
     ),
 )
 class ICAR(Family):

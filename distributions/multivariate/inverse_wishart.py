@@ -23,7 +23,7 @@ from distributions.numerics.wishart_functions import (
     matrix,
     outer_diagonal,
     size,
-    standard_member,
+    unit_scale,
     whiten,
 )
 
@@ -52,7 +52,7 @@ def _inverse_variance(df, scale, scale_tril):
         matrix(scale, scale_tril) / per_event(df + size(scale, scale_tril) + 1, 2)
     ),
     entropy=inverse_entropy,
-    standard=Factor(color, whiten, standard_member),
+    standard=Factor(color, whiten, unit_scale),
     **PARAMETERS,
 )
 class InverseWishart(Family):

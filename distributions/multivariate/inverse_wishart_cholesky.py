@@ -31,7 +31,7 @@ from distributions.numerics.wishart_functions import (
     mean_log_jacobian,
     scale_columns,
     size,
-    standard_member,
+    unit_scale,
     whiten_factor,
 )
 
@@ -69,7 +69,7 @@ def _inverse_cholesky_entropy(df, scale, scale_tril):
         1 / jnp.sqrt(add_steps(df, 1 + np.arange(size(scale, scale_tril)))),
     ),
     entropy=_inverse_cholesky_entropy,
-    standard=Factor(color_factor, whiten_factor, standard_member),
+    standard=Factor(color_factor, whiten_factor, unit_scale),
     **PARAMETERS,
 )
 class InverseWishartCholesky(Family):

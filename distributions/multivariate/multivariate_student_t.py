@@ -81,11 +81,11 @@ def _student_t_entropy(df, loc, *matrix):
     standard=Factor(
         lambda z, df, loc, *matrix: loc + multiply_factor(z, *matrix),
         lambda x, df, loc, *matrix: solve_factor(x - loc, *matrix),
-        lambda d: MultivariateStudentT(
-            d.df,
-            jnp.zeros(d.batch_shape + d.event_shape, d.dtype),
-            scale_tril=jnp.eye(*d.event_shape, dtype=d.dtype),
-        ),
+        lambda d: {
+            "loc": jnp.zeros(d.batch_shape + d.event_shape, d.dtype),
+            **dict.fromkeys(("scale", "precision")),
+            "scale_tril": jnp.eye(*d.event_shape, dtype=d.dtype),
+        },
     ),
 )
 class MultivariateStudentT(Family):

@@ -17,7 +17,7 @@ from distributions.numerics.wishart_functions import (
     matrix,
     outer_diagonal,
     size,
-    standard_member,
+    unit_scale,
     whiten,
     wishart_cholesky_sample,
     wishart_entropy,
@@ -40,7 +40,7 @@ def _wishart_variance(df, scale, scale_tril):
         per_event(jnp.maximum(df - size(scale, scale_tril) - 1, 0), 2) * matrix(scale, scale_tril)
     ),
     entropy=wishart_entropy,
-    standard=Factor(color, whiten, standard_member),
+    standard=Factor(color, whiten, unit_scale),
     **PARAMETERS,
 )
 class Wishart(Family):

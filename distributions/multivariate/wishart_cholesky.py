@@ -24,7 +24,7 @@ from distributions.numerics.wishart_functions import (
     mean_log_jacobian,
     scale_columns,
     size,
-    standard_member,
+    unit_scale,
     whiten_factor,
     wishart_cholesky_sample,
     wishart_entropy,
@@ -61,7 +61,7 @@ def _wishart_cholesky_entropy(df, scale, scale_tril):
         jnp.sqrt(jnp.maximum(descending_df(df, size(scale, scale_tril)) - 1, 0)),
     ),
     entropy=_wishart_cholesky_entropy,
-    standard=Factor(color_factor, whiten_factor, standard_member),
+    standard=Factor(color_factor, whiten_factor, unit_scale),
     **PARAMETERS,
 )
 class WishartCholesky(Family):

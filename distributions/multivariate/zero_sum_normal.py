@@ -53,7 +53,7 @@ def _requires(scale, shape):
     standard=Factor(
         lambda z, scale, shape: per_event(scale, len(shape)) * z,
         lambda x, scale, shape: x / per_event(scale, len(shape)),
-        lambda d: ZeroSumNormal(jnp.ones(np.shape(d.scale), d.dtype), d.shape),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
     ),
 )
 class ZeroSumNormal(Family):

@@ -169,10 +169,13 @@ def whiten_factor(x: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     return solve_matrix(cholesky(scale, scale_tril), x)
 
 
-def standard_member(d: Any) -> Any:
-    """The member of the family of `d` with `S = I`, and the same batch."""
+def unit_scale(d: Any) -> dict[str, Any]:
+    """The scale matrix `S = I` as parameters, with the batch of a distribution."""
     unit = jnp.eye(d.event_shape[-1], dtype=d.dtype)
-    return type(d)(d.df, scale_tril=jnp.broadcast_to(unit, d.batch_shape + d.event_shape))
+    return {
+        "scale": None,
+        "scale_tril": jnp.broadcast_to(unit, d.batch_shape + d.event_shape),
+    }
 
 
 def wishart_cholesky_sample(
