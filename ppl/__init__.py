@@ -24,6 +24,9 @@ from ppl.primitives.param import param as param
 from ppl.primitives.sample import sample as sample
 from ppl.transforms.block import block as block
 from ppl.transforms.condition import condition as condition
+from ppl.transforms.coordinates import Coordinates as Coordinates
+from ppl.transforms.coordinates import SiteCoordinates as SiteCoordinates
+from ppl.transforms.coordinates import coordinates as coordinates
 from ppl.transforms.density import log_density as log_density
 from ppl.transforms.density import log_probs as log_probs
 from ppl.transforms.from_density import from_density as from_density
@@ -49,11 +52,13 @@ from ppl.transforms.unconstrain import unconstrain as unconstrain
 
 __all__ = [
     "Circular",
+    "Coordinates",
     "Graph",
     "NonCentered",
     "PartiallyCentered",
     "Predict",
     "Pushforward",
+    "SiteCoordinates",
     "SiteTrace",
     "Trace",
     "Transformed",
@@ -62,6 +67,7 @@ __all__ = [
     "block",
     "call_and_reap",
     "condition",
+    "coordinates",
     "deterministic",
     "factor",
     "from_density",

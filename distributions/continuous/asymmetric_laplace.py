@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import bounded_ratio, log_two_sided
 
 
@@ -60,6 +61,7 @@ def _asymmetric_laplace_quantile(q, loc, scale, k):
     log_cdf=lambda x, *p: _asymmetric_log_tails(x, *p)[0],
     log_survival=lambda x, *p: _asymmetric_log_tails(x, *p)[1],
     quantile=_asymmetric_laplace_quantile,
+    standard=LOCATION_SCALE,
 )
 class AsymmetricLaplace(Family):
     r"""Asymmetric Laplace distribution: each side of the mode has its own scale.

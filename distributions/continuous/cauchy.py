@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     LOG_PI,
     LOG_TWO,
@@ -38,6 +39,7 @@ def _cotangent(q):
     cdf=lambda x, loc, scale: cauchy_survival(ratio(loc - x, scale)),
     survival=lambda x, loc, scale: cauchy_survival(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * _cotangent(q),
+    standard=LOCATION_SCALE,
 )
 class Cauchy(Family):
     r"""Cauchy distribution with median `loc`; it has no mean.

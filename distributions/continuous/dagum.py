@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.gamma_functions import log_beta
 from distributions.numerics.power_law_functions import where_finite
 from distributions.numerics.special import EULER_GAMMA
@@ -51,6 +52,7 @@ def _dagum_mode(p, a, scale):
     entropy=_dagum_entropy,
     log_cdf=_dagum_log_cdf,
     quantile=lambda q, p, a, scale: scale * jnp.power(jnp.expm1(-jnp.log(q) / p), -1 / a),
+    standard=SCALE,
 )
 class Dagum(Family):
     r"""Dagum distribution of incomes: its `cdf` is a power of a log-logistic one.

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     EULER_GAMMA,
@@ -50,6 +51,7 @@ def _maxwell_sample(key, shape, dtype, loc, scale):
     entropy=lambda loc, scale: LOG_SQRT_TWO_PI + EULER_GAMMA + LOG_TWO - 0.5 + jnp.log(scale),
     log_cdf=lambda x, loc, scale: _maxwell_log_survival(-x, -loc, scale),
     log_survival=_maxwell_log_survival,
+    standard=LOCATION_SCALE,
 )
 class DoublesidedMaxwell(Family):
     r"""Double-sided Maxwell distribution: a Maxwell variable with a random sign.

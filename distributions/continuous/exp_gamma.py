@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.exp_gamma_functions import (
     exp_gamma_entropy,
     exp_gamma_log_prob,
@@ -32,6 +33,11 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     entropy=lambda a, *rate: exp_gamma_entropy(a) + 0 * log_or_given(*rate),
     log_cdf=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[0],
     log_survival=lambda x, a, *rate: log_gammainc(a, jnp.exp(x + log_or_given(*rate)))[1],
+    standard=Factor(
+        lambda z, a, *rate: z - log_or_given(*rate),
+        lambda x, a, *rate: x + log_or_given(*rate),
+        lambda d: {"rate": jnp.ones(d.batch_shape, d.dtype), "log_rate": None},
+    ),
 )
 class ExpGamma(Family):
     r"""Exp-gamma distribution: the logarithm of a gamma variable.

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.exp_gamma_functions import (
     exp_gamma_entropy,
     exp_gamma_log_prob,
@@ -32,6 +33,11 @@ from distributions.numerics.incomplete_gamma_beta import log_gammainc
     entropy=lambda a, *scale: exp_gamma_entropy(a) + 0 * log_or_given(*scale),
     log_cdf=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[1],
     log_survival=lambda x, a, *scale: log_gammainc(a, jnp.exp(log_or_given(*scale) - x))[0],
+    standard=Factor(
+        lambda z, a, *scale: z + log_or_given(*scale),
+        lambda x, a, *scale: x - log_or_given(*scale),
+        lambda d: {"scale": jnp.ones(d.batch_shape, d.dtype), "log_scale": None},
+    ),
 )
 class ExpInverseGamma(Family):
     r"""Exp-inverse-gamma distribution: the logarithm of an inverse gamma variable.

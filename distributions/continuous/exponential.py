@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import RATE
 from distributions.numerics.special import log
 
 
@@ -21,6 +22,7 @@ from distributions.numerics.special import log
     cdf=lambda x, rate: -jnp.expm1(-rate * x),
     log_survival=lambda x, rate: -rate * x,
     quantile=lambda q, rate: -jnp.log1p(-q) / rate,
+    standard=RATE,
 )
 class Exponential(Family):
     r"""Exponential distribution with mean `1 / rate`.

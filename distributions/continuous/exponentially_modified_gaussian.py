@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LocationScale
 from distributions.numerics.normal_functions import log_mills, log_ndtr
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import bounded_ratio, log1mexp, ratio
@@ -71,6 +72,7 @@ def _emg_mode(loc, scale, rate):
     entropy=_emg_entropy,
     log_cdf=_emg_log_cdf,
     log_survival=_emg_log_survival,
+    standard=LocationScale("loc", ("scale",), ("rate",)),
 )
 class ExponentiallyModifiedGaussian(Family):
     r"""Exponentially modified Gaussian: the sum of a normal and an exponential variable.

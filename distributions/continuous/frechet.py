@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.extreme_value_functions import log_ratio
 from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
 
@@ -39,6 +40,7 @@ def _frechet_variance(k, scale):
     survival=lambda x, k, scale: -jnp.expm1(-jnp.exp(-k * log_ratio(x, scale))),
     log_survival=lambda x, k, scale: log1mexp_exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log(q), -1 / k),
+    standard=SCALE,
 )
 class Frechet(Family):
     r"""Frechet distribution: the inverse of a Weibull variable, a limit law of maxima.

@@ -6,6 +6,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import RATE
 from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
@@ -28,6 +29,7 @@ def _gamma_log_prob(x, a, rate):
     entropy=lambda a, rate: gamma_entropy(a) - jnp.log(rate),
     log_cdf=lambda x, a, rate: log_gammainc(a, rate * x)[0],
     log_survival=lambda x, a, rate: log_gammainc(a, rate * x)[1],
+    standard=RATE,
 )
 class Gamma(Family):
     r"""Gamma distribution with mean `concentration / rate`.

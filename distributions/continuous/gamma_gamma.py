@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LocationScale
 from distributions.numerics.beta_functions import beta_entropy
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_betainc
@@ -52,6 +53,7 @@ def _gamma_gamma_entropy(a, b, scale):
     entropy=_gamma_gamma_entropy,
     log_cdf=lambda x, a, b, scale: log_betainc(a, b, *_odds(x, scale))[0],
     log_survival=lambda x, a, b, scale: log_betainc(a, b, *_odds(x, scale))[1],
+    standard=LocationScale(scales=("mixing_rate",)),
 )
 class GammaGamma(Family):
     r"""Gamma distribution whose rate has a gamma distribution: a scaled beta prime distribution.

@@ -8,6 +8,7 @@ from distributions.common.arrays import promote
 from distributions.constraints import open_interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.extreme_value_functions import (
     from_reduced_variate,
     reduced_variate,
@@ -81,6 +82,7 @@ def _gev_log_prob(x, loc, scale, c):
     survival=lambda x, *parameters: -jnp.expm1(-jnp.exp(-reduced_variate(x, *parameters))),
     log_survival=lambda x, *parameters: log1mexp_exp(reduced_variate(x, *parameters)),
     quantile=lambda q, *parameters: from_reduced_variate(-jnp.log(-jnp.log(q)), *parameters),
+    standard=LOCATION_SCALE,
 )
 class GeneralizedExtremeValue(Family):
     r"""Generalized extreme value distribution: Frechet, Gumbel and reversed Weibull in one.

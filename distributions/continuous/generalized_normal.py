@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.special import LOG_TWO
@@ -49,6 +50,7 @@ def _generalized_normal_sample(key, shape, dtype, loc, scale, power):
     ),
     log_cdf=lambda x, loc, *p: _generalized_normal_log_survival(-x, -loc, *p),
     log_survival=_generalized_normal_log_survival,
+    standard=LOCATION_SCALE,
 )
 class GeneralizedNormal(Family):
     r"""Generalized normal (exponential power) distribution: Laplace and normal among them.

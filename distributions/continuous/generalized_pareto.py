@@ -8,6 +8,7 @@ from distributions.common.arrays import promote
 from distributions.constraints import interval, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.extreme_value_functions import (
     from_reduced_variate,
     reduced_variate,
@@ -42,6 +43,7 @@ def _generalized_pareto_variance(loc, scale, c):
     cdf=lambda x, *parameters: -jnp.expm1(-reduced_variate(x, *parameters)),
     log_survival=lambda x, *parameters: -reduced_variate(x, *parameters),
     quantile=lambda q, *parameters: from_reduced_variate(-jnp.log1p(-q), *parameters),
+    standard=LOCATION_SCALE,
 )
 class GeneralizedPareto(Family):
     r"""Generalized Pareto distribution: the limit law of excesses over a high threshold.

@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import RATE
 from distributions.numerics.quadrature import exponential_expectation
 
 
@@ -36,6 +37,7 @@ def _gompertz_moments(c):
     cdf=lambda x, c, rate: -jnp.expm1(-c * jnp.expm1(rate * x)),
     log_survival=lambda x, c, rate: -c * jnp.expm1(rate * x),
     quantile=lambda q, c, rate: jnp.log1p(-jnp.log1p(-q) / c) / rate,
+    standard=RATE,
 )
 class Gompertz(Family):
     r"""Gompertz distribution of ages at death: the failure rate grows exponentially.

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     EULER_GAMMA,
     bounded_ratio,
@@ -32,6 +33,7 @@ from distributions.numerics.special import (
     survival=lambda x, loc, scale: -jnp.expm1(-jnp.exp(ratio(loc - x, scale))),
     log_survival=lambda x, loc, scale: log1mexp_exp(ratio(x - loc, scale)),
     quantile=lambda q, loc, scale: loc - scale * jnp.log(-jnp.log(q)),
+    standard=LOCATION_SCALE,
 )
 class Gumbel(Family):
     r"""Gumbel distribution: the limit law of maxima of variables with exponential tails.

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import at_least, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     LOG_PI,
     LOG_TWO,
@@ -36,6 +37,7 @@ from distributions.numerics.student_t_functions import cauchy_survival
     quantile=lambda q, loc, scale: (
         loc + scale * jnp.where(q < 1, jnp.tan(math.pi / 2 * q), jnp.inf)
     ),
+    standard=LOCATION_SCALE,
 )
 class HalfCauchy(Family):
     r"""Half-Cauchy distribution: the upper half of a Cauchy; its mean is infinite.

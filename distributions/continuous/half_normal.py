@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
@@ -41,6 +42,7 @@ def _erf_inv(q):
     survival=lambda x, scale: 2 * ndtr(-ratio(x, scale)),
     log_survival=lambda x, scale: LOG_TWO + log_ndtr(-ratio(x, scale)),
     quantile=lambda q, scale: scale * math.sqrt(2) * _erf_inv(q),
+    standard=SCALE,
 )
 class HalfNormal(Family):
     r"""Half-normal distribution: the absolute value of a normal variable with mean 0.

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import at_least, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, ratio
 from distributions.numerics.student_t_functions import (
@@ -37,6 +38,7 @@ def _half_t_variance(df, loc, scale):
     entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale) - LOG_TWO,
     log_cdf=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[0],
     log_survival=lambda x, df, loc, scale: student_t_tails(ratio(x - loc, scale), df)[1],
+    standard=LOCATION_SCALE,
 )
 class HalfStudentT(Family):
     r"""Half-t distribution: the upper half of Student's t.

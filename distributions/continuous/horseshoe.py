@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.special import EULER_GAMMA, LOG_PI, LOG_SQRT_TWO_PI, LOG_TWO, ratio
 
 _STANDARD_ENTROPY = 2.10987183606164772  # nats, for a scale of 1
@@ -81,6 +82,7 @@ def _sample(key, shape, dtype, scale):
     entropy=lambda scale: _STANDARD_ENTROPY + jnp.log(scale),
     log_cdf=lambda x, scale: _log_survival(-ratio(x, scale)),
     log_survival=lambda x, scale: _log_survival(ratio(x, scale)),
+    standard=SCALE,
 )
 class Horseshoe(Family):
     r"""Horseshoe distribution: a normal variable whose standard deviation is half-Cauchy.

@@ -1,6 +1,7 @@
 """The scaled inverse chi-square distribution: an inverse gamma distribution, for variances."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive
@@ -8,6 +9,7 @@ from distributions.continuous.inverse_gamma import InverseGamma
 from distributions.core.derived_formulas import reparameterize_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.loader_kernels import log_gamma_kernel
 
 
@@ -23,6 +25,11 @@ def _inverse_chi_square_log_prob(x, df, scale):
         InverseGamma, lambda df, scale: (0.5 * df, 0.5 * df * jnp.square(scale))
     )
     | {"log_prob": _inverse_chi_square_log_prob},
+    standard=Factor(
+        lambda z, df, scale: jnp.square(scale) * z,
+        lambda x, df, scale: x / jnp.square(scale),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
+    ),
 )
 class InverseChi2(Family):
     r"""Scaled inverse chi-square distribution: `df scale^2 / y` for a chi-square variable `y`.

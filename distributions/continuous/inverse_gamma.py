@@ -6,6 +6,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.gamma_functions import gamma_entropy
 from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
@@ -32,6 +33,7 @@ def _inverse_gamma_log_prob(x, a, scale):
     entropy=lambda a, scale: gamma_entropy(a, -1.0) + jnp.log(scale),
     log_cdf=lambda x, a, scale: log_gammainc(a, scale / x)[1],
     log_survival=lambda x, a, scale: log_gammainc(a, scale / x)[0],
+    standard=SCALE,
 )
 class InverseGamma(Family):
     r"""Inverse gamma distribution: the inverse of a gamma variable with rate `scale`.

@@ -8,6 +8,7 @@ from distributions.constraints import positive
 from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LocationScale
 from distributions.numerics.normal_functions import log_mills, log_ndtr
 from distributions.numerics.quadrature import exponential_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI, bounded_ratio, clip_positive, log1mexp
@@ -70,6 +71,7 @@ def _inverse_gaussian_entropy(loc, c):
     entropy=_inverse_gaussian_entropy,
     log_cdf=lambda x, loc, c: _inverse_gaussian_log_tails(x, loc, c)[0],
     log_survival=lambda x, loc, c: _inverse_gaussian_log_tails(x, loc, c)[1],
+    standard=LocationScale(scales=("loc", "concentration")),
 )
 class InverseGaussian(Family):
     r"""Inverse Gaussian (Wald) distribution: the time a Brownian motion takes to reach a level.

@@ -8,6 +8,7 @@ from distributions.continuous.normal import Normal
 from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.hyperbolic import log_cosh
 from distributions.numerics.quadrature import argmax, normal_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI, arcsinh_ratio, hypot
@@ -58,6 +59,7 @@ def _johnson_mode(skewness, tailweight, loc, scale):
             + normal_expectation(log_cosh, -skewness / tailweight, 1 / tailweight)
         ),
     ),
+    standard=LOCATION_SCALE,
 )
 class JohnsonSU(Family):
     r"""Johnson's SU distribution: a scaled hyperbolic sine of a normal variable.

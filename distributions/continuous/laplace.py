@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import LOG_TWO, ratio, scale_by_reciprocal
 
 
@@ -30,6 +31,7 @@ def _laplace_log_survival(z):
     quantile=lambda q, loc, scale: (
         loc + scale * jnp.where(q < 0.5, 1, -1) * jnp.log(2 * jnp.where(q < 0.5, q, 1 - q))
     ),
+    standard=LOCATION_SCALE,
 )
 class Laplace(Family):
     r"""Laplace (double exponential) distribution with mean `loc`.

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import greater_than, positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     EULER_GAMMA,
@@ -42,6 +43,7 @@ def _levy_quantile(q, loc, scale):
     survival=lambda x, loc, scale: lax.erf(jnp.sqrt(0.5 * scale / (x - loc))),
     log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.sqrt(scale / (x - loc))),
     quantile=_levy_quantile,
+    standard=LOCATION_SCALE,
 )
 class Levy(Family):
     r"""Levy distribution: `loc` plus `scale` over the square of a standard normal variable.

@@ -11,6 +11,7 @@ from distributions.continuous.logistic import Logistic
 from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import ImageOf
 from distributions.numerics.special import (
     clip_positive,
 )
@@ -45,6 +46,7 @@ def _log_logistic_mode(loc, scale):
         entropy=lambda loc, scale: loc + jnp.log(scale) + 2,
         quantile=lambda q, loc, scale: jnp.exp(loc + scale * (jnp.log(q) - jnp.log1p(-q))),
     ),
+    standard=ImageOf(Logistic, jnp.exp, jnp.log),
 )
 class LogLogistic(Family):
     r"""Log-logistic distribution: the exponential of a logistic variable.

@@ -6,8 +6,10 @@ from jax.scipy.special import ndtr, ndtri
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
+from distributions.continuous.normal import Normal
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import ImageOf
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
@@ -39,6 +41,7 @@ def _log_normal_log_prob(x, loc, scale):
     log_cdf=lambda x, loc, scale: log_ndtr(ratio(jnp.log(x) - loc, scale)),
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - jnp.log(x), scale)),
     quantile=lambda q, loc, scale: jnp.exp(loc + scale * ndtri(q)),
+    standard=ImageOf(Normal, jnp.exp, jnp.log),
 )
 class LogNormal(Family):
     r"""Log-normal distribution: the exponential of a normal variable.

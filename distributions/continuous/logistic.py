@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     bounded_ratio,
     log,
@@ -33,6 +34,7 @@ def _logistic_log_prob(x, loc, scale):
     log_cdf=lambda x, loc, scale: log_sigmoid(ratio(x - loc, scale)),
     log_survival=lambda x, loc, scale: log_sigmoid(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * (jnp.log(q) - jnp.log1p(-q)),
+    standard=LOCATION_SCALE,
 )
 class Logistic(Family):
     r"""Logistic distribution: its `cdf` is the logistic function.

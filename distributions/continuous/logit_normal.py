@@ -13,6 +13,7 @@ from distributions.continuous.unit_support import clip_unit, unit
 from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import ImageOf
 from distributions.numerics.quadrature import normal_expectation
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
@@ -60,6 +61,7 @@ def _logit_normal_entropy(loc, scale):
         entropy=_logit_normal_entropy,
         quantile=lambda q, loc, scale: jax.nn.sigmoid(loc + scale * ndtri(q)),
     ),
+    standard=ImageOf(Normal, jax.nn.sigmoid, _logit),
 )
 class LogitNormal(Family):
     r"""Logit-normal distribution: the logistic function of a normal variable.

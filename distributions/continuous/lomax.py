@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.power_law_functions import pareto_variance, where_finite
 from distributions.numerics.special import clip_positive, log1p_quotient
 
@@ -25,6 +26,7 @@ from distributions.numerics.special import clip_positive, log1p_quotient
     cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x, scale)),
     log_survival=lambda x, a, scale: -a * log1p_quotient(x, scale),
     quantile=lambda q, a, scale: scale * jnp.expm1(-jnp.log1p(-q) / a),
+    standard=SCALE,
 )
 class Lomax(Family):
     r"""Lomax distribution: a Pareto distribution (of the second type) that begins at 0.

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     EULER_GAMMA,
@@ -48,6 +49,7 @@ def _moyal_log_survival(x, loc, scale):
     log_cdf=lambda x, loc, scale: LOG_TWO + log_ndtr(-jnp.exp(0.5 * ratio(loc - x, scale))),
     log_survival=_moyal_log_survival,
     quantile=_moyal_quantile,
+    standard=LOCATION_SCALE,
 )
 class Moyal(Family):
     r"""Moyal distribution of the energy loss of a particle: an approximation to Landau's.

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by_reciprocal
 
@@ -27,6 +28,7 @@ from distributions.numerics.special import LOG_SQRT_TWO_PI, log, ratio, scale_by
     log_cdf=lambda x, loc, scale: log_ndtr(ratio(x - loc, scale)),
     log_survival=lambda x, loc, scale: log_ndtr(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * ndtri(q),
+    standard=LOCATION_SCALE,
 )
 class Normal(Family):
     r"""Normal distribution with mean `loc` and standard deviation `scale`.

@@ -10,6 +10,7 @@ from distributions.constraints import positive, real
 from distributions.continuous.inverse_gaussian import inverse_gaussian_sample
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LocationScale
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import (
     EULER_GAMMA,
@@ -159,6 +160,7 @@ def _requires(loc, scale, tailweight, skewness):
     entropy=_entropy,
     log_cdf=lambda x, *p: _log_tails(x, *p)[0],
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
+    standard=LocationScale("loc", ("scale",), ("tailweight", "skewness")),
 )
 class NormalInverseGaussian(Family):
     r"""Normal inverse Gaussian distribution: a normal with inverse Gaussian mean and variance.

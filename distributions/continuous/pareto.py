@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import at_least, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.power_law_functions import pareto_variance, where_finite
 from distributions.numerics.special import clip_positive, log1p_quotient
 
@@ -29,6 +30,7 @@ from distributions.numerics.special import clip_positive, log1p_quotient
     cdf=lambda x, a, scale: -jnp.expm1(-a * log1p_quotient(x - scale, scale)),
     log_survival=lambda x, a, scale: -a * log1p_quotient(x - scale, scale),
     quantile=lambda q, a, scale: scale * jnp.exp(-jnp.log1p(-q) / a),
+    standard=SCALE,
 )
 class Pareto(Family):
     r"""Pareto distribution (of the first type).

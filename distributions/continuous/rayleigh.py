@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.special import (
     EULER_GAMMA,
     LOG_TWO,
@@ -36,6 +37,7 @@ from distributions.numerics.special import (
     cdf=lambda x, scale: -jnp.expm1(-0.5 * jnp.square(ratio(x, scale))),
     log_survival=lambda x, scale: -0.5 * jnp.square(ratio(x, scale)),
     quantile=lambda q, scale: scale * jnp.sqrt(-2 * jnp.log1p(-q)),
+    standard=SCALE,
 )
 class Rayleigh(Family):
     r"""Rayleigh distribution: the length of a vector of two normal variables.

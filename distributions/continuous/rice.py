@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import nonnegative, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LocationScale
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
@@ -130,6 +131,7 @@ def _sample(key, shape, dtype, nu, scale):
     entropy=lambda nu, scale: _standard_entropy(ratio(nu, scale)) + jnp.log(scale),
     log_cdf=lambda x, nu, scale: _log_tails(ratio(x, scale), ratio(nu, scale))[0],
     log_survival=lambda x, nu, scale: _log_tails(ratio(x, scale), ratio(nu, scale))[1],
+    standard=LocationScale(scales=("scale", "nu")),
 )
 class Rice(Family):
     r"""Rice distribution: the length of a vector of two normal variables with any mean.

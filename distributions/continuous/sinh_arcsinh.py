@@ -10,6 +10,7 @@ from distributions.continuous.normal import Normal
 from distributions.core.derived_formulas import transform_formulas
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.hyperbolic import log_cosh
 from distributions.numerics.quadrature import argmax, normal_expectation
 from distributions.numerics.special import (
@@ -131,6 +132,7 @@ def _sinh_arcsinh_mode(loc, scale, skewness, tailweight):
         mode=_sinh_arcsinh_mode,
         entropy=_sinh_arcsinh_entropy,
     ),
+    standard=LOCATION_SCALE,
 )
 class SinhArcsinh(Family):
     r"""Sinh-arcsinh distribution: a normal variable, given skewness and other tails.

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_mills, log_ndtr
 from distributions.numerics.quadrature import argmax
 from distributions.numerics.special import (
@@ -94,6 +95,7 @@ def _skew_normal_entropy(loc, scale, a):
     entropy=_skew_normal_entropy,
     log_cdf=lambda x, loc, scale, a: _skew_log_tails(ratio(x - loc, scale), a)[0],
     log_survival=lambda x, loc, scale, a: _skew_log_tails(ratio(x - loc, scale), a)[1],
+    standard=LOCATION_SCALE,
 )
 class SkewNormal(Family):
     r"""Skew-normal distribution of Azzalini.

@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.beta_functions import beta_entropy
 from distributions.numerics.gamma_functions import log_beta_half
 from distributions.numerics.gamma_sampler import log_gamma
@@ -92,6 +93,7 @@ def _entropy(a, b, loc, scale):
     entropy=_entropy,
     log_cdf=lambda x, *p: _log_tails(x, *p)[0],
     log_survival=lambda x, *p: _log_tails(x, *p)[1],
+    standard=LOCATION_SCALE,
 )
 class SkewStudentT(Family):
     r"""Skew t distribution of Jones and Faddy: each tail has its own weight.

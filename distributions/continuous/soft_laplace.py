@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.special import (
     LOG_PI,
     LOG_TWO,
@@ -45,6 +46,7 @@ def _log_tan_half(q):
     log_cdf=lambda x, loc, scale: _log_arctan_exp(ratio(x - loc, scale)),
     log_survival=lambda x, loc, scale: _log_arctan_exp(ratio(loc - x, scale)),
     quantile=lambda q, loc, scale: loc + scale * _log_tan_half(q),
+    standard=LOCATION_SCALE,
 )
 class SoftLaplace(Family):
     r"""Hyperbolic secant distribution: smooth at its mode, with the tails of a Laplace.

@@ -7,6 +7,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, ratio
 from distributions.numerics.student_t_functions import (
@@ -36,6 +37,7 @@ def student_t_log_survival(z: Array, df: Array) -> Array:
     entropy=lambda df, loc, scale: student_t_entropy(df) + jnp.log(scale),
     log_cdf=lambda x, df, loc, scale: student_t_log_survival(ratio(loc - x, scale), df),
     log_survival=lambda x, df, loc, scale: student_t_log_survival(ratio(x - loc, scale), df),
+    standard=LOCATION_SCALE,
 )
 class StudentT(Family):
     r"""Student's t distribution with `df` degrees of freedom, shifted and scaled.

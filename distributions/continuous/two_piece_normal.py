@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.normal_functions import log_ndtr
 from distributions.numerics.special import (
     LOG_SQRT_TWO_PI,
@@ -55,6 +56,7 @@ def _normal_quantile(q, loc, scale, k):
     log_cdf=_normal_log_cdf,
     log_survival=lambda x, loc, scale, k: _normal_log_cdf(-x, -loc, scale, 1 / k),
     quantile=_normal_quantile,
+    standard=LOCATION_SCALE,
 )
 class TwoPieceNormal(Family):
     r"""Two-piece (split) normal distribution: each side of the mode has its own scale.

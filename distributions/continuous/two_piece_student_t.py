@@ -8,6 +8,7 @@ from distributions.constraints import positive, real
 from distributions.core.derived_formulas import differentiate_implicitly
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, bounded_ratio, log1mexp, log_two_sided
 from distributions.numerics.student_t_functions import (
@@ -69,6 +70,7 @@ def _t_variance(df, loc, scale, k):
     ),
     log_cdf=_t_log_cdf,
     log_survival=lambda x, df, loc, scale, k: _t_log_cdf(-x, df, -loc, scale, 1 / k),
+    standard=LOCATION_SCALE,
 )
 class TwoPieceStudentT(Family):
     r"""Two-piece (split) Student's t distribution: each side of the mode has its own scale.

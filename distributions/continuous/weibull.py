@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from distributions.constraints import positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import SCALE
 from distributions.numerics.extreme_value_functions import log_ratio
 from distributions.numerics.special import EULER_GAMMA, clip_positive, log1mexp_exp
 
@@ -40,6 +41,7 @@ def _weibull_mode(k, scale):
     log_cdf=lambda x, k, scale: log1mexp_exp(-k * log_ratio(x, scale)),
     log_survival=lambda x, k, scale: -jnp.exp(k * log_ratio(x, scale)),
     quantile=lambda q, k, scale: scale * jnp.power(-jnp.log1p(-q), 1 / k),
+    standard=SCALE,
 )
 class Weibull(Family):
     r"""Weibull distribution: a power of an exponential variable.

@@ -19,6 +19,7 @@ from distributions.common.pytree import batch_rank
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
 from distributions.core.quantile import quantile
+from distributions.core.standard_form import StandardForm
 
 Shape = tuple[int, ...]
 
@@ -131,6 +132,30 @@ class Distribution(abc.ABC):
                 f"{type(self).__name__} is discrete, no map from unconstrained space"
             )
         return self.support.bijector
+
+    @property
+    def has_standard_form(self) -> bool:
+        """Whether there is a `standard_form`."""
+        return False
+
+    def standard_form(self, centeredness: Any = None) -> StandardForm:
+        """A standard variable z, and the maps to and from a draw, as non-centred models need it.
+
+        Args:
+            centeredness: A weight c from 0 to 1: z has location `c loc` and scale `scale^c`. None
+                is 0 exactly; families that have no location and scale know nothing else.
+
+        Returns:
+            `(base, forward, inverse)`: `forward(z)` has this distribution if z has the distribution
+            `base`, or is independent standard normal where that is None.
+
+        Raises:
+            NotImplementedError: The family has no such form.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no location and scale to centre by, and no factor of a "
+            "covariance."
+        )
 
     def log_prob(self, value: ArrayLike) -> Array:
         """The log density (or log mass) at `value`, summed over the event's axes only.

@@ -39,6 +39,7 @@ Other entries of a row:
 |                     | one, in words, or None                                                   |
 | `one_of`            | names of alternative parameters, of which exactly one is given           |
 | `increasing`        | names of two parameters, the first less than the second                  |
+| `standard`          | the rule of its standard form: `LocationScale`, `ImageOf` or `Factor`    |
 | `is_flat`           | the density formula does not look at the value                           |
 | `has_finite_slopes` | derivatives are 0 where the density is 0, infinite or NaN, whatever the  |
 |                     | formula's are; tracing takes longer                                      |
@@ -68,6 +69,7 @@ from distributions.core.parameter_checks import (
     check_values,
 )
 from distributions.core.row import Formula, Parameter, Row, parameter
+from distributions.core.standard_form import StandardForm
 from distributions.numerics.special import finite_slopes, open_uniform
 
 T = TypeVar("T")
@@ -223,6 +225,17 @@ class Family(Distribution):
     def is_reparameterized(self) -> bool:
         """Whether draws are differentiable functions of the parameters."""
         return self._row.is_reparameterized and not self.support.is_discrete
+
+    @property
+    def has_standard_form(self) -> bool:
+        """Whether there is a `standard_form`."""
+        return self._row.standard is not None
+
+    def standard_form(self, centeredness: Any = None) -> StandardForm:
+        """A standard variable and the maps to and from a draw."""
+        if self._row.standard is None:
+            return super().standard_form(centeredness)
+        return self._row.standard.form(self, centeredness)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
         formula = cumulative_formula(self._row, name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from distributions.constraints.base import Constraint, Shape
+from distributions.core.standard_form import Factor, ImageOf, LocationScale
 
 Formula = Callable[..., Any]
 
@@ -33,6 +34,7 @@ class Row:
     event_shape: Callable[..., Shape] | None = None
     requires: Callable[..., str | None] | None = None
     one_of: tuple[str | tuple[str, ...], ...] = ()
+    standard: LocationScale | ImageOf | Factor | None = None
     increasing: tuple[str, ...] = ()
 
 

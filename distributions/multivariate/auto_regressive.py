@@ -19,6 +19,7 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
@@ -35,8 +36,9 @@ def _autoregressive_log_prob(x, loc, coefficient, scale, num_steps):
     return -0.5 * square - normalizer
 
 
-def _autoregressive_sample(key, shape, dtype, loc, coefficient, scale, num_steps):
-    z = jnp.moveaxis(random.normal(key, shape, dtype), -1, 0)
+def _autoregressive_path(z, loc, coefficient, scale, num_steps):
+    """The path whose innovations are `z`, in units of the standard deviation of each."""
+    z = jnp.moveaxis(z, -1, 0)
     first = z[0] / jnp.sqrt((1 - coefficient) * (1 + coefficient))
 
     def step(before, z):
@@ -46,6 +48,12 @@ def _autoregressive_sample(key, shape, dtype, loc, coefficient, scale, num_steps
     _, others = lax.scan(step, first, z[1:])
     path = jnp.moveaxis(jnp.concatenate([first[None], others]), 0, -1)
     return per_event(loc) + per_event(scale) * path
+
+
+def _innovations(x, loc, coefficient, scale, num_steps):
+    z = scale_by_reciprocal(x - per_event(loc), per_event(scale))
+    first = z[..., :1] * per_event(jnp.sqrt((1 - coefficient) * (1 + coefficient)))
+    return jnp.concatenate([first, z[..., 1:] - per_event(coefficient) * z[..., :-1]], -1)
 
 
 def _autoregressive_entropy(loc, coefficient, scale, num_steps):
@@ -62,13 +70,16 @@ def _autoregressive_entropy(loc, coefficient, scale, num_steps):
         else f"num_steps must be a positive integer; got {num_steps!r}"
     ),
     log_prob=_autoregressive_log_prob,
-    sample=_autoregressive_sample,
+    sample=lambda key, shape, dtype, *parameters: _autoregressive_path(
+        random.normal(key, shape, dtype), *parameters
+    ),
     mean=lambda loc, coefficient, scale, num_steps: per_event(loc),
     variance=lambda loc, coefficient, scale, num_steps: per_event(
         _stationary_variance(coefficient, scale)
     ),
     mode=lambda loc, coefficient, scale, num_steps: per_event(loc),
     entropy=_autoregressive_entropy,
+    standard=Factor(_autoregressive_path, _innovations),
 )
 class AutoRegressive(Family):
     r"""Stationary autoregression of first order, AR(1).

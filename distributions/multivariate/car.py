@@ -13,31 +13,67 @@ from distributions.common.linear_algebra import (
     diagonal,
     diagonal_matrix,
     last_axis,
+    multiply,
     per_event,
     solve,
 )
 from distributions.constraints import adjacency, open_interval, positive, real, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.adjacency import sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
-def _eigenvalues(given: Any, aligned: Array) -> Array:
+def _normalized(xp: Any, adjacency: Any) -> Any:
+    """`D^(-1/2) A D^(-1/2)`, computed by NumPy or `jax.numpy`."""
+    root = 1 / xp.sqrt(adjacency.sum(-1))
+    return adjacency * root[..., None] * root[..., None, :]
+
+
+def _eigenvalues(aligned: Array, given: Any) -> Array:
     """The eigenvalues of `D^(-1/2) A D^(-1/2)`, computed once on the host if `A` is known there."""
     host = as_host_array(given)
     if host is None:
-        root = 1 / jnp.sqrt(jnp.sum(aligned, -1))
-        return jnp.linalg.eigvalsh(aligned * root[..., None] * root[..., None, :])
-    host = host.astype(float)
-    root = 1 / np.sqrt(host.sum(-1))
-    values = np.linalg.eigvalsh(host * root[..., None] * root[..., None, :])
+        return jnp.linalg.eigvalsh(_normalized(jnp, aligned))
+    values = np.linalg.eigvalsh(_normalized(np, host.astype(float)))
     return align(jnp.asarray(values, aligned.dtype), 1, aligned.ndim - 2)
+
+
+def _eigenvectors(aligned: Array, given: Any) -> tuple[Array, Array]:
+    """The eigenvalues, and the matrix of eigenvectors."""
+    host = as_host_array(given)
+    if host is None:
+        return jnp.linalg.eigh(_normalized(jnp, aligned))
+    found = np.linalg.eigh(_normalized(np, host.astype(float)))
+    values, vectors = (jnp.asarray(x, aligned.dtype) for x in found)
+    return align(values, 1, aligned.ndim - 2), align(vectors, 2, aligned.ndim - 2)
+
+
+def _gains(correlation, conditional_precision, graph):
+    """Standard deviations along the eigenvectors and at the vertices, and the eigenvectors.
+
+    With eigenvalues `l` and eigenvectors `V`, the covariance is `R R^T` where
+    `R = diag(d)^(-1/2) V diag(1 - correlation l)^(-1/2)` over the root of the precision.
+    """
+    values, vectors = _eigenvectors(*graph)
+    waves = 1 / jnp.sqrt(1 - per_event(correlation) * values)
+    return waves, 1 / jnp.sqrt(per_event(conditional_precision) * jnp.sum(graph[0], -1)), vectors
+
+
+def _color(z, loc, *parameters):
+    waves, vertices, vectors = _gains(*parameters)
+    return loc + vertices * multiply(vectors, waves * z)
+
+
+def _whiten(x, loc, *parameters):
+    waves, vertices, vectors = _gains(*parameters)
+    return multiply(vectors.mT, (x - loc) / vertices) / waves
 
 
 def _half_log_det(correlation, conditional_precision, graph):
     """`log det Q / 2 - (n / 2) log 2 pi`."""
-    adjacency, eigenvalues = graph
+    adjacency, eigenvalues = graph[0], _eigenvalues(*graph)
     n = eigenvalues.shape[-1]
     log_degrees = jnp.sum(jnp.log(jnp.sum(adjacency, -1)), -1)
     log_dets = jnp.sum(jnp.log1p(-per_event(correlation) * eigenvalues), -1)
@@ -76,6 +112,7 @@ def _car_sample(key, shape, dtype, loc, *parameters):
     variance=lambda loc, *parameters: diagonal(jnp.linalg.inv(_precision(*parameters))),
     mode=lambda loc, *parameters: loc,
     entropy=lambda loc, *parameters: 0.5 * parameters[2][0].shape[-1] - _half_log_det(*parameters),
+    standard=Factor(_color, _whiten),
 )
 class CAR(Family):
     r"""Conditional autoregression: normal vectors over the vertices of a graph.
@@ -114,4 +151,4 @@ class CAR(Family):
 
     def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
         *others, adj = super()._arrays(dtype, batch_ndims)
-        return (*others, (adj, _eigenvalues(self.adj_matrix, adj)))
+        return (*others, (adj, self.adj_matrix))

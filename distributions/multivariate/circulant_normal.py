@@ -9,6 +9,7 @@ from distributions.common.linear_algebra import last_axis, square_sum
 from distributions.constraints import independent, real, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
@@ -37,15 +38,22 @@ def _half_log_det(covariance_row):
     return 0.5 * jnp.sum(jnp.log(jnp.fft.fft(covariance_row).real), -1)
 
 
+def _color(z, loc, covariance_row):
+    return loc + _filter_waves(z, jnp.sqrt(_spectrum(covariance_row)))
+
+
+def _whiten(x, loc, covariance_row):
+    return _filter_waves(x - loc, 1 / jnp.sqrt(_spectrum(covariance_row)))
+
+
 def _log_prob(x, loc, covariance_row):
     n = x.shape[-1]
-    z = _filter_waves(x - loc, 1 / jnp.sqrt(_spectrum(covariance_row)))
+    z = _whiten(x, loc, covariance_row)
     return -0.5 * square_sum(z) - _half_log_det(covariance_row) - n * LOG_SQRT_TWO_PI
 
 
 def _sample(key, shape, dtype, loc, covariance_row):
-    z = random.normal(key, shape, dtype)
-    return loc + _filter_waves(z, jnp.sqrt(_spectrum(covariance_row)))
+    return _color(random.normal(key, shape, dtype), loc, covariance_row)
 
 
 @family(
@@ -60,6 +68,7 @@ def _sample(key, shape, dtype, loc, covariance_row):
     entropy=lambda loc, covariance_row: (
         _half_log_det(covariance_row) + covariance_row.shape[-1] * (0.5 + LOG_SQRT_TWO_PI)
     ),
+    standard=Factor(_color, _whiten),
 )
 class CirculantNormal(Family):
     r"""Multivariate normal distribution whose covariance depends on the distance along a circle.

@@ -29,6 +29,7 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
@@ -63,6 +64,10 @@ def _process_entropy(kernel, mean_fn, noise):
     variance=lambda kernel, mean_fn, noise: diagonal(kernel) + per_event(noise),
     mode=lambda kernel, mean_fn, noise: mean_fn,
     entropy=_process_entropy,
+    standard=Factor(
+        lambda z, *parameters: parameters[1] + multiply(_factor(*parameters), z),
+        lambda x, *parameters: solve(_factor(*parameters), x - parameters[1]),
+    ),
 )
 class GaussianProcess(Family):
     r"""Values of a Gaussian process at finitely many points.

@@ -22,6 +22,7 @@ from distributions.constraints import (
 )
 from distributions.continuous.normal import Normal
 from distributions.core.distribution import Distribution, Shape, full
+from distributions.core.standard_form import StandardForm, refuse_weight
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
@@ -98,14 +99,48 @@ class GaussianRandomWalk(Distribution):
     def _align_parameters(self, dtype: Any, batch_ndims: int) -> Any:
         return align(convert(self.scale, dtype), 0, batch_ndims)
 
-    def _log_prob(self, value: ArrayLike) -> Array:
+    def _as_vectors(self, value: ArrayLike) -> tuple[Array, Array]:
+        """The value and the scale, in one dtype and with axes aligned."""
         batch_ndims = max(np.ndim(value) - 1, len(self.batch_shape))
         dtype = float_dtype(value, self.scale, *jax.tree.leaves(self._first))
         x = align(jnp.asarray(value, dtype), 1, batch_ndims)
-        scale = self._align_parameters(dtype, batch_ndims)
-        steps = -0.5 * square_sum(scale_by_reciprocal(jnp.diff(x, axis=-1), per_event(scale)))
+        return x, self._align_parameters(dtype, batch_ndims)
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        x, scale = self._as_vectors(value)
+        return self._log_prob_of_steps(x[..., 0], jnp.diff(x, axis=-1), scale)
+
+    def _log_prob_of_steps(self, first: Array, steps: Array, scale: Array) -> Array:
+        squares = -0.5 * square_sum(scale_by_reciprocal(steps, per_event(scale)))
         normalizer = (self.num_steps - 1) * (jnp.log(scale) + LOG_SQRT_TWO_PI)
-        return self._first.log_prob(x[..., 0]).astype(dtype) + (steps - normalizer)
+        return self._first.log_prob(first).astype(steps.dtype) + (squares - normalizer)
+
+    @property
+    def has_standard_form(self) -> bool:
+        """Whether there is a `standard_form`: always."""
+        return True
+
+    def standard_form(self, centeredness: Any = None) -> StandardForm:
+        """The standard form of the first entry, and standard normal steps."""
+        refuse_weight(self, centeredness)
+        start = StandardForm(self._first, lambda z: z, lambda x: x)
+        if self._first.has_standard_form:
+            start = self._first.standard_form()
+
+        def join(first: Array, steps: Array) -> Array:
+            first = jnp.broadcast_to(first, steps.shape[:-1])
+            return jnp.concatenate([first[..., None], steps], -1)
+
+        def color(z: Any) -> Array:
+            z, scale = self._as_vectors(z)
+            return jnp.cumsum(join(start.forward(z[..., 0]), per_event(scale) * z[..., 1:]), -1)
+
+        def whiten(x: Any) -> Array:
+            x, scale = self._as_vectors(x)
+            return join(start.inverse(x[..., 0]), jnp.diff(x, axis=-1) / per_event(scale))
+
+        scale = jnp.ones(np.shape(self.scale), self.dtype)
+        return StandardForm(_StartAndSteps(scale, self.num_steps, start.base), color, whiten)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         first_key, key = random.split(key)
@@ -126,3 +161,16 @@ class GaussianRandomWalk(Distribution):
             count = align(jnp.arange(steps + 1, dtype=dtype), 0, len(batch) + 1)
             return first[..., None] + per_event(jnp.square(scale)) * count
         return full(first[..., None], (*batch, steps + 1), dtype)
+
+
+@pytree_dataclass(eq=False, repr=False)
+class _StartAndSteps(GaussianRandomWalk):
+    """First entry and steps of a Gaussian random walk, not summed up."""
+
+    def _log_prob(self, value: ArrayLike) -> Array:
+        x, scale = self._as_vectors(value)
+        return self._log_prob_of_steps(x[..., 0], x[..., 1:], scale)
+
+    def _sample(self, key: Array, shape: Shape) -> Array:
+        x = super()._sample(key, shape)
+        return jnp.concatenate([x[..., :1], jnp.diff(x, axis=-1)], -1)

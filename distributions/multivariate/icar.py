@@ -4,32 +4,41 @@ from dataclasses import KW_ONLY
 from typing import Any, NoReturn
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
 from distributions.common.arrays import align, as_host_array
-from distributions.common.linear_algebra import last_axis, per_event
+from distributions.common.linear_algebra import last_axis, multiply, per_event
 from distributions.constraints import adjacency, positive, real_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
-from distributions.numerics.adjacency import count_parts, sum_over_edges
+from distributions.core.standard_form import Factor
+from distributions.numerics.adjacency import count_parts, label_parts, sum_over_edges
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
 def _icar_log_prob(x, scale, graph):
-    adjacency, num_parts = graph
+    adjacency, labels = graph
     edges = sum_over_edges(scale_by_reciprocal(x, per_event(scale)), adjacency, 1)
-    rank = (adjacency.shape[-1] - num_parts).astype(x.dtype)
+    rank = (adjacency.shape[-1] - count_parts(labels)).astype(x.dtype)
     return -0.5 * edges - rank * (jnp.log(scale) + LOG_SQRT_TWO_PI)
 
 
-def _num_parts(given: Any, aligned: Array) -> Array:
-    """The number of connected parts of the graph, counted on the host if it is known there."""
+def _labels(given: Any, aligned: Array) -> Array:
+    """The part of each vertex, found on the host if the graph is known there."""
     host = as_host_array(given)
     if host is None:
-        return count_parts(lax.stop_gradient(aligned))
-    num_parts = count_parts(host)
-    return align(jnp.asarray(num_parts), 0, aligned.ndim - 2)
+        return label_parts(lax.stop_gradient(aligned))
+    return align(jnp.asarray(label_parts(host)), 1, aligned.ndim - 2)
+
+
+def _stretch(z, scale, graph):
+    """Deviations from the level of each part times the scale; levels have no law and stay."""
+    labels = graph[1]
+    same = (labels[..., :, None] == labels[..., None, :]).astype(z.dtype)
+    level = multiply(same / jnp.sum(same, -1, keepdims=True), z)
+    return level + per_event(scale) * (z - level)
 
 
 def _improper(*arguments: Any) -> NoReturn:
@@ -48,6 +57,11 @@ def _improper(*arguments: Any) -> NoReturn:
     variance=_improper,
     mode=_improper,
     entropy=_improper,
+    standard=Factor(
+        _stretch,
+        lambda x, scale, graph: _stretch(x, 1 / scale, graph),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
+    ),
 )
 class ICAR(Family):
     r"""Intrinsic conditional autoregression: an improper prior for vectors over a graph.
@@ -83,4 +97,4 @@ class ICAR(Family):
 
     def _arrays(self, dtype: Any, batch_ndims: int) -> tuple[Any, ...]:
         scale, adj = super()._arrays(dtype, batch_ndims)
-        return scale, (adj, _num_parts(self.adj_matrix, adj))
+        return scale, (adj, _labels(self.adj_matrix, adj))

@@ -13,6 +13,7 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.inverse_wishart_functions import (
     inverse_cholesky_sample,
     inverse_entropy,
@@ -20,9 +21,12 @@ from distributions.numerics.inverse_wishart_functions import (
 )
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
+    color,
     matrix,
     outer_diagonal,
     size,
+    unit_scale,
+    whiten,
 )
 
 
@@ -50,6 +54,7 @@ def _inverse_variance(df, scale, scale_tril):
         matrix(scale, scale_tril) / per_event(df + size(scale, scale_tril) + 1, 2)
     ),
     entropy=inverse_entropy,
+    standard=Factor(color, whiten, unit_scale),
     **PARAMETERS,
 )
 class InverseWishart(Family):

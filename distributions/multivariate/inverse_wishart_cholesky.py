@@ -15,6 +15,7 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.inverse_wishart_functions import (
     inverse_cholesky_sample,
     inverse_entropy,
@@ -26,11 +27,14 @@ from distributions.numerics.wishart_functions import (
     add_steps,
     ascending_df,
     cholesky,
+    color_factor,
     log_jacobian,
     mean_chi,
     mean_log_jacobian,
     scale_columns,
     size,
+    unit_scale,
+    whiten_factor,
 )
 
 
@@ -67,6 +71,7 @@ def _inverse_cholesky_entropy(df, scale, scale_tril):
         1 / jnp.sqrt(add_steps(df, 1 + np.arange(size(scale, scale_tril)))),
     ),
     entropy=_inverse_cholesky_entropy,
+    standard=Factor(color_factor, whiten_factor, unit_scale),
     **PARAMETERS,
 )
 class InverseWishartCholesky(Family):

@@ -31,6 +31,7 @@ from distributions.common.pytree import batch_rank, pytree_dataclass
 from distributions.constraints import Constraint, positive, real_vector
 from distributions.constraints.base import host_check
 from distributions.core.distribution import Distribution, Shape, full
+from distributions.core.standard_form import StandardForm, refuse_weight
 from distributions.multivariate.multivariate_normal import MultivariateNormal
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
@@ -198,6 +199,36 @@ class KroneckerNormal(Distribution):
         trils = tuple(align(jnp.asarray(tril, x.dtype), 2, x.ndim - 1) for tril in self.scale_trils)
         return _each_axis(apply, trils, x)
 
+    @property
+    def has_standard_form(self) -> bool:
+        """Whether there is a `standard_form`: not with noise, for eigenvectors have no slopes."""
+        return self.noise_scale is None
+
+    def standard_form(self, centeredness: Any = None) -> StandardForm:
+        """Independent standard normals, times each factor along its axis."""
+        refuse_weight(self, centeredness)
+        if self.noise_scale is not None:
+            raise NotImplementedError(
+                "KroneckerNormal has no factor that can be differentiated, with noise_scale."
+            )
+
+        def loc(x: Array) -> Array:
+            return align(convert(self.loc, x.dtype), 1, x.ndim - 1)
+
+        def color(z: Any) -> Array:
+            z = self._as_vectors(z)
+            return loc(z) + self._each_axis(multiply, z)
+
+        def whiten(x: Any) -> Array:
+            x = self._as_vectors(x)
+            return self._each_axis(solve, x - loc(x))
+
+        return StandardForm(None, color, whiten)
+
+    def _as_vectors(self, x: ArrayLike) -> Array:
+        batch_ndims = max(np.ndim(x) - 1, len(self.batch_shape))
+        return align(jnp.asarray(x, float_dtype(x, *jax.tree.leaves(self))), 1, batch_ndims)
+
     def _noise(self, dtype: Any, batch_ndims: int) -> Array:
         noise = jnp.asarray(self.noise_scale, dtype)
         return noise.reshape((1,) * (batch_ndims - noise.ndim) + noise.shape)
@@ -225,9 +256,8 @@ class KroneckerNormal(Distribution):
         return functools.reduce(operator.add, terms) + n * LOG_SQRT_TWO_PI
 
     def _log_prob(self, value: ArrayLike) -> Array:
-        dtype = float_dtype(value, *jax.tree.leaves(self))
-        batch_ndims = max(np.ndim(value) - 1, len(self.batch_shape))
-        x = align(jnp.asarray(value, dtype), 1, batch_ndims)
+        x = self._as_vectors(value)
+        dtype, batch_ndims = x.dtype, x.ndim - 1
         x = x - align(convert(self.loc, dtype), 1, batch_ndims)
         if self.noise_scale is not None:
             return self._noisy_log_density(x)

@@ -16,6 +16,7 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import independent, lower_cholesky, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
 
@@ -30,15 +31,22 @@ def _half_log_det(scale_tril_row, scale_tril_column):
     return log_dets + n * p * LOG_SQRT_TWO_PI
 
 
-def _matrix_normal_log_prob(x, loc, scale_tril_row, scale_tril_column):
+def _color(z, loc, scale_tril_row, scale_tril_column):
+    return loc + matmul(matmul(scale_tril_row, z), scale_tril_column.mT)
+
+
+def _whiten(x, loc, scale_tril_row, scale_tril_column):
     z = solve_matrix(scale_tril_row, x - loc)
-    z = solve_matrix(scale_tril_column, z.mT)
+    return solve_matrix(scale_tril_column, z.mT).mT
+
+
+def _matrix_normal_log_prob(x, loc, scale_tril_row, scale_tril_column):
+    z = _whiten(x, loc, scale_tril_row, scale_tril_column)
     return -0.5 * square_sum(z, 2) - _half_log_det(scale_tril_row, scale_tril_column)
 
 
 def _matrix_normal_sample(key, shape, dtype, loc, scale_tril_row, scale_tril_column):
-    z = random.normal(key, shape, dtype)
-    return loc + matmul(matmul(scale_tril_row, z), scale_tril_column.mT)
+    return _color(random.normal(key, shape, dtype), loc, scale_tril_row, scale_tril_column)
 
 
 @family(
@@ -58,6 +66,7 @@ def _matrix_normal_sample(key, shape, dtype, loc, scale_tril_row, scale_tril_col
         0.5 * scale_tril_row.shape[-1] * scale_tril_column.shape[-1]
         + _half_log_det(scale_tril_row, scale_tril_column)
     ),
+    standard=Factor(_color, _whiten),
 )
 class MatrixNormal(Family):
     r"""Matrix normal distribution with mean `loc`.

@@ -16,11 +16,14 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.covariance_factors import (
     draw_from_factor,
     event_size,
     factor_diagonal,
     factor_half_log_det,
+    multiply_factor,
+    solve_factor,
     square_and_log_det,
 )
 from distributions.numerics.special import LOG_SQRT_TWO_PI
@@ -48,6 +51,10 @@ def _multivariate_normal_log_prob(x, loc, *matrix):
     mode=lambda loc, *matrix: loc,
     entropy=lambda loc, *matrix: (
         factor_half_log_det(*matrix) + event_size(*matrix) * (0.5 + LOG_SQRT_TWO_PI)
+    ),
+    standard=Factor(
+        lambda z, loc, *matrix: loc + multiply_factor(z, *matrix),
+        lambda x, loc, *matrix: solve_factor(x - loc, *matrix),
     ),
 )
 class MultivariateNormal(Family):

@@ -21,11 +21,14 @@ from distributions.constraints import (
 )
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.covariance_factors import (
     draw_from_factor,
     event_size,
     factor_diagonal,
     factor_half_log_det,
+    multiply_factor,
+    solve_factor,
     square_and_log_det,
 )
 from distributions.numerics.gamma_functions import digamma_step, log_beta
@@ -76,6 +79,15 @@ def _student_t_entropy(df, loc, *matrix):
     variance=_student_t_variance,
     mode=lambda df, loc, *matrix: loc,
     entropy=_student_t_entropy,
+    standard=Factor(
+        lambda z, df, loc, *matrix: loc + multiply_factor(z, *matrix),
+        lambda x, df, loc, *matrix: solve_factor(x - loc, *matrix),
+        lambda d: {
+            "loc": jnp.zeros(d.batch_shape + d.event_shape, d.dtype),
+            **dict.fromkeys(("scale", "precision")),
+            "scale_tril": jnp.eye(*d.event_shape, dtype=d.dtype),
+        },
+    ),
 )
 class MultivariateStudentT(Family):
     r"""Multivariate Student's t distribution with `df` degrees of freedom.

@@ -12,11 +12,15 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
+    color,
     matrix,
     outer_diagonal,
     size,
+    unit_scale,
+    whiten,
     wishart_cholesky_sample,
     wishart_entropy,
     wishart_score,
@@ -38,6 +42,7 @@ def _wishart_variance(df, scale, scale_tril):
         per_event(jnp.maximum(df - size(scale, scale_tril) - 1, 0), 2) * matrix(scale, scale_tril)
     ),
     entropy=wishart_entropy,
+    standard=Factor(color, whiten, unit_scale),
     **PARAMETERS,
 )
 class Wishart(Family):

@@ -14,16 +14,20 @@ from distributions.common.linear_algebra import (
 from distributions.constraints import lower_cholesky, positive, positive_definite
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_TWO
 from distributions.numerics.wishart_functions import (
     PARAMETERS,
     cholesky,
+    color_factor,
     descending_df,
     log_jacobian,
     mean_chi,
     mean_log_jacobian,
     scale_columns,
     size,
+    unit_scale,
+    whiten_factor,
     wishart_cholesky_sample,
     wishart_entropy,
     wishart_score,
@@ -59,6 +63,7 @@ def _wishart_cholesky_entropy(df, scale, scale_tril):
         jnp.sqrt(jnp.maximum(descending_df(df, size(scale, scale_tril)) - 1, 0)),
     ),
     entropy=_wishart_cholesky_entropy,
+    standard=Factor(color_factor, whiten_factor, unit_scale),
     **PARAMETERS,
 )
 class WishartCholesky(Family):

@@ -4,6 +4,7 @@ import math
 from dataclasses import KW_ONLY
 
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 from jax.typing import ArrayLike
 
@@ -12,6 +13,7 @@ from distributions.common.pytree import static
 from distributions.constraints import positive, zero_sum
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
+from distributions.core.standard_form import Factor
 from distributions.numerics.special import LOG_SQRT_TWO_PI, scale_by_reciprocal
 
 
@@ -49,6 +51,11 @@ def _requires(scale, shape):
     ),
     mode=lambda scale, shape: 0.0,
     entropy=lambda scale, shape: _freedom(shape) * (0.5 + LOG_SQRT_TWO_PI + jnp.log(scale)),
+    standard=Factor(
+        lambda z, scale, shape: per_event(scale, len(shape)) * z,
+        lambda x, scale, shape: x / per_event(scale, len(shape)),
+        lambda d: {"scale": jnp.ones(np.shape(d.scale), d.dtype)},
+    ),
 )
 class ZeroSumNormal(Family):
     r"""Zero-sum normal distribution over arrays that sum to zero along each axis.

@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array, lax
 from jax.typing import ArrayLike
 
+from distributions.common.arrays import align
 from distributions.common.linear_algebra import per_event
 
 
@@ -19,8 +20,8 @@ def sum_over_edges(x: Array, adjacency: Array, sign: ArrayLike) -> Array:
     return 0.5 * jnp.sum(adjacency * jnp.square(differences), (-2, -1))
 
 
-def count_parts(adjacency: Any) -> Any:
-    """The number of connected parts of each graph, NumPy's for a NumPy array.
+def label_parts(adjacency: Any) -> Any:
+    """The part of each vertex, as the number of its first one; a NumPy array for one.
 
     Every vertex bears a number, at first its own. It takes the smallest of its own and its
     neighbours', and then the number that the vertex of that number bears, until none changes. A
@@ -42,4 +43,9 @@ def count_parts(adjacency: Any) -> Any:
     else:
         going = lambda state: (state[0] != state[1]).any()  # noqa: E731
         _, new = lax.while_loop(going, lambda s: (s[1], spread(s[1])), (first, spread(first)))
-    return (new == first).sum(-1)
+    return new
+
+
+def count_parts(labels: Array) -> Array:
+    """The number of parts, given the part of each vertex."""
+    return jnp.sum(labels == align(jnp.arange(labels.shape[-1]), 0, labels.ndim), -1)

@@ -119,11 +119,62 @@ def draw_from_factor(
         few = random.normal(few_key, (*shape[:-1], cov_factor.shape[-1]), dtype)
         return multiply(cov_factor, few) + jnp.sqrt(cov_diag) * z
     z = random.normal(key, shape, dtype)
+    return multiply_factor(z, covariance, precision, scale_tril, scale_diag)
+
+
+def multiply_factor(
+    z: Array,
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> Array:
+    """`R z` with a root `R R^T = S`; with `cov_factor`, `R = D^(1/2) (I + A (I + T)^-1 A^T)`.
+
+    `T` is the Cholesky factor of `I + A^T A`, with `A = D^(-1/2) W`.
+    """
+    if cov_factor is not None and cov_diag is not None:
+        a, c, tril = _capacitance(cov_factor, cov_diag)
+        u = solve(_add_unit(tril, c), multiply(a.mT, z))
+        return jnp.sqrt(cov_diag) * (z + c * multiply(a, u))
     if scale_diag is not None:
         return scale_diag * z
     if precision is not None:
         return solve(jnp.linalg.cholesky(precision), z, transpose=True)
     return multiply(_tril(covariance, scale_tril), z)
+
+
+def solve_factor(
+    x: Array,
+    covariance: Any,
+    precision: Any,
+    scale_tril: Any,
+    scale_diag: Any = None,
+    cov_factor: Any = None,
+    cov_diag: Any = None,
+) -> Array:
+    """`R^-1 x` with the root `R` of `multiply_factor`.
+
+    With `cov_factor`, `R^-1 = (I - A (I + T^T)^-1 T^-1 A^T) D^(-1/2)`.
+    """
+    if cov_factor is not None and cov_diag is not None:
+        a, c, tril = _capacitance(cov_factor, cov_diag)
+        y = x / jnp.sqrt(cov_diag)
+        u = solve(_add_unit(tril, c), solve(tril, multiply(a.mT, y)), transpose=True)
+        return y - multiply(a, u)
+    if scale_diag is not None:
+        return x / scale_diag
+    if precision is not None:
+        return multiply(jnp.linalg.cholesky(precision).mT, x)
+    return solve(_tril(covariance, scale_tril), x)
+
+
+def _add_unit(tril: Array, c: Array) -> Array:
+    """`(I + T) / c`, where `tril` is `T / c`."""
+    unit = align(jnp.eye(tril.shape[-1], dtype=tril.dtype), 2, tril.ndim - 2)
+    return tril + unit / c[..., None]
 
 
 def event_size(

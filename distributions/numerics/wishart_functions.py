@@ -147,6 +147,37 @@ def wishart_score(tril: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
     return log_dets - 0.5 * square - log_normalizer(df, n)
 
 
+def color(z: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
+    """`L z L^T`."""
+    tril = cholesky(scale, scale_tril)
+    return matmul(matmul(tril, z), tril.mT)
+
+
+def whiten(x: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
+    """`L^-1 x L^-T` for symmetric `x`."""
+    tril = cholesky(scale, scale_tril)
+    return solve_matrix(tril, solve_matrix(tril, x).mT)
+
+
+def color_factor(z: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
+    """`L z`."""
+    return matmul(cholesky(scale, scale_tril), z)
+
+
+def whiten_factor(x: Array, df: Any, scale: Any, scale_tril: Any) -> Array:
+    """`L^-1 x`."""
+    return solve_matrix(cholesky(scale, scale_tril), x)
+
+
+def unit_scale(d: Any) -> dict[str, Any]:
+    """The scale matrix `S = I` as parameters, with the batch of a distribution."""
+    unit = jnp.eye(d.event_shape[-1], dtype=d.dtype)
+    return {
+        "scale": None,
+        "scale_tril": jnp.broadcast_to(unit, d.batch_shape + d.event_shape),
+    }
+
+
 def wishart_cholesky_sample(
     key: Array, shape: tuple[int, ...], dtype: Any, df: Any, scale: Any, scale_tril: Any
 ) -> Array:

@@ -194,29 +194,16 @@ def _find_noncentering(target: Any, stats: Mapping[str, Any]) -> str | None:
         ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
         reparameterised already; `None` if no advice is needed, or if the model cannot be traced.
     """
-    changes: dict[str, bool] = {}
-
-    def rule(name: str, distribution: Any) -> Any:
-        strategy = ppl.auto_reparam(name, distribution)
-        changes[name] = changes.get(name, False) or strategy is not None
-        return strategy
-
-    def trace(key: jax.Array, data: list[Any]) -> None:
-        args, kwargs = target.arguments.join(data)
-        ppl.reparam(target.model, rule)(key, *args, **kwargs)
-
     try:
         if not may_need_reparam(stats):
             return None
-        jax.eval_shape(trace, jax.eval_shape(lambda: jax.random.key(0)), target.data)
+        args, kwargs = target.arguments.join(target.data)
+        sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
     except Exception:  # the draws matter more than advice about them
         return None
-    if any(changes.values()):
+    if any(site.reason is None for site in sites):
         return "possible"
-    # The rule is asked about all other sites but those that are observed in part.
-    partial = set(target.missing)
-    names = {"/".join(map(str, path)) for path, _ in target.shapes if path not in partial}
-    return "done" if names - changes.keys() else "impossible"
+    return "done" if any(site.strategy is not None for site in sites) else "impossible"
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:

@@ -31,7 +31,12 @@ class Earlier:
     path: Path
 
 
-Sources = frozenset[int | Path | Earlier]  # inputs of the jaxpr by position, and sites
+@dataclasses.dataclass(frozen=True)
+class Captured:
+    """A value that is not known, captured from outside of the program."""
+
+
+Sources = frozenset[int | Path | Earlier | Captured]  # inputs are given by position
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,10 +61,12 @@ class Part:
         sources: The inputs and sites that it depends on.
         mapped: Whether each `vmap` axis of the site, innermost first, maps it. If none does, it is
             equal for all elements.
+        is_added: Whether a transformation has added it to the distribution, as a factor of `scale`.
     """
 
     sources: Sources
     mapped: tuple[bool, ...]
+    is_added: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,12 +164,15 @@ class Dependence:
         return self._memo[id(jaxpr)][1]
 
     def _read(self, jaxpr: Jaxpr) -> DependenceSummary:
-        inner, _ = _jaxprs.raw(jaxpr)
+        inner, consts = _jaxprs.raw(jaxpr)
         flows = {v: DataFlow(frozenset([i]), i) for i, v in enumerate(inner.invars)}
+        known = zip(inner.constvars, consts, strict=False)
+        captured = DataFlow(frozenset([Captured()]))
+        flows |= {v: captured for v, x in known if _jax.is_traced(x)}
         sites: dict[Path, SownSite] = {}
 
         def read(atoms: Sequence[Any]) -> list[DataFlow]:
-            """Data flows of atoms; literals and constants have no sources."""
+            """Data flows of atoms; literals and known constants have none."""
             return [
                 DataFlow() if isinstance(v, jex.Literal) else flows.get(v, DataFlow())
                 for v in atoms
@@ -211,8 +221,9 @@ def _sow(eqn: jex.JaxprEqn, operands: list[DataFlow]) -> DependenceSummary:
     values, _, extras, _ = site.split(operands)
     if site.tag not in TAGS:
         return DependenceSummary(values)
+    num_inner = distribution_protocol.num_inner_leaves(site.extra_tree) if extras else 0
     parts = [
-        Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes))
+        Part(extra.sources, tuple(axis.mapped[i] for axis in site.axes), i >= num_inner)
         for i, extra in enumerate(extras)
     ]
     # A latent site depends on others by its distribution alone, any other site also by its value.

@@ -68,6 +68,13 @@ def _base(d: Any) -> Any:
     return getattr(d, "base", None) if isinstance(d, DistributionWrapper) else None
 
 
+def num_inner_leaves(tree: Any) -> int:
+    """The number of leaves of the innermost distribution, which come first in its wrappers."""
+    while (data := tree.node_data()) and issubclass(data[0], DistributionWrapper):
+        tree = tree.children()[0]
+    return tree.num_leaves
+
+
 def merge_known(d: Any, value: Any) -> Any:
     """The value with its known entries set to the data, in a site observed in part."""
     return d.merge_known(value) if isinstance(d, DistributionWrapper) else value

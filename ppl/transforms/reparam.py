@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
+from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.core.model_pytree import Model, as_pytree
@@ -16,6 +17,7 @@ from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site, describe
+from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, kind_of
 from ppl.transforms.reparam_strategies import Pushforward
@@ -93,7 +95,8 @@ class Reparameterize(SiteAction):
     """Action of `reparam`: gives latent sites coordinates, chosen by path or by a rule."""
 
     strategies: Mapping[Any, Strategy] = dataclasses.field(default_factory=dict)
-    rule: Callable[[str, Any], Strategy | None] | None = None
+    rule: Callable[..., Strategy | None] | None = None
+    constants: frozenset[Path] | None = None
     records = False
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -106,7 +109,11 @@ class Reparameterize(SiteAction):
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             strategy = self.strategies.get(site.path)
             if self.rule is not None and _is_free(d):
-                found = self.rule("/".join(map(str, site.path)), unwrap_distribution(d))
+                told = {}
+                if self.constants is not None:
+                    told["is_constant"] = site.path in self.constants
+                name = "/".join(map(str, site.path))
+                found = self.rule(name, unwrap_distribution(d), **told)
                 where = f"reparam: the rule, of site {describe(site.path)}"
                 strategy = None if found is None else _parse_strategy(where, found)
             if strategy is not None:
@@ -162,7 +169,8 @@ def reparam(
               `f(value, distribution)`.
             - A rule is a function `(name, distribution) -> strategy or None`, such as
               `auto_reparam`. It is called for every latent site, except for sites observed in part
-              and sites that are reparameterised already.
+              and sites that are reparameterised already. If it has a parameter `is_constant`, it is
+              told whether the distribution depends on no latent site and no argument of the model.
 
     Returns:
         A model with these coordinates: a pytree.
@@ -227,4 +235,12 @@ def _run_reparameterized(
 
 def _run_by_rule(model: Model, rule: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
     program = trace_model(model, key, args, kwargs)
-    return ModelRun(model, program, Reparameterize(rule=rule)).output({})
+    constants = find_constant_sites(program.jaxpr) if _asks_for_constants(rule) else None
+    return ModelRun(model, program, Reparameterize(rule=rule, constants=constants)).output({})
+
+
+def _asks_for_constants(rule: Any) -> bool:
+    try:
+        return "is_constant" in inspect.signature(rule).parameters
+    except ValueError:  # a callable without a signature
+        return False

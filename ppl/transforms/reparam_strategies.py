@@ -7,22 +7,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ppl.common import distribution_protocol
 from ppl.harvest import _jax
 from ppl.harvest.pytrees import register_dataclass
 from ppl.transforms.reparam_bases import Normal, Plane, angle
+from ppl.transforms.standard_forms import has_standard_form, replace, standard_form
 
-# Families by the names of TFP, as are those of their parameters. A family is closed under
-# x -> a + b x (location-scale), or under x -> b x (scale, rate).
-_LOCATION_SCALE = (
-    *("Normal", "StudentT", "Cauchy", "Laplace", "Logistic", "Gumbel"),
-    *("HalfCauchy", "HalfStudentT"),
-)
-_SCALE = ("HalfNormal", "InverseGamma", "Weibull")
-_RATE = ("Exponential", "Gamma")
-_VECTOR = "MultivariateNormal"
 _NUMBERS = (jax.Array, np.ndarray, np.generic, float, int)
 
 
@@ -64,11 +55,18 @@ class NonCentered:
     |---|---|---|
     | location-scale | `loc + scale * z` | the standard member |
     | scale or rate | `scale * z`, or `z / rate` | the standard member |
-    | log-normal | `exp(loc + scale * z)` | standard normal |
-    | multivariate normal | `loc + L z`, `L L^T` the covariance | independent standard normals |
+    | log-normal and its like | `exp(loc + scale * z)` | standard normal |
+    | `TransformedDistribution` | `f(x)` with `x` a function of z | that of x |
+    | normal arrays, `GaussianProcess` | `loc + L z`, `L L^T` the covariance | standard normals |
+    | `GaussianRandomWalk`, `AutoRegressive` | the path of the innovations z | standard normals |
+    | `MultivariateStudentT` | `loc + L z`, `L L^T` the scale matrix | the standard member |
+    | Wishart families | `L z L^T`, or `L z` for factors | the standard member |
+    | `ZeroSumNormal`, `ICAR` | `scale * z`, about the level of each part | the standard member |
     | `dist.iid`, `dist.Independent` | each part by its own family | |
 
-    It suits sites about which the data say little.
+    It suits sites about which the data say little. A distribution of one's own takes part by a
+    property `has_standard_form` and a method `standard_form(centeredness)`, as those of
+    `distributions` do.
 
     Example:
         >>> import ppl
@@ -83,13 +81,9 @@ class NonCentered:
         """The coordinates of a distribution.
 
         Raises:
-            NotImplementedError: If its family has no location or scale.
+            NotImplementedError: If its family has no location, scale or factor.
         """
-        if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
-            return _apply_by_part(d, self)
-        if distribution_protocol.name_of(d).startswith(_VECTOR):
-            return _whiten(d)
-        return _standardize_family(d, None)
+        return _standardize(d, None, self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,9 +134,7 @@ class PartiallyCentered:
         Raises:
             NotImplementedError: If its family has no location or scale.
         """
-        if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
-            return _apply_by_part(d, self)
-        return _standardize_family(d, self.centeredness)
+        return _standardize(d, self.centeredness, self)
 
 
 def _unflatten_unchecked(_: None, leaves: Iterable[Any]) -> PartiallyCentered:
@@ -260,11 +252,21 @@ def _is_circular(d: Any) -> bool:
     return np.allclose(low, -np.pi, rtol=1e-6) and np.allclose(high, np.pi, rtol=1e-6)
 
 
-def auto_reparam(name: str, d: Any) -> NonCentered | None:
-    """Rule for `reparam`: non-centres every site with a JAX array among its parameters.
+def auto_reparam(name: str, d: Any, is_constant: bool | None = None) -> NonCentered | None:
+    """Rule for `reparam`: non-centres every site whose parameters are not constant.
 
-    Sites whose parameters are plain numbers, and families without location and scale, stay as they
-    are.
+    These sites stay as they are:
+
+    - sites whose distribution is a constant, that depends on no other site and no argument;
+    - families without location, scale or factor.
+
+    `ppl.coordinates` lists them.
+
+    Args:
+        name: The name of the site.
+        d: Its distribution.
+        is_constant: Whether the distribution is a constant; by default, whether its parameters are
+            known.
 
     Example:
         >>> import ppl, distributions as dist
@@ -275,53 +277,28 @@ def auto_reparam(name: str, d: Any) -> NonCentered | None:
         >>> target.constrain({"scale": 1.0, "x": 0.0})["x"].item()
         0.0
     """
-    moves = any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(d))
-    family = distribution_protocol.name_of(distribution_protocol.part_of(d))
-    known = (*_LOCATION_SCALE, *_SCALE, *_RATE, "LogNormal")
-    return NonCentered() if moves and (family in known or family.startswith(_VECTOR)) else None
+    if is_constant is None:
+        is_constant = not any(map(_jax.is_traced, jax.tree.leaves(d)))
+    return NonCentered() if not is_constant and has_standard_form(d) else None
 
 
-def _standardize_family(d: Any, centeredness: Any) -> Pushforward:
-    """Partial centring of a scalar family; a centeredness of None is exactly 0."""
-    family = distribution_protocol.name_of(d)
-    if family == "LogNormal":
-        return Transformed(lambda base: _standardize_family(base, centeredness))(d)
-    if family in _LOCATION_SCALE:
-        loc, scale = d.loc, d.scale
-    elif family in _SCALE:
-        loc, scale = None, d.scale
-    elif family in _RATE and d.rate is not None:
-        loc, scale = None, 1 / d.rate
-    else:
-        raise NotImplementedError(
-            f"{family} has no location and scale to centre by; NonCentered and PartiallyCentered "
-            f"are for {', '.join((*_LOCATION_SCALE, *_SCALE, *_RATE, 'LogNormal'))} and, without "
-            "partial centring, MultivariateNormal. Give a function of the distribution that "
-            "returns a ppl.Pushforward."
-        )
-    if centeredness is None:
-        shift, stretch, base_scale = None, scale, _ones(scale)
-    else:
-        shift = None if loc is None else centeredness * loc
-        stretch, base_scale = scale ** (1 - centeredness), scale**centeredness
-    parameters = {"rate": 1 / base_scale} if family in _RATE else {"scale": base_scale}
-    if loc is not None:
-        parameters["loc"] = 0 * _ones(loc) if shift is None else shift
-    return Pushforward(_replace(d, parameters), *_affine(loc, stretch, shift))
-
-
-def _affine(loc: Any, stretch: Any, shift: Any) -> tuple[Any, Any]:
-    """The maps from z to loc + stretch (z - shift) and back."""
-
-    def forward(z: Any) -> Any:
-        z = z if shift is None else z - shift
-        return stretch * z if loc is None else loc + stretch * z
-
-    def inverse(x: Any) -> Any:
-        z = (x if loc is None else x - loc) / stretch
-        return z if shift is None else z + shift
-
-    return forward, inverse
+def _standardize(d: Any, centeredness: Any, strategy: Any) -> Pushforward:
+    """The standard form of a distribution, with the strategy applied to its parts."""
+    if distribution_protocol.name_of(d) in distribution_protocol.FAMILIES_OF_PARTS:
+        return _apply_by_part(d, strategy)
+    name = distribution_protocol.name_of(d)
+    own = "Give a function of the distribution that returns a ppl.Pushforward."
+    try:
+        form = standard_form(d, centeredness)
+    except NotImplementedError as error:
+        raise NotImplementedError(f"{error} {own}") from error
+    if form is not None:
+        return Pushforward(*form)
+    if name == "LogNormal" or distribution_protocol.transform(d) is not None:
+        return Transformed(strategy)(d)
+    raise NotImplementedError(
+        f"{name} has no location and scale to centre by, and no factor of a covariance. {own}"
+    )
 
 
 def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
@@ -332,9 +309,9 @@ def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
     # Bases of this module take their shape from the position, so only their parameters widen.
     if isinstance(part.base, distribution_protocol.DistributionWrapper):
         widened = lambda x: jnp.expand_dims(x, tuple(range(-num, 0))) if jnp.ndim(x) else x  # noqa: E731
-        base = _replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
+        base = replace(part.base, {name: widened(x) for name, x in vars(part.base).items()})
     else:
-        base = _replace(d, {"distribution": part.base})
+        base = replace(d, {"distribution": part.base})
 
     def mapped(map_one: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def map_all(x: Any) -> Any:  # moves the axes of the copies in front of the batch axes
@@ -345,39 +322,3 @@ def _apply_by_part(d: Any, strategy: Any) -> Pushforward:
         return map_all
 
     return Pushforward(base, mapped(part.forward), mapped(part.inverse))
-
-
-def _whiten(d: Any) -> Pushforward:
-    """Whitening of a multivariate normal: coordinates are independent standard normals."""
-    loc = 0.0 if d.loc is None else d.loc
-    multiply, solve = _root_products(d)
-    return Pushforward(Normal(0.0, 1.0), lambda z: loc + multiply(z), lambda x: solve(x - loc))
-
-
-def _root_products(d: Any) -> tuple[Any, Any]:
-    """Functions x -> L x and x -> L^-1 x, where L L^T is the covariance matrix."""
-    if hasattr(d, "scale"):  # TFP's linear operator
-        return d.scale.matvec, d.scale.solvevec
-    if d.precision is not None:
-        root = jnp.linalg.cholesky(d.precision)
-        product = lambda x: jnp.einsum("...ji,...j->...i", root, x)  # noqa: E731
-        return lambda z: _solve_triangular(root, z, transpose=True), product
-    root = jnp.linalg.cholesky(d.covariance) if d.scale_tril is None else d.scale_tril
-    product = lambda z: jnp.einsum("...ij,...j->...i", root, z)  # noqa: E731
-    return product, lambda x: _solve_triangular(root, x, transpose=False)
-
-
-def _solve_triangular(root: Any, x: Any, *, transpose: bool) -> Any:
-    root = jnp.broadcast_to(root, (*x.shape[:-1], *jnp.shape(root)[-2:]))
-    return lax.linalg.triangular_solve(
-        root, x[..., None], left_side=True, lower=True, transpose_a=transpose
-    )[..., 0]
-
-
-def _ones(x: Any) -> Any:
-    return jnp.ones_like(x) if isinstance(x, jax.Array) else 0 * x + 1
-
-
-def _replace(d: Any, parameters: dict[str, Any]) -> Any:
-    """A distribution with some parameters replaced."""
-    return d.copy(**parameters) if hasattr(d, "copy") else dataclasses.replace(d, **parameters)

@@ -339,10 +339,10 @@ def test_the_rule_is_applied_in_one_trace_and_only_where_needed():
 
 
 def test_a_failure_to_apply_the_rule_costs_no_draws(monkeypatch):
-    def fails(name, d):
-        raise RuntimeError(name)
+    def fails(model):
+        raise RuntimeError(model)
 
-    monkeypatch.setattr(ppl, "auto_reparam", fails)
+    monkeypatch.setattr(ppl, "coordinates", fails)
     assert mcmc_module._find_noncentering(ppl.unconstrain(pair), DIVERGENT) is None
     assert mcmc_module._find_noncentering(ppl.unconstrain(pair), {"energy": "none"}) is None
 

@@ -81,6 +81,17 @@ FAMILIES = {
     "log-normal": lambda loc, scale: dist.LogNormal(loc, scale),
     "tfp-normal": lambda loc, scale: tfd.Normal(loc, scale),
     "tfp-gumbel": lambda loc, scale: tfd.Gumbel(loc, scale),
+    "tfp-johnson-su": lambda loc, scale: tfd.JohnsonSU(0.5, 2.0, loc, scale),
+    "tfp-sinh-arcsinh": lambda loc, scale: tfd.SinhArcsinh(loc, scale, 0.5, 1.5),
+    "tfp-gev": lambda loc, scale: tfd.GeneralizedExtremeValue(loc, scale, 0.3),
+    "tfp-gpd": lambda loc, scale: tfd.GeneralizedPareto(loc, scale, 0.3),
+    "tfp-moyal": lambda loc, scale: tfd.Moyal(loc, scale),
+    "tfp-two-piece": lambda loc, scale: tfd.TwoPieceNormal(loc, scale, 1.5),
+    "tfp-two-piece-t": lambda loc, scale: tfd.TwoPieceStudentT(4.0, loc, scale, 1.5),
+    "tfp-generalized-normal": lambda loc, scale: tfd.GeneralizedNormal(loc, scale, 1.5),
+    "tfp-maxwell": lambda loc, scale: tfd.DoublesidedMaxwell(loc, scale),
+    "tfp-horseshoe": lambda loc, scale: tfd.Horseshoe(scale),
+    "tfp-logit-normal": lambda loc, scale: tfd.LogitNormal(loc, scale),
     "tfp-weibull": lambda loc, scale: tfd.Weibull(1.5, scale),
 }
 VECTORS = {
@@ -320,8 +331,16 @@ def test_auto_leaves_constants_alone():
     assert ppl.auto_reparam("x", dist.Normal(0.0, 1.0)) is None
     assert ppl.auto_reparam("x", dist.Beta(jnp.ones(2), 1.0)) is None
     assert ppl.auto_reparam("x", dist.iid(dist.Normal(0.0, 1.0), 3)) is None
-    for d in (dist.Normal(jnp.float32(0.0), 1.0), dist.iid(dist.Normal(jnp.float32(0.0), 1.0), 3)):
-        assert ppl.auto_reparam("x", d) == NON_CENTRED
+    assert ppl.auto_reparam("x", dist.Normal(jnp.zeros(3), np.ones(3))) is None
+
+    @jax.jit
+    def traced(loc: Any) -> Any:
+        for d in (dist.Normal(loc, 1.0), dist.iid(dist.Normal(loc, 1.0), 3)):
+            assert ppl.auto_reparam("x", d) == NON_CENTRED
+            assert ppl.auto_reparam("x", d, is_constant=True) is None
+        return loc
+
+    traced(0.0)
 
 
 def test_a_rule_passes_over_sites_that_have_their_coordinates():

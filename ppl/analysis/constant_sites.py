@@ -1,0 +1,36 @@
+"""Latent sites whose distribution is a constant, read off a program."""
+
+from ppl.analysis.dependence import Dependence, Earlier, MutableArrayError
+from ppl.harvest._jaxprs import Jaxpr
+from ppl.harvest._survey import Path
+from ppl.primitives.site_kinds import LATENT, PARAM, kind_of
+
+
+def find_constant_sites(jaxpr: Jaxpr) -> frozenset[Path]:
+    """Paths of latent sites whose distribution depends on no latent site, input or captured value.
+
+    Data and deterministic values in between are followed. If the program writes to a mutable array,
+    no site is known to be constant.
+    """
+    try:
+        sites = Dependence()(jaxpr).sites
+    except MutableArrayError:
+        return frozenset()
+
+    def is_known(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
+        """Whether the parts of a site are constant; one that is met again adds nothing."""
+        parts = (part for part in sites[path].parts if not part.is_added)
+        sources = frozenset().union(*(part.sources for part in parts))
+        return all(is_constant(source, seen | {path}) for source in sources)
+
+    def is_constant(source: object, seen: frozenset[Path]) -> bool:
+        path = source.path if isinstance(source, Earlier) else source
+        if not isinstance(path, tuple):
+            return False
+        if path in seen:
+            return True
+        site = sites[path].site
+        return kind_of(site) != LATENT and site.tag != PARAM and is_known(path, seen)
+
+    latent = (path for path, sown in sites.items() if kind_of(sown.site) == LATENT)
+    return frozenset(path for path in latent if is_known(path))
