@@ -85,7 +85,8 @@ class Custom(Distribution):
         if num_missing < 0:
             raise ValueError(
                 f"Custom: event_shape must have at least {self.support.event_ndims} axes, as "
-                f"values of the support ({self.support.description}) have; got {self.event_shape}"
+                f"values of the support ({self.support.description}) have; got {self.event_shape}. "
+                "dataclasses.replace keeps the support: give it as well"
             )
         return independent(self.support, num_missing) if num_missing else self.support
 
@@ -107,9 +108,8 @@ class Custom(Distribution):
         events = jax.ShapeDtypeStruct((*batch, *self.event_shape), self.dtype)
         return jax.eval_shape(self.log_density, events, *self.parameters)
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """None: which axes of a parameter are of the batch is known to `log_density` alone."""
-        return ()
+    def _event_ranks(self) -> tuple[None, Shape]:
+        return None, (0, 0)  # `log_density` alone knows which axes are of the batch
 
     @property
     def batch_shape(self) -> Shape:

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from distributions.combinators.wrapper import as_batch
 from distributions.common.arrays import common_dtype, float_dtype, promote, select, stack
-from distributions.common.pytree import batch_rank, pytree_dataclass, static
+from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.core.distribution_functions import ENDS
@@ -97,9 +97,8 @@ class Delta(Distribution):
         """Always true: a draw is the parameter."""
         return True
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        full, (loc, log_density) = len(self.batch_shape), map(batch_rank, children)
-        return (loc, full + self.event_ndims), (log_density, full)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (self.event_ndims, 0)
 
     @property
     def batch_shape(self) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -72,9 +72,9 @@ class Flat(Distribution):
     def _full_shape(self) -> Shape:
         return np.broadcast_shapes(self.shape, *self._bound_shapes)
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """None: the shape is part of the structure."""
-        return ()
+    def _event_ranks(self) -> tuple[int, Shape]:
+        event_ndims = self.support.event_ndims
+        return len(self.shape) - event_ndims, (event_ndims,)
 
     @property
     def batch_shape(self) -> Shape:

@@ -26,7 +26,7 @@ from distributions.common.linear_algebra import (
     solve,
     square_sum,
 )
-from distributions.common.pytree import batch_rank, pytree_dataclass
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint, positive, real_vector
 from distributions.constraints.base import host_check
 from distributions.core.distribution import Distribution, Shape, full
@@ -167,9 +167,8 @@ class KroneckerNormal(Distribution):
         """Real vectors."""
         return real_vector
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        full, (loc, trils, noise) = len(self.batch_shape), map(batch_rank, children)
-        return (loc, full + 1), (trils, full + 2), (noise, full)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (1, 2, 0)
 
     @property
     def batch_shape(self) -> Shape:
