@@ -27,7 +27,8 @@ class Custom(Distribution):
     Args:
         log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
             parameters. It returns one number per event, by JAX operations that broadcast.
-        parameters: A tuple of arrays, which are the leaves of the distribution.
+        parameters: A tuple of arrays, which are the leaves of the distribution. If `jax.vmap` is to
+            return it, they need the same number of axes: which are of the batch is not known.
         support: The set of values; by default `constraints.real`. A constraint on numbers applies
             to every entry of an event.
         event_shape: The shape of one draw.

@@ -28,7 +28,7 @@ class Distribution(abc.ABC):
 
     A distribution is a pytree whose leaves are its parameters. Shapes and dtype are properties,
     computed from the leaves: `jax.vmap` may flatten a distribution, map its leaves and put it
-    together again.
+    together again. New axes have to be in front (`out_axes=0`).
 
     A draw has shape `sample_shape + batch_shape + event_shape`.
 
