@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import convert, float_dtype, select, stack
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent, real
+from distributions.constraints.base import check_bounds
 from distributions.core.distribution import Distribution, Shape
 
 
@@ -60,8 +61,13 @@ class Custom(Distribution):
 
     def __post_init__(self) -> None:
         """Checks the parts, and the shapes of the density of one event and of a batch."""
+        for name in ("log_density", "sampler"):
+            function = getattr(self, name)
+            if not callable(function) and (name, function) != ("sampler", None):
+                raise TypeError(f"Custom: {name} must be a function; got {function!r}")
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
+        check_bounds("Custom", self.support)
         if not isinstance(self.parameters, tuple | list):
             raise TypeError(f"Custom: parameters must be a tuple; got {self.parameters!r}")
         fill = object.__setattr__

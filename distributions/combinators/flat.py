@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align, float_dtype
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint
+from distributions.constraints.base import check_bounds
 from distributions.core.distribution import Distribution, Shape
 
 
@@ -47,6 +48,7 @@ class Flat(Distribution):
         """Checks that the support is one and that its bounds and events fit the shape."""
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Flat: support must be a constraint; got {self.support!r}")
+        check_bounds("Flat", self.support)
         shape = (
             (self.shape,)
             if isinstance(self.shape, int | np.integer)

@@ -27,9 +27,10 @@ from distributions.common.linear_algebra import (
     square_sum,
 )
 from distributions.common.pytree import pytree_dataclass
-from distributions.constraints import Constraint, positive, real_vector
-from distributions.constraints.base import host_check
+from distributions.constraints import Constraint, positive, real, real_vector
 from distributions.core.distribution import Distribution, Shape, full
+from distributions.core.parameter_checks import check_parameter
+from distributions.core.row import Parameter
 from distributions.multivariate.multivariate_normal import MultivariateNormal
 from distributions.numerics.special import LOG_SQRT_TWO_PI
 
@@ -142,7 +143,7 @@ class KroneckerNormal(Distribution):
             MultivariateNormal(0.0, scale_tril=tril)
         object.__setattr__(self, "noise_scale", stack(self.noise_scale))
         noise = () if self.noise_scale is None else np.shape(self.noise_scale)
-        self._check_noise()
+        self._check_numbers()
         try:
             _ = last_axis(self.loc, np.broadcast_to(0, self.event_shape)), self.batch_shape
         except ValueError:
@@ -152,15 +153,11 @@ class KroneckerNormal(Distribution):
                 f"scale_trils {shapes}, noise_scale {noise}"
             ) from None
 
-    def _check_noise(self) -> None:
-        if self.noise_scale is None:
-            return
-        valid = host_check(positive, self.noise_scale)
-        if valid is not None and not valid.all():
-            raise ValueError(
-                f"KroneckerNormal: noise_scale must be {positive.description}; got "
-                f"{self.noise_scale}"
-            )
+    def _check_numbers(self) -> None:
+        check_parameter("KroneckerNormal", Parameter("loc", real, 0), self.loc)
+        if self.noise_scale is not None:
+            noise = Parameter("noise_scale", positive, 0)
+            check_parameter("KroneckerNormal", noise, self.noise_scale)
 
     @property
     def support(self) -> Constraint:
