@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.bijectors.base import Bijector, Shape
-from distributions.common.arrays import promote
+from distributions.common.arrays import as_host_array, promote
 from distributions.common.pytree import pytree_dataclass
 from distributions.numerics.special import ratio
 
@@ -24,6 +25,12 @@ class Affine(Bijector):
 
     shift: ArrayLike
     scale: ArrayLike
+
+    def __post_init__(self) -> None:
+        """Checks the scale, where it is known."""
+        scale = as_host_array(self.scale)
+        if scale is not None and not np.all(np.abs(scale) > 0):
+            raise ValueError(f"Affine: scale must not be 0; got {self.scale}")
 
     def forward(self, x: ArrayLike) -> Array:
         """`shift + scale x`."""

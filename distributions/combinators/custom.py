@@ -14,6 +14,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import convert, float_dtype, select, stack
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint, independent, real
+from distributions.constraints.base import check_bounds
 from distributions.core.distribution import Distribution, Shape
 
 
@@ -27,7 +28,8 @@ class Custom(Distribution):
     Args:
         log_density: A function of an array of values, of shape `(..., *event_shape)`, and of the
             parameters. It returns one number per event, by JAX operations that broadcast.
-        parameters: A tuple of arrays, which are the leaves of the distribution.
+        parameters: A tuple of arrays, which are the leaves of the distribution. If `jax.vmap` is to
+            return it, they need the same number of axes: which are of the batch is not known.
         support: The set of values; by default `constraints.real`. A constraint on numbers applies
             to every entry of an event.
         event_shape: The shape of one draw.
@@ -59,8 +61,13 @@ class Custom(Distribution):
 
     def __post_init__(self) -> None:
         """Checks the parts, and the shapes of the density of one event and of a batch."""
+        for name in ("log_density", "sampler"):
+            function = getattr(self, name)
+            if not callable(function) and (name, function) != ("sampler", None):
+                raise TypeError(f"Custom: {name} must be a function; got {function!r}")
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Custom: support must be a constraint; got {self.support!r}")
+        check_bounds("Custom", self.support)
         if not isinstance(self.parameters, tuple | list):
             raise TypeError(f"Custom: parameters must be a tuple; got {self.parameters!r}")
         fill = object.__setattr__
@@ -85,7 +92,8 @@ class Custom(Distribution):
         if num_missing < 0:
             raise ValueError(
                 f"Custom: event_shape must have at least {self.support.event_ndims} axes, as "
-                f"values of the support ({self.support.description}) have; got {self.event_shape}"
+                f"values of the support ({self.support.description}) have; got {self.event_shape}. "
+                "dataclasses.replace keeps the support: give it as well"
             )
         return independent(self.support, num_missing) if num_missing else self.support
 
@@ -107,9 +115,8 @@ class Custom(Distribution):
         events = jax.ShapeDtypeStruct((*batch, *self.event_shape), self.dtype)
         return jax.eval_shape(self.log_density, events, *self.parameters)
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """None: which axes of a parameter are of the batch is known to `log_density` alone."""
-        return ()
+    def _event_ranks(self) -> tuple[None, Shape]:
+        return None, (0, 0)  # `log_density` alone knows which axes are of the batch
 
     @property
     def batch_shape(self) -> Shape:

@@ -11,10 +11,12 @@ from jax.typing import ArrayLike
 
 from distributions.combinators.wrapper import as_batch
 from distributions.common.arrays import common_dtype, float_dtype, promote, select, stack
-from distributions.common.pytree import batch_rank, pytree_dataclass, static
-from distributions.constraints import Constraint
+from distributions.common.pytree import pytree_dataclass, static
+from distributions.constraints import Constraint, extended_real
 from distributions.core.distribution import Distribution, Shape
 from distributions.core.distribution_functions import ENDS
+from distributions.core.parameter_checks import check_parameter
+from distributions.core.row import Parameter
 
 
 @pytree_dataclass
@@ -80,12 +82,23 @@ class Delta(Distribution):
 
     def __post_init__(self) -> None:
         """Checks the shapes."""
-        object.__setattr__(self, "loc", stack(self.loc))
+        for name in ("loc", "log_density"):
+            object.__setattr__(self, name, stack(getattr(self, name)))
+            check_parameter("Delta", Parameter(name, extended_real, 0), getattr(self, name))
+        if not isinstance(self.event_ndims, int | np.integer):
+            raise ValueError(f"Delta: event_ndims must be an integer; got {self.event_ndims!r}")
         if not 0 <= self.event_ndims <= np.ndim(self.loc):
             most, got = np.ndim(self.loc), self.event_ndims
             raise ValueError(
                 f"Delta: event_ndims must be from 0 to {most}, the axes of loc; got {got}"
             )
+        try:
+            _ = self.batch_shape
+        except ValueError:
+            shapes = f"loc {np.shape(self.loc)}, log_density {np.shape(self.log_density)}"
+            raise ValueError(
+                f"Delta: log_density must broadcast with the batch axes of loc; got {shapes}"
+            ) from None
 
     @property
     def support(self) -> Constraint:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -97,9 +110,8 @@ class Delta(Distribution):
         """Always true: a draw is the parameter."""
         return True
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        full, (loc, log_density) = len(self.batch_shape), map(batch_rank, children)
-        return (loc, full + self.event_ndims), (log_density, full)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (self.event_ndims, 0)
 
     @property
     def batch_shape(self) -> Shape:

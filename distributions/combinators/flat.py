@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from distributions.common.arrays import align, float_dtype
 from distributions.common.pytree import pytree_dataclass, static
 from distributions.constraints import Constraint
+from distributions.constraints.base import check_bounds
 from distributions.core.distribution import Distribution, Shape
 
 
@@ -47,6 +48,7 @@ class Flat(Distribution):
         """Checks that the support is one and that its bounds and events fit the shape."""
         if not isinstance(self.support, Constraint):
             raise ValueError(f"Flat: support must be a constraint; got {self.support!r}")
+        check_bounds("Flat", self.support)
         shape = (
             (self.shape,)
             if isinstance(self.shape, int | np.integer)
@@ -72,9 +74,9 @@ class Flat(Distribution):
     def _full_shape(self) -> Shape:
         return np.broadcast_shapes(self.shape, *self._bound_shapes)
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """None: the shape is part of the structure."""
-        return ()
+    def _event_ranks(self) -> tuple[int, Shape]:
+        event_ndims = self.support.event_ndims
+        return len(self.shape) - event_ndims, (event_ndims,)
 
     @property
     def batch_shape(self) -> Shape:

@@ -60,6 +60,9 @@ class Independent(DerivedDistribution):
         """The set of values with positive density."""
         return independent(self.distribution.support, self.reinterpreted_batch_ndims)
 
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (self.reinterpreted_batch_ndims,)
+
     @property
     def batch_shape(self) -> Shape:
         """The axes of the batch that remain."""

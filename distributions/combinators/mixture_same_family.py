@@ -12,7 +12,7 @@ from distributions.combinators.mixture import DIFFERENT_EVENTS, MixtureBase
 from distributions.combinators.support_union import hull
 from distributions.combinators.tfp import as_distribution
 from distributions.common.arrays import align
-from distributions.common.pytree import batch_rank, pytree_dataclass
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.discrete.categorical import Categorical
@@ -74,10 +74,8 @@ class MixtureSameFamily(MixtureBase):
             self._fail(DIFFERENT_EVENTS)
         return found
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        full = len(self.batch_shape)
-        weights, components = map(batch_rank, children)
-        return (weights, full), (components, full + 1)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (0, 1)
 
     @property
     def batch_shape(self) -> Shape:

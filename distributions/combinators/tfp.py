@@ -10,7 +10,11 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from distributions.bijectors import Bijector
-from distributions.combinators.tfp_precision import default_bijector, in_default_precision
+from distributions.combinators.tfp_precision import (
+    default_bijector,
+    in_default_precision,
+    with_all_batch_axes,
+)
 from distributions.common.arrays import float_dtype, select
 from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
@@ -25,9 +29,10 @@ def as_distribution(owner: str, name: str, distribution: Any) -> Distribution:
         ValueError: `distribution` is neither; the message names the parameter `name` of `owner`.
     """
     if isinstance(distribution, Distribution):
+        distribution._check_alignment()
         return distribution
     if hasattr(distribution, "experimental_default_event_space_bijector"):
-        return FromTFP(in_default_precision(distribution))
+        return FromTFP(with_all_batch_axes(in_default_precision(distribution)))
     raise ValueError(f"{owner}: {name} must be a Distribution; got {distribution!r}")
 
 

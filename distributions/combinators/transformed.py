@@ -30,7 +30,7 @@ from distributions.combinators.independent import Independent
 from distributions.combinators.tfp import as_bijector
 from distributions.combinators.wrapper import DerivedDistribution, as_batch, bounds
 from distributions.common.arrays import promote, select
-from distributions.common.pytree import batch_rank, most_axes, pytree_dataclass
+from distributions.common.pytree import pytree_dataclass
 from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.core.distribution_functions import ENDS, OPPOSITE
@@ -162,11 +162,8 @@ class TransformedDistribution(DerivedDistribution):
             return constraints.independent(codomain, len(self.event_shape) - codomain.event_ndims)
         return _Image(d.support, self.transform)
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        distribution, transform = map(batch_rank, children)
-        event_ndims = len(self.distribution.event_shape)
-        full = max(distribution, most_axes(transform) - event_ndims)
-        return (distribution, full), (transform, full + event_ndims)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (0, len(self.distribution.event_shape))
 
     @property
     def batch_shape(self) -> Shape:

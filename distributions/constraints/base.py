@@ -96,6 +96,13 @@ def bounds(constraint: Constraint) -> tuple[Any, Any]:
     return getattr(constraint, "low", -np.inf), getattr(constraint, "high", np.inf)
 
 
+def check_bounds(owner: str, constraint: Constraint) -> None:
+    """Raises ValueError if the bounds of a support, where they are known, hold no number."""
+    low, high = map(as_host_array, bounds(constraint))
+    if low is not None and high is not None and not np.all(low <= high):
+        raise ValueError(f"{owner}: support must hold a number; got {constraint!r}")
+
+
 def host_check(constraint: Constraint, value: Any) -> np.ndarray | None:
     """`constraint.check(value)` on the host, or None if the value or a bound is not known there."""
     array = as_host_array(value)

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 
 from distributions.bijectors import Bijector
 from distributions.common.arrays import stack, summarize
-from distributions.common.pytree import batch_rank
+from distributions.common.batch_axes import is_misaligned
 from distributions.constraints import Constraint
 from distributions.core.eager_jit import call_compiled
 from distributions.core.quantile import quantile
@@ -29,7 +29,7 @@ class Distribution(abc.ABC):
 
     A distribution is a pytree whose leaves are its parameters. Shapes and dtype are properties,
     computed from the leaves: `jax.vmap` may flatten a distribution, map its leaves and put it
-    together again.
+    together again. New axes have to be in front (`out_axes=0`).
 
     A draw has shape `sample_shape + batch_shape + event_shape`.
 
@@ -67,29 +67,36 @@ class Distribution(abc.ABC):
     def dtype(self) -> np.dtype:
         """The dtype of draws."""
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """Number of batch axes of each child, and the number if it had all of the batch's."""
-        full = len(self.batch_shape)
-        return tuple((batch_rank(child), full) for child in children)
+    def _event_ranks(self) -> tuple[int | None, Shape]:
+        """The least number of batch axes, and the number of axes of each child behind them.
+
+        The first is None where it is unknown which axes of the children are batch axes.
+        """
+        fields = dataclasses.fields(self)  # pyright: ignore[reportArgumentType]
+        return 0, tuple(0 for f in fields if not f.metadata.get("static"))
 
     def mean(self) -> Array:
         """The expectation, of shape `batch_shape + event_shape`; NaN where none exists."""
-        return call_compiled(self, "_moment", "mean")
+        return self._computed("mean")
 
     def variance(self) -> Array:
         """The variance of each entry, of shape `batch_shape + event_shape`."""
-        return call_compiled(self, "_moment", "variance")
+        return self._computed("variance")
 
     def mode(self) -> Array:
         """The value of greatest density, or a limit of such, of shape `batch_shape + event_shape`.
 
         If several values have the greatest density, the mode is one of them.
         """
-        return call_compiled(self, "_moment", "mode")
+        return self._computed("mode")
 
     def entropy(self) -> Array:
         """The expectation of `-log_prob`, in nats, of shape `batch_shape`."""
-        return call_compiled(self, "_moment", "entropy")
+        return self._computed("entropy")
+
+    def _computed(self, name: str) -> Array:
+        self._check_alignment()
+        return call_compiled(self, "_moment", name)
 
     def _moment(self, name: str) -> Array:
         """`mean`, `variance`, `mode` or `entropy`."""
@@ -241,6 +248,7 @@ class Distribution(abc.ABC):
         return self._fitting(value)
 
     def _fitting(self, value: ArrayLike) -> ArrayLike:
+        self._check_alignment()
         if value is None or isinstance(value, str):
             name = type(self).__name__
             raise TypeError(f"{name}: a value must be an array of numbers; got {value!r}")
@@ -276,9 +284,21 @@ class Distribution(abc.ABC):
             ValueError: `sample_shape` does not hold nonnegative integers.
         """
         self._check_key(key)
+        self._check_alignment()
         front = as_shape(type(self).__name__, sample_shape)
         shape = (*front, *self.batch_shape, *self.event_shape)
         return call_compiled(self, "_sample", key, shape)
+
+    def _check_alignment(self) -> None:
+        """Raises ValueError if axes that the parameters gained or lost leave no batch."""
+        if is_misaligned(self):
+            raise ValueError(
+                f"{type(self).__name__}: leaves have gained or lost axes so that they are not the "
+                f"parameters of a batch; got {self!r}. vmap, scan and stacks must put new axes in "
+                "front (out_axes=0, axis=0) and take axes that all parameters have; those of "
+                "Custom must then have the same number of axes. Or make the distribution again, "
+                "of parameters whose batch axes are aligned from the right"
+            )
 
     def _check_key(self, key: Any) -> None:
         dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)

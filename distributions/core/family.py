@@ -87,6 +87,8 @@ def family(**row: Any) -> Callable[[type[T]], type[T]]:
             for f in dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
             if not f.metadata.get("static")
         )
+        ndims = tuple(p.event_ndims for p in cls._parameters)  # pyright: ignore[reportAttributeAccessIssue]
+        cls._parameter_event_ndims = ndims  # pyright: ignore[reportAttributeAccessIssue]
         for p in cls._parameters:  # pyright: ignore[reportAttributeAccessIssue]
             if hasattr(Distribution, p.name):
                 setattr(cls, p.name, _hide_behind_method(p.name))
@@ -108,6 +110,7 @@ class Family(Distribution):
 
     _row: ClassVar[Row]
     _parameters: ClassVar[tuple[Parameter, ...]]
+    _parameter_event_ndims: ClassVar[Shape]
 
     def __post_init__(self) -> None:
         """Checks on the host the parameters whose values are known."""
@@ -131,15 +134,8 @@ class Family(Distribution):
         pairs = ((p, vars(self)[p.name]) for p in self._parameters)
         return [(p, value) for p, value in pairs if value is not None]
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        """Number of batch axes of each parameter, and of the one that has most."""
-        ndims = [getattr(x, "ndim", 0) for x in children]
-        pairs = zip(ndims, self._parameters, strict=True)
-        ranks = [max(n - p.event_ndims, 0) for n, p in pairs]
-        most = max(ranks, default=0)
-        return tuple(
-            (n, most + p.event_ndims) for n, p in zip(ndims, self._parameters, strict=True)
-        )
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, self._parameter_event_ndims
 
     @property
     def _float_dtype(self) -> np.dtype:

@@ -22,7 +22,7 @@ def check_values(
     given = [(p, fields[p.name]) for p in parameters if fields[p.name] is not None]
     _check_given(name, row, parameters, [p.name for p, _ in given])
     for p, value in given:
-        _check_parameter(name, p, value)
+        check_parameter(name, p, value)
 
 
 def check_shapes(name: str, given: Given, shapes: Callable[[], Any]) -> None:
@@ -70,7 +70,8 @@ def _check_given(name: str, row: Row, parameters: tuple[Parameter, ...], given: 
             _fail(name, f"{p.name} must be an array; got None")
 
 
-def _check_parameter(name: str, p: Parameter, value: Any) -> None:
+def check_parameter(name: str, p: Parameter, value: Any) -> None:
+    """Raises ValueError for a parameter, of the family `name`, that is invalid by itself."""
     if not _is_real(value):
         _fail(name, f"{p.name} must be an array of real numbers; got {value!r}")
     least = p.constraint.event_ndims

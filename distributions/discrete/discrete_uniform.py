@@ -1,6 +1,7 @@
 """The uniform distribution on a range of integers."""
 
 import jax.numpy as jnp
+import numpy as np
 from jax import random
 from jax.typing import ArrayLike
 
@@ -27,8 +28,15 @@ def _discrete_uniform_sample(key, shape, dtype, low, high):
     return random.randint(key, shape, low, high + 1)
 
 
+def _unordered(low, high):
+    if np.all(low <= high):
+        return None
+    return f"low must be at most high; got {low} and {high}"
+
+
 @family(
     support=integer_interval,
+    requires=_unordered,
     log_prob=lambda y, low, high: -jnp.log(_size(low, high)),
     is_flat=True,
     sample=_discrete_uniform_sample,

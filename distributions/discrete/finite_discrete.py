@@ -61,9 +61,17 @@ def _quantile(q, outcomes, logits, probs):
     return take(outcomes, index)
 
 
+def _of_other_number(outcomes, logits, probs):
+    name, weights = ("logits", logits) if probs is None else ("probs", probs)
+    if weights.shape[-1:] == outcomes.shape[-1:]:
+        return None
+    return f"outcomes {outcomes.shape} and {name} {weights.shape} must have last axes of one size"
+
+
 @family(
     support=lambda outcomes, logits, probs: FiniteSet(outcomes),
     one_of=("logits", "probs"),
+    requires=_of_other_number,
     log_prob=_log_prob,
     sample=_sample,
     mean=_mean,

@@ -81,6 +81,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
     for d in (p, q):
         if not isinstance(d, Distribution):
             raise TypeError(f"kl_divergence: expected a Distribution; got {d!r}")
+        d._check_alignment()
     if p.event_shape != q.event_shape:
         shapes = f"{p.event_shape} and {q.event_shape}"
         raise ValueError(f"kl_divergence: draws of the two have different shapes, {shapes}")

@@ -27,10 +27,11 @@ from distributions.common.linear_algebra import (
     solve,
     square_sum,
 )
-from distributions.common.pytree import batch_rank, pytree_dataclass
-from distributions.constraints import Constraint, positive, real_vector
-from distributions.constraints.base import host_check
+from distributions.common.pytree import pytree_dataclass
+from distributions.constraints import Constraint, positive, real, real_vector
 from distributions.core.distribution import Distribution, Shape, full
+from distributions.core.parameter_checks import check_parameter
+from distributions.core.row import Parameter
 from distributions.core.standard_form import StandardForm, refuse_weight
 from distributions.multivariate.multivariate_normal import MultivariateNormal
 from distributions.numerics.special import LOG_SQRT_TWO_PI
@@ -145,7 +146,7 @@ class KroneckerNormal(Distribution):
             MultivariateNormal(0.0, scale_tril=tril)
         object.__setattr__(self, "noise_scale", stack(self.noise_scale))
         noise = () if self.noise_scale is None else np.shape(self.noise_scale)
-        self._check_noise()
+        self._check_numbers()
         try:
             _ = last_axis(self.loc, np.broadcast_to(0, self.event_shape)), self.batch_shape
         except ValueError:
@@ -155,24 +156,19 @@ class KroneckerNormal(Distribution):
                 f"scale_trils {shapes}, noise_scale {noise}"
             ) from None
 
-    def _check_noise(self) -> None:
-        if self.noise_scale is None:
-            return
-        valid = host_check(positive, self.noise_scale)
-        if valid is not None and not valid.all():
-            raise ValueError(
-                f"KroneckerNormal: noise_scale must be {positive.description}; got "
-                f"{self.noise_scale}"
-            )
+    def _check_numbers(self) -> None:
+        check_parameter("KroneckerNormal", Parameter("loc", real, 0), self.loc)
+        if self.noise_scale is not None:
+            noise = Parameter("noise_scale", positive, 0)
+            check_parameter("KroneckerNormal", noise, self.noise_scale)
 
     @property
     def support(self) -> Constraint:
         """Real vectors."""
         return real_vector
 
-    def _batch_ranks(self, children: tuple[Any, ...]) -> tuple[tuple[Any, int], ...]:
-        full, (loc, trils, noise) = len(self.batch_shape), map(batch_rank, children)
-        return (loc, full + 1), (trils, full + 2), (noise, full)
+    def _event_ranks(self) -> tuple[int, Shape]:
+        return 0, (1, 2, 0)
 
     @property
     def batch_shape(self) -> Shape:

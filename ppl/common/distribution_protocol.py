@@ -1,11 +1,13 @@
 """Protocol of distributions: all that models need of one, for this library's and TFP's classes."""
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ppl.common import tfp_precision
 from ppl.common.tfp_precision import default_bijector, in_default_precision
 
 # Names of the families whose event consists of independent parts.
@@ -78,6 +80,13 @@ def num_inner_leaves(tree: Any) -> int:
 def merge_known(d: Any, value: Any) -> Any:
     """The value with its known entries set to the data, in a site observed in part."""
     return d.merge_known(value) if isinstance(d, DistributionWrapper) else value
+
+
+def with_all_batch_axes(d: Any) -> Any:
+    """A distribution to whose parameters `vmap` may add axes in front; TFP's know no other way."""
+    if isinstance(d, DistributionWrapper):
+        return dataclasses.replace(d, base=with_all_batch_axes(d.base))  # pyright: ignore
+    return tfp_precision.with_all_batch_axes(d) if _is_tfp(d) else d
 
 
 def forward(d: Any, position: Any) -> Any:

@@ -3,11 +3,13 @@
 TFP does so even under x64, and with some NumPy arrays. In JAX, Python floats have the default
 dtype, unless an array beside them is narrower. To follow that rule, an object of TFP (distribution,
 bijector, kernel, linear operator) is rebuilt from its attribute `parameters`, the arguments of its
-constructor.
+constructor. In the same way it is rebuilt with parameters that all have the axes of its batch, for
+`vmap` and loops to put further axes in front of.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +36,49 @@ def default_bijector(d: Any) -> Any:
     """
     found = d.experimental_default_event_space_bijector()
     return in_default_precision(found) if d.dtype == np.float64 else found
+
+
+def with_all_batch_axes(x: Any, num_axes: int = 0, event_ndims: int = 0) -> Any:
+    """A TFP distribution with axes of size 1 for the batch axes that its parameters lack.
+
+    Args:
+        x: A distribution or bijector; objects of other packages stay unchanged.
+        num_axes: The least number of batch axes.
+        event_ndims: For a bijector, the number of axes of an event that it maps.
+    """
+    if not (_is_built(x) and hasattr(x, "parameter_properties")):
+        return x
+    num_axes, given, wide = max(num_axes, len(getattr(x, "batch_shape", ()))), x.parameters, {}
+    for name, properties in x.parameter_properties().items():
+        if given.get(name) is not None:
+            ndims = (
+                properties.bijector_instance_event_ndims(x, x_event_ndims=event_ndims)
+                if _is_bijector(x)
+                else properties.instance_event_ndims(x)
+            )
+            wide[name] = _expand(given[name], getattr(x, name, None), num_axes, ndims)
+    return type(x)(**given | wide) if any(wide[k] is not given[k] for k in wide) else x
+
+
+def _expand(value: Any, held: Any, num_axes: int, event_ndims: Any) -> Any:
+    """A parameter, or each of a list, with axes in front: `num_axes` and those of its events."""
+    if isinstance(event_ndims, list | tuple) and isinstance(value, list | tuple):
+        pairs = list(zip(value, event_ndims, strict=True))
+        parts = [_expand(part, part, num_axes, ndims) for part, ndims in pairs]
+        return value if all(map(operator.is_, parts, value)) else type(value)(parts)
+    if not isinstance(event_ndims, int | np.integer):
+        return value
+    if _is_bijector(value):
+        return with_all_batch_axes(value, num_axes, int(event_ndims))
+    if _is_built(value):
+        return with_all_batch_axes(value, num_axes + int(event_ndims))
+    missing = num_axes + int(event_ndims) - np.ndim(value)
+    # What TFP holds has the common dtype of the parameters.
+    return value if missing <= 0 else jnp.expand_dims(held, tuple(range(missing)))
+
+
+def _is_bijector(x: Any) -> bool:
+    return _is_built(x) and hasattr(x, "forward_min_event_ndims")
 
 
 def _is_built(x: Any) -> bool:

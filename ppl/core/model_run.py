@@ -13,6 +13,7 @@ from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
+from ppl.common.lift import lift
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest._interpreter import Action, Operands
@@ -156,17 +157,26 @@ def replace_distribution(
     Returns:
         The site and its operands with the wrapper.
     """
-    extras, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, operands.extras)))
+    made = []
+
+    def make_for_element(*leaves: Any) -> tuple[()]:
+        wrapped, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, leaves)))
+        places = {id(leaf): place for place, leaf in enumerate(leaves)}
+        made.append((tree, [(places.get(id(leaf)), leaf) for leaf in wrapped]))
+        return ()
+
+    # Abstract elements: the structure has to know parameters without the axes of `vmap`.
+    jax.eval_shape(lift(make_for_element, site.axes), *operands.extras)
+    tree, leaves = made[-1]
     mapped = {id(leaf) for leaf in by_element}
 
     def maps(axis: Axis) -> Iterator[bool]:
-        old = list(zip(operands.extras, axis.mapped, strict=True))  # old leaves keep their order
-        for leaf in extras:
-            is_old = bool(old) and leaf is old[0][0]
-            yield old.pop(0)[1] if is_old else id(leaf) in mapped
+        for place, leaf in leaves:
+            yield id(leaf) in mapped if place is None else axis.mapped[place]
 
     axes = tuple(dataclasses.replace(axis, mapped=tuple(maps(axis))) for axis in site.axes)
     site = dataclasses.replace(site, extra_tree=tree, axes=axes)
+    extras = (leaf if place is None else operands.extras[place] for place, leaf in leaves)
     return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
 
 

@@ -123,10 +123,14 @@ class Inspect(SiteAction):
         values, kind = operands.values if plant is None else plant, kind_of(site)
         d = None
         if site.tag == RANDOM and site.path not in self.conditional:
-            d = apply_at_site(site, operands, values, lambda _, d: d)
+            d = apply_at_site(site, operands, values, _distribution_of)
         value = jax.tree.unflatten(site.tree, values)
         scored = None if kind == DETERMINISTIC else log_prob(site, operands, values)
         return values, SiteTrace(value, d, scored, kind)
+
+
+def _distribution_of(_: Any, d: Any) -> Any:
+    return distribution_protocol.with_all_batch_axes(d)
 
 
 def inspection(model: Model, program: Program) -> ModelRun:

@@ -55,6 +55,31 @@ MISTAKES = [
         "TruncatedNormal: low must be less than high",
     ),
     (lambda: dist.TruncatedNormal(0.0, 1.0, nan, 1.0), "TruncatedNormal: low must be a number"),
+    (lambda: dist.DiscreteUniform(3, 1), "DiscreteUniform: low must be at most high; got 3 and 1"),
+    (
+        lambda: dist.FiniteDiscrete(np.arange(3.0), probs=np.full(2, 0.5)),
+        r"outcomes \(3,\) and probs \(2,\) must have last axes of one size",
+    ),
+    (lambda: dist.Delta(nan), "Delta: loc must be a number .* got nan"),
+    (lambda: dist.Delta("a"), "Delta: loc must be an array of real numbers; got 'a'"),
+    (lambda: dist.Delta(0.0, nan), "Delta: log_density must be a number .* got nan"),
+    (
+        lambda: dist.Delta(np.zeros(2), np.zeros(3)),
+        r"log_density must broadcast .* got loc \(2,\), log_density \(3,\)",
+    ),
+    (lambda: dist.Delta(np.zeros(2), event_ndims=0.5), "Delta: event_ndims must be an integer"),
+    (
+        lambda: dist.KroneckerNormal(nan, scale_trils=(np.eye(2), np.eye(2))),
+        "KroneckerNormal: loc must be finite; got nan",
+    ),
+    (
+        lambda: dist.Flat(constraints.interval(2.0, 1.0)),
+        r"Flat: support must hold a number; got Interval\(low=2.0, high=1.0",
+    ),
+    (
+        lambda: dist.Custom(lambda x: x, support=constraints.interval(nan, 1.0)),
+        "Custom: support must hold a number",
+    ),
     (lambda: dist.Bernoulli(), "Bernoulli: give exactly one of logits, probs; got none of them"),
     (
         lambda: dist.Bernoulli(logits=0.0, probs=0.5),
@@ -218,6 +243,10 @@ MISUSES = {
     "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
         dist.Normal(0.0, 1.0), 3
     ),
+    "Custom: log_density must be a function; got 3": lambda: dist.Custom(3),
+    "Custom: sampler must be a function; got 3": lambda: dist.Custom(lambda x: x, sampler=3),
+    "Affine: scale must not be 0; got nan": lambda: dist.bijectors.Affine(0.0, nan),
+    "Affine: scale must not be 0; got 0.0": lambda: dist.bijectors.Affine(0.0, 0.0),
     "validate: expected a Distribution; got 3": lambda: dist.validate(3),
 }
 

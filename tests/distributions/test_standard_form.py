@@ -116,7 +116,7 @@ def test_the_level_of_each_part_of_a_graph_stays(x64):
 
     @jax.jit
     def both(graph: Any, scale: Any) -> Any:
-        d = dist.ICAR(scale, graph)
+        d = dist.ICAR(scale=scale, adj_matrix=graph)
         base, forward, inverse = d.standard_form()
         z = inverse(x)
         log_det = jnp.linalg.slogdet(jax.jacfwd(forward)(z))[1]
@@ -143,7 +143,7 @@ def test_a_walk_begins_with_the_form_of_its_first_entry(x64):
 
 
 def test_noise_leaves_a_kronecker_product_without_a_form():
-    noisy = dist.KroneckerNormal(0.0, (jnp.eye(2),), 0.1)
+    noisy = dist.KroneckerNormal(0.0, scale_trils=(jnp.eye(2),), noise_scale=0.1)
     assert not noisy.has_standard_form
     with pytest.raises(NotImplementedError, match="KroneckerNormal has no factor"):
         noisy.standard_form()

@@ -35,13 +35,23 @@ STRUCTURED = {
     "process": lambda loc, scale: dist.GaussianProcess(
         lambda x, y: scale * jnp.exp(-jnp.square(x - y)), jnp.arange(3.0), loc, 0.1
     ),
-    "car": lambda loc, scale: dist.CAR(loc, jnp.tanh(loc), scale, np.asarray(PATHS)),
-    "car-traced": lambda loc, scale: dist.CAR(loc, jnp.tanh(loc), scale, PATHS + 0 * PATHS),
-    "icar": lambda loc, scale: dist.ICAR(scale, ISLANDS),
-    "icar-traced": lambda loc, scale: dist.ICAR(scale * jnp.ones(2), PATHS + 0 * PATHS),
+    "car": lambda loc, scale: dist.CAR(
+        loc, correlation=jnp.tanh(loc), conditional_precision=scale, adj_matrix=np.asarray(PATHS)
+    ),
+    "car-traced": lambda loc, scale: dist.CAR(
+        loc, correlation=jnp.tanh(loc), conditional_precision=scale, adj_matrix=PATHS + 0 * PATHS
+    ),
+    "icar": lambda loc, scale: dist.ICAR(scale=scale, adj_matrix=ISLANDS),
+    "icar-traced": lambda loc, scale: dist.ICAR(
+        scale=scale * jnp.ones(2), adj_matrix=PATHS + 0 * PATHS
+    ),
     "circulant": lambda loc, scale: dist.CirculantNormal(loc, scale * jnp.array([1.0, 0.5, 0.5])),
-    "kronecker": lambda loc, scale: dist.KroneckerNormal(loc, (scale * jnp.eye(2), TRIL)),
-    "matrix": lambda loc, scale: dist.MatrixNormal(loc, scale * jnp.eye(2), TRIL),
+    "kronecker": lambda loc, scale: dist.KroneckerNormal(
+        loc, scale_trils=(scale * jnp.eye(2), TRIL)
+    ),
+    "matrix": lambda loc, scale: dist.MatrixNormal(
+        loc, scale_tril_row=scale * jnp.eye(2), scale_tril_column=TRIL
+    ),
     "multivariate-t": lambda loc, scale: dist.MultivariateStudentT(
         3.0, loc * jnp.ones((2, 3)), scale_tril=scale * TRIL
     ),
@@ -52,19 +62,21 @@ STRUCTURED = {
     "horseshoe": lambda loc, scale: dist.Horseshoe(scale * jnp.ones(2)),
     "logit-normal": lambda loc, scale: dist.LogitNormal(loc, scale),
     "inverse-chi2": lambda loc, scale: dist.InverseChi2(3.0, scale),
-    "skew-normal": lambda loc, scale: dist.SkewNormal(loc, scale, 2.0),
+    "skew-normal": lambda loc, scale: dist.SkewNormal(loc=loc, scale=scale, skewness=2.0),
     "transformed": lambda loc, scale: dist.TransformedDistribution(
         dist.GaussianRandomWalk(scale, 3), dist.bijectors.Exp()
     ),
     "iid-walk": lambda loc, scale: dist.iid(dist.GaussianRandomWalk(scale * jnp.ones(2), 3), 2),
     "iid-autoregression": lambda loc, scale: dist.iid(dist.AutoRegressive(loc, 0.5, scale, 3), 2),
-    "iid-icar": lambda loc, scale: dist.iid(dist.ICAR(scale * jnp.ones(2), ISLANDS), 3),
+    "iid-icar": lambda loc, scale: dist.iid(
+        dist.ICAR(scale=scale * jnp.ones(2), adj_matrix=ISLANDS), 3
+    ),
     "iid-tfp": lambda loc, scale: dist.iid(tfd.Normal(loc, scale), 2),
     "independent-t": lambda loc, scale: dist.Independent(
         dist.MultivariateStudentT(3.0, loc * jnp.ones((2, 3)), scale_tril=scale * TRIL), 1
     ),
     "independent-kronecker": lambda loc, scale: dist.Independent(
-        dist.KroneckerNormal(loc, (scale * jnp.ones((2, 1, 1)) * jnp.eye(2), TRIL)), 1
+        dist.KroneckerNormal(loc, scale_trils=(scale * jnp.ones((2, 1, 1)) * jnp.eye(2), TRIL)), 1
     ),
 }
 
@@ -76,7 +88,9 @@ def mapped_walks(key: Any) -> Any:
     def one(key: Any, scale: Any) -> Any:
         walk = ppl.sample(key, dist.GaussianRandomWalk(scale, 3), name="walk")
         path = dist.AutoRegressive(walk[0], coefficient, scale, 3)
-        car = dist.CAR(walk, coefficient, scale, np.asarray(PATHS))
+        car = dist.CAR(
+            walk, correlation=coefficient, conditional_precision=scale, adj_matrix=np.asarray(PATHS)
+        )
         return ppl.sample(key, path, name="path") + ppl.sample(key, car, name="car")
 
     return jax.vmap(one)(split(key, 3), scales)
@@ -152,7 +166,7 @@ def left_and_changed(key: Any, width: Any) -> Any:
     draw(dist.Normal(follows, 1.0), "after-follows")
     draw(dist.Normal(0.0, width), "argument")
     share = draw(dist.Beta(jnp.exp(zeros[0]), 1.0), "share")
-    draw(dist.KroneckerNormal(share, (jnp.eye(2),), 0.1), "noisy")
+    draw(dist.KroneckerNormal(share, scale_trils=(jnp.eye(2),), noise_scale=0.1), "noisy")
     site = lambda key, loc: ppl.sample(key, dist.Normal(loc, 1.0), name="mapped")  # noqa: E731
     jax.vmap(site)(split(key, 3), zeros)
     still = lambda key: ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="still")  # noqa: E731
