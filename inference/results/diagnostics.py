@@ -9,13 +9,16 @@ References:
 """
 
 import math
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
-import scipy
+import scipy.fft
+import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction
@@ -35,20 +38,61 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
         array = _as_numbers("draws", draws)
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
-        num_chains, num_draws, *shape = array.shape
-        flat = np.moveaxis(array.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
-        result = np.full(len(flat), np.nan)
-        step = max(1, _BLOCK // max(1, num_chains * num_draws))
-        for start in range(0, len(flat) if num_draws >= MIN_DRAWS and num_chains else 0, step):
-            block = np.asarray(flat[start : start + step], np.float64, order="C")
-            is_valid = ~np.isnan(block).any((1, 2))
-            if not is_valid.any():
-                continue
-            with np.errstate(divide="ignore", invalid="ignore"):
-                result[start : start + step][is_valid] = statistic(block[is_valid], *args)
-        return result.reshape(shape)
+        return _by_block(lambda block: statistic(block, *args)[None], array, 1)[0]
 
     return wrapped
+
+
+def diagnose(draws: NDArray[Any]) -> tuple[Array, Array, Array, Array]:
+    """`rhat`, `ess_bulk`, `ess_tail` and `mcse_mean`, at half the cost of the four functions.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+
+    Returns:
+        Four arrays of shape ``shape``.
+    """
+
+    def statistics(block: Array) -> Array:
+        halves = _split_halves(block)
+        scores, folded = _rank_normalize(halves)
+        return np.stack(
+            [
+                _rhat_of_scores(scores, folded),
+                _ess(scores),
+                _ess_tail(block),
+                _mcse_mean(block, halves),
+            ]
+        )
+
+    found = _by_block(statistics, draws, 4)
+    return found[0], found[1], found[2], found[3]
+
+
+def _by_block(statistics: Callable[[Array], Array], draws: NDArray[Any], number: int) -> Array:
+    """Statistics ``(number, *shape)`` of draws ``(chain, draw, *shape)``, on all cores.
+
+    They are computed for one block of parameters at a time; NaN for draws that are too few or NaN.
+    """
+    num_chains, num_draws, *shape = draws.shape
+    flat = np.moveaxis(draws.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
+    result = np.full((number, len(flat)), np.nan)
+    size = max(1, _BLOCK // max(1, num_chains * num_draws))
+
+    def fill(start: int) -> None:
+        block = np.asarray(flat[start : start + size], np.float64, order="C")
+        is_valid = ~np.isnan(block).any((1, 2))
+        if is_valid.any():
+            with np.errstate(divide="ignore", invalid="ignore"):
+                result[:, start : start + size][:, is_valid] = statistics(block[is_valid])
+
+    starts = range(0, len(flat) if num_draws >= MIN_DRAWS and num_chains else 0, size)
+    if len(starts) > 1:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(fill, starts))  # a list, so that errors are raised
+    else:
+        list(map(fill, starts))
+    return result.reshape(number, *shape)
 
 
 def _as_numbers(name: str, given: ArrayLike) -> NDArray[Any]:
@@ -80,11 +124,7 @@ def rhat(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), equation 4 and section 4.2.
     """
-    if draws.shape[1] < 2:
-        return np.full(len(draws), np.nan)
-    halves = _split_halves(draws)
-    folded = np.abs(halves - np.median(halves, (1, 2), keepdims=True))
-    return np.fmax(_rhat(_rank_normalize(halves)), _rhat(_rank_normalize(folded)))
+    return _rhat_of_scores(*_rank_normalize(_split_halves(draws)))
 
 
 @_map_parameters
@@ -105,7 +145,7 @@ def ess_bulk(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess(_rank_normalize(_split_halves(draws)))
+    return _ess(_rank_normalize(_split_halves(draws))[0])
 
 
 @_map_parameters
@@ -121,7 +161,7 @@ def ess_tail(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
+    return _ess_tail(draws)
 
 
 @_map_parameters
@@ -147,7 +187,7 @@ def mcse_mean(draws: Array) -> Array:
     Returns:
         ``shape``.
     """
-    return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(_split_halves(draws)))
+    return _mcse_mean(draws, _split_halves(draws))
 
 
 @_map_parameters
@@ -230,22 +270,48 @@ def _split_halves(draws: Array) -> Array:
     return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
 
 
-def _rank_normalize(draws: Array) -> Array:
-    """Normal scores of the ranks over all chains; ties share their mean rank."""
+def _rank_normalize(draws: Array) -> tuple[Array, Array]:
+    """Normal scores of ranks over all chains, of draws and of their distances from the median.
+
+    Ties share their mean rank.
+    """
     flat = draws.reshape(len(draws), -1)
-    size = flat.shape[1]
-    order = np.argsort(flat, axis=1)
-    ordered = np.take_along_axis(flat, order, 1)
-    place = np.arange(size)
-    rises = np.diff(ordered, axis=1) > 0
-    edge = np.ones((len(flat), 1), bool)
-    first = np.maximum.accumulate(np.where(np.hstack([edge, rises]), place, 0), 1)
-    last = np.where(np.hstack([rises, edge]), place, size)
-    last = np.minimum.accumulate(last[:, ::-1], 1)[:, ::-1]
-    scores = scipy.special.ndtri(((first + last) / 2 + 1 - 3 / 8) / (size + 1 / 4))
-    result = np.empty_like(scores)
-    np.put_along_axis(result, order, scores, 1)
-    return result.reshape(draws.shape)
+    scores, folded = np.empty_like(flat), np.empty_like(flat)
+    for row, of_values, of_distances in zip(flat, scores, folded, strict=True):
+        order = np.argsort(row)
+        values = row[order]
+        of_values[order] = _scores_of_sorted(values)
+        middle = len(values) // 2
+        distances = np.abs(values - (values[middle] + values[-1 - middle]) / 2)
+        # A merge of two runs, falling and rising, which a stable sort finds.
+        places = np.argsort(distances, kind="stable")
+        of_distances[order[places]] = _scores_of_sorted(distances[places])
+    return scores.reshape(draws.shape), folded.reshape(draws.shape)
+
+
+def _scores_of_sorted(ordered: Array) -> Array:
+    """Normal scores of sorted numbers."""
+    scores = _normal_scores(len(ordered))
+    rises = np.diff(ordered) > 0
+    if rises.all():
+        return scores[::2]
+    place = np.arange(len(ordered))
+    first = np.maximum.accumulate(np.where(np.r_[True, rises], place, 0))
+    last = np.where(np.r_[rises, True], place, len(ordered))
+    return scores[first + np.minimum.accumulate(last[::-1])[::-1]]
+
+
+@lru_cache(maxsize=4)
+def _normal_scores(size: int) -> Array:
+    """Normal scores of the ranks 1, 1.5, 2, ..., `size`."""
+    return scipy.special.ndtri((np.arange(2 * size - 1) / 2 + 1 - 3 / 8) / (size + 1 / 4))
+
+
+def _rhat_of_scores(scores: Array, folded: Array) -> Array:
+    """The larger R-hat of two kinds of scores of half chains; NaN for a single chain."""
+    if scores.shape[1] <= 2:
+        return np.full(len(scores), np.nan)
+    return np.fmax(_rhat(scores), _rhat(folded))
 
 
 def _rhat(chains: Array) -> Array:
@@ -253,6 +319,14 @@ def _rhat(chains: Array) -> Array:
     between = num_draws * chains.mean(2).var(1, ddof=1)
     within = chains.var(2, ddof=1).mean(1)
     return np.sqrt((between / within + num_draws - 1) / num_draws)
+
+
+def _mcse_mean(draws: Array, halves: Array) -> Array:
+    return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(halves))
+
+
+def _ess_tail(draws: Array) -> Array:
+    return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
 
 
 def _ess_quantile(draws: Array, prob: float) -> Array:
@@ -290,7 +364,7 @@ def _ess(chains: Array) -> Array:
 def _mean_autocovariance(chains: Array) -> Array:
     """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
     num_draws = chains.shape[2]
-    length = 1 << (2 * num_draws - 1).bit_length()
-    spectrum = np.fft.rfft(chains - chains.mean(2, keepdims=True), length)
+    length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
+    spectrum = scipy.fft.rfft(chains - chains.mean(2, keepdims=True), length)
     power = (spectrum.real**2 + spectrum.imag**2).mean(1)
-    return np.fft.irfft(power, length)[:, :num_draws] / num_draws
+    return scipy.fft.irfft(power, length)[:, :num_draws] / num_draws

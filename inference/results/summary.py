@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
-from inference.results.diagnostics import ess_bulk, ess_tail, mcse_mean, rhat
+from inference.results.diagnostics import diagnose
 
 _MAX_ROWS, _WIDTH = 60, 88  # rows of a printed table; columns of its notes
 _LEVELS = (0.05, 0.5, 0.95)
@@ -117,12 +117,13 @@ def summarize(draws: dict[str, Any]) -> Summary:
         draws: Draws by site, ``(chain, draw, *shape)``.
     """
     names, values = _scalars(draws)
+    rhat, ess_bulk, ess_tail, mcse_mean = diagnose(values)
     return dataclasses.replace(
         _summarize_independent(names, values, None),
-        mcse_mean=mcse_mean(values),
-        ess_bulk=ess_bulk(values),
-        ess_tail=ess_tail(values),
-        rhat=rhat(values),
+        mcse_mean=mcse_mean,
+        ess_bulk=ess_bulk,
+        ess_tail=ess_tail,
+        rhat=rhat,
     )
 
 
