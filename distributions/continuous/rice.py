@@ -42,7 +42,8 @@ def _log_i0e(z, b):
     far, near = t > 30, (t > 0) & (t <= 30)
     series = jnp.log(_polynomial(_BESSEL, 1 / jnp.where(far, t, 30)))
     root = 0.5 * (jnp.log(jnp.where(far, z, 1)) + jnp.log(jnp.where(far, b, 1)))
-    small = jnp.where(near, jnp.log(i0e(jnp.where(near, t, 1))), -t)  # JAX's slope at 0 is 0.
+    at_zero = -t + 0.25 * t * t  # JAX's slope at 0 is 0.
+    small = jnp.where(near, jnp.log(i0e(jnp.where(near, t, 1))), at_zero)
     return jnp.where(far, series - root - LOG_SQRT_TWO_PI, small)
 
 

@@ -1,5 +1,6 @@
 """The Poisson-binomial distribution: the number of unlike events that happen."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
@@ -11,27 +12,35 @@ from distributions.constraints import independent, integer_interval, real, unit_
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.categorical_functions import category_entropy, take
-from distributions.numerics.special import log_add, safe_log, safe_log1m
+from distributions.numerics.scaled_numbers import (
+    add,
+    log_of,
+    multiply,
+    scaled,
+    scaled_exp,
+    scaled_zeros,
+)
 from distributions.numerics.sphere import log_sum
 
 
 def _log_masses(logits, probs):
     """The log masses of all counts, along the last axis, by a recursion over the events."""
     if probs is None:
-        log_yes, log_no = log_sigmoid(logits), log_sigmoid(-logits)
+        chances = scaled_exp(log_sigmoid(logits)), scaled_exp(log_sigmoid(-logits))
     else:
-        log_yes, log_no = safe_log(probs), safe_log1m(probs)
-    log_yes, log_no = (jnp.moveaxis(jnp.asarray(x), -1, 0) for x in (log_yes, log_no))
-    batch, n = log_yes.shape[1:], log_yes.shape[0]
-    none = jnp.full((*batch, 1), -jnp.inf, log_yes.dtype)
-    start = jnp.concatenate([jnp.zeros_like(none), jnp.repeat(none, n, -1)], -1)
+        chances = scaled(jnp.asarray(probs)), scaled(1 - jnp.asarray(probs))
+    yes, no = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0)[..., None], chances)
+    (n, *batch, _), dtype = yes.fraction.shape, yes.fraction.dtype
+    none = scaled_zeros((*batch, 1), dtype)
+    join = lambda *parts: jax.tree.map(lambda *x: jnp.concatenate(x, -1), *parts)  # noqa: E731
+    start = join(scaled(jnp.ones((*batch, 1), dtype)), scaled_zeros((*batch, n), dtype))
 
-    def step(log_mass, event):
+    def step(mass, event):
         yes, no = event
-        shifted = jnp.concatenate([none, log_mass[..., :-1]], -1)
-        return log_add(log_mass + no[..., None], shifted + yes[..., None]), None
+        shifted = join(none, jax.tree.map(lambda x: x[..., :-1], mass))
+        return add(multiply(mass, no), multiply(shifted, yes)), None
 
-    return lax.scan(step, start, (log_yes, log_no))[0]
+    return log_of(lax.scan(step, start, (yes, no))[0])
 
 
 def _log_part(x, logits, probs, upper):
