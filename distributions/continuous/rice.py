@@ -83,7 +83,8 @@ def _mean(nu, scale):
     far = b > 12
     near, large = jnp.where(far, 0, b), jnp.where(far, b, 12)
     h = 0.25 * jnp.square(near)
-    small = scale * math.sqrt(math.pi / 2) * ((1 + 2 * h) * i0e(h) + 2 * h * i1e(h))
+    scaled_i0 = jnp.exp(_log_i0e(h, jnp.ones_like(h)))
+    small = scale * math.sqrt(math.pi / 2) * ((1 + 2 * h) * scaled_i0 + 2 * h * i1e(h))
     return jnp.where(far, nu * _polynomial(_MEAN, 2 / jnp.square(large)), small)
 
 

@@ -1,5 +1,7 @@
 """The Poisson-binomial distribution: the number of unlike events that happen."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,12 +21,12 @@ from distributions.numerics.scaled_numbers import (
     scaled,
     scaled_exp,
     scaled_zeros,
+    total,
 )
-from distributions.numerics.sphere import log_sum
 
 
-def _log_masses(logits, probs):
-    """The log masses of all counts, along the last axis, by a recursion over the events."""
+def _masses(logits, probs):
+    """The masses of all counts, along the last axis, by a recursion over the events."""
     if probs is None:
         chances = scaled_exp(log_sigmoid(logits)), scaled_exp(log_sigmoid(-logits))
     else:
@@ -40,17 +42,21 @@ def _log_masses(logits, probs):
         shifted = join(none, jax.tree.map(lambda x: x[..., :-1], mass))
         return add(multiply(mass, no), multiply(shifted, yes)), None
 
-    return log_of(lax.scan(step, start, (yes, no))[0])
+    return lax.scan(step, start, (yes, no))[0]
+
+
+def _log_masses(logits, probs):
+    return log_of(_masses(logits, probs))
 
 
 def _log_part(x, logits, probs, upper):
-    log_mass = _log_masses(logits, probs)
-    index = jnp.arange(log_mass.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
+    masses = _masses(logits, probs)
+    index = jnp.arange(masses.fraction.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
     chosen = index > x[..., None] if upper else index <= x[..., None]
-    parts = select(chosen, log_mass, -jnp.inf)
-    empty = (parts == -jnp.inf).all(-1)
-    total = log_sum(select(empty[..., None], 0, parts))
-    return select(empty, -jnp.inf, jnp.minimum(total, 0))
+    zeros = scaled_zeros((1,) * chosen.ndim, x.dtype)
+    parts = jax.tree.map(functools.partial(select, chosen), masses, zeros)
+    log_part = log_of(total(parts))
+    return log_part - lax.stop_gradient(jnp.maximum(log_part, 0))  # With its slopes at 0, too.
 
 
 def _probs(logits, probs):

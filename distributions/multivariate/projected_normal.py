@@ -12,7 +12,7 @@ from distributions.constraints import real_vector, unit_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import log_beta_half
-from distributions.numerics.poisson_mixture import log_poisson_mass, poisson_terms
+from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre
 from distributions.numerics.sphere import dot, log_sum, variance_around
 
@@ -58,12 +58,14 @@ def _projected_moments(concentration):
     """
     n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
     center, offset, log_step = poisson_terms(m)
-    j = center + offset
-    weights = jnp.exp(log_poisson_mass(center, offset, m[..., None]) + log_step[..., None])
-    cosine = jnp.exp(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI)
-    mean = jnp.sum(weights * cosine, -1) / math.sqrt(2)
-    square = jnp.sum(weights * (j + 0.5) / (j + 0.5 * n), -1)
-    return mean, square, jnp.sum(weights * 0.5 * (n - 1) / (j + 0.5 * n), -1)
+    j, m = center + offset, m[..., None]
+
+    def mean_of(log_values):
+        return jnp.exp(log_poisson_mixture(center, offset, m, log_values, 1.0) + log_step)
+
+    mean = mean_of(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI) / math.sqrt(2)
+    square = mean_of(jnp.log(j + 0.5) - jnp.log(j + 0.5 * n))
+    return mean, square, mean_of(math.log(0.5 * (n - 1)) - jnp.log(j + 0.5 * n))
 
 
 def _projected_mean(concentration):

@@ -21,7 +21,7 @@ class Scaled(NamedTuple):
     log_scale: Array
 
 
-def scaled(x: Array) -> Scaled:
+def scaled(x: Any) -> Scaled:
     """A nonnegative number."""
     return _normalized(x, jnp.zeros_like(x))
 
@@ -45,17 +45,23 @@ def multiply(a: Scaled, b: Scaled) -> Scaled:
 
 
 def add(a: Scaled, b: Scaled) -> Scaled:
-    """The sum `a + b`.
+    """The sum `a + b`, as by `total`."""
+    pairs = (jnp.stack(jnp.broadcast_arrays(*pair)) for pair in zip(a, b, strict=True))
+    return total(Scaled(*pairs), 0)
 
-    Where 0 is added to a number that is smaller by more than the root of the greatest number, its
-    derivatives are too small; they are far above all others.
+
+def total(parts: Scaled, axis: int = -1) -> Scaled:
+    """The sum along an axis.
+
+    Beside a sum that is smaller than the scale of a part of 0 by more than the root of the
+    greatest number, the derivatives of this part are too small: still far above all others.
     """
-    logs = [select(x.fraction > 0, x.log_scale, -jnp.inf) for x in (a, b)]
-    log_scale = jnp.maximum(*logs)
-    log_scale = select(log_scale == -jnp.inf, jnp.maximum(a.log_scale, b.log_scale), log_scale)
-    most = 0.5 * math.log(float(jnp.finfo(log_scale.dtype).max))
-    parts = (x.fraction * jnp.exp(jnp.minimum(x.log_scale - log_scale, most)) for x in (a, b))
-    return _normalized(sum(parts), log_scale)
+    fractions, logs = parts
+    greatest = jnp.max(select(fractions > 0, logs, -jnp.inf), axis, keepdims=True)
+    log_scale = select(greatest == -jnp.inf, jnp.max(logs, axis, keepdims=True), greatest)
+    most = 0.5 * math.log(float(jnp.finfo(logs.dtype).max))
+    sum_of_fractions = jnp.sum(fractions * jnp.exp(jnp.minimum(logs - log_scale, most)), axis)
+    return _normalized(sum_of_fractions, jnp.squeeze(log_scale, axis))
 
 
 def log_of(x: Scaled) -> Array:
