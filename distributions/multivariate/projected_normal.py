@@ -14,7 +14,7 @@ from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import log_beta_half
 from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre
-from distributions.numerics.sphere import dot, log_sum, variance_around
+from distributions.numerics.sphere import dot, log_sum
 
 
 def _log_radial_integral(t, n):
@@ -52,9 +52,10 @@ def _projected_mode(concentration):
 
 
 def _projected_moments(concentration):
-    """The mean over `concentration`, and the means of `t^2` and `1 - t^2` for its cosine `t`.
+    """The mean over `concentration`, and `1 / (n + 2 j)` and `1 / (n + 2 j + 2)` on average.
 
-    Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
+    Given a Poisson variable `j`, the squared cosine of the angle to `concentration` has the beta
+    distribution with `j + 1/2` and `(n - 1) / 2`.
     """
     n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
     center, offset, log_step = poisson_terms(m)
@@ -64,8 +65,7 @@ def _projected_moments(concentration):
         return jnp.exp(log_poisson_mixture(center, offset, m, log_values, 1.0) + log_step)
 
     mean = mean_of(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI) / math.sqrt(2)
-    square = mean_of(jnp.log(j + 0.5) - jnp.log(j + 0.5 * n))
-    return mean, square, mean_of(math.log(0.5 * (n - 1)) - jnp.log(j + 0.5 * n))
+    return mean, mean_of(-jnp.log(n + 2 * j)), mean_of(-jnp.log(n + 2 * j + 2))
 
 
 def _projected_mean(concentration):
@@ -73,9 +73,10 @@ def _projected_mean(concentration):
 
 
 def _projected_variance(concentration):
-    mean, square, rest = _projected_moments(concentration)
-    along = square - jnp.square(mean) * square_sum(concentration)
-    return variance_around(_projected_mode(concentration), rest, along)
+    """By the identity `E[j f(j)] = m E[f(j + 1)]` of Poisson variables of mean `m`."""
+    mean, across, next_across = _projected_moments(concentration)
+    along = next_across - jnp.square(mean)
+    return across[..., None] + along[..., None] * jnp.square(concentration)
 
 
 @family(
