@@ -90,8 +90,8 @@ def faults(case: Case, most: int = 40) -> list[str]:
     pairs = points(case, most)
     unravel = position(*pairs[0])[1]
     at = np.stack([position(*pair)[0] for pair in pairs])
-    kept = np.isfinite(at).all(-1)
-    at, pairs = at[kept], [pair for pair, keep in zip(pairs, kept, strict=True) if keep]
+    kept = np.flatnonzero(np.isfinite(at).all(-1))
+    at, pairs = at[kept], [pairs[i] for i in kept]
 
     def log_prob(x, value):
         parameters, y = unravel(x)
