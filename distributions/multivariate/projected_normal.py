@@ -76,7 +76,8 @@ def _projected_variance(concentration):
     """By the identity `E[j f(j)] = m E[f(j + 1)]` of Poisson variables of mean `m`."""
     mean, across, next_across = _projected_moments(concentration)
     along = next_across - jnp.square(mean)
-    return across[..., None] + along[..., None] * jnp.square(concentration)
+    variance = across[..., None] + along[..., None] * jnp.square(concentration)
+    return jnp.maximum(variance, 0)  # Rounding, where it is far below that of 1.
 
 
 @family(
