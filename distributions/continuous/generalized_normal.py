@@ -17,7 +17,8 @@ def _power(x, loc, scale, power):
     """`|z|^power`."""
     size = jnp.abs(x - loc)
     log_size = jnp.log(jnp.where(size == 0, 1, size)) - jnp.log(scale)
-    return jnp.where(size == 0, 0, jnp.exp(power * log_size))
+    at_center = jnp.where(power == 2, jnp.square((x - loc) / scale), 0)  # It alone has a curvature.
+    return jnp.where(size == 0, at_center, jnp.exp(power * log_size))
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):
