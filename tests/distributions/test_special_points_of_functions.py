@@ -19,7 +19,8 @@ UNUSUAL = 0.5, 1.0  # Values of all parameters at once; locations are 0 beside a
 
 def is_swept(case: Case) -> bool:
     """Whether it is a continuous distribution of numbers with a distribution function."""
-    if not (case.is_number and case.tells("cdf")):
+    is_shared = case.name == "MixtureSameFamily, gammas"  # Its weights have no axis of the batch.
+    if is_shared or not (case.is_number and case.tells("cdf")):
         return False
     support = case.build().support
     return not (support.is_discrete or support.has_atoms)
@@ -27,15 +28,16 @@ def is_swept(case: Case) -> bool:
 
 def without_batch(case: Case) -> dict:
     """The parameters of the first distribution of the batch, in double precision."""
-    axes = len(case.build().batch_shape)
-    first = lambda x: x[(0,) * axes] if np.ndim(x) >= axes else x  # noqa: E731
+    batch = case.build().batch_shape
+    at = (0,) * len(batch)
+    first = lambda x: x[at] if x.shape[: len(batch)] == batch else x  # noqa: E731
     return {name: cast(first(np.asarray(x)), float) for name, x in case.parameters.items()}
 
 
 def special_points(case: Case) -> tuple[np.ndarray, Callable]:
     """Rows of a value, a probability and parameters; and the functions of such a row.
 
-    Values are those of parameters, 0, 1/2 and 1, and two next to each.
+    Values are those of parameters, 0, 1/2, 1 and one of the case, and two next to each.
     """
     given = without_batch(case)
     moving = {k: x for k, x in given.items() if jnp.issubdtype(x.dtype, jnp.floating)}
@@ -59,8 +61,8 @@ def special_points(case: Case) -> tuple[np.ndarray, Callable]:
         except ValueError:  # such as a lower bound that equals the upper one
             continue
         numbers = [float(x) for x in (moving | changed).values() if not x.ndim]
-        at = np.array(sorted({*numbers, 0.0, 0.5, 1.0}))
-        at = at[[bool(d.support.check(x - 0.01) & d.support.check(x + 0.01)) for x in at]]
+        at = np.array(sorted({*numbers, 0.0, 0.5, 1.0, float(case.inside[2].flat[0])}))
+        at = at[[bool(d.support.check(x - 1e-3) & d.support.check(x + 1e-3)) for x in at]]
         at = at[np.asarray(d.log_prob(at)) < np.inf]  # at 0, a horseshoe's is infinite
         flat = ravel_pytree(moving | changed)[0]
         values = np.concatenate([at, at + 1e-14, at - 1e-14])
