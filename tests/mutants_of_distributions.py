@@ -87,9 +87,9 @@ MUTANTS = (
     Mutant(
         name="beta-slope-sign",
         file="distributions/numerics/incomplete_gamma_beta.py",
-        old="partials[0] * a_dot + partials[1] * b_dot",
-        new="partials[0] * a_dot - partials[1] * b_dot",
-        breaks="the incomplete beta function falls where it rises with its second parameter",
+        old="lambda x, i=i: x * tangents[i], dot",
+        new="lambda x, i=i: x * tangents[0], dot",
+        breaks="the incomplete beta function changes with its second parameter as with the first",
         tests=("tests/distributions/test_incomplete_gamma_beta.py",),
     ),
     Mutant(

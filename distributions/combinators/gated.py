@@ -16,6 +16,7 @@ from distributions.constraints import Constraint
 from distributions.core.distribution import Distribution, Shape
 from distributions.discrete.bernoulli import Bernoulli
 from distributions.numerics.bernoulli_functions import bernoulli_log_probs
+from distributions.numerics.binomial_functions import success_and_failure_probs
 
 
 class Gated(Distribution):
@@ -92,10 +93,18 @@ class Gated(Distribution):
         given = self.logits, self.probs
         return tuple(None if x is None else as_array(x, dtype) for x in given)  # pyright: ignore
 
+    def _chances(self, *arrays: ArrayLike) -> tuple[Array, ...]:
+        """The probabilities of 0 by the gate and of a count, and the arrays, of one rank.
+
+        Unlike exponentials of logarithms, probabilities of 0 have slopes.
+        """
+        dtype = float_dtype(*jax.tree.leaves(self))
+        return promote(*success_and_failure_probs(*self._odds(dtype)), *arrays, dtype=dtype)
+
     def _moments(self) -> tuple[Array, ...]:
-        """The log probability of a count, and the mean and the variance of counts."""
+        """The probabilities of 0 and of a count, and the mean and the variance of counts."""
         d = self.distribution
-        return self._align_with_gate(d.mean(), d.variance())[1:]
+        return self._chances(d.mean(), d.variance())
 
     def _broadcast_to_batch(self, x: Array) -> Array:
         return jnp.broadcast_to(x, self.batch_shape)

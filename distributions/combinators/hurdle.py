@@ -143,9 +143,10 @@ class Hurdle(Gated):
     def _scale_moments(self) -> tuple[Array, ...]:
         """The factor of the counts' moments, their mean and their variance."""
         d = self.distribution
-        parts = self._align_with_gate(self._log_positive(), d.mean(), d.variance())
-        _, log_count, log_positive, mean, variance = parts
-        return jnp.exp(log_count - log_positive), mean, variance
+        _, count, log_positive, *moments = self._chances(
+            self._log_positive(), d.mean(), d.variance()
+        )
+        return count * jnp.exp(-log_positive), *moments
 
     def _moment(self, name: str) -> Array:
         if name == "mode" or (name == "entropy" and self._is_count):
@@ -165,6 +166,6 @@ class Hurdle(Gated):
 
     def _entropy(self) -> Array:
         """The entropy of the gate plus the entropy of positive numbers times their probability."""
-        parts = self._align_with_gate(self._gate.entropy(), self.distribution.entropy())
-        _, log_count, gate, entropy = parts
-        return gate + jnp.exp(log_count) * entropy
+        parts = self._chances(self._gate.entropy(), self.distribution.entropy())
+        _, count, of_gate, entropy = parts
+        return of_gate + count * entropy

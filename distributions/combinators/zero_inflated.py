@@ -88,13 +88,12 @@ class ZeroInflated(Gated):
         return self._mix(log_prob, log_prob, is_zero)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:
-        log_gate, log_count, x = self._align_with_gate(value)
         part = getattr(self.distribution, name)(value)
+        gate, count, part, x = self._chances(part, value)
         holds_zero = x >= 0 if name.endswith("cdf") else x < 0
         if name.startswith("log_"):
             return self._mix(part, part, holds_zero)
-        log_gate, log_count, part = self._align_with_gate(part)
-        return jnp.exp(log_count) * part + select(holds_zero, jnp.exp(log_gate), 0)
+        return count * part + select(holds_zero, gate, 0)
 
     def _sample(self, key: Array, shape: Shape) -> Array:
         gate_key, key = random.split(key)
@@ -108,14 +107,13 @@ class ZeroInflated(Gated):
 
     def _mean(self) -> Array:
         """The mean of the counts, times the probability of a count."""
-        log_count, mean, _ = self._moments()
-        return self._broadcast_to_batch(jnp.exp(log_count) * mean)
+        _, count, mean, _ = self._moments()
+        return self._broadcast_to_batch(count * mean)
 
     def _variance(self) -> Array:
         """The law of total variance: the mean of the variances plus the variance of the means."""
-        log_count, mean, variance = self._moments()
-        between = -jnp.expm1(log_count) * jnp.square(mean)
-        return self._broadcast_to_batch(jnp.exp(log_count) * (variance + between))
+        gate, count, mean, variance = self._moments()
+        return self._broadcast_to_batch(count * (variance + gate * jnp.square(mean)))
 
     def _mode(self) -> Array:
         """The mode of the counts, or 0 if it is more probable."""

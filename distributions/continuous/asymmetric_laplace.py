@@ -21,9 +21,9 @@ def _pieces(scale, asymmetry):
 
 def _asymmetric_log_tails(x, loc, scale, k):
     left, right, log_left, log_right = _pieces(scale, k)
-    below = log_left + jnp.minimum(x - loc, 0) / left
-    above = log_right - jnp.maximum(x - loc, 0) / right
     is_below = x < loc
+    below = log_left + jnp.where(is_below, x - loc, 0) / left
+    above = log_right - jnp.where(is_below, 0, x - loc) / right
     return (
         jnp.where(is_below, below, jnp.log1p(-jnp.exp(above))),
         jnp.where(is_below, jnp.log1p(-jnp.exp(below)), above),

@@ -11,7 +11,15 @@ from distributions.constraints import interval, real
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.quadrature import integral
-from distributions.numerics.special import bounded_ratio, log_add, safe_log
+from distributions.numerics.scaled_numbers import (
+    Scaled,
+    add,
+    log_of,
+    multiply,
+    scaled,
+    scaled_zeros,
+)
+from distributions.numerics.special import bounded_ratio
 from distributions.numerics.sphere import log_sum
 
 
@@ -22,15 +30,20 @@ def _log_splines(z, n):
     """
     shifts = jnp.arange(n, dtype=z.dtype).reshape((1,) * z.ndim + (-1,))
     x = z[..., None] - shifts
-    log_x = safe_log(x)
-    none = jnp.full((*z.shape, 1), -jnp.inf, z.dtype)
+    shift = lambda y, end: jnp.concatenate([y[..., 1:], end], -1)  # noqa: E731
+    none = scaled_zeros((*z.shape, 1), z.dtype)
 
-    def add(k, log_p):
-        shifted = jnp.concatenate([log_p[..., 1:], none], -1)
-        return log_add(log_x + log_p, safe_log(k - x) + shifted) - jnp.log(k - 1).astype(z.dtype)
+    def step(k, density):
+        rising = multiply(scaled(select(x < 0, 0, x)), density)
+        falling = multiply(scaled(select(k < x, 0, k - x)), Scaled(*map(shift, density, none)))
+        total = add(rising, falling)
+        return Scaled(total.fraction, total.log_scale - jnp.log(k - 1))
 
-    start = select((x >= 0) & (x < 1), jnp.zeros_like(x), -jnp.inf)
-    return lax.fori_loop(2, n + 1, lambda k, log_p: add(jnp.asarray(k, z.dtype), log_p), start)
+    zeros = scaled_zeros(x.shape, z.dtype)
+    is_first = (x >= 0) & (x < 1)
+    start = Scaled(select(is_first, 1, zeros.fraction), select(is_first, 0, zeros.log_scale))
+    body = lambda k, density: step(jnp.asarray(k, z.dtype), density)  # noqa: E731
+    return log_of(lax.fori_loop(2, n + 1, body, start))
 
 
 def _sum(x, n, low, high):

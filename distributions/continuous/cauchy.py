@@ -22,8 +22,10 @@ from distributions.numerics.student_t_functions import cauchy_survival
 
 def _cotangent(q):
     """`1 / tan(pi q)`, infinite at both 0 and 1."""
-    size = 1 / jnp.tan(math.pi * jnp.where(q < 0.5, q, 1 - q))
-    return jnp.where(q < 0.5, size, -size)
+    near = jnp.abs(q - 0.5) < 0.25
+    center = jnp.tan(math.pi * jnp.where(near, 0.5 - q, 0))
+    size = 1 / jnp.tan(math.pi * jnp.where(near, 0.25, jnp.where(q < 0.5, q, 1 - q)))
+    return jnp.where(near, center, jnp.where(q < 0.5, size, -size))
 
 
 @family(

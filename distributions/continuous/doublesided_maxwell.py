@@ -4,6 +4,7 @@ import math
 
 import jax.numpy as jnp
 from jax import random
+from jax.scipy.special import ndtr
 from jax.typing import ArrayLike
 
 from distributions.constraints import positive, real
@@ -23,10 +24,14 @@ from distributions.numerics.special import (
 
 def _maxwell_log_survival(x, loc, scale):
     z = ratio(x - loc, scale)
-    size = jnp.abs(z)
-    log_density = -0.5 * jnp.square(z) - LOG_SQRT_TWO_PI
-    upper = jnp.logaddexp(log_ndtr(-size), safe_log(size) + log_density)
-    return jnp.where(z > 0, upper, jnp.log1p(-jnp.exp(upper)))
+    near = jnp.abs(z) < 0.5
+    center = jnp.where(near, z, 0)
+    density = jnp.exp(-0.5 * jnp.square(center) - LOG_SQRT_TWO_PI)
+    middle = jnp.log(ndtr(-center) + center * density)
+    size = jnp.where(near, 1, jnp.abs(z))
+    log_density = -0.5 * jnp.square(size) - LOG_SQRT_TWO_PI
+    upper = jnp.logaddexp(log_ndtr(-size), jnp.log(size) + log_density)
+    return jnp.where(near, middle, jnp.where(z > 0, upper, jnp.log1p(-jnp.exp(upper))))
 
 
 def _maxwell_sample(key, shape, dtype, loc, scale):

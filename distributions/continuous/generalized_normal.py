@@ -1,5 +1,7 @@
 """The generalized normal (exponential power) distribution."""
 
+import math
+
 import jax.numpy as jnp
 from jax import lax, random
 from jax.typing import ArrayLike
@@ -10,21 +12,32 @@ from distributions.core.row import parameter
 from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import log_gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
-from distributions.numerics.special import LOG_TWO
+from distributions.numerics.special import LOG_TWO, ratio
+
+
+def _distance(x, loc):
+    return jnp.where(x < loc, loc - x, x - loc)
 
 
 def _power(x, loc, scale, power):
     """`|z|^power`."""
-    size = jnp.abs(x - loc)
+    size = _distance(x, loc)
     log_size = jnp.log(jnp.where(size == 0, 1, size)) - jnp.log(scale)
-    return jnp.where(size == 0, 0, jnp.exp(power * log_size))
+    at_center = jnp.where(power == 2, jnp.square((x - loc) / scale), 0)  # It alone has a curvature.
+    return jnp.where(size == 0, at_center, jnp.exp(power * log_size))
 
 
 def _generalized_normal_log_survival(x, loc, scale, power):
     u = _power(x, loc, scale, power)
-    inner, outer = log_gammainc(1 / power, jnp.where(u > 0, u, 1))
-    tail = jnp.where(x > loc, outer, jnp.log1p(jnp.exp(inner))) - LOG_TWO
-    return jnp.where(u > 0, tail, -LOG_TWO)
+    near = u < 1e-3
+    # The series of the incomplete gamma function, whose factor `|z|` has a slope at the center.
+    v = jnp.where(near, u, 0)
+    series = sum((-v) ** k / (math.factorial(k) * (1 + k * power)) for k in range(6))
+    density = jnp.exp(-lax.lgamma(1 + 1 / power))
+    inner = density * series * ratio(jnp.where(near, _distance(x, loc), 0), scale)
+    outer = log_gammainc(1 / power, jnp.where(near, 1, u))[1]
+    outer = jnp.where(near, jnp.log1p(-inner), outer)
+    return jnp.where(x < loc, jnp.log1p(-0.5 * jnp.exp(outer)), outer - LOG_TWO)
 
 
 def _generalized_normal_sample(key, shape, dtype, loc, scale, power):

@@ -19,15 +19,20 @@ def _inverse_gamma_log_prob(x, a, scale):
     return log_gamma_kernel(a, ratio(scale, x), log(scale) - log_x) - log_x
 
 
+def _excess(a, least):
+    """`a - least`, and 1 where that is not positive, for finite derivatives."""
+    return jnp.where(a > least, a - least, 1)
+
+
 @family(
     support=positive,
     log_prob=_inverse_gamma_log_prob,
     sample=lambda key, shape, dtype, a, scale: clip_positive(
         scale / clip_positive(gamma(key, a, shape, dtype))
     ),
-    mean=lambda a, scale: jnp.where(a > 1, scale / jnp.abs(a - 1), jnp.inf),
+    mean=lambda a, scale: jnp.where(a > 1, scale / _excess(a, 1), jnp.inf),
     variance=lambda a, scale: jnp.where(
-        a > 2, jnp.square(scale / (a - 1)) / jnp.abs(a - 2), jnp.inf
+        a > 2, jnp.square(scale / _excess(a, 1)) / _excess(a, 2), jnp.inf
     ),
     mode=lambda a, scale: scale / (a + 1),
     entropy=lambda a, scale: gamma_entropy(a, -1.0) + jnp.log(scale),

@@ -12,7 +12,7 @@ from distributions.numerics.special import LOG_TWO, ratio, scale_by_reciprocal
 
 
 def _laplace_log_survival(z):
-    lower = jnp.log1p(-0.5 * jnp.exp(jnp.minimum(z, 0)))
+    lower = jnp.log1p(-0.5 * jnp.exp(jnp.where(z > 0, 0, z)))
     return jnp.where(z > 0, -z - LOG_TWO, lower)
 
 

@@ -13,10 +13,9 @@ from distributions.numerics.gamma_sampler import gamma
 from distributions.numerics.incomplete_gamma_beta import log_gammainc
 from distributions.numerics.loader_kernels import log_gamma_kernel
 from distributions.numerics.loader_log_pmf import poisson_draw
-from distributions.numerics.poisson_mixture import log_poisson_mass, poisson_terms
+from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.quadrature import argmax, integral
 from distributions.numerics.special import clip_positive
-from distributions.numerics.sphere import log_sum
 
 _MANY = 1e8  # counts: a Poisson variable of larger mean is normal but for its skewness
 
@@ -40,7 +39,7 @@ def _log_prob(x, df, noncentrality):
     center, offset, log_step = poisson_terms(_peak(a, m, y))
     y, a, m = y[..., None], a[..., None], m[..., None]
     kernel = log_gamma_kernel(a + (center + offset), y, jnp.log(y), (y - center - a) - offset)
-    return log_sum(log_poisson_mass(center, offset, m) + kernel) + log_step - jnp.log(x)
+    return log_poisson_mixture(center, offset, m, kernel, y) + log_step - jnp.log(x)
 
 
 def _log_tail(x, df, noncentrality, upper):
@@ -50,7 +49,7 @@ def _log_tail(x, df, noncentrality, upper):
     center, offset, log_step = poisson_terms(middle)
     y, a, m = y[..., None], a[..., None], m[..., None]
     tails = log_gammainc(a + (center + offset), y, offset - (y - center - a))
-    total = log_sum(log_poisson_mass(center, offset, m) + tails[upper]) + log_step
+    total = log_poisson_mixture(center, offset, m, tails[upper], y) + log_step
     return jnp.minimum(total, 0)
 
 

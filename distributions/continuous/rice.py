@@ -43,7 +43,8 @@ def _log_i0e(z, b):
     far, near = t > 30, (t > 0) & (t <= 30)
     series = jnp.log(_polynomial(_BESSEL, 1 / jnp.where(far, t, 30)))
     root = 0.5 * (jnp.log(jnp.where(far, z, 1)) + jnp.log(jnp.where(far, b, 1)))
-    small = jnp.where(near, jnp.log(i0e(jnp.where(near, t, 1))), -t)  # JAX's slope at 0 is 0.
+    at_zero = -t + 0.25 * t * t  # JAX's slope at 0 is 0.
+    small = jnp.where(near, jnp.log(i0e(jnp.where(near, t, 1))), at_zero)
     return jnp.where(far, series - root - LOG_SQRT_TWO_PI, small)
 
 
@@ -83,7 +84,8 @@ def _mean(nu, scale):
     far = b > 12
     near, large = jnp.where(far, 0, b), jnp.where(far, b, 12)
     h = 0.25 * jnp.square(near)
-    small = scale * math.sqrt(math.pi / 2) * ((1 + 2 * h) * i0e(h) + 2 * h * i1e(h))
+    scaled_i0 = jnp.exp(_log_i0e(h, jnp.ones_like(h)))
+    small = scale * math.sqrt(math.pi / 2) * ((1 + 2 * h) * scaled_i0 + 2 * h * i1e(h))
     return jnp.where(far, nu * _polynomial(_MEAN, 2 / jnp.square(large)), small)
 
 

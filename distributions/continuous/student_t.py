@@ -11,7 +11,6 @@ from distributions.core.standard_form import LOCATION_SCALE
 from distributions.numerics.gamma_sampler import student_t
 from distributions.numerics.special import LOG_TWO, ratio
 from distributions.numerics.student_t_functions import (
-    standard_t,
     student_t_entropy,
     student_t_log_prob,
     student_t_tails,
@@ -21,10 +20,8 @@ from distributions.numerics.student_t_functions import (
 
 def student_t_log_survival(z: Array, df: Array) -> Array:
     """The logarithm of the probability of a standard t variable above `z`."""
-    near = jnp.abs(z) < 1e-15
-    inner, outer = student_t_tails(jnp.where(near, 1, z), df)
-    tail = jnp.where(z > 0, outer, jnp.log1p(jnp.exp(inner))) - LOG_TWO
-    return jnp.where(near, -LOG_TWO - 2 * z * jnp.exp(standard_t(df)), tail)
+    outer = student_t_tails(z, df)[1]
+    return jnp.where(z < 0, jnp.log1p(-0.5 * jnp.exp(outer)), outer - LOG_TWO)
 
 
 @family(

@@ -29,16 +29,18 @@ def _normal_log_prob(x, loc, scale, k):
 
 def _normal_log_cdf(x, loc, scale, k):
     z, square = ratio(x - loc, scale), jnp.square(k)
-    below = LOG_TWO + log_ndtr(jnp.minimum(z, 0) * k) - jnp.log1p(square)
-    above = LOG_TWO + log_ndtr(-jnp.maximum(z, 0) / k) - jnp.log1p(1 / square)
-    return jnp.where(z < 0, below, jnp.log1p(-jnp.exp(above)))
+    left = z < 0
+    below = LOG_TWO + log_ndtr(jnp.where(left, z, 0) * k) - jnp.log1p(square)
+    above = LOG_TWO + log_ndtr(-jnp.where(left, 0, z) / k) - jnp.log1p(1 / square)
+    return jnp.where(left, below, jnp.log1p(-jnp.exp(above)))
 
 
 def _normal_quantile(q, loc, scale, k):
     square = jnp.square(k)
-    below = loc + scale / k * ndtri(jnp.minimum(0.5 * q * (1 + square), 0.5))
-    above = loc - scale * k * ndtri(jnp.minimum(0.5 * (1 - q) * (1 + 1 / square), 0.5))
-    return jnp.where(q * (1 + square) < 1, below, above)
+    left = q * (1 + square) < 1
+    below = loc + scale / k * ndtri(jnp.where(left, 0.5 * q * (1 + square), 0.5))
+    above = loc - scale * k * ndtri(jnp.where(left, 0.5, 0.5 * (1 - q) * (1 + 1 / square)))
+    return jnp.where(left, below, above)
 
 
 @family(

@@ -32,10 +32,12 @@ def _mass(angle, c):
     turns = jnp.round(angle / FULL_TURN)
     rest = angle - FULL_TURN * turns
     widest = 2 * jnp.arcsin(jnp.minimum(jnp.sqrt(20 / c), 1))
-    width = jnp.minimum(jnp.abs(rest), lax.stop_gradient(widest))
+    widest = lax.stop_gradient(widest)
+    # No clip, whose derivative at a bound is half of it.
+    width = jnp.where(jnp.abs(rest) > widest, jnp.sign(rest) * widest, rest)
     nodes, weights = gauss_legendre(c)
     density = jnp.exp(_log_density(width[..., None] * nodes, c[..., None]))
-    return turns + jnp.sign(rest) * width * jnp.sum(weights * density, axis=-1)
+    return turns + width * jnp.sum(weights * density, axis=-1)
 
 
 def _log_prob(x, loc, c):

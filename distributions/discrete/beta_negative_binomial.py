@@ -36,8 +36,10 @@ def _beta_negative_binomial_sample(key, shape, dtype, n, a, b):
 
 
 def _beta_negative_binomial_variance(n, a, b):
+    is_finite = b > 2
+    b = select(is_finite, b, 3)  # For finite derivatives.
     variance = n * a * (a + b - 1) * (n + b - 1) / ((b - 2) * jnp.square(b - 1))
-    return select(b > 2, variance, jnp.inf)
+    return select(is_finite, variance, jnp.inf)
 
 
 @family(
@@ -45,7 +47,7 @@ def _beta_negative_binomial_variance(n, a, b):
     has_finite_slopes=True,
     log_prob=_beta_negative_binomial_log_prob,
     sample=_beta_negative_binomial_sample,
-    mean=lambda n, a, b: select(b > 1, n * a / (b - 1), jnp.inf),
+    mean=lambda n, a, b: select(b > 1, n * a / select(b > 1, b - 1, 1), jnp.inf),
     variance=_beta_negative_binomial_variance,
     entropy=lambda n, a, b: beta_negative_binomial_entropy(
         _beta_negative_binomial_log_prob, jnp.asarray(n), jnp.asarray(a), jnp.asarray(b)

@@ -1,7 +1,9 @@
 """The Poisson-binomial distribution: the number of unlike events that happen."""
 
+import functools
 from dataclasses import KW_ONLY
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
@@ -13,37 +15,49 @@ from distributions.constraints import independent, integer_interval, real, unit_
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.categorical_functions import category_entropy, take
-from distributions.numerics.special import log_add, safe_log, safe_log1m
-from distributions.numerics.sphere import log_sum
+from distributions.numerics.scaled_numbers import (
+    add,
+    log_of,
+    multiply,
+    scaled,
+    scaled_exp,
+    scaled_zeros,
+    total,
+)
+
+
+def _masses(logits, probs):
+    """The masses of all counts, along the last axis, by a recursion over the events."""
+    if probs is None:
+        chances = scaled_exp(log_sigmoid(logits)), scaled_exp(log_sigmoid(-logits))
+    else:
+        chances = scaled(jnp.asarray(probs)), scaled(1 - jnp.asarray(probs))
+    yes, no = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0)[..., None], chances)
+    (n, *batch, _), dtype = yes.fraction.shape, yes.fraction.dtype
+    none = scaled_zeros((*batch, 1), dtype)
+    join = lambda *parts: jax.tree.map(lambda *x: jnp.concatenate(x, -1), *parts)  # noqa: E731
+    start = join(scaled(jnp.ones((*batch, 1), dtype)), scaled_zeros((*batch, n), dtype))
+
+    def step(mass, event):
+        yes, no = event
+        shifted = join(none, jax.tree.map(lambda x: x[..., :-1], mass))
+        return add(multiply(mass, no), multiply(shifted, yes)), None
+
+    return lax.scan(step, start, (yes, no))[0]
 
 
 def _log_masses(logits, probs):
-    """The log masses of all counts, along the last axis, by a recursion over the events."""
-    if probs is None:
-        log_yes, log_no = log_sigmoid(logits), log_sigmoid(-logits)
-    else:
-        log_yes, log_no = safe_log(probs), safe_log1m(probs)
-    log_yes, log_no = (jnp.moveaxis(jnp.asarray(x), -1, 0) for x in (log_yes, log_no))
-    batch, n = log_yes.shape[1:], log_yes.shape[0]
-    none = jnp.full((*batch, 1), -jnp.inf, log_yes.dtype)
-    start = jnp.concatenate([jnp.zeros_like(none), jnp.repeat(none, n, -1)], -1)
-
-    def step(log_mass, event):
-        yes, no = event
-        shifted = jnp.concatenate([none, log_mass[..., :-1]], -1)
-        return log_add(log_mass + no[..., None], shifted + yes[..., None]), None
-
-    return lax.scan(step, start, (log_yes, log_no))[0]
+    return log_of(_masses(logits, probs))
 
 
 def _log_part(x, logits, probs, upper):
-    log_mass = _log_masses(logits, probs)
-    index = jnp.arange(log_mass.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
+    masses = _masses(logits, probs)
+    index = jnp.arange(masses.fraction.shape[-1]).reshape((1,) * x.ndim + (-1,)).astype(x.dtype)
     chosen = index > x[..., None] if upper else index <= x[..., None]
-    parts = select(chosen, log_mass, -jnp.inf)
-    empty = (parts == -jnp.inf).all(-1)
-    total = log_sum(select(empty[..., None], 0, parts))
-    return select(empty, -jnp.inf, jnp.minimum(total, 0))
+    zeros = scaled_zeros((1,) * chosen.ndim, x.dtype)
+    parts = jax.tree.map(functools.partial(select, chosen), masses, zeros)
+    log_part = log_of(total(parts))
+    return log_part - lax.stop_gradient(jnp.maximum(log_part, 0))  # With its slopes at 0, too.
 
 
 def _probs(logits, probs):

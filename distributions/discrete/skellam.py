@@ -20,7 +20,7 @@ from distributions.constraints import integer, positive
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.loader_log_pmf import column, entropy_of_counts, poisson_draw
-from distributions.numerics.special import log1mexp
+from distributions.numerics.special import hypot, log1mexp
 
 _INTERVALS = 96  # of the trapezoidal rule
 _MAX_TILT = 80  # exp(80) is finite in single precision
@@ -59,8 +59,7 @@ def _sine_excess(t):
 def _saddle(k, rate1, rate2):
     """The saddle point `s`, where `rate1 exp(s) - rate2 exp(-s) = k`, both terms, and their sum."""
     root = jnp.sqrt(rate1) * jnp.sqrt(rate2)
-    longer, shorter = jnp.maximum(2 * root, jnp.abs(k)), jnp.minimum(2 * root, jnp.abs(k))
-    spread = longer * jnp.sqrt(1 + jnp.square(shorter / longer))
+    spread = hypot(2 * root, k)
     large = 0.5 * (spread + jnp.abs(k))
     small = root * (root / large)
     up = k >= 0

@@ -12,9 +12,9 @@ from distributions.constraints import real_vector, unit_vector
 from distributions.core.family import Family, family
 from distributions.core.row import parameter
 from distributions.numerics.gamma_functions import log_beta_half
-from distributions.numerics.poisson_mixture import log_poisson_mass, poisson_terms
+from distributions.numerics.poisson_mixture import log_poisson_mixture, poisson_terms
 from distributions.numerics.special import LOG_PI, LOG_SQRT_TWO_PI, gauss_legendre
-from distributions.numerics.sphere import dot, log_sum, variance_around
+from distributions.numerics.sphere import dot, log_sum
 
 
 def _log_radial_integral(t, n):
@@ -52,18 +52,20 @@ def _projected_mode(concentration):
 
 
 def _projected_moments(concentration):
-    """The mean over `concentration`, and the means of `t^2` and `1 - t^2` for its cosine `t`.
+    """The mean over `concentration`, and `1 / (n + 2 j)` and `1 / (n + 2 j + 2)` on average.
 
-    Given a Poisson variable `j`, `t^2` has the beta distribution with `j + 1/2` and `(n - 1) / 2`.
+    Given a Poisson variable `j`, the squared cosine of the angle to `concentration` has the beta
+    distribution with `j + 1/2` and `(n - 1) / 2`.
     """
     n, m = concentration.shape[-1], 0.5 * square_sum(concentration)
     center, offset, log_step = poisson_terms(m)
-    j = center + offset
-    weights = jnp.exp(log_poisson_mass(center, offset, m[..., None]) + log_step[..., None])
-    cosine = jnp.exp(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI)
-    mean = jnp.sum(weights * cosine, -1) / math.sqrt(2)
-    square = jnp.sum(weights * (j + 0.5) / (j + 0.5 * n), -1)
-    return mean, square, jnp.sum(weights * 0.5 * (n - 1) / (j + 0.5 * n), -1)
+    j, m = center + offset, m[..., None]
+
+    def mean_of(log_values):
+        return jnp.exp(log_poisson_mixture(center, offset, m, log_values, 1.0) + log_step)
+
+    mean = mean_of(log_beta_half(j + 0.5 * (n + 1)) - 0.5 * LOG_PI) / math.sqrt(2)
+    return mean, mean_of(-jnp.log(n + 2 * j)), mean_of(-jnp.log(n + 2 * j + 2))
 
 
 def _projected_mean(concentration):
@@ -71,9 +73,11 @@ def _projected_mean(concentration):
 
 
 def _projected_variance(concentration):
-    mean, square, rest = _projected_moments(concentration)
-    along = square - jnp.square(mean) * square_sum(concentration)
-    return variance_around(_projected_mode(concentration), rest, along)
+    """By the identity `E[j f(j)] = m E[f(j + 1)]` of Poisson variables of mean `m`."""
+    mean, across, next_across = _projected_moments(concentration)
+    along = next_across - jnp.square(mean)
+    variance = across[..., None] + along[..., None] * jnp.square(concentration)
+    return jnp.maximum(variance, 0)  # Rounding, where it is far below that of 1.
 
 
 @family(

@@ -6,18 +6,23 @@ References:
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.custom_derivatives import SymbolicZero
 
 from distributions.numerics.loader_kernels import is_single, log_beta_kernel, log_gamma_kernel
 from distributions.numerics.normal_limit import is_central, large, log_normal_tails
 from distributions.numerics.special import LOG_TWO, log1mexp
 
 Term = Callable[..., Array]
+Places = tuple[int, ...]
+Orders = tuple[Places, ...]
 _MAX_STEPS = 10_000  # Terms of a continued fraction.
 
 
@@ -26,50 +31,139 @@ def _nonzero(x: Array) -> Array:
     return jnp.where(jnp.abs(x) < tiny, tiny, x)
 
 
-def _log_fraction(
-    numerator: Term, denominator: Term, arguments: tuple[Array, ...], units: Array
-) -> tuple[Array, Array]:
-    """`-log(b[0] + a[1] / (b[1] + a[2] / (b[2] + ...)))`, and derivatives in directions `units`.
+class _Lentz(NamedTuple):
+    """State of the modified Lentz algorithm."""
 
-    `a[n]` is `numerator(n, *arguments)`, and `b[n]` is `denominator(n, *arguments)`. Each step of
-    the modified Lentz algorithm is differentiated. The loop runs until value and derivatives have
-    converged: for integer arguments the fraction may end, but its derivatives do not.
+    c: Array
+    d: Array
+    log_f: Array
+
+
+def _units(places: Places, arguments: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The directions of the arguments at some places, stacked."""
+    ones = jnp.ones_like(arguments[0])
+    rows = [[ones * float(i == j) for j in places] for i in range(len(arguments))]
+    return tuple(map(jnp.stack, rows))
+
+
+def _with_partials(f: Callable[..., Any], places: Places) -> Callable[..., Any]:
+    """`f`, paired with its partial derivatives in the arguments at some places, stacked."""
+
+    def pair(*arguments):
+        along = jax.vmap(lambda unit: jax.jvp(f, arguments, unit)[1])
+        return f(*arguments), along(_units(places, arguments))
+
+    return pair
+
+
+def _step_with_partials(step: Callable[..., Any], places: Places) -> Callable[..., Any]:
+    """A step of a state and arguments, as one of a state and its partial derivatives."""
+
+    def pair(state, *arguments):
+        state, dots = state
+        along = lambda dot, unit: jax.jvp(step, (state, *arguments), (dot, *unit))[1]  # noqa: E731
+        return step(state, *arguments), jax.vmap(along)(dots, _units(places, arguments))
+
+    return pair
+
+
+def _log_fraction(
+    numerator: Term, denominator: Term, orders: Orders, arguments: tuple[Array, ...]
+) -> Any:
+    """`-log(b[0] + a[1] / (b[1] + a[2] / (b[2] + ...)))`, with partial derivatives.
+
+    `a[n]` is `numerator(n, *arguments)`, and `b[n]` is `denominator(n, *arguments)`. For each of
+    `orders`, the result so far is paired with its partial derivatives in the arguments at these
+    places. Each step of the modified Lentz algorithm is differentiated. The loop runs until value
+    and derivatives have converged: for integer arguments the fraction may end, but its derivatives
+    do not.
     """
     ones = jnp.ones_like(arguments[0])
     most = 4 * jnp.finfo(ones.dtype).eps
 
     def start(*arguments):
-        return ones, 0 * ones, -jnp.log(denominator(0 * ones, *arguments))
+        return _Lentz(ones, 0 * ones, -jnp.log(denominator(0 * ones, *arguments)))
 
-    def advance(n, c, d, log_f, *arguments):
-        scale = denominator(n, *arguments) * denominator(n - 1, *arguments)
-        ratio = numerator(n, *arguments) / _nonzero(scale)
-        d = 1 / _nonzero(1 + ratio * d)
-        c = _nonzero(1 + ratio / c)
-        return c, d, log_f - jnp.log(jnp.abs(c * d))
+    def advance(n):
+        def step(state, *arguments):
+            scale = denominator(n, *arguments) * denominator(n - 1, *arguments)
+            ratio = numerator(n, *arguments) / _nonzero(scale)
+            d = 1 / _nonzero(1 + ratio * state.d)
+            c = _nonzero(1 + ratio / state.c)
+            return _Lentz(c, d, state.log_f - jnp.log(jnp.abs(c * d)))
 
-    def push(function, state, dots):
-        along = lambda unit: tuple(ones * unit[i] for i in range(len(arguments)))  # noqa: E731
-        derivative = lambda unit, *dots: jax.jvp(  # noqa: E731
-            function, (*state, *arguments), (*dots, *along(unit))
-        )[1]
-        return jax.vmap(derivative)(units, *dots)
+        return functools.reduce(_step_with_partials, orders, step)
+
+    def greatest(x):
+        return jnp.abs(x).reshape(-1, *ones.shape).max(0)
 
     def body(loop):
-        n, state, dots, _ = loop
-        new = advance(n, *state, *arguments)
-        moved = jnp.abs(new[2] - state[2])
-        if not len(units):
-            return n + 1, new, dots, jnp.any(moved > most)
-        new_dots = push(lambda *primals: advance(n, *primals), state, dots)
-        moved = moved + jnp.abs(new_dots[2] - dots[2]).max(0)
-        scale = 1 + sum(jnp.abs(dot).max(0) for dot in new_dots)
-        return n + 1, new, new_dots, jnp.any(moved > most * scale)
+        n, state, _ = loop
+        new = advance(n)(state, *arguments)
+        changes = jax.tree.map(jnp.subtract, _log_f(new), _log_f(state))
+        moved = sum(map(greatest, jax.tree.leaves(changes)))
+        scale = 1 + sum(map(greatest, jax.tree.leaves(new)[len(_Lentz._fields) :]))
+        return n + 1, new, jnp.any(moved > most * scale)
 
-    dots: Any = push(start, (), ()) if len(units) else ()
-    loop = jnp.ones((), ones.dtype), start(*arguments), dots, jnp.ones((), bool)
-    _, state, dots, _ = lax.while_loop(lambda loop: loop[3] & (loop[0] < _MAX_STEPS), body, loop)
-    return state[2], dots[2] if len(units) else units
+    first = functools.reduce(_with_partials, orders, start)(*arguments)
+    loop = jnp.ones((), ones.dtype), first, jnp.ones((), bool)
+    state = lax.while_loop(lambda loop: loop[2] & (loop[0] < _MAX_STEPS), body, loop)[1]
+    return _log_f(state)
+
+
+def _log_f(state: Any) -> Any:
+    """The logarithm of the fraction, and its derivatives, out of a state with its derivatives."""
+    is_state = lambda x: isinstance(x, _Lentz)  # noqa: E731
+    return jax.tree.map(lambda x: x.log_f, state, is_leaf=is_state)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Fraction:
+    """A continued fraction as a function of parameters, a number `x`, and functions of `x`.
+
+    Attributes:
+        numerator: `a[n]`, a function of `n` and of the arguments.
+        denominator: `b[n]`, likewise.
+        slope: The derivative in `x` of the logarithm, a function of it and of the arguments.
+        num_parameters: The number of arguments in front of `x`.
+    """
+
+    numerator: Term
+    denominator: Term
+    slope: Term
+    num_parameters: int
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _fraction(fraction: _Fraction, orders: Orders, *arguments: Array) -> Any:
+    """The result of `_log_fraction`, with derivatives of any order, forward and reverse."""
+    return _log_fraction(fraction.numerator, fraction.denominator, orders, arguments)
+
+
+@functools.partial(_fraction.defjvp, symbolic_zeros=True)
+def _fraction_jvp(
+    fraction: _Fraction, orders: Orders, arguments: tuple[Array, ...], tangents: Any
+) -> tuple[Any, Any]:
+    def slope(*arguments):
+        return fraction.slope(_fraction(fraction, (), *arguments), *arguments)
+
+    moving = [i for i, dot in enumerate(tangents) if not isinstance(dot, SymbolicZero)]
+    at = fraction.num_parameters  # the place of `x`
+    places = tuple(i for i in moving if i < at)
+    if places:
+        value, partials = _fraction(fraction, (*orders, places), *arguments)
+    else:
+        value, partials = _fraction(fraction, orders, *arguments), None
+    dots = [jax.tree.map(lambda x, i=i: x[i], partials) for i in range(len(places))]
+    if at in moving and orders:
+        dots.append(functools.reduce(_with_partials, orders, slope)(*arguments))
+    elif at in moving:
+        dots.append(fraction.slope(value, *arguments))
+    terms = [
+        jax.tree.map(lambda x, i=i: x * tangents[i], dot)
+        for i, dot in zip((*places, at), dots, strict=False)
+    ]
+    return value, jax.tree.map(lambda x, *rest: sum(rest, 0 * x), value, *terms)
 
 
 def _beta_numerator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array:
@@ -83,20 +177,17 @@ def _beta_denominator(n: Array, a: Array, b: Array, x: Array, y: Array) -> Array
     return n + first + (a + n) / (k + 2) * (1 + a * y - b * x + n * (1 + y))
 
 
-@jax.custom_jvp
 def beta_fraction(a: Array, b: Array, x: Array, y: Array) -> Array:
     """`log(I_x(a, b) B(a, b) / (x^a y^b))`, for `x` below `(a + 1) / (a + b)` and `y = 1 - x`."""
-    return _log_fraction(_beta_numerator, _beta_denominator, (a, b, x, y), jnp.eye(4)[:0])[0]
+    return _fraction(_BETA, (), a, b, x, y)
 
 
-@beta_fraction.defjvp
-def _beta_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    a, b, x, y = primals
-    a_dot, b_dot, x_dot, _ = tangents
-    units = jnp.eye(4, dtype=x.dtype)[:2]
-    log_f, partials = _log_fraction(_beta_numerator, _beta_denominator, primals, units)
-    slope = b / y + (jnp.exp(-log_f) / y - a) / _nonzero(x)
-    return log_f, partials[0] * a_dot + partials[1] * b_dot + slope * x_dot
+def _beta_slope(log_f: Array, a: Array, b: Array, x: Array, y: Array) -> Array:
+    """The derivative of `beta_fraction` in `x`, with `y = 1 - x`."""
+    return b / y + (jnp.exp(-log_f) / y - a) / _nonzero(x)
+
+
+_BETA = _Fraction(_beta_numerator, _beta_denominator, _beta_slope, 2)
 
 
 @jax.jit
@@ -139,7 +230,7 @@ def _less_unequal(a: Array, b: Array, log_x: Array, log_y: Array) -> tuple[Array
     most = (b + 1) * (1e5 if is_single(a) else 1e9)
     far = (a > most) & (b < large(b))
     less, half = jnp.where(far, most, a), 0.5 * (b - 1)
-    log_x = jnp.where(far, (a + half) / (less + half), 1) * log_x
+    log_x = (jnp.where(far, a + half, 1) / jnp.where(far, less + half, 1)) * log_x
     return far, less, log_x, jnp.where(far, log1mexp(jnp.where(far, log_x, -1)), log_y)
 
 
@@ -173,20 +264,18 @@ def _gamma_denominator(n: Array, a: Array, x: Array) -> Array:
     return jnp.where(_is_above(a, x), x - a + 1 + 2 * n, lower)
 
 
-@jax.custom_jvp
 def _gamma_fraction(a: Array, x: Array) -> Array:
     """The log ratio of the tail beside `x` to `x^a exp(-x) / Gamma(a)`."""
-    return _log_fraction(_gamma_numerator, _gamma_denominator, (a, x), jnp.eye(2)[:0])[0]
+    return _fraction(_GAMMA, (), a, x)
 
 
-@_gamma_fraction.defjvp
-def _gamma_fraction_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-    a, x = primals
-    units = jnp.eye(2, dtype=x.dtype)[:1]
-    log_f, partials = _log_fraction(_gamma_numerator, _gamma_denominator, primals, units)
+def _gamma_slope(log_f: Array, a: Array, x: Array) -> Array:
+    """The derivative of `_gamma_fraction` in `x`."""
     sign = jnp.where(_is_above(a, x), -1, 1)
-    slope = 1 + (sign * jnp.exp(-log_f) - a) / _nonzero(x)
-    return log_f, partials[0] * tangents[0] + slope * tangents[1]
+    return 1 + (sign * jnp.exp(-log_f) - a) / _nonzero(x)
+
+
+_GAMMA = _Fraction(_gamma_numerator, _gamma_denominator, _gamma_slope, 1)
 
 
 @jax.jit

@@ -1,10 +1,15 @@
 """Sums over a Poisson index, for mixtures such as the noncentral chi-squared distribution."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from distributions.common.arrays import select
 from distributions.numerics.loader_kernels import log_gamma_kernel
+from distributions.numerics.special import log_weighted_sum
+from distributions.numerics.sphere import log_sum
 
 _TERMS = 200  # Indices of one sum.
 
@@ -24,9 +29,23 @@ def poisson_terms(center: Array) -> tuple[Array, Array, Array]:
     return center[..., None], first[..., None] + step[..., None] * n, jnp.log(step)
 
 
-def log_poisson_mass(center: Array, offset: Array, m: Array) -> Array:
+def log_poisson_mixture(center: Array, offset: Array, m: Array, parts: Array, y: Any) -> Array:
+    """`log(sum_j exp(-m) m^j / j! exp(parts_j))` along the last axis, with `j = center + offset`.
+
+    Parts grow about as `y^j`. For small means, 0 included, masses are products: the derivatives of
+    their logarithms would overflow.
+    """
+    is_small = (m < 1) & (m * y < 1e-3)  # Indices are 0, 1, 2, ...
+    many = log_sum(_log_poisson_mass(center, offset, select(is_small, 1, m)) + parts)
+    little, j = select(is_small, m, 0), np.arange(24).reshape((1,) * (m.ndim - 1) + (-1,))
+    masses = jnp.cumprod(select(j == 0, 1, little / np.maximum(j, 1).astype(m.dtype)), -1)
+    few = log_weighted_sum(masses, parts[..., : j.size]) - little[..., 0]
+    return select(is_small[..., 0], few, many)
+
+
+def _log_poisson_mass(center: Array, offset: Array, m: Array) -> Array:
     """The log mass at `center + offset` of a Poisson variable of mean `m`."""
-    m, j = m + 1e3 * np.finfo(m.dtype).tiny, center + offset  # Not 0: for a finite derivative.
+    j = center + offset
     few, many, shift = jnp.minimum(j, 8), jnp.maximum(j, 8), (m - center) - offset
     small = few * jnp.log(m) - m - lax.lgamma(few + 1)
     return jnp.where(j < 8, small, log_gamma_kernel(many, m, jnp.log(m), shift) - jnp.log(many))

@@ -65,14 +65,6 @@ def safe_log1m(x: Array) -> Array:
     return select(ok, jnp.log1p(-select(ok, x, 0)), -jnp.inf)
 
 
-def log_add(a: Array, b: Array) -> Array:
-    """`log(exp(a) + exp(b))`, with a gradient of zero where both are `-inf`."""
-    most, least = jnp.maximum(a, b), jnp.minimum(a, b)
-    empty = most == -jnp.inf
-    gap = select(empty, 0, least) - select(empty, 0, most)
-    return select(empty, -jnp.inf, most + jnp.log1p(jnp.exp(gap)))
-
-
 @jax.custom_jvp
 def log_weighted_sum(weights: Array, x: Array) -> Array:
     """`log(sum(weights exp(x)))` along the last axis, `-inf` where no part has a weight.

@@ -10,6 +10,7 @@ from distributions.numerics.incomplete_gamma_beta import log_betainc
 from distributions.numerics.special import (
     log,
     log1p_square_ratio,
+    safe_log,
 )
 
 
@@ -21,14 +22,26 @@ def cauchy_survival(z: Array) -> Array:
 def student_t_tails(z: Array, df: Array) -> tuple[Array, Array]:
     """`log P(|T| <= |z|)` and `log P(|T| > |z|)` for a standard t variable `T`."""
     z, df = jnp.broadcast_arrays(z, df)
-    ratio = jnp.maximum(jnp.abs(z), jnp.finfo(z.dtype).tiny) / jnp.sqrt(df)
+    size = jnp.where(z < 0, -z, z)
+    near = size < 0.05 * jnp.sqrt(df / (df + 1))
+    center = _central_mass(jnp.where(near, size, 0), df)
+    ratio = jnp.where(near, 1, size) / jnp.sqrt(df)
     far = ratio > 1
     square = jnp.square(jnp.where(far, 1 / ratio, ratio))
     log_square = 2 * jnp.log(ratio)
     log_y = jnp.where(far, 0, log_square) - jnp.log1p(square)
     log_x = jnp.where(far, -log_square, 0) - jnp.log1p(square)
     outer, inner = log_betainc(0.5 * df, jnp.full_like(df, 0.5), log_x, log_y)
-    return inner, outer
+    return jnp.where(near, safe_log(center), inner), jnp.where(near, jnp.log1p(-center), outer)
+
+
+def _central_mass(z: Array, df: Array) -> Array:
+    """`P(|T| <= z)` for `z` near 0, by a series: it has derivatives at 0, too."""
+    term, total = 1.0, 1.0
+    for k in range(1, 6):
+        term = -term * (0.5 * (df - 1) + k) / k * jnp.square(z) / df
+        total = total + term / (2 * k + 1)
+    return 2 * z * total * jnp.exp(standard_t(df))
 
 
 def standard_t(df: Array) -> Array:

@@ -17,6 +17,7 @@ BETAS = [
     (200.0, 100.0, 0.66),
     (0.01, 0.02, 0.5),
     (50.0, 9.0, 0.05),
+    (0.25, 0.5, 0.4),  # A transformation for unequal parameters has 0 / 0 at a = (1 - b) / 2.
 ]
 GAMMAS = [(0.5, 0.3), (2.0, 1.0), (2.0, 3.5), (200.0, 210.0), (0.01, 3.0), (50.0, 20.0)]
 
@@ -49,6 +50,15 @@ def test_log_gammainc(at, x64):
         ours = lambda a, x, i=i: log_gammainc(a, x)[i]  # noqa: E731
         found = [ours(*at), jax.grad(ours)(*at)]
         np.testing.assert_allclose(found, truths(truth, at), rtol=1e-11, atol=1e-12)
+
+
+def test_second_derivatives_in_reverse_mode(x64):
+    """Of whole parameters, too; reverse mode twice, against differences of first derivatives."""
+    slopes = jax.jacrev(lambda at: log_gammainc(at[0], at[1])[0])
+    at, step = jnp.array([[2.0, 1.5], [2.0, 3.5], [2.5, 3.0]]), 1e-5
+    both = jax.jit(jax.vmap(lambda at: (slopes(at), jax.jacrev(slopes)(at))))
+    columns = [(both(at + e)[0] - both(at - e)[0]) / (2 * step) for e in step * jnp.eye(2)[:, None]]
+    np.testing.assert_allclose(both(at)[1], np.stack(columns, 2), rtol=1e-7, atol=1e-9)
 
 
 IMPLICIT = [

@@ -227,6 +227,7 @@ FAR_STARTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:chains? .* far from the others:RuntimeWarning")
 @pytest.mark.quick_rows("1000-one of 1e-6")
 @pytest.mark.parametrize("case", FAR_STARTS.values(), ids=FAR_STARTS)
 @pytest.mark.parametrize("num_warmup", [300, 1000])
