@@ -1,7 +1,8 @@
 """Probability distributions, their supports, and bijectors from unconstrained space.
 
-Names, parameters and their order are those of TensorFlow Probability. Every distribution is a
-pytree of its parameters with `log_prob`, `sample`, `support` and `bijector`.
+Names and parameters are those of TensorFlow Probability. Probabilities and log odds are keywords,
+as are all parameters that other libraries take in another order. Every distribution is a pytree of
+its parameters with `log_prob`, `sample`, `support` and `bijector`.
 
 Dtypes follow JAX's promotion rules:
 

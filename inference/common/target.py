@@ -18,6 +18,11 @@ class Target(Protocol):
         """The mesh of a `shard_map` in the density, or `None`."""
         ...
 
+    @property
+    def order(self) -> tuple[tuple[Any, bool], ...]:
+        """Paths of the recorded sites in the order of the model; whether each is deterministic."""
+        ...
+
     def log_density(self, position: Any) -> jax.Array:
         """The unnormalised log density at `position`, a scalar."""
         ...
@@ -49,3 +54,8 @@ class PriorSampler(Protocol):
     def weighted(self, key: jax.Array) -> tuple[dict[str, Any], jax.Array]:
         """Values drawn from the prior, and the log probability of the data given them."""
         ...
+
+
+def named_sites(target: Target) -> tuple[tuple[str, bool], ...]:
+    """Names of the sites of a target in the order of the model, and whether deterministic."""
+    return tuple((".".join(map(str, path)), flag) for path, flag in target.order)

@@ -79,6 +79,11 @@ class DiscreteTarget:
         return function(first, *args, **kwargs)
 
     @property
+    def order(self) -> tuple[tuple[Path, bool], ...]:
+        """Paths of the latent sites, then of the deterministic ones."""
+        return (*((p, False) for p in dict(self.shapes)), *((p, True) for p in self.derived))
+
+    @property
     def layout(self) -> Layout:
         """Layout of flat vectors of values."""
         return Layout.of_numbers(nest_by_path(dict(self.shapes)))

@@ -1,5 +1,6 @@
 """importance: importance sampling on a model, from the prior or from a fitted guide."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from inference.common.argument_checks import check_count
 from inference.common.serialization import Absent
+from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
 from inference.results.guide_result import GuideResult
@@ -80,15 +82,16 @@ def importance(
         if guide is None:
             sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
             draws, log_weights = draw_from_prior(key, sampler, num_draws)
-            log_density = log_weights
+            log_density, sites = log_weights, ()
         else:
             is_function = isinstance(guide.guide, GuideFunction)
             target = make_target(model, args, kwargs, is_function=is_function)
             sampled = draw_from_guide(key, *_prepare_guide(key, target, guide), num_draws)
             draws, log_weights = sampled.draws, sampled.log_weights
-            log_density = sampled.log_density
+            log_density, sites = sampled.log_density, named_sites(target)
     smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
-    return _result(draws, np.asarray(log_weights), smoothed, pareto_k)
+    result = _result(draws, np.asarray(log_weights), smoothed, pareto_k)
+    return dataclasses.replace(result, sites=sites)
 
 
 def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Problem, Any]:

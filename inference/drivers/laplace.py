@@ -10,7 +10,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
-from inference.common.target import Target
+from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.optimize import mode_of
 from inference.optimization.hessian_normal import HessianNormal, NotAPeakError, normal_at
@@ -144,6 +144,7 @@ def _result(
     sampled = draw_from_guide(key, problem, parameters, num_draws)
     weights = np.asarray(sampled.log_weights)
     return LaplaceResult(
+        sites=named_sites(target),
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],
         log_weights=weights[None],

@@ -15,6 +15,7 @@ from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
+from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
@@ -184,7 +185,7 @@ def mcmc(
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
     }
-    return MCMCResult(*samples, settings=tuple(about.items()))
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
 
 
 def _find_noncentering(target: Any, stats: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
-from inference.common.target import Target
+from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.guides.low_rank_normal import (
     GuideMixture,
@@ -173,6 +173,7 @@ def _result(
     )
     kept: GuideDraws = jax.tree.map(lambda x: x[chosen][None], pool)
     return PathfinderResult(
+        sites=named_sites(target),
         draws=kept.draws,
         log_density=kept.log_density,
         log_weights=kept.log_weights,

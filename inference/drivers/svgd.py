@@ -12,6 +12,7 @@ import numpy as np
 import ppl
 from inference.common.argument_checks import check_count, check_scalar
 from inference.common.layout import Layout
+from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.initialization.not_finite import not_finite
 from inference.optimization.mode_search import Density, run_from_finite_starts
@@ -137,6 +138,7 @@ def svgd(
         discrepancies=discrepancies,
         state=jax.device_get(end),
         failure=failure,
+        sites=named_sites(target),
     )
 
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from inference.common.argument_checks import check_count, check_fraction
+from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
 from inference.drivers.init_from_result import normal_start
@@ -211,6 +212,7 @@ def svi(
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
         objective=objective,
+        sites=named_sites(target),
         doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
     )
 

@@ -17,8 +17,7 @@ from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
-import scipy.fft
-import scipy.special
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction

@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,9 +40,8 @@ class GuideResult(Result, abc.ABC):
     parameters: Any
     _verdict: ClassVar[str]
 
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar, and whether to trust them."""
-        summary = describe(self.draws)
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
+        summary = describe(self.draws, sites=self.sites, intervals=intervals)
         problems = tuple(self._problems(summary))
         return dataclasses.replace(
             summary, problems=problems, about=self._about(), verdict=self._verdict

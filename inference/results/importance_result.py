@@ -1,7 +1,7 @@
 """Result of importance sampling: draws with weights, and the evidence."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -54,8 +54,7 @@ class ImportanceResult(Result):
         chosen = jax.random.choice(key, weights.size, (num_draws,), p=weights)
         return jax.tree.map(lambda x: x[0][np.asarray(chosen)], self.draws)
 
-    def summary(self) -> Summary:
-        """Posterior means and quantiles of every scalar by weight, and whether to trust them."""
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         num_draws = self.weights.size
         about = (
             f"{num_draws} draws with weights, worth {self.ess:.0f} without; log evidence "
@@ -63,7 +62,7 @@ class ImportanceResult(Result):
             f"Pareto k {self.pareto_k:.2f}"
         )
         verdict = f"No problem found: Pareto k is low, and ESS at least {_LOW_ESS}."
-        summary = describe(self.draws, self.weights[0])
+        summary = describe(self.draws, self.weights[0], self.sites, intervals)
         problems = tuple(self._problems())
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 

@@ -1,6 +1,7 @@
 """Result of Markov chain Monte Carlo."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -55,9 +56,9 @@ class MCMCResult(Result):
     inverse_mass_matrix: Any
     settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
-    def summary(self) -> Summary:
-        """Posterior means, quantiles and diagnostics of every scalar, as a table."""
-        summary, matrix = summarize(self.draws), self.inverse_mass_matrix
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
+        summary = summarize(self.draws, self.sites, intervals)
+        matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         settings = {"mass_matrix": kind, **dict(self.settings)}
         problems = find_problems(self.draws, self.stats, summary, settings)
@@ -73,10 +74,10 @@ class MCMCResult(Result):
 
 
 class _Settings:
-    """Settings as a part of the tree structure, equal to those of all other results."""
+    """Settings and sites as a part of the tree structure, equal to those of all other results."""
 
-    def __init__(self, settings: tuple[tuple[str, Any], ...]) -> None:
-        self.settings = settings
+    def __init__(self, result: MCMCResult) -> None:
+        self.settings, self.sites = result.settings, result.sites
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Settings)
@@ -89,7 +90,7 @@ _LEAVES = "draws", "stats", "inverse_mass_matrix"
 
 
 def _flatten(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
-    return tuple(getattr(result, name) for name in _LEAVES), _Settings(result.settings)
+    return tuple(getattr(result, name) for name in _LEAVES), _Settings(result)
 
 
 def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
@@ -99,7 +100,7 @@ def _flatten_with_keys(result: MCMCResult) -> tuple[tuple[Any, ...], _Settings]:
 
 def _unflatten(settings: _Settings, children: Any) -> MCMCResult:
     draws, stats, inverse_mass_matrix = children
-    return MCMCResult(draws, stats, inverse_mass_matrix, settings.settings)
+    return MCMCResult(draws, stats, inverse_mass_matrix, settings.settings, sites=settings.sites)
 
 
 register_pytree_with_keys(MCMCResult, _flatten_with_keys, _unflatten, _flatten)

@@ -1,18 +1,63 @@
 """Base of results with draws: saved files, and conversion to ArviZ."""
 
+import abc
+import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from inference.common import serialization
 from inference.common.leaf_names import named_leaves
+from inference.results.summary import Summary
 
 
-class Result:
-    """Base of result dataclasses with a field `draws`: files, and conversion to ArviZ."""
+@dataclasses.dataclass(frozen=True)
+class Result(abc.ABC):
+    """Base of results with draws: their summary, files, and conversion to ArviZ.
+
+    Attributes:
+        draws: Values of the latent sites, ``(chain, draw, *shape)``; a scope is a dict in the dict.
+        sites: Names of the sites in the order of the model, each with whether it is deterministic;
+            empty in older files.
+    """
 
     draws: dict[str, Any]
+    sites: tuple[tuple[str, bool], ...] = dataclasses.field(
+        default=(), kw_only=True, metadata={"static": True}
+    )
+
+    def summary(
+        self,
+        names: str | Sequence[str] | None = None,
+        *,
+        intervals: float | Sequence[float] = 0.9,
+        deterministic: bool = True,
+    ) -> Summary:
+        """Means, quantiles and diagnostics of every scalar, as a table, and what is doubtful.
+
+        Args:
+            names: Names of the sites, scopes or scalars to show, such as ``"theta"``, ``"scope"``
+                and ``"theta[0]"``; by default all.
+            intervals: Probabilities of the central intervals whose ends are columns, beside the
+                median: 0.9 shows the quantiles at 5, 50 and 95 %.
+            deterministic: Whether to show deterministic sites.
+
+        Raises:
+            ValueError: if a name is unknown, or a probability is not between 0 and 1.
+        """
+        whole = self._summarize(intervals)
+        if names is None and deterministic:
+            return whole
+        return whole.select(names, deterministic=deterministic)
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+    @abc.abstractmethod
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
+        """Summary of all scalars."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name.

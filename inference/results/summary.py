@@ -1,18 +1,18 @@
-"""Summaries of draws: a table of means, quantiles and diagnostics."""
+"""Summaries of draws: means, quantiles and diagnostics of every scalar."""
 
 import dataclasses
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
+from inference.results import summary_table
 from inference.results.diagnostics import diagnose
 
-_MAX_ROWS, _WIDTH = 60, 88  # rows of a printed table; columns of its notes
 _LEVELS = (0.05, 0.5, 0.95)
-_HEADINGS = ("mean", "sd", "5%", "50%", "95%", "MCSE", "ESS bulk", "ESS tail", "R-hat")
+# Draws that differ by no more than rounding are one number: entries of a Cholesky factor, say.
+_ROUNDING = 8 * float(np.finfo(np.float32).eps)
 
 
 class SummaryRow(NamedTuple):
@@ -29,11 +29,29 @@ class SummaryRow(NamedTuple):
     rhat: float
 
 
+class SummarySite(NamedTuple):
+    """The scalars of a site: those from `start` to before `stop`.
+
+    Attributes:
+        name: Name of the site, scopes joined by dots.
+        start, stop: Places of its scalars among all.
+        is_deterministic: Whether it is a deterministic function of other sites.
+    """
+
+    name: str
+    start: int
+    stop: int
+    is_deterministic: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """Posterior summaries by scalar, and the problems that sampling had.
 
-    Prints as a table. ``summary["theta[0]"]`` is one row, ``summary.rhat`` one column.
+    Prints as a table; a notebook shows it as one. ``summary["theta[0]"]`` is one row,
+    ``summary.rhat`` one column. Sites stand in the order of the model: latent ones before
+    deterministic ones, small ones before long ones. Of a long site the first and last entries are
+    printed, and what is constant, as the upper triangle of a Cholesky factor, is left out.
 
     Attributes:
         names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
@@ -45,6 +63,10 @@ class Summary:
         columns: Columns to print.
         about: Line about how the draws were made; by default the number of chains and draws.
         verdict: Line to print if there are no problems.
+        sites: The sites and which scalars are theirs.
+        is_constant: Whether each scalar is the same in all draws, up to rounding.
+        levels: Levels of the quantiles to print.
+        quantiles: Those quantiles, ``(level, scalar)``.
     """
 
     names: tuple[str, ...]
@@ -63,6 +85,10 @@ class Summary:
     columns: tuple[str, ...] = SummaryRow._fields
     about: str = ""
     verdict: str = "No problem found."
+    sites: tuple[SummarySite, ...] = ()
+    is_constant: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, bool))
+    levels: tuple[float, ...] = _LEVELS
+    quantiles: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((3, 0)))
 
     def __getitem__(self, name: str) -> SummaryRow:
         try:
@@ -70,9 +96,6 @@ class Summary:
         except ValueError:
             some = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
             raise KeyError(f"no scalar is named {name!r}; there are {some}") from None
-        return self._row(index)
-
-    def _row(self, index: int) -> SummaryRow:
         return SummaryRow(*(float(getattr(self, field)[index]) for field in SummaryRow._fields))
 
     def __len__(self) -> int:
@@ -82,44 +105,111 @@ class Summary:
         return iter(self.names)
 
     def __str__(self) -> str:
-        return self.table(_MAX_ROWS)
+        return summary_table.as_text(self, cut=True)
 
     __repr__ = __str__
 
-    def table(self, most_rows: int | None = None) -> str:
-        """Table as text, with at most `most_rows` rows, and the problems below it."""
-        shown = self.names if most_rows is None else self.names[:most_rows]
-        which = [SummaryRow._fields.index(column) for column in self.columns]
-        pick = lambda texts: [texts[i] for i in which]  # noqa: E731
-        cells = [["", *pick(_HEADINGS)]]
-        cells += [[name, *pick(_cells(self._row(i)))] for i, name in enumerate(shown)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([name.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
-            for name, *rest in cells
-        ]
-        if len(shown) < len(self.names):
-            hidden = len(self.names) - len(shown)
-            lines.append(f"... and {hidden} more; summary.table() shows all {len(self.names)}")
-        found = [f"! {problem}" for problem in self.problems] or [self.verdict]
-        about = (
-            self.about
-            or f"{_count_noun('chain', self.num_chains)} x {_count_noun('draw', self.num_draws)}"
+    def _repr_html_(self) -> str:
+        return summary_table.as_html(self)
+
+    def table(self) -> str:
+        """Table as text with every scalar but constant ones, and the problems below it."""
+        return summary_table.as_text(self, cut=False)
+
+    def to_pandas(self) -> Any:
+        """Table as a ``pandas.DataFrame``: a row for each scalar, a column as it is printed.
+
+        Raises:
+            ImportError: if pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_pandas needs pandas: pip install pandas") from error
+        columns = {heading: values for heading, values in summary_table.columns(self)}
+        return pandas.DataFrame(columns, index=list(self.names))
+
+    def select(
+        self, names: str | Sequence[str] | None = None, *, deterministic: bool = True
+    ) -> "Summary":
+        """The part of some sites, with the problems of all.
+
+        Args:
+            names: Names of sites, of scopes or of scalars, such as ``"theta"``, ``"scope"`` and
+                ``"theta[0]"``; by default all.
+            deterministic: Whether deterministic sites belong to it.
+
+        Raises:
+            ValueError: if a name is none of a site, scope or scalar.
+        """
+        chosen = None if names is None else [names] if isinstance(names, str) else list(names)
+        for name in chosen or ():
+            if not any(_has_name(site, name) for site in self.sites) and name not in self.names:
+                known = ", ".join(site.name for site in self.sites)
+                raise ValueError(f"names: no site is called {name!r}; there are {known}")
+        sites, kept = [], []
+        for site in self.sites:
+            places = range(site.start, site.stop)
+            if chosen is not None and not any(_has_name(site, name) for name in chosen):
+                places = [i for i in places if self.names[i] in chosen]
+            if not places or (site.is_deterministic and not deterministic):
+                continue
+            sites.append(site._replace(start=len(kept), stop=len(kept) + len(places)))
+            kept += places
+        fields = (*SummaryRow._fields, "is_constant")
+        return dataclasses.replace(
+            self,
+            names=tuple(self.names[i] for i in kept),
+            sites=tuple(sites),
+            quantiles=self.quantiles[:, kept],
+            **{field: getattr(self, field)[kept] for field in fields},
         )
-        notes = [textwrap.fill(text, _WIDTH, subsequent_indent="  ") for text in (about, *found)]
-        return "\n".join([*lines, "", *notes])
 
 
-def summarize(draws: dict[str, Any]) -> Summary:
+def _has_name(site: SummarySite, name: str) -> bool:
+    return site.name == name or site.name.startswith(f"{name}.")
+
+
+def interval_levels(intervals: float | Iterable[float]) -> tuple[float, ...]:
+    """Levels of the ends of central intervals of some probabilities, and of the median.
+
+    Raises:
+        ValueError: if a probability is not between 0 and 1.
+
+    Example:
+        >>> interval_levels((0.5, 0.9))
+        (0.05, 0.25, 0.5, 0.75, 0.95)
+    """
+    probs = np.atleast_1d(np.asarray(intervals))
+    if (
+        probs.ndim != 1
+        or not np.issubdtype(probs.dtype, np.number)
+        or not all(0 < p < 1 for p in probs)
+    ):
+        raise ValueError(
+            "intervals must be a probability between 0 and 1, such as 0.9, or several, got "
+            f"{intervals!r}"
+        )
+    ends = {0.5, *(round((1 + sign * float(p)) / 2, 12) for p in probs for sign in (-1, 1))}
+    return tuple(sorted(ends))
+
+
+def summarize(
+    draws: dict[str, Any],
+    sites: Sequence[tuple[str, bool]] = (),
+    intervals: float | Iterable[float] = 0.9,
+) -> Summary:
     """Summary of the draws of chains, with diagnostics; no problem is looked for.
 
     Args:
         draws: Draws by site, ``(chain, draw, *shape)``.
+        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+        intervals: Probabilities of the central intervals to print.
     """
-    names, values = _scalars(draws)
+    parts, values = _scalars(draws, sites)
     rhat, ess_bulk, ess_tail, mcse_mean = diagnose(values)
     return dataclasses.replace(
-        _summarize_independent(names, values, None),
+        _summarize_independent(parts, values, None, intervals),
         mcse_mean=mcse_mean,
         ess_bulk=ess_bulk,
         ess_tail=ess_tail,
@@ -127,53 +217,77 @@ def summarize(draws: dict[str, Any]) -> Summary:
     )
 
 
-def describe(draws: dict[str, Any], weights: np.ndarray | None = None) -> Summary:
+def describe(
+    draws: dict[str, Any],
+    weights: np.ndarray | None = None,
+    sites: Sequence[tuple[str, bool]] = (),
+    intervals: float | Iterable[float] = 0.9,
+) -> Summary:
     """Summary of independent draws, without diagnostics of chains.
 
     Args:
         draws: Draws by site, ``(1, draw, *shape)``.
         weights: Importance weights of the draws, ``(draw,)``, which sum to 1; by default all equal.
+        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+        intervals: Probabilities of the central intervals to print.
     """
-    names, values = _scalars(draws)
     columns = tuple(
         name for name in SummaryRow._fields if not name.startswith(("ess", "rhat", "mcse"))
     )
-    return dataclasses.replace(_summarize_independent(names, values, weights), columns=columns)
+    summary = _summarize_independent(*_scalars(draws, sites), weights, intervals)
+    return dataclasses.replace(summary, columns=columns)
 
 
-def _scalars(draws: dict[str, Any]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Names and draws, ``(chain, draw, scalar)``, of all scalars.
+_Part = tuple[str, list[str], bool]  # name of a site, of its scalars, and whether deterministic
 
-    A complex number counts as two scalars, its real and imaginary part.
+
+def _scalars(
+    draws: dict[str, Any], sites: Sequence[tuple[str, bool]]
+) -> tuple[list[_Part], np.ndarray]:
+    """Sites in the order of the model with the names of their scalars, and the draws of all.
+
+    The draws are ``(chain, draw, scalar)``. A complex number counts as two scalars, its real and
+    imaginary part.
     """
-    names, columns = [], []
-    for name, leaf in named_leaves(draws):
-        x, parts = np.asarray(leaf), {name: leaf}
+    parts, columns = [], []
+    order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
+    place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
+    for name, leaf in sorted(named_leaves(draws), key=place):
+        x, pieces = np.asarray(leaf), {name: leaf}
         if np.iscomplexobj(x):
-            parts = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
-        for part, values in parts.items():
-            names += element_names(part, x.shape[2:])
+            pieces = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
+        for piece, values in pieces.items():
+            parts.append((piece, element_names(piece, x.shape[2:]), order.get(name, (False,))[0]))
             columns.append(np.reshape(values, (*x.shape[:2], -1)).astype(np.float64))
-    return tuple(names), np.concatenate(columns, 2)
+    return parts, np.concatenate(columns, 2)
 
 
 def _summarize_independent(
-    names: tuple[str, ...], values: np.ndarray, weights: np.ndarray | None
+    parts: list[_Part],
+    values: np.ndarray,
+    weights: np.ndarray | None,
+    intervals: float | Iterable[float],
 ) -> Summary:
     """Means, standard deviations and quantiles; diagnostics of chains are NaN."""
     num_chains, num_draws, num_scalars = values.shape
     unknown = np.full(num_scalars, np.nan)
+    levels = interval_levels(intervals)
+    wanted = sorted({*levels, *_LEVELS})
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
         if weights is None:
-            q5, q50, q95 = np.quantile(values, _LEVELS, axis=(0, 1))
+            found = np.quantile(values, wanted, axis=(0, 1))
             sd = values.std((0, 1), ddof=int(num_chains * num_draws > 1))
             mean = values.mean((0, 1))
         else:
             mean = weights @ values[0]
             sd = np.sqrt(weights @ (values[0] - mean) ** 2)
-            q5, q50, q95 = _weighted_quantiles(values[0], weights)
+            found = _weighted_quantiles(values[0], weights, wanted)
+        is_constant = np.ptp(values, (0, 1)) <= _ROUNDING * np.abs(mean)
+    quantiles = dict(zip(wanted, found, strict=True))
+    ends = np.cumsum([0, *(len(names) for _, names, _ in parts)])
+    q5, q50, q95 = (quantiles[level] for level in _LEVELS)
     return Summary(
-        names=names,
+        names=tuple(name for _, names, _ in parts for name in names),
         mean=mean,
         sd=sd,
         q5=q5,
@@ -186,36 +300,27 @@ def _summarize_independent(
         problems=(),
         num_chains=num_chains,
         num_draws=num_draws,
+        sites=tuple(
+            SummarySite(name, int(start), int(stop), is_deterministic)
+            for (name, _, is_deterministic), start, stop in zip(
+                parts, ends[:-1], ends[1:], strict=True
+            )
+        ),
+        is_constant=is_constant,
+        levels=levels,
+        quantiles=np.stack([quantiles[level] for level in levels]),
     )
 
 
-def _weighted_quantiles(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted quantiles at 5, 50 and 95 %, ``(level, scalar)``.
+def _weighted_quantiles(
+    values: np.ndarray, weights: np.ndarray, levels: Sequence[float]
+) -> np.ndarray:
+    """Weighted quantiles, ``(level, scalar)``.
 
     Each is the smallest value at which the cumulative weight reaches the level.
     """
     order = np.argsort(values, axis=0)
     total = np.cumsum(weights[order], axis=0)
-    places = (total[None] < np.array(_LEVELS)[:, None, None]).sum(1)
+    places = (total[None] < np.array(levels)[:, None, None]).sum(1)
     places = np.minimum(places, len(values) - 1)
     return np.take_along_axis(np.take_along_axis(values, order, 0), places, 0)
-
-
-def _count_noun(noun: str, number: int) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
-
-
-def _cells(row: SummaryRow) -> list[str]:
-    """Cells of a row as text.
-
-    - Values on the scale of the standard deviation: three significant digits of that.
-    - Standard error: two significant digits, trailing zeros included.
-    """
-    scale = row.sd if np.isfinite(row.sd) and row.sd > 0 else abs(row.mean)
-    digits = 2 if not np.isfinite(scale) or scale == 0 else 2 - int(np.floor(np.log10(scale)))
-    largest = np.nanmax(np.abs([row.mean, row.sd, row.q5, row.q95, 0.0]))
-    plain = digits <= 6 and largest < 1e7
-    values = [f"{x:.{max(digits, 0)}f}" if plain else f"{x:.3e}" for x in row[:5]]
-    ess = [f"{x:.0f}" for x in (row.ess_bulk, row.ess_tail)]
-    error = f"{row.mcse_mean:#.2g}" if 0 < row.mcse_mean < 99.5 else f"{row.mcse_mean:.3g}"
-    return [*values, error.rstrip("."), *ess, f"{row.rhat:.3f}"]

@@ -1,7 +1,7 @@
 """Result of Stein variational gradient descent."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,15 +38,14 @@ class SVGDResult(Result):
     state: SVGDState
     failure: str = dataclasses.field(default="", metadata={"static": True})
 
-    def summary(self) -> Summary:
-        """Means and quantiles of every scalar over the particles, and whether to trust them."""
+    def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         last = self.discrepancies[-1] if len(self.discrepancies) else np.nan
         about = (
             f"{self.log_density.size} particles after {int(self.state.step)} steps; kernelised "
             f"Stein discrepancy {last:.2g}"
         )
         verdict = "No problem found: the discrepancy has stopped falling."
-        summary = describe(self.draws)
+        summary = describe(self.draws, sites=self.sites, intervals=intervals)
         problems = tuple(self._problems(summary))
         return dataclasses.replace(summary, problems=problems, about=about, verdict=verdict)
 

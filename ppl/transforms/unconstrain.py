@@ -27,7 +27,7 @@ from ppl.harvest._sow import Site, describe
 from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
-from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, RANDOM
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, RANDOM, kind_of
 from ppl.transforms.condition import condition_and_complete
 from ppl.transforms.density import Scores, total
 from ppl.transforms.prior_weights import latent_sites
@@ -126,6 +126,8 @@ class Unconstrained:
         values: Path and shape of the value of each site observed in part.
         mesh: The mesh of a `shard_map` in the model, or None; an abstract mesh stands for the mesh
             of the context.
+        order: Paths of the latent and deterministic sites in the order of the model, each with
+            whether it is deterministic.
     """
 
     model: Model
@@ -138,6 +140,7 @@ class Unconstrained:
         default=(), metadata={"static": True}
     )
     mesh: Any = dataclasses.field(default=None, metadata={"static": True})
+    order: tuple[tuple[Path, bool], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     @property
     def position_shapes(self) -> dict[str, Any]:
@@ -303,7 +306,7 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
             size = found.num_missing_in(shapes[path].shape)
             shapes[path] = jax.ShapeDtypeStruct((size,), shapes[path].dtype)
         found = {"shapes": tuple(shapes.items()), "values": tuple(values.items())}
-        return found | {"mesh": find_mesh(program.jaxpr)}
+        return found | {"mesh": find_mesh(program.jaxpr), "order": _order(target.model, program)}
 
     found, numbers = trace_and_fingerprint(look, target.model, arguments, data)
     target = dataclasses.replace(target, **found, captured=numbers)
@@ -313,6 +316,13 @@ def unconstrain(model: Model, *args: Any, **kwargs: Any) -> Unconstrained:
     sizes = {path: dict(target.shapes)[path].size for path, _ in target.values}
     missing = find_missing(trace_model(target.model, None, args, kwargs), sizes)
     return dataclasses.replace(target, missing=ByPath(missing))
+
+
+def _order(model: Model, program: Program) -> tuple[tuple[Path, bool], ...]:
+    """Paths of the latent and deterministic sites in the order of the model."""
+    sites = ModelRun(model, program, RecordValues()).sites
+    kinds = ((path, kind_of(found.site)) for path, found in sites.items())
+    return tuple((p, kind == DETERMINISTIC) for p, kind in kinds if kind in (LATENT, DETERMINISTIC))
 
 
 def _shapes(run: ModelRun) -> dict[Path, Any]:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from inference import LowRankMatrix, MCMCResult, ess_bulk, ess_tail, mcse_mean, rhat
-from inference.results.summary import _cells
 
 RNG = np.random.default_rng(0)
 DRAWS = {
@@ -35,23 +34,6 @@ KNOWN = {
     "noncentering": "possible",
 }
 RESULT = MCMCResult(DRAWS, STATS, np.ones((4, 3)))
-
-TABLE = """\
-             mean      sd      5%     50%     95%     MCSE  ESS bulk  ESS tail  R-hat
-mu           4.96    3.02    0.14    4.93   10.04    0.068      2009      1953  1.005
-n           12345       0   12345   12345   12345        0      2000      2000    nan
-scope.tau  0.0159  0.0121  0.0012  0.0134  0.0387  0.00027      1968      1795  1.000
-
-4 chains x 500 draws
-No problem found: no divergence, E-BFMI at least 0.3, R-hat at most 1.01, ESS at least
-  100 per chain."""
-
-
-@pytest.mark.parametrize(
-    ("error", "shown"), [(0.07, "0.070"), (0.0, "0"), (12.3, "12"), (100.0, "100")]
-)
-def test_standard_errors_have_two_digits(error, shown):
-    assert _cells(RESULT.summary()["mu"]._replace(mcse_mean=error))[5] == shown
 
 
 def test_summary_columns_are_the_statistics_of_the_draws():
@@ -82,33 +64,6 @@ def test_numbers_of_any_dtype_have_a_row():
     half = np.mean(draws["half"].astype(np.float64))
     expected = [half, 0.5, 1999.5, np.mean(x), -2 * np.mean(x)]
     np.testing.assert_allclose(summary.mean, expected, rtol=1e-12)
-
-
-def test_table_text():
-    rng = np.random.default_rng(1)
-    draws = {
-        "mu": 5 + 3 * rng.normal(size=(4, 500)),
-        "scope": {"tau": np.abs(0.02 * rng.normal(size=(4, 500)))},
-        "n": np.full((4, 500), 12345),
-    }
-    stats = {name: x[:, :500] for name, x in STATS.items()} | {"energy": rng.normal(size=(4, 500))}
-    assert str(MCMCResult(draws, stats, None).summary()) == TABLE
-
-
-def test_a_name_with_a_dot_is_not_taken_for_a_scope():
-    draws = {"a.b": np.ones((4, 1000)), "a": {"b": 2 * np.ones((4, 1000))}}
-    table = str(MCMCResult(draws, STATS, None).summary())
-    assert re.findall(r"a\.b +(\S+)", table) == ["2.00", "1.00"]
-
-
-def test_a_long_table_is_cut_short():
-    draws = {"x": RNG.normal(size=(4, 100, 70))}
-    stats = {name: x[:, :100] for name, x in STATS.items()}
-    summary = MCMCResult(draws, stats, None).summary()
-    assert "x[59]" in str(summary)
-    assert "x[60]" not in str(summary)
-    assert "... and 10 more; summary.table() shows all 70" in str(summary)
-    assert "x[69]" in summary.table()
 
 
 def problems(draws=DRAWS, **stats):

@@ -154,7 +154,7 @@ NEVER_SAVED = re.findall(
     ModeSearchResult ModeSummary NUTS NUTSInfo NUTSTrajectory NormalStart Odds Origin
     PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress Proposal SVGDAdvance
     Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints State
-    StepChain Subtree Summary SummaryRow Swarm Tally Welford _ShortClimb
+    StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Welford _Gap _ShortClimb
     """,
 )
 
