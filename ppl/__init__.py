@@ -10,8 +10,11 @@ The folders, in reading order:
 6. `transforms`: the transformations of models, such as `condition` and `log_density`.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
+from ppl.common.other_names import explain_missing
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -91,3 +94,13 @@ __all__ = [
     "trace",
     "unconstrain",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if not TYPE_CHECKING:  # or a type checker would take any name for an attribute
+
+    def __getattr__(name: str) -> NoReturn:
+        raise AttributeError(explain_missing("ppl", name, __all__))

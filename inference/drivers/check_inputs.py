@@ -1,18 +1,25 @@
 """Checks of the inputs of all drivers: one random key, and no tracers."""
 
+import reprlib
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from inference.common.other_names import check_keywords
+from ppl.core.model_pytree import name_of
 from ppl.harvest._jax import is_traced
 
 
-def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
-    """Refuses all but one random key, typed or legacy, and inputs that JAX is tracing.
+def check_inputs(
+    driver: Callable[..., Any], key: Any, model: Any, args: Any, kwargs: Mapping[str, Any]
+) -> None:
+    """Refuses all but one random key, typed or legacy, inputs that JAX is tracing, other keywords.
 
     Raises:
-        TypeError: if `key` is not one key, or if an input is traced.
+        TypeError: if `key` is not one key, an input is traced, `model` is no function, or a keyword
+            is none of the driver and none of the model.
         RuntimeError: if ``jax_disable_jit`` is set.
     """
     if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
@@ -24,7 +31,10 @@ def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", None)
     is_typed = dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ()
     if not is_typed and not (dtype == jnp.uint32 and shape in ((2,), (4,))):
-        raise TypeError(f"key must be one key, such as jax.random.key(0), got {key!r}")
+        order = f"the key comes first: inference.{driver.__name__}(key, model, *args)"
+        hint = order if callable(key) else "such as jax.random.key(0)"
+        raise TypeError(f"key must be one key; {hint}; got {_describe(key)}")
+    check_keywords(driver, model, kwargs)
     # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):
         raise TypeError(
@@ -32,3 +42,12 @@ def check_inputs(key: Any, model: Any, args: Any, kwargs: Any) -> None:
             "jax.vmap and jax.grad. Other keys and data of the same shapes compile nothing, so a "
             "loop of Python over them is fast."
         )
+
+
+def _describe(given: Any) -> str:
+    """A model or a value in few words, without the data that it holds."""
+    if callable(given):
+        return name_of(given)
+    if hasattr(given, "shape") and hasattr(given, "dtype"):
+        return f"an array {given.dtype}{list(given.shape)}"
+    return reprlib.repr(given)

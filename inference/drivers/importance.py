@@ -71,7 +71,7 @@ def importance(
         Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling,
         JMLR 25.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(importance, key, model, args, kwargs)
     num_draws = check_count("num_draws", num_draws, least=1)
     if guide is not None and not isinstance(guide, GuideResult):
         raise TypeError(

@@ -94,7 +94,7 @@ def laplace(
         densities, JASA 81; MacKay (2003), Information Theory, Inference, and Learning Algorithms,
         chapter 27.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(laplace, key, model, args, kwargs)
     num_draws = check_count("num_draws", num_draws, least=1)
     climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
     if rank is not None:

@@ -147,7 +147,7 @@ def mcmc(
         (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
         Development Team, Stan Reference Manual, MCMC sampling.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(mcmc, key, model, args, kwargs)
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
     num_draws = check_count("num_draws", num_draws, least=1)

@@ -94,7 +94,7 @@ def optimize(
         Nocedal and Wright (2006), Numerical Optimization, chapters 3 and 7; Boyd and Vandenberghe
         (2004), Convex Optimization, section 9.5.1.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(optimize, key, model, args, kwargs)
     density = _density(objective, include_jacobian)
     climb = ClimbSettings.of(init, num_starts, max_steps, tolerance)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))

@@ -105,7 +105,7 @@ def pathfinder(
         inference, JMLR 23, algorithms 1 to 5; Veach and Guibas (1995), Optimally combining sampling
         techniques for Monte Carlo rendering, on the mixture as the draws' density.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(pathfinder, key, model, args, kwargs)
     num_paths = check_count("num_paths", num_paths, least=1)
     num_draws = check_count("num_draws", num_draws, least=1)
     max_steps = check_count("max_steps", max_steps, least=1)

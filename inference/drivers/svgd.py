@@ -111,7 +111,7 @@ def svgd(
         inference algorithm, algorithm 1; Ba et al. (2022), Understanding the variance collapse of
         SVGD in high dimensions.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(svgd, key, model, args, kwargs)
     num_particles = check_count("num_particles", num_particles, least=1)
     num_steps = check_count("num_steps", num_steps, least=1)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))

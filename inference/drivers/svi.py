@@ -160,7 +160,7 @@ def svi(
         work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
         descent for non-smooth optimization, on averages.
     """
-    check_inputs(key, model, args, kwargs)
+    check_inputs(svi, key, model, args, kwargs)
     num_steps = check_count("num_steps", num_steps, least=1)
     num_particles = check_count("num_particles", num_particles, least=1)
     num_draws = check_count("num_draws", num_draws, least=1)
