@@ -159,6 +159,9 @@ class Distribution(abc.ABC):
         Raises:
             NotImplementedError: The family has no such form.
         """
+        return self._standard_form(centeredness)
+
+    def _standard_form(self, centeredness: Any) -> StandardForm:
         raise NotImplementedError(
             f"{type(self).__name__} has no location and scale to centre by, and no factor of a "
             "covariance."

@@ -227,10 +227,9 @@ class Family(Distribution):
         """Whether there is a `standard_form`."""
         return self._row.standard is not None
 
-    def standard_form(self, centeredness: Any = None) -> StandardForm:
-        """A standard variable and the maps to and from a draw."""
+    def _standard_form(self, centeredness: Any) -> StandardForm:
         if self._row.standard is None:
-            return super().standard_form(centeredness)
+            return super()._standard_form(centeredness)
         return self._row.standard.form(self, centeredness)
 
     def _cumulative(self, name: str, value: ArrayLike) -> Array:

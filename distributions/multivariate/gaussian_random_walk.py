@@ -120,7 +120,7 @@ class GaussianRandomWalk(Distribution):
         """Whether there is a `standard_form`: always."""
         return True
 
-    def standard_form(self, centeredness: Any = None) -> StandardForm:
+    def _standard_form(self, centeredness: Any) -> StandardForm:
         """The standard form of the first entry, and standard normal steps."""
         refuse_weight(self, centeredness)
         start = StandardForm(self._first, lambda z: z, lambda x: x)

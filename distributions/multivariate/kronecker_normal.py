@@ -200,7 +200,7 @@ class KroneckerNormal(Distribution):
         """Whether there is a `standard_form`: not with noise, for eigenvectors have no slopes."""
         return self.noise_scale is None
 
-    def standard_form(self, centeredness: Any = None) -> StandardForm:
+    def _standard_form(self, centeredness: Any) -> StandardForm:
         """Independent standard normals, times each factor along its axis."""
         refuse_weight(self, centeredness)
         if self.noise_scale is not None:

@@ -16,7 +16,7 @@ from tests.distributions.cases import CASES, SIGNATURES, Case
 from tests.distributions.stub import COMMAND
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "distributions"
-TOOLS = ("NumPyro", "Stan", "PyMC", "TFP")
+TOOLS = ("NumPyro", "Stan", "PyMC", "TFP", "SciPy")
 METHODS = ("mean", "variance", "mode", "entropy", "cdf", "quantile")
 NAMES = sorted(SIGNATURES, key=str.lower)
 

@@ -238,7 +238,7 @@ MISUSES = {
         1.0,
         2.0,  # pyright: ignore[reportCallIssue]
     ),
-    "missing 1 required positional argument: 'scale'": lambda: dist.Normal(0.0),  # pyright: ignore[reportCallIssue]
+    r"HalfCauchy: missing scale= \(the distance from the": lambda: dist.HalfCauchy(5.0),  # pyright: ignore[reportCallIssue]
     "Custom: support must be a constraint; got 3": lambda: dist.Custom(jnp.square, support=3),
     "kl_divergence: expected a Distribution; got 3": lambda: dist.kl_divergence(
         dist.Normal(0.0, 1.0), 3
