@@ -35,10 +35,9 @@ __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> typing.Any:
     if name not in _MODULES:
-        import difflib
+        from distributions.common.other_names import explain
 
-        close = difflib.get_close_matches(name, _MODULES, 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = explain(name, _MODULES)
         raise AttributeError(f"module 'distributions' has no attribute {name!r}{hint}")
     module = _MODULES[name]
     is_package = module == "distributions"

@@ -9,11 +9,12 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Results, diagnostics and :func:`psis`.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+import typing as _typing
 
+from distributions.common import other_names as _other_names
+from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
-from inference.common.other_names import ATTRIBUTES
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
 from inference.drivers.mcmc import mcmc as mcmc
@@ -64,7 +65,6 @@ from inference.variational.multi_sample_bounds import ImportanceWeighted as Impo
 from inference.variational.multi_sample_bounds import Renyi as Renyi
 from inference.variational.score_function import ScoreFunction as ScoreFunction
 from inference.variational.svi_step import SVIState as SVIState
-from ppl.common.other_names import explain_missing
 
 __all__ = [
     "ELBO",
@@ -126,7 +126,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # or a type checker would take any name for an attribute
+if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an attribute
 
-    def __getattr__(name: str) -> NoReturn:
-        raise AttributeError(explain_missing("inference", name, __all__, ATTRIBUTES))
+    def __getattr__(name: str) -> _typing.NoReturn:
+        hint = _other_names.explain(name, __all__, _attributes.ATTRIBUTES)
+        raise AttributeError(f"module 'inference' has no attribute {name!r}{hint}")

@@ -10,11 +10,11 @@ The folders, in reading order:
 6. `transforms`: the transformations of models, such as `condition` and `log_density`.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+import typing as _typing
 
+from ppl.common import other_names as _other_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
-from ppl.common.other_names import explain_missing
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -100,7 +100,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # or a type checker would take any name for an attribute
+if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an attribute
 
-    def __getattr__(name: str) -> NoReturn:
-        raise AttributeError(explain_missing("ppl", name, __all__))
+    def __getattr__(name: str) -> _typing.NoReturn:
+        raise AttributeError(_other_names.explain_missing(name, __all__))

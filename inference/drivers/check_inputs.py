@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from inference.common.other_names import check_keywords
+from inference.drivers.check_keywords import check_keywords
 from ppl.core.model_pytree import name_of
 from ppl.harvest._jax import is_traced
 

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.harvest import _values
+
 
 class _HOLE:
     """Placeholder for data among static leaves."""
@@ -25,7 +27,7 @@ class Arguments:
     tree: Any
     leaves: tuple[Hashable, ...]
 
-    _DATA: ClassVar = (jax.Array, np.ndarray, np.generic, float, complex)
+    _DATA: ClassVar = (jax.Array, np.ndarray, np.inexact, float, complex)
 
     @classmethod
     def split(
@@ -33,19 +35,21 @@ class Arguments:
     ) -> tuple["Arguments", list[Any]]:
         """The static part of arguments, and their data: arrays, floats and complex numbers.
 
+        Columns of pandas and other arrays are taken as their arrays, and integers and booleans of
+        NumPy as those of Python: as sizes, they are static.
+
         Raises:
             TypeError: If an argument is neither data nor hashable.
         """
-        leaves, tree = jax.tree.flatten((args, dict(kwargs)))
+        leaves, tree = jax.tree.flatten(_values.convert_foreign_arrays((args, dict(kwargs))))
+        leaves = [x.item() if isinstance(x, np.integer | np.bool_) else x for x in leaves]
         data = [jnp.asarray(x) for x in leaves if isinstance(x, cls._DATA)]
         rest = tuple(_HOLE if isinstance(x, cls._DATA) else x for x in leaves)
         for leaf in rest:
             if not isinstance(leaf, Hashable):
-                remedy = "register its class as a pytree if it holds arrays"
-                if hasattr(leaf, "__array__"):
-                    remedy = "give the array that it holds, numpy.asarray(x)"
                 raise TypeError(
-                    f"argument {leaf!r}: expected arrays, numbers or hashable objects; {remedy}."
+                    f"argument of type {type(leaf).__name__}: expected arrays, numbers or hashable "
+                    "objects; register its class as a pytree if it holds arrays."
                 )
         return cls(tree, rest), data
 

@@ -1,7 +1,12 @@
 """Names of other libraries, with what to write here: for attributes that do not exist."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 OTHER_NAMES = {
     **dict.fromkeys(("plate", "plate_stack"), "arrays or jax.vmap: a batch needs no plate"),
@@ -9,7 +14,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("cond", "switch"), "jax.lax.cond, as it is"),
     **dict.fromkeys(("Deterministic", "TransformedData"), "ppl.deterministic(value, name=...)"),
     **dict.fromkeys(("Potential", "potential"), "ppl.factor(log_weight, name=...)"),
-    **dict.fromkeys(("do", "handlers_do"), "ppl.intervene(model, values)"),
+    **dict.fromkeys(("do",), "ppl.intervene(model, values)"),
     **dict.fromkeys(("observe", "obs", "set_data"), "ppl.condition(model, {name: data})"),
     **dict.fromkeys(("Data", "MutableData", "ConstantData"), "arguments of the model"),
     **dict.fromkeys(
@@ -29,7 +34,7 @@ OTHER_NAMES = {
     "Model": "a function of a random key: it needs no class and no context",
     "handlers": "functions: ppl.condition, ppl.intervene, ppl.block, ppl.scale and ppl.trace",
     "mask": "ppl.ignore(data) for missing data, or distributions.Masked",
-    "module": "a site for each leaf, or a distribution of the whole tree; examples/bayesian_network.py",
+    "module": "a site of the whole tree of weights, as examples/bayesian_network.py has one",
     "prng_key": "the key of the model: split it as any JAX code does",
     "scope": "ppl.nest(submodel, scope=...)",
     "seed": "the model itself: it takes its key, model(key, *args)",
@@ -37,17 +42,49 @@ OTHER_NAMES = {
 }
 
 
-def explain_missing(
-    module: str, name: str, public: Iterable[str], elsewhere: Mapping[str, str] = OTHER_NAMES
-) -> str:
-    """What the error of a missing attribute says.
+def explain_missing(name: str, public: Iterable[str]) -> str:
+    """The words of the error of an attribute that `ppl` does not have.
 
     Example:
-        >>> explain_missing("ppl", "do", ["sample"])
-        "module 'ppl' has no attribute 'do'; it is ppl.intervene(model, values)"
+        >>> explain_missing("do", ["sample"])
+        "module 'ppl' has no attribute 'do'; instead: ppl.intervene(model, values)"
     """
-    text = f"module {module!r} has no attribute {name!r}"
-    if name in elsewhere:
-        return f"{text}; it is {elsewhere[name]}"
+    text = f"module 'ppl' has no attribute {name!r}"
+    if name in OTHER_NAMES:
+        return f"{text}; instead: {OTHER_NAMES[name]}"
     close = difflib.get_close_matches(name, public, 1)
     return f"{text}; did you mean {close[0]!r}?" if close else text
+
+
+def explaining_calls(
+    explain: Callable[[tuple[Any, ...], Mapping[str, Any]], str],
+) -> Callable[[Function], Function]:
+    """Decorator: a call that does not fit the signature is a TypeError in given words.
+
+    Args:
+        explain: A function from positional and keyword arguments to the words, or to "" if Python's
+            own say it as well.
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                # Only after an error: a correct call costs no time.
+                if not _fits(function, args, kwargs) and (words := explain(args, kwargs)):
+                    raise TypeError(f"{function.__name__}: {words}") from error
+                raise
+
+        return wrapped  # pyright: ignore[reportReturnType]
+
+    return decorate
+
+
+def _fits(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True

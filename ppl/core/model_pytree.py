@@ -85,11 +85,16 @@ def unwrap_model(model: Model) -> Model:
     return func.merge_parts(*model.args) if isinstance(func, PartitionedModel) else model
 
 
-def name_of(model: Model) -> str:
-    """A model's name, for errors."""
+def innermost(model: Model) -> Model:
+    """The function that a modeller wrote, without transformations such as `condition`."""
     while isinstance(model := _strip_jit(unwrap_model(model)), Partial):
         model = model.args[0] if model.args and callable(model.args[0]) else model.func
-    model = model.__wrapped__ if isinstance(model, UnhashableModel) else model
+    return model.__wrapped__ if isinstance(model, UnhashableModel) else model
+
+
+def name_of(model: Model) -> str:
+    """A model's name, for errors."""
+    model = innermost(model)
     return f"model {getattr(model, '__name__', type(model).__name__)!r}"
 
 

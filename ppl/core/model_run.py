@@ -16,6 +16,7 @@ from ppl.common import distribution_protocol
 from ppl.common.lift import lift
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
+from ppl.harvest import _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
@@ -57,6 +58,7 @@ def trace_model(
         TypeError: If the model cannot be called with these arguments.
     """
     check_callable(model)
+    args, kwargs = _values.convert_foreign_arrays((args, dict(kwargs)))
     try:
         inspect.signature(unwrap_model(model)).bind(key, *args, **kwargs)
     except TypeError as error:

@@ -60,11 +60,13 @@ def check_function(where: str, f: Any) -> None:
 def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Program:
     """Trace a function: arrays become abstract, Python numbers and other objects pass as they are.
 
+    So do integers and booleans of NumPy, which are sizes more often than data.
+
     An argument may be a `jax.ShapeDtypeStruct`; the program can then be evaluated as long as it
     does not need that argument.
     """
     leaves, tree = jax.tree_util.tree_flatten((args, dict(kwargs)))
-    traced_in = [_is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct) for leaf in leaves]
+    traced_in = [_is_operand(leaf) for leaf in leaves]
     operands = [_operand(leaf) for leaf in _only(leaves, traced_in)]
     out: dict[str, Any] = {}
 
@@ -83,6 +85,12 @@ def trace(f: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any
 
     concrete = [None if isinstance(x, jax.ShapeDtypeStruct) else x for x in operands]
     return Program(jaxpr, consts, concrete, unflatten)
+
+
+def _is_operand(leaf: Any) -> bool:
+    if isinstance(leaf, np.integer | np.bool_):
+        return False
+    return _is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _is_array(leaf: Any) -> bool:

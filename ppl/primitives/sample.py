@@ -1,17 +1,41 @@
 """sample: a random variable of a model."""
 
+import reprlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
+from ppl.common.other_names import explaining_calls
 from ppl.common.tfp_precision import in_default_precision
 from ppl.harvest._sow import bind_site
 from ppl.primitives.draw_primitive import draw
 from ppl.primitives.site_kinds import LATENT, RANDOM
 
 
+def _explain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Advice for a call of `sample` as other libraries have it."""
+    names = [x for x in args if isinstance(x, str)]
+    name = repr(names[0]).replace("'", '"') if names else "..."
+    if {"obs", "observed", "value"} & kwargs.keys():
+        return (
+            "data are no argument. Write ppl.sample(key, distribution, name=...) in the model, and "
+            "ppl.condition(model, {name: data}) outside."
+        )
+    if names:
+        return f"the name is a keyword: ppl.sample(key, distribution, name={name})."
+    if kwargs.keys() <= {"key", "dist", "name"}:
+        return "expected a key, a distribution and a name: ppl.sample(key, distribution, name=...)."
+    unknown = next(iter(kwargs.keys() - {"key", "dist", "name"}))
+    return (
+        f"there is no argument {unknown!r}. Write ppl.sample(key, distribution, name=...). Several "
+        "draws are one of a batch, as dist.iid(distribution, shape), or made by jax.vmap."
+    )
+
+
+@explaining_calls(_explain_call)
 def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     """Draw a random variable of a model.
 
@@ -49,7 +73,7 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     if not distribution_protocol.is_distribution(dist):
         raise TypeError(
             f"sample {name!r}: expected a distribution with log_prob and sample as the second "
-            f"argument, got {type(dist).__name__}: {dist!r}."
+            f"argument, got {type(dist).__name__}: {reprlib.repr(dist)}."
         )
     check_key(f"sample {name!r}", key)
     key, dist = jnp.asarray(key), in_default_precision(dist)

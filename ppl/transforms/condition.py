@@ -1,6 +1,7 @@
 """condition: fix sites of a model to data."""
 
 import dataclasses
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from ppl.common.missing_data import (
     check_whole,
     is_imputed,
 )
+from ppl.common.other_names import explaining_calls
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import (
     ModelRun,
@@ -109,6 +111,16 @@ def _wrap_imputed(site: Site, d: Any, data: jax.Array, missing: jax.Array, gaps:
     return Imputed(d, data, missing, gaps)
 
 
+def _explain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """Advice for a call with data by keyword."""
+    given = {name: x for name, x in kwargs.items() if name not in ("model", "data")}
+    if not given:
+        return ""
+    entries = ", ".join(f'"{name}": {name}' for name in given)
+    return f"the data are a dict: ppl.condition(model, {{{entries}}})."
+
+
+@explaining_calls(_explain_call)
 def condition(model: Model, data: Mapping[str, Any]) -> Model:
     """Condition a model on data: sites are fixed, and their likelihood is part of its density.
 
@@ -140,7 +152,7 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         2.0
     """
     if not isinstance(data, Mapping):
-        raise TypeError(f"condition: expected a dict of values by site, got {data!r}.")
+        raise TypeError(f"condition: expected a dict of values by site, got {reprlib.repr(data)}.")
     data = _values.convert_foreign_arrays(dict(data))
     check_no_nan(
         "condition",

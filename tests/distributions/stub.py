@@ -1,11 +1,15 @@
 """The stub of `distributions`, with one line for every family in the chapters' folders."""
 
 import ast
+import csv
+import json
 import pathlib
 import re
 
 PACKAGE = pathlib.Path(__file__).parents[2] / "distributions"
 STUB = PACKAGE / "__init__.pyi"
+OTHER_NAMES = PACKAGE / "common" / "other_names.py"
+PEERS = PACKAGE.parent / "docs" / "distributions" / "peers.csv"
 CHAPTERS = ("continuous", "discrete", "multivariate")
 COMMAND = "python -m tests.distributions"
 MAX_WIDTH = 100  # characters; longer lines are wrapped as ruff wraps them
@@ -42,5 +46,21 @@ def text() -> str:
 
 
 def write() -> None:
-    """Writes the stub."""
+    """Writes the stub, and the names of other libraries."""
     STUB.write_text(text())
+    OTHER_NAMES.write_text(other_names())
+
+
+def other_names() -> str:
+    """The module of the names of other libraries, by the table of these."""
+    with PEERS.open() as file:
+        rows = [row for row in csv.DictReader(file) if plain(row["name"]) != plain(row["ours"])]
+    entries = {row["name"]: row["ours"] or row["note"] for row in rows}
+    lines = [f"    {json.dumps(name)}: {json.dumps(entries[name])},\n" for name in sorted(entries)]
+    head, tail = OTHER_NAMES.read_text().split("OTHER_NAMES = {\n")
+    return f"{head}OTHER_NAMES = {{\n{''.join(lines)}}}\n{tail.partition('}' + chr(10))[2]}"
+
+
+def plain(name: str) -> str:
+    """A name without case and underscores."""
+    return name.replace("_", "").lower()

@@ -298,10 +298,10 @@ def test_arrays_of_other_libraries_are_data(fix):
         fix(model, {"x": Column([1.0, np.nan])})
 
 
-def test_an_array_of_another_library_is_no_argument():
+def test_an_array_of_another_library_is_an_argument():
     model = lambda key, x: ppl.sample(key, dist.Normal(x, 1.0), name="y")  # noqa: E731
-    with pytest.raises(TypeError, match=r"give the array that it holds, numpy.asarray\(x\)"):
-        ppl.predict(model, 2)(KEY, Column([1.0]))
+    expected = ppl.predict(model, 2)(KEY, np.array([1.0]))["y"]
+    np.testing.assert_array_equal(ppl.predict(model, 2)(KEY, Column([1.0]))["y"], expected)
 
 
 def count(key):

@@ -195,7 +195,7 @@ UNCONSTRAIN = {
     "discrete-tfp-floats": (lambda: ppl.unconstrain(lambda key: ppl.sample(key, tfp.distributions.Poisson(2.0), name="n")), ValueError, "'n'.*Poisson.*condition"),
     "no-latent": (lambda: ppl.unconstrain(ppl.condition(model, GOOD)), ValueError, "'model' has no latent site"),
     "no-bijector": (lambda: ppl.unconstrain(without_bijector), (TypeError, ValueError, NotImplementedError), "'x'"),
-    "argument": (lambda: ppl.unconstrain(model, set()), TypeError, "argument set"),
+    "argument": (lambda: ppl.unconstrain(model, set()), TypeError, "argument of type set"),
     "missing": (lambda: TARGET.log_density({"mu": 0.0}), ValueError, "position: 'x' is missing"),
     "unknown": (lambda: TARGET.log_density({**GOOD, "tau": 0.0}), ValueError, "position: 'tau' is no latent site.*'mu', 'x'"),
     "complex": (lambda: TARGET.log_density({"mu": 1j, "x": jnp.zeros(3)}), TypeError, r"'mu': expected float32\[\] \(unconstrained\), got complex64\[\]"),

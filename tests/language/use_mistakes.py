@@ -29,6 +29,41 @@ def _():
     inference.mcmc(KEY, ppl.condition(narrow, {"y": X}), X, progress_bar=False)
 
 
+@mistake("A name in the place of the key", names=["a keyword", 'name="x"'])
+def _():
+    ppl.sample("x", dist.Normal(0.0, 1.0))
+
+
+@mistake("Data as an argument of a site", names=["no argument", "ppl.condition"])
+def _():
+    ppl.sample(KEY, dist.Normal(0.0, 1.0), name="x", obs=X)
+
+
+@mistake("Data by keyword", names=['{"y": y}'])
+def _():
+    ppl.condition(line, y=X)
+
+
+@mistake("Probabilities by position", names=["probs=", "logits=", "By keyword"])
+def _():
+    dist.Binomial(10, 0.3)
+
+
+@mistake("An argument of another library", names=["'num_samples'", "'num_draws'"])
+def _():
+    inference.mcmc(KEY, ppl.condition(line, {"y": X}), X, num_samples=100)
+
+
+@mistake("The model before the key", names=["the key comes first", "'line'"])
+def _():
+    inference.mcmc(ppl.condition(line, {"y": X}), KEY, X)
+
+
+@mistake("A name of another library", names=["'plate'", "jax.vmap"])
+def _():
+    ppl.plate("group", 8)
+
+
 @mistake("A discrete latent site, given to HMC", names=["'n'", "discrete", "Sum it out"])
 def _():
     inference.mcmc(KEY, count, progress_bar=False)

@@ -1,0 +1,65 @@
+"""Check of the keywords of a call: those of a driver, and those of the model."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ppl.core.model_pytree import check_callable, innermost, name_of
+
+# Names of arguments elsewhere, by ours.
+_ARGUMENTS = {
+    "init": ("init_strategy", "initvals", "init_params", "inits", "init_loc_fn"),
+    "num_chains": ("chains", "n_chains"),
+    "num_draws": ("num_samples", "draws", "iter_sampling", "samples"),
+    "num_particles": ("num_particles_per_step", "obj_n_mc"),
+    "num_steps": ("n_steps", "num_iterations", "iter"),
+    "num_warmup": ("tune", "iter_warmup", "warmup", "burnin"),
+    "objective": ("loss",),
+    "optimizer": ("optim", "obj_optimizer"),
+    "progress_bar": ("progressbar", "show_progress", "progress"),
+    "target_acceptance_rate": ("target_accept_prob", "target_accept", "adapt_delta"),
+}
+# What to do, and the arguments elsewhere for which it is done.
+_REMEDIES = {
+    "the key comes first, as jax.random.key(0)": ("random_seed", "seed", "rng_key"),
+    "thin the draws, as jax.tree.map(lambda x: x[:, ::10], result.draws)": ("thin", "thinning"),
+    "chains use all cores by themselves": ("chain_method", "cores", "parallel_chains"),
+    "give it to kernel=NUTS(...)": ("max_tree_depth", "max_treedepth", "step_size"),
+    "give it to optimizer=, as optax.adam(1e-3)": ("learning_rate", "lr"),
+    "call result.to_arviz()": ("return_inferencedata", "idata_kwargs"),
+    "there is none; progress_bar=True shows how far it is": ("callback",),
+    'write mass_matrix="dense" or "diagonal"': ("dense_mass",),
+}
+
+
+def _ours(name: str, table: Mapping[str, Sequence[str]]) -> str:
+    return next((ours for ours, others in table.items() if name in others), "")
+
+
+def check_keywords(driver: Callable[..., Any], model: Any, kwargs: Mapping[str, Any]) -> None:
+    """Refuses keywords that neither a driver nor the model has, with what is meant if it is known.
+
+    Raises:
+        TypeError: if there is such a keyword, or `model` is no function.
+    """
+    check_callable(model)
+    try:
+        taken = inspect.signature(innermost(model)).parameters.values()
+    except ValueError:  # a callable without a signature
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in taken):
+        return
+    names = {p.name for p in taken if p.kind is not p.POSITIONAL_ONLY}
+    own = [
+        p.name for p in inspect.signature(driver).parameters.values() if p.kind is p.KEYWORD_ONLY
+    ]
+    for name in kwargs.keys() - names:
+        meant = _ours(name, _ARGUMENTS)
+        if meant not in own:
+            meant = next(iter(get_close_matches(name, [*own, *names], 1)), "")
+        hint = _ours(name, _REMEDIES) or (f"did you mean {meant!r}?" if meant else "")
+        raise TypeError(
+            f"{driver.__name__} has no argument {name!r}, nor has {name_of(model)}"
+            + (f": {hint}" if hint else f". {driver.__name__} has {', '.join(own)}.")
+        )

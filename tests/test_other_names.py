@@ -1,0 +1,109 @@
+"""Names, arguments and calls of other libraries: the errors say what to write here."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import inference
+import ppl
+from inference.common.other_names import ATTRIBUTES
+from ppl.common.other_names import OTHER_NAMES
+from tests.distributions import pages, stub
+
+KEY = jax.random.key(0)
+PACKAGES = {"ppl": ppl, "inference": inference, "distributions": dist}
+
+
+def model(key, n, x):
+    mean = ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="mean")
+    return ppl.sample(key, dist.Normal(mean.sum() + x, 1.0), name="y")
+
+
+def test_a_distribution_by_its_name_elsewhere():
+    assert stub.OTHER_NAMES.read_text() == stub.other_names()
+    for row in pages.peers():
+        if stub.plain(row["name"]) != stub.plain(row["ours"]):
+            with pytest.raises(AttributeError, match=re.escape(row["ours"] or row["note"])):
+                getattr(dist, row["name"])
+
+
+@pytest.mark.parametrize(("package", "table"), [("ppl", OTHER_NAMES), ("inference", ATTRIBUTES)])
+def test_an_attribute_by_its_name_elsewhere(package, table):
+    """What the errors name exists."""
+    for name, instead in table.items():
+        with pytest.raises(AttributeError, match=f"no attribute {name!r}; instead: ") as error:
+            getattr(PACKAGES[package], name)
+        assert instead in str(error.value)
+        for where, what in re.findall(r"\b(ppl|inference|distributions)\.(\w+)", instead):
+            assert what in PACKAGES[where].__all__, instead
+    with pytest.raises(AttributeError, match=r"has no attribute 'nothing_like_it'$"):
+        PACKAGES[package].nothing_like_it  # noqa: B018
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_completion_shows_public_names_alone(package):
+    assert dir(PACKAGES[package]) == sorted(PACKAGES[package].__all__)
+
+
+ARGUMENTS = {
+    "mcmc has no argument 'num_samples', nor has model 'model': did you mean 'num_draws'?": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, num_samples=100)
+    ),
+    "mcmc has no argument 'dense_mass', nor has model 'model': write mass_matrix=": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, dense_mass=True)
+    ),
+    "mcmc has no argument 'num_warmups', nor has model 'model': did you mean 'num_warmup'?": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, num_warmups=100)
+    ),
+    "svi has no argument 'learning_rate', nor has model 'model': give it to optimizer=": (
+        lambda: inference.svi(KEY, model, 2, 0.0, learning_rate=0.1)
+    ),
+    "laplace has no argument 'what', nor has model 'model'. laplace has num_draws": (
+        lambda: inference.laplace(KEY, model, 2, 0.0, what=1)
+    ),
+    "key must be one key; the key comes first: inference.mcmc(key, model, *args); got model 'mo": (
+        lambda: inference.mcmc(ppl.condition(model, {"y": np.ones(3)}), KEY, 2, 0.0)
+    ),
+    "sample: there is no argument 'sample_shape'.": (
+        lambda: ppl.sample(KEY, dist.Normal(), name="x", sample_shape=(3,))
+    ),
+    "sample: expected a key, a distribution and a name": lambda: ppl.sample(KEY, dist.Normal()),
+}
+
+
+@pytest.mark.parametrize("message", ARGUMENTS)
+def test_arguments_of_other_libraries(message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        ARGUMENTS[message]()
+
+
+def test_errors_within_a_call_are_left_alone():
+    """Those of a model that has an argument too few, say, are no fault of the call of `sample`."""
+
+    def wrong(key):
+        return ppl.sample(key, dist.Normal(jnp.zeros(2), jnp.ones(3)), name="x")
+
+    with pytest.raises(ValueError, match="Normal"):
+        wrong(KEY)
+    with pytest.raises(TypeError, match="expected a distribution with log_prob"):
+        ppl.sample(KEY, 3.0, name="x")
+
+
+def test_sizes_of_numpy_and_columns_of_pandas_are_arguments():
+    pandas = pytest.importorskip("pandas")
+    county, x = pandas.Series([0, 1, 1]), pandas.Series([1.0, 2.0, 3.0])
+    posterior = ppl.condition(model, {"y": x})
+    args = county.max() + 1, x
+    assert isinstance(args[0], np.integer)
+    values = {"mean": np.zeros(2)}
+    expected = ppl.log_density(posterior)(values, 2, x.to_numpy())
+    assert ppl.log_density(posterior)(values, *args) == expected
+    assert ppl.unconstrain(posterior, *args).position_shapes["mean"].shape == (2,)
+    assert ppl.predict(model, 5)(KEY, *args)["y"].shape == (5, 3)
+    assert ppl.trace(posterior)(KEY, *args).sites["mean"].value.shape == (2,)
+    by_flag = lambda key, flag: model(key, 1 if flag else 2, 0.0)  # noqa: E731
+    assert ppl.simulate(by_flag)(KEY, np.bool_(True))["mean"].shape == (1,)
