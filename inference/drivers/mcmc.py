@@ -29,6 +29,7 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import show_progress
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
 _KINDS = ("auto", "diagonal", "low_rank", "dense")
@@ -47,7 +48,7 @@ def mcmc(
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     mesh: Mesh | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool = False,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> MCMCResult:
     """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
@@ -118,7 +119,8 @@ def mcmc(
             on each chain.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
             the same model and shapes of data.
-        progress_bar: Whether to show one.
+        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
+            file it is a line every ten seconds.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -222,20 +224,10 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
 
 
 @contextmanager
-def _progress(is_shown: bool, num_warmup: int, num_draws: int) -> Any:
+def _progress(is_shown: bool | None, num_warmup: int, num_draws: int) -> Any:
     """Context with a callback that takes the number of finished iterations."""
-    if not is_shown:
-        yield lambda _: None
-        return
-    from tqdm.auto import tqdm
-
-    with tqdm(total=num_warmup + num_draws, unit="iteration") as bar:
-
-        def on_progress(num_done: int) -> None:
-            bar.set_description("warm-up" if num_done < num_warmup else "draws", refresh=False)
-            bar.update(num_done - bar.n)
-
-        yield on_progress
+    with show_progress(is_shown, num_warmup + num_draws, "iteration") as report:
+        yield lambda num_done: report(num_done, "warm-up" if num_done < num_warmup else "draws")
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

@@ -20,8 +20,7 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Pace
-from inference.runtime.progress import progress_bar as _progress
+from inference.runtime.progress import Pace, Report, show_progress
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svgd_step import (
     NUM_ROWS,
@@ -48,7 +47,7 @@ def svgd(
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     state: SVGDState | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool = False,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> SVGDResult:
     r"""Particles that represent the posterior of `model`, by Stein variational gradient descent.
@@ -83,7 +82,8 @@ def svgd(
             some sites uniform: particles that start at one place stay together.
         state: State of a former result to go on from, in place of `init`.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show one.
+        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
+            file it is a line every ten seconds.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -123,8 +123,8 @@ def svgd(
             begun = compile_once(begin_svgd, swarm, particles)(swarm, particles)
         else:
             begun = _check_state(state, swarm, num_particles)
-        with _progress(progress_bar, num_steps, "discrepancy") as on_progress:
-            end, discrepancies, is_finite = _run(swarm, begun, num_steps, on_progress)
+        with show_progress(progress_bar, num_steps) as report:
+            end, discrepancies, is_finite = _run(swarm, begun, num_steps, report)
         failure = "" if is_finite else _failure(swarm, end)
         arguments = end.particles, swarm.target, layout
         draws, log_density = jax.device_get(
@@ -184,7 +184,7 @@ def _run(
     swarm: Swarm,
     state: SVGDState,
     num_steps: int,
-    on_progress: Callable[[int, float], None],
+    report: Report,
 ) -> tuple[SVGDState, np.ndarray, bool]:
     """Takes steps until `num_steps`, a gradient that is not finite, or an interrupt.
 
@@ -205,7 +205,8 @@ def _run(
             state, is_finite = moved.state, bool(moved.is_finite)
             parts.append(np.asarray(moved.discrepancies)[:num_taken])
             num_done += num_taken
-            on_progress(num_done, float(parts[-1][-1]) if num_taken else np.nan)
+            last = float(parts[-1][-1]) if num_taken else np.nan
+            report(num_done, text=f"discrepancy {last:.4g}")
     except KeyboardInterrupt:
         if not parts:
             raise

@@ -26,7 +26,7 @@ from inference.results.psis import psis_of
 from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import progress_bar as _progress
+from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO, Objective, check_objective
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svi_loop import draw_from_guide, fit
@@ -54,7 +54,7 @@ def svi(
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     state: SVIState | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool = False,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> SVIResult:
     """Stochastic variational inference: a guide fitted to the posterior of `model`.
@@ -112,7 +112,8 @@ def svi(
             the second from the state of the first, are one run of 2000. The noise of the steps then
             follows from `state`, not from `key`; the draws of the result follow from `key`.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show one.
+        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
+            file it is a line every ten seconds.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -183,7 +184,7 @@ def svi(
     family: Any = problem.guide if is_function else guide
     with (
         settings(cache_dir),
-        _progress(progress_bar, num_steps, objective.name) as on_progress,
+        show_progress(progress_bar, num_steps) as report,
     ):
         fitted = fit(
             key,
@@ -192,7 +193,9 @@ def svi(
             tolerance=tolerance,
             init=start,
             state=state,
-            on_progress=on_progress,
+            on_progress=lambda num_done, value: report(
+                num_done, text=f"{objective.name} {value:.4g}"
+            ),
         )
         parameters = fitted.state.average
         sampled = draw_from_guide(key, problem, parameters, num_draws)

@@ -1,10 +1,14 @@
 """Progress of long loops: the number of steps per call, and the bar shown between calls."""
 
+import importlib.util
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Protocol
 
 _FIRST, _CALL_SECONDS = 64, 0.1  # steps of the first call, seconds of a call
+_LINE_SECONDS = 10.0  # seconds between two lines in a log file
 
 
 class Pace:
@@ -36,24 +40,65 @@ class Pace:
             self.num_steps = max(1, self.num_steps // 2)
 
 
+class Report(Protocol):
+    """Function that tells how far a loop is: a bar moves, or a line is written."""
+
+    def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
+        """Tells the number of finished steps, the name of the phase, and more in words."""
+        ...
+
+
 @contextmanager
-def progress_bar(
-    is_shown: bool, num_steps: int, what: str
-) -> Iterator[Callable[[int, float], None]]:
-    """A context with a progress bar, if it is shown.
+def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> Iterator[Report]:
+    """A context that shows how far a loop is, on standard error.
+
+    In a terminal and in a notebook it is a bar, and elsewhere, as in a log file, a line every ten
+    seconds. It says "compiling" until the first step is finished.
+
+    Args:
+        is_shown: Whether to show it; None is where somebody looks, in a terminal and a notebook.
+        num_steps: Number of steps of the loop.
+        unit: Name of a step.
 
     Yields:
-        Function of the number of finished steps and the last value of `what`; it updates the bar.
+        The function to call with the number of finished steps.
     """
-    if not is_shown:
-        yield lambda _, __: None
-        return
-    from tqdm.auto import tqdm
+    is_watched = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not (is_watched if is_shown is None else is_shown):
+        yield lambda num_done, phase="", text="": None
+    elif not is_watched:
+        yield _Lines(num_steps, unit)
+    else:
+        with _bar_class()(total=num_steps, unit=unit, desc="compiling") as bar:
 
-    with tqdm(total=num_steps, unit="step") as bar:
+            def move(num_done: int, phase: str = "", text: str = "") -> None:
+                bar.set_description(phase, refresh=False)
+                bar.set_postfix_str(text, refresh=False)
+                bar.update(num_done - bar.n)
 
-        def on_progress(num_done: int, value: float) -> None:
-            bar.set_postfix_str(f"{what} {value:.4g}", refresh=False)
-            bar.update(num_done - bar.n)
+            yield move
 
-        yield on_progress
+
+def _bar_class() -> Any:
+    """The class of tqdm for where the program runs: in a notebook it needs ipywidgets."""
+    if "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets"):
+        from tqdm.notebook import tqdm
+    else:
+        from tqdm import tqdm
+    return tqdm
+
+
+class _Lines:
+    """A line on standard error every ten seconds, and one at the end."""
+
+    def __init__(self, num_steps: int, unit: str) -> None:
+        self.num_steps, self.unit = num_steps, unit
+        self.began = self.last = time.monotonic()
+
+    def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
+        now = time.monotonic()
+        if num_done < self.num_steps and now - self.last < _LINE_SECONDS:
+            return
+        self.last = now
+        share = f"{num_done} of {self.num_steps} {self.unit}s after {now - self.began:.0f} s"
+        print(", ".join(part for part in (phase, share, text) if part), file=sys.stderr, flush=True)
