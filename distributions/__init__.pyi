@@ -8,6 +8,7 @@ from distributions.combinators.hurdle import Hurdle as Hurdle
 from distributions.combinators.iid import iid as iid
 from distributions.combinators.independent import Independent as Independent
 from distributions.combinators.interval_censored import IntervalCensored as IntervalCensored
+from distributions.combinators.joint import Joint as Joint
 from distributions.combinators.masked import Masked as Masked
 from distributions.combinators.mixture import Mixture as Mixture
 from distributions.combinators.mixture_same_family import MixtureSameFamily as MixtureSameFamily

@@ -1,16 +1,12 @@
 """A Bayesian neural network whose parameters, an equinox module, are one random variable.
 
-A network is a pytree of arrays, so it can be the value of a site. `Joint` turns a pytree of
+A network is a pytree of arrays, so it can be the value of a site. `dist.Joint` turns a pytree of
 distributions into one distribution; draws, positions and the argument of `predict` are then
 networks. The data have a gap in the middle, where the posterior of the function is wider, as it
 should be.
 
     python examples/bayesian_network.py
 """
-
-import dataclasses
-import itertools
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,40 +15,6 @@ import jax.numpy as jnp
 import distributions as dist
 import inference
 import ppl
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Joint:
-    """A joint distribution of independent variables: a pytree with distributions as leaves."""
-
-    parts: Any
-
-    def each(self, f, *trees):
-        is_leaf = lambda x: isinstance(x, dist.Distribution)  # noqa: E731
-        return jax.tree.map(f, self.parts, *trees, is_leaf=is_leaf)
-
-    def sample(self, key):
-        number = itertools.count()
-        return self.each(lambda d: d.sample(jax.random.fold_in(key, next(number))))
-
-    def log_prob(self, value):
-        return sum(jax.tree.leaves(self.each(lambda d, x: d.log_prob(x).sum(), value)))
-
-    @property
-    def bijector(self):
-        return self
-
-    def forward(self, position):
-        return self.each(lambda d, x: d.bijector.forward(x), position)
-
-    def inverse(self, value):
-        return self.each(lambda d, x: d.bijector.inverse(x), value)
-
-    def forward_log_det_jacobian(self, position):
-        log_det = lambda d, x: d.bijector.forward_log_det_jacobian(x).sum()  # noqa: E731
-        return sum(jax.tree.leaves(self.each(log_det, position)))
-
 
 template = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.random.key(0))
 
@@ -65,7 +27,7 @@ def prior(weight: jax.Array) -> dist.Normal:
 
 def regression(key, x):
     weights, rest = eqx.partition(template, eqx.is_array)
-    weights = ppl.sample(key, Joint(jax.tree.map(prior, weights)), name="network")
+    weights = ppl.sample(key, dist.Joint(jax.tree.map(prior, weights)), name="network")
     sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
     f = ppl.deterministic(jax.vmap(eqx.combine(weights, rest))(x[:, None])[:, 0], name="f")
     return ppl.sample(key, dist.Normal(f, sigma), name="y")

@@ -62,6 +62,7 @@ SIGNATURES: dict[str, str] = {
     "Flat": "support, shape=()",
     "ICAR": "*, scale, adj_matrix",
     "IntervalCensored": "distribution",
+    "Joint": "parts",
     "Masked": "distribution, mask",
     **{case.family: case.signature for case in CASES if case.signature is not None},
 }
