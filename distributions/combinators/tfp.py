@@ -166,7 +166,9 @@ class FromTFP(Distribution):
         inside, point = self.support.check(value), self.support.feasible()
         result = method(select(inside, value, point).astype(self.dtype))
         before, after = ENDS[name]
-        beyond = select(value < point, before, select(value > point, after, value * jnp.nan))
+        beyond = select(
+            value < point, before, select(value > point, after, jnp.full_like(value, jnp.nan))
+        )
         return select(jnp.broadcast_to(inside, result.shape), result, beyond)
 
     def __repr__(self) -> str:

@@ -216,7 +216,9 @@ class TransformedDistribution(DerivedDistribution):
         same, other = (getattr(self.distribution, n)(x) for n in (name, OPPOSITE[name]))
         result = select(jnp.broadcast_to(self._increases(), same.shape), same, other)
         before, after = ENDS[name]
-        beyond = select(value <= low, before, select(value >= high, after, value * jnp.nan))
+        beyond = select(
+            value <= low, before, select(value >= high, after, jnp.full_like(value, jnp.nan))
+        )
         return as_batch(select(inside, result, beyond), self.batch_shape)
 
     def _quantile(self, q: Array) -> Array:

@@ -68,7 +68,7 @@ def _log_tails(z, b):
     t = jnp.minimum(z * b, 1e15)
     slope = lax.stop_gradient(1 / z - z + b * i1e(t) / i0e(t))
     width = 80 / (jnp.abs(slope) + jnp.hypot(slope, math.sqrt(80)))
-    width = jnp.where(slope > 0, -jnp.minimum(width, lax.stop_gradient(z)), width)
+    width = jnp.where(slope > 0, -jnp.minimum(width, z), width)
     nodes, weights = gauss_legendre(z)
     u, z_, b_ = width[..., None] * nodes, z[..., None], b[..., None]
     bessel = _log_i0e(z_ + u, b_) - _log_i0e(z_, b_)

@@ -48,7 +48,7 @@ def _share(u: Array, m: Array) -> Array:
 
 def _log_series(t: Array, w: Array, u: Array, m: Array) -> Array:
     """The logarithm of the series, divided by `2 pi`."""
-    x = math.pi * jnp.minimum(w, u)
+    x = math.pi * jnp.where(w < u, w, u)
     cosine = jnp.where(w < u, 1, -1) * jnp.cos(x)
     before, ratio, total = jnp.zeros_like(t), jnp.ones_like(t), jnp.zeros_like(t)
     first = m * m + math.pi**2

@@ -92,6 +92,8 @@ def faults(case: Case, most: int = 40) -> list[str]:
     at = np.stack([position(*pair)[0] for pair in pairs])
     kept = np.flatnonzero(np.isfinite(at).all(-1))
     at, pairs = at[kept], [pairs[i] for i in kept]
+    if not pairs:
+        return []
 
     def log_prob(x, value):
         parameters, y = unravel(x)

@@ -161,7 +161,7 @@ def test_a_step_that_is_not_finite_ends_the_run():
 
 
 def test_an_interrupt_keeps_the_steps():
-    def interrupt(num_done, _):
+    def interrupt(num_done, text):
         if num_done > 50:
             raise KeyboardInterrupt
 

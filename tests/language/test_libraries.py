@@ -15,7 +15,6 @@ from jax.random import key, split
 
 import distributions as dist
 import ppl
-from examples.bayesian_network import Joint
 
 from .checks import assert_close
 from .programs import real
@@ -54,7 +53,7 @@ def standard(x: Any) -> dist.Normal:
 
 
 def one_site(key: Any, params: Any) -> Any:
-    return ppl.sample(key, Joint(jax.tree.map(standard, params)), name="network")
+    return ppl.sample(key, dist.Joint(jax.tree.map(standard, params)), name="network")
 
 
 def one_site_for_each_array(key: Any, params: Any) -> Any:
