@@ -137,7 +137,7 @@ def test_intervals_are_columns():
 
 
 def test_a_name_with_a_dot_is_not_taken_for_a_scope():
-    draws = {"a.b": normal(loc=20.0), "a": {"b": normal(loc=10.0)}}
+    draws = {"a.b": normal(loc=25.0), "a": {"b": normal(loc=15.0)}}
     assert re.findall(r"a\.b +(\d)", str(summary(draws))) == ["1", "2"]
 
 
