@@ -81,6 +81,18 @@ def test_arguments_of_other_libraries(message):
         ARGUMENTS[message]()
 
 
+def test_a_distribution_of_another_library_is_refused():
+    class Normal:
+        __module__ = "numpyro.distributions.continuous"
+
+        def sample(self, key, sample_shape=()): ...
+
+        def log_prob(self, value): ...
+
+    with pytest.raises(TypeError, match=r"of numpyro has another map .*distributions\.Normal or"):
+        ppl.sample(KEY, Normal(), name="x")
+
+
 def test_errors_within_a_call_are_left_alone():
     """Those of a model that has an argument too few, say, are no fault of the call of `sample`."""
 

@@ -14,6 +14,9 @@ from ppl.harvest._sow import bind_site
 from ppl.primitives.draw_primitive import draw
 from ppl.primitives.site_kinds import LATENT, RANDOM
 
+# Libraries whose distributions have methods of the same names with other arguments.
+_FOREIGN = ("numpyro", "pymc", "pyro", "torch")
+
 
 def _explain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Advice for a call of `sample` as other libraries have it."""
@@ -74,6 +77,13 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
         raise TypeError(
             f"sample {name!r}: expected a distribution with log_prob and sample as the second "
             f"argument, got {type(dist).__name__}: {reprlib.repr(dist)}."
+        )
+    origin = type(dist).__module__.partition(".")[0]
+    if origin in _FOREIGN:
+        family = distribution_protocol.name_of(dist)
+        raise TypeError(
+            f"sample {name!r}: a distribution of {origin} has another map from unconstrained space. "
+            f"Take the one of this library, distributions.{family} or what it is called there."
         )
     check_key(f"sample {name!r}", key)
     key, dist = jnp.asarray(key), in_default_precision(dist)
