@@ -89,7 +89,7 @@ def test_a_distribution_of_another_library_is_refused():
 
         def log_prob(self, value): ...
 
-    with pytest.raises(TypeError, match=r"of numpyro has another map .*distributions\.Normal or"):
+    with pytest.raises(TypeError, match=r"of numpyro has another map .*distributions\.Normal, or"):
         ppl.sample(KEY, Normal(), name="x")
 
 

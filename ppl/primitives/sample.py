@@ -82,8 +82,8 @@ def sample(key: jax.Array, dist: Any = None, *, name: str) -> Any:
     if origin in _FOREIGN:
         family = distribution_protocol.name_of(dist)
         raise TypeError(
-            f"sample {name!r}: a distribution of {origin} has another map from unconstrained space. "
-            f"Take the one of this library, distributions.{family} or what it is called there."
+            f"sample {name!r}: a distribution of {origin} has another map to unconstrained "
+            f"space. Take distributions.{family}, or what it is called there."
         )
     check_key(f"sample {name!r}", key)
     key, dist = jnp.asarray(key), in_default_precision(dist)
