@@ -35,7 +35,7 @@ def test_a_distribution_by_its_name_elsewhere():
 def test_an_attribute_by_its_name_elsewhere(package, table):
     """What the errors name exists."""
     for name, instead in table.items():
-        with pytest.raises(AttributeError, match=f"no attribute {name!r}; instead: ") as error:
+        with pytest.raises(AttributeError, match=f"no attribute {name!r}") as error:
             getattr(PACKAGES[package], name)
         assert instead in str(error.value)
         for where, what in re.findall(r"\b(ppl|inference|distributions)\.(\w+)", instead):
@@ -61,6 +61,9 @@ ARGUMENTS = {
     ),
     "svi has no argument 'learning_rate', nor has model 'model': give it to optimizer=": (
         lambda: inference.svi(KEY, model, 2, 0.0, learning_rate=0.1)
+    ),
+    "mcmc has no argument 'lr', nor has model 'model'. mcmc has kernel": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, lr=0.1)
     ),
     "laplace has no argument 'what', nor has model 'model'. laplace has num_draws": (
         lambda: inference.laplace(KEY, model, 2, 0.0, what=1)

@@ -48,6 +48,9 @@ class Joint:
         """Checks the leaves."""
         leaves = jax.tree.leaves(self.parts, is_leaf=_is_distribution)
         wrong = [leaf for leaf in leaves if not _is_distribution(leaf)]
+        nested = jax.tree.leaves(self.parts, is_leaf=lambda x: isinstance(x, Joint))
+        if any(isinstance(x, Joint) for x in nested):
+            raise TypeError("Joint: a part is a Joint; put its own parts in its place")
         if wrong or not leaves:
             got = f"a {type(wrong[0]).__name__}" if wrong else "none"
             raise TypeError(f"Joint: parts must be a pytree of distributions; got {got} among them")

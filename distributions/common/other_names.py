@@ -212,6 +212,6 @@ def explain(name: str, public: Iterable[str], table: Mapping[str, str] = OTHER_N
     if name in table:
         found = table[name]
         is_name = found.isidentifier()
-        return f"; it is called {found!r} here" if is_name else f"; instead: {found}"
+        return f"; it is called {found!r} here" if is_name else f" ({found})"
     close = difflib.get_close_matches(name, list(public), 1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -86,7 +86,7 @@ class ImageOf:
 
     def form(self, d: Any, centeredness: Any) -> StandardForm:
         """The form of the other family, followed by the function."""
-        base, forward, inverse = self.family(**vars(d)).standard_form(centeredness)
+        base, forward, inverse = self.family(**d._fields()).standard_form(centeredness)
         return StandardForm(
             base, lambda z: self.forward(forward(z)), lambda x: inverse(self.inverse(x))
         )

@@ -20,21 +20,34 @@ _ARGUMENTS = {
     "progress_bar": ("progressbar", "show_progress", "progress"),
     "target_acceptance_rate": ("target_accept_prob", "target_accept", "adapt_delta"),
 }
-# What to do, and the arguments elsewhere for which it is done.
+# What to do for arguments elsewhere, and an argument of the drivers for which it holds.
 _REMEDIES = {
-    "the key comes first, as jax.random.key(0)": ("random_seed", "seed", "rng_key"),
-    "thin the draws, as jax.tree.map(lambda x: x[:, ::10], result.draws)": ("thin", "thinning"),
-    "chains use all cores by themselves": ("chain_method", "cores", "parallel_chains"),
-    "give it to kernel=NUTS(...)": ("max_tree_depth", "max_treedepth", "step_size"),
-    "give it to optimizer=, as optax.adam(1e-3)": ("learning_rate", "lr"),
-    "call result.to_arviz()": ("return_inferencedata", "idata_kwargs"),
-    "there is none; progress_bar=True shows how far it is": ("callback",),
-    'write mass_matrix="dense" or "diagonal"': ("dense_mass",),
+    "the key comes first, as jax.random.key(0)": (("random_seed", "seed", "rng_key"), ""),
+    "thin the draws, as jax.tree.map(lambda x: x[:, ::10], result.draws)": (
+        ("thin", "thinning"),
+        "num_chains",
+    ),
+    "chains use all cores by themselves": (
+        ("chain_method", "cores", "parallel_chains"),
+        "num_chains",
+    ),
+    "give it to kernel=NUTS(...)": (("max_tree_depth", "max_treedepth", "step_size"), "kernel"),
+    "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
+    "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
+    "there is none; progress_bar=True shows how far it is": (("callback",), "progress_bar"),
+    'write mass_matrix="dense" or "diagonal"': (("dense_mass",), "mass_matrix"),
 }
 
 
-def _ours(name: str, table: Mapping[str, Sequence[str]]) -> str:
-    return next((ours for ours, others in table.items() if name in others), "")
+def _hint(name: str, own: Sequence[str], known: Sequence[str]) -> str:
+    """Advice about a keyword that a driver does not have, "" if there is none."""
+    for remedy, (others, needed) in _REMEDIES.items():
+        if name in others and needed in ("", *own):
+            return remedy
+    meant = next((ours for ours, others in _ARGUMENTS.items() if name in others), "")
+    if meant not in own:
+        meant = next(iter(get_close_matches(name, known, 1)), "")
+    return f"did you mean {meant!r}?" if meant else ""
 
 
 def check_keywords(driver: Callable[..., Any], model: Any, kwargs: Mapping[str, Any]) -> None:
@@ -50,15 +63,12 @@ def check_keywords(driver: Callable[..., Any], model: Any, kwargs: Mapping[str, 
         return
     if any(p.kind is p.VAR_KEYWORD for p in taken):
         return
-    names = {p.name for p in taken if p.kind is not p.POSITIONAL_ONLY}
-    own = [
-        p.name for p in inspect.signature(driver).parameters.values() if p.kind is p.KEYWORD_ONLY
-    ]
-    for name in kwargs.keys() - names:
-        meant = _ours(name, _ARGUMENTS)
-        if meant not in own:
-            meant = next(iter(get_close_matches(name, [*own, *names], 1)), "")
-        hint = _ours(name, _REMEDIES) or (f"did you mean {meant!r}?" if meant else "")
+    # The key comes by position.
+    names = [p.name for p in [*taken][1:] if p.kind is not p.POSITIONAL_ONLY]
+    parameters = inspect.signature(driver).parameters.values()
+    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    for name in (name for name in kwargs if name not in names):
+        hint = _hint(name, own, [*own, *names])
         raise TypeError(
             f"{driver.__name__} has no argument {name!r}, nor has {name_of(model)}"
             + (f": {hint}" if hint else f". {driver.__name__} has {', '.join(own)}.")

@@ -8,6 +8,7 @@ References:
     localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16.
 """
 
+import inspect
 import math
 import os
 from collections.abc import Callable
@@ -33,7 +34,8 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
 
     @wraps(statistic)
     def wrapped(draws: ArrayLike, *probs: float, **named: float) -> Array:
-        args = [check_fraction("prob", x) for x in (*probs, *named.values())]
+        bound = inspect.signature(statistic).bind(draws, *probs, **named)
+        args = [check_fraction("prob", x) for x in bound.args[1:]]
         array = _as_numbers("draws", draws)
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")

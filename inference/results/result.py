@@ -42,7 +42,7 @@ class Result(abc.ABC):
                 and ``"theta[0]"``; by default all.
             intervals: Probabilities of the central intervals whose ends are columns, beside the
                 median: 0.9 shows the quantiles at 5, 50 and 95 %.
-            deterministic: Whether to show deterministic sites.
+            deterministic: Whether to show deterministic sites, if no names are given.
 
         Raises:
             ValueError: if a name is unknown, or a probability is not between 0 and 1.

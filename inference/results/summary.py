@@ -1,9 +1,10 @@
 """Summaries of draws: means, quantiles and diagnostics of every scalar."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
@@ -11,8 +12,7 @@ from inference.results import summary_table
 from inference.results.diagnostics import diagnose
 
 _LEVELS = (0.05, 0.5, 0.95)
-# Draws that differ by no more than rounding are one number: entries of a Cholesky factor, say.
-_ROUNDING = 8 * float(np.finfo(np.float32).eps)
+_ROUNDING = 8  # units of rounding by which draws of one number may differ, as of a Cholesky factor
 
 
 class SummaryRow(NamedTuple):
@@ -137,12 +137,14 @@ class Summary:
         Args:
             names: Names of sites, of scopes or of scalars, such as ``"theta"``, ``"scope"`` and
                 ``"theta[0]"``; by default all.
-            deterministic: Whether deterministic sites belong to it.
+            deterministic: Whether deterministic sites belong to it, if no names are given.
 
         Raises:
             ValueError: if a name is none of a site, scope or scalar.
         """
         chosen = None if names is None else [names] if isinstance(names, str) else list(names)
+        if chosen == []:
+            raise ValueError("names: expected names of sites, got none")
         for name in chosen or ():
             if not any(_has_name(site, name) for site in self.sites) and name not in self.names:
                 known = ", ".join(site.name for site in self.sites)
@@ -152,7 +154,7 @@ class Summary:
             places = range(site.start, site.stop)
             if chosen is not None and not any(_has_name(site, name) for name in chosen):
                 places = [i for i in places if self.names[i] in chosen]
-            if not places or (site.is_deterministic and not deterministic):
+            if not places or (site.is_deterministic and not deterministic and chosen is None):
                 continue
             sites.append(site._replace(start=len(kept), stop=len(kept) + len(places)))
             kept += places
@@ -170,7 +172,7 @@ def _has_name(site: SummarySite, name: str) -> bool:
     return site.name == name or site.name.startswith(f"{name}.")
 
 
-def interval_levels(intervals: float | Iterable[float]) -> tuple[float, ...]:
+def interval_levels(intervals: float | Sequence[float]) -> tuple[float, ...]:
     """Levels of the ends of central intervals of some probabilities, and of the median.
 
     Raises:
@@ -197,7 +199,7 @@ def interval_levels(intervals: float | Iterable[float]) -> tuple[float, ...]:
 def summarize(
     draws: dict[str, Any],
     sites: Sequence[tuple[str, bool]] = (),
-    intervals: float | Iterable[float] = 0.9,
+    intervals: float | Sequence[float] = 0.9,
 ) -> Summary:
     """Summary of the draws of chains, with diagnostics; no problem is looked for.
 
@@ -206,10 +208,10 @@ def summarize(
         sites: Names of the sites in the order of the model, each with whether it is deterministic.
         intervals: Probabilities of the central intervals to print.
     """
-    parts, values = _scalars(draws, sites)
+    parts, values, eps = _scalars(draws, sites)
     rhat, ess_bulk, ess_tail, mcse_mean = diagnose(values)
     return dataclasses.replace(
-        _summarize_independent(parts, values, None, intervals),
+        _summarize_independent(parts, values, eps, None, intervals),
         mcse_mean=mcse_mean,
         ess_bulk=ess_bulk,
         ess_tail=ess_tail,
@@ -221,7 +223,7 @@ def describe(
     draws: dict[str, Any],
     weights: np.ndarray | None = None,
     sites: Sequence[tuple[str, bool]] = (),
-    intervals: float | Iterable[float] = 0.9,
+    intervals: float | Sequence[float] = 0.9,
 ) -> Summary:
     """Summary of independent draws, without diagnostics of chains.
 
@@ -234,7 +236,8 @@ def describe(
     columns = tuple(
         name for name in SummaryRow._fields if not name.startswith(("ess", "rhat", "mcse"))
     )
-    summary = _summarize_independent(*_scalars(draws, sites), weights, intervals)
+    parts, values, eps = _scalars(draws, sites)
+    summary = _summarize_independent(parts, values, eps, weights, intervals)
     return dataclasses.replace(summary, columns=columns)
 
 
@@ -243,13 +246,13 @@ _Part = tuple[str, list[str], bool]  # name of a site, of its scalars, and wheth
 
 def _scalars(
     draws: dict[str, Any], sites: Sequence[tuple[str, bool]]
-) -> tuple[list[_Part], np.ndarray]:
+) -> tuple[list[_Part], np.ndarray, np.ndarray]:
     """Sites in the order of the model with the names of their scalars, and the draws of all.
 
     The draws are ``(chain, draw, scalar)``. A complex number counts as two scalars, its real and
-    imaginary part.
+    imaginary part. The last array is the unit of rounding of each scalar's dtype.
     """
-    parts, columns = [], []
+    parts, columns, units = [], [], []
     order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
     place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
     for name, leaf in sorted(named_leaves(draws), key=place):
@@ -258,15 +261,21 @@ def _scalars(
             pieces = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
         for piece, values in pieces.items():
             parts.append((piece, element_names(piece, x.shape[2:]), order.get(name, (False,))[0]))
-            columns.append(np.reshape(values, (*x.shape[:2], -1)).astype(np.float64))
-    return parts, np.concatenate(columns, 2)
+            size = len(parts[-1][1])
+            columns.append(np.reshape(values, (*x.shape[:2], size)).astype(np.float64))
+            is_float = jnp.issubdtype(x.dtype, jnp.inexact)
+            units += [float(jnp.finfo(x.dtype).eps) if is_float else 0.0] * size
+    if not columns:
+        raise ValueError("the draws have no sites, so there is nothing to summarize")
+    return parts, np.concatenate(columns, 2), np.array(units)
 
 
 def _summarize_independent(
     parts: list[_Part],
     values: np.ndarray,
+    eps: np.ndarray,
     weights: np.ndarray | None,
-    intervals: float | Iterable[float],
+    intervals: float | Sequence[float],
 ) -> Summary:
     """Means, standard deviations and quantiles; diagnostics of chains are NaN."""
     num_chains, num_draws, num_scalars = values.shape
@@ -282,7 +291,7 @@ def _summarize_independent(
             mean = weights @ values[0]
             sd = np.sqrt(weights @ (values[0] - mean) ** 2)
             found = _weighted_quantiles(values[0], weights, wanted)
-        is_constant = np.ptp(values, (0, 1)) <= _ROUNDING * np.abs(mean)
+        is_constant = np.isfinite(mean) & (np.ptp(values, (0, 1)) <= _ROUNDING * eps * np.abs(mean))
     quantiles = dict(zip(wanted, found, strict=True))
     ends = np.cumsum([0, *(len(names) for _, names, _ in parts)])
     q5, q50, q95 = (quantiles[level] for level in _LEVELS)

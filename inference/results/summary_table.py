@@ -82,8 +82,10 @@ def _entries(summary: Summary, cut: bool) -> Iterator[int | _Gap | str]:
     num_rows, has_heading = 0, False
     for i, (site, places) in enumerate(shown):
         if cut and num_rows >= _MAX_ROWS:
-            rest = [other.name for other, _ in shown[i:]]
-            names = textwrap.shorten(", ".join(rest), _WIDTH - 40, placeholder=" ...")
+            rest = [other.name for other, left in shown[i:] if left]
+            if not rest:
+                break
+            names = rest[0] if len(rest) == 1 else f"{rest[0]} to {rest[-1]}"
             yield f"... and {len(rest)} more sites ({names}); table() shows all {num_left} scalars"
             break
         if site.is_deterministic and not has_heading and places:
@@ -112,9 +114,10 @@ def _say(summary: Summary, entry: _Gap | str) -> str:
     first, last = (summary.names[i].removeprefix(entry.name)[1:-1] for i in (places[0], places[-1]))
     means = summary.mean[places]
     text = f"{entry.name}[{first} .. {last}]: mean {means.min():.3g} to {means.max():.3g}"
-    if "rhat" in summary.columns and np.isfinite(summary.rhat[places]).any():
-        ess = np.fmin(summary.ess_bulk, summary.ess_tail)[places]
+    ess = np.fmin(summary.ess_bulk, summary.ess_tail)[places]
+    if np.isfinite(summary.rhat[places]).any():
         text += f", R-hat at most {np.nanmax(summary.rhat[places]):.3f}"
+    if np.isfinite(ess).any():
         text += f", ESS at least {np.nanmin(ess):.0f}"
     return text
 

@@ -52,8 +52,8 @@ class Report(Protocol):
 def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> Iterator[Report]:
     """A context that shows how far a loop is, on standard error.
 
-    In a terminal and in a notebook it is a bar, and elsewhere, as in a log file, a line every ten
-    seconds. It says "compiling" until the first step is finished.
+    In a terminal and in a notebook it is a bar, which says "compiling" until the first step is
+    finished. Elsewhere, as in a log file, it is a line every ten seconds.
 
     Args:
         is_shown: Whether to show it; None is where somebody looks, in a terminal and a notebook.
@@ -63,10 +63,9 @@ def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> 
     Yields:
         The function to call with the number of finished steps.
     """
-    is_watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    if not (is_watched if is_shown is None else is_shown):
+    if not (_is_watched() if is_shown is None else is_shown):
         yield lambda num_done, phase="", text="": None
-    elif not is_watched:
+    elif not _is_watched():
         yield _Lines(num_steps, unit)
     else:
         with _bar_class()(total=num_steps, unit=unit, desc="compiling") as bar:
@@ -79,9 +78,20 @@ def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> 
             yield move
 
 
+def _is_watched() -> bool:
+    """Whether standard error is a terminal or shown in a notebook."""
+    return sys.stderr is not None and (sys.stderr.isatty() or _is_notebook())
+
+
+def _is_notebook() -> bool:
+    """Whether code runs in a kernel of Jupyter, which somebody may have imported elsewhere."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
 def _bar_class() -> Any:
     """The class of tqdm for where the program runs: in a notebook it needs ipywidgets."""
-    if "ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets"):
+    if _is_notebook() and importlib.util.find_spec("ipywidgets"):
         from tqdm.notebook import tqdm
     else:
         from tqdm import tqdm

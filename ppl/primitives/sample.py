@@ -1,5 +1,6 @@
 """sample: a random variable of a model."""
 
+import json
 import reprlib
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,7 @@ _FOREIGN = ("numpyro", "pymc", "pyro", "torch")
 def _explain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     """Advice for a call of `sample` as other libraries have it."""
     names = [x for x in args if isinstance(x, str)]
-    name = repr(names[0]).replace("'", '"') if names else "..."
+    name = json.dumps(names[0]) if names else "..."
     if {"obs", "observed", "value"} & kwargs.keys():
         return (
             "data are no argument. Write ppl.sample(key, distribution, name=...) in the model, and "
@@ -31,7 +32,7 @@ def _explain_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         return f"the name is a keyword: ppl.sample(key, distribution, name={name})."
     if kwargs.keys() <= {"key", "dist", "name"}:
         return "expected a key, a distribution and a name: ppl.sample(key, distribution, name=...)."
-    unknown = next(iter(kwargs.keys() - {"key", "dist", "name"}))
+    unknown = next(name for name in kwargs if name not in ("key", "dist", "name"))
     return (
         f"there is no argument {unknown!r}. Write ppl.sample(key, distribution, name=...). Several "
         "draws are one of a batch, as dist.iid(distribution, shape), or made by jax.vmap."

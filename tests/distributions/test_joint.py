@@ -90,6 +90,8 @@ def test_a_joint_distribution_is_a_site():
 def test_mistakes_are_named():
     with pytest.raises(TypeError, match="must be a pytree of distributions; got a float among"):
         dist.Joint({"a": dist.Normal(), "b": 1.0})
+    with pytest.raises(TypeError, match="a part is a Joint; put its own parts in its place"):
+        dist.Joint({"a": JOINT})
     with pytest.raises(TypeError, match="got none among them"):
         dist.Joint(())
     with pytest.raises(ValueError, match="Joint: expected a value for each part"):

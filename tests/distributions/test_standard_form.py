@@ -162,3 +162,13 @@ def test_low_rank_of_large_entries_has_a_form(x64):
 def is_by_weight(case: Case) -> bool:
     """Whether a family has a form for any weight."""
     return isinstance(rule_of(case), LocationScale | ImageOf)
+
+
+@pytest.mark.parametrize("name", ["LogNormal", "LogitNormal", "LogLogistic"])
+def test_images_of_mapped_parameters_have_a_form(name):
+    """Parameters of different rank that `vmap` returns: their alignment is no parameter."""
+    make = lambda loc, scale: getattr(dist, name)(loc=loc * jnp.ones(2), scale=scale)  # noqa: E731
+    d = jax.vmap(make)(jnp.arange(3.0), jnp.ones(3))
+    _, forward, inverse = d.standard_form()
+    z = jnp.ones((3, 2))
+    np.testing.assert_allclose(inverse(forward(z)), z, rtol=1e-5)

@@ -140,3 +140,12 @@ def test_of_no_draws_nothing_is_known(shape):
         found = getattr(diagnostics, name)(np.zeros(shape))
         assert found.shape == shape[2:]
         assert np.all(np.isnan(found))
+
+
+def test_arguments_that_a_diagnostic_does_not_have_are_refused():
+    with pytest.raises(TypeError, match="foo"):
+        diagnostics.mcse_quantile(np.zeros((4, 100)), 0.5, foo=0.5)
+    with pytest.raises(TypeError, match="prob"):
+        diagnostics.mcse_quantile(np.full((4, 100), np.nan))
+    with pytest.raises(TypeError, match="too many"):
+        diagnostics.rhat(np.zeros((2, 3)), 0.5)

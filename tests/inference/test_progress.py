@@ -69,3 +69,9 @@ def test_a_log_file_gets_a_line_every_ten_seconds(monkeypatch, capsys):
         "draws, 60 of 100 iterations after 23 s",
         "draws, 100 of 100 iterations after 24 s",
     ]
+
+
+def test_a_program_without_standard_error_shows_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with show_progress(None, 10) as report:
+        report(10)

@@ -102,15 +102,26 @@ def test_a_stuck_run_shows_what_is_constant():
 
 
 def test_rounding_does_not_make_an_entry_vary():
-    dust = np.float32(1) + 6e-8 * RNG.integers(0, 2, size=(4, 500))
+    dust = np.float32(1 + 1.2e-7 * RNG.integers(0, 2, size=(4, 500)))
+    assert np.ptp(dust) > 0
     assert row_names(str(summary({"x": dust, "y": normal()}))) == ["y"]
+
+
+def test_what_varies_little_or_is_infinite_is_no_constant():
+    """Numbers with a large mean, such as dates, in double precision; and a draw that overflowed."""
+    infinite = normal()
+    infinite[0, 0] = np.inf
+    text = str(summary({"date": 2.4e6 + normal(scale=0.1), "far": infinite, "y": normal()}))
+    assert row_names(text) == ["date", "far", "y"]
+    with pytest.raises(ValueError, match="nothing to summarize"):
+        summary({})
 
 
 def test_many_sites_are_named_below():
     names = [f"site{i:03d}" for i in range(100)]
     text = str(summary({name: normal() for name in names}))
     assert row_names(text)[:60] == names[:60]
-    assert "... and 40 more sites (site060, site061," in text
+    assert "... and 40 more sites (site060 to site099)" in text
 
 
 def test_some_sites():
@@ -121,6 +132,9 @@ def test_some_sites():
     assert part["alpha[7]"] == whole["alpha[7]"]
     assert part.problems == whole.problems
     assert "effect" not in summary(DRAWS, SITES, deterministic=False).names
+    assert summary(DRAWS, SITES, names="effect", deterministic=False).names == ("effect",)
+    with pytest.raises(ValueError, match="expected names of sites, got none"):
+        summary(DRAWS, SITES, names=[])
     with pytest.raises(ValueError, match=r"no site is called 'bta'; there are beta\.tau, chol"):
         summary(DRAWS, SITES, names=["bta"])
 
