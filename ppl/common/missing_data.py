@@ -151,7 +151,8 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             Other data with as many gaps, wherever they are, do not recompile.
 
     Returns:
-        A value for `condition`: the data as they are, if nothing is missing.
+        A value for `condition`: the data as they are, if nothing is missing. The site is then
+        observed, and not among the draws, so that `predict` needs it conditioned, too.
 
     Raises:
         TypeError: If data or mask are no arrays of floats and booleans.
