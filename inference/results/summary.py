@@ -185,6 +185,7 @@ def interval_levels(intervals: float | Sequence[float]) -> tuple[float, ...]:
     probs = np.atleast_1d(np.asarray(intervals))
     if (
         probs.ndim != 1
+        or not probs.size
         or not np.issubdtype(probs.dtype, np.number)
         or not all(0 < p < 1 for p in probs)
     ):

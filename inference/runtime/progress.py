@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+import numpy as np
+
 _FIRST, _CALL_SECONDS = 64, 0.1  # steps of the first call, seconds of a call
 _LINE_SECONDS = 10.0  # seconds between two lines in a log file
 
@@ -62,7 +64,12 @@ def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> 
 
     Yields:
         The function to call with the number of finished steps.
+
+    Raises:
+        TypeError: if `is_shown` is neither a boolean nor None.
     """
+    if is_shown is not None and not isinstance(is_shown, bool | np.bool_):
+        raise TypeError(f"progress_bar must be True, False or None, got {is_shown!r}")
     if not (_is_watched() if is_shown is None else is_shown):
         yield lambda num_done, phase="", text="": None
     elif not _is_watched():

@@ -48,6 +48,14 @@ def test_a_terminal_shows_a_bar_that_begins_with_compiling(monkeypatch, is_shown
     assert "ELBO 1.5" in last
 
 
+def test_what_is_no_boolean_is_refused():
+    with (
+        pytest.raises(TypeError, match="progress_bar must be True, False or None, got 'no'"),
+        show_progress("no", 10),
+    ):
+        pass
+
+
 def test_nothing_is_shown_where_nobody_looks(monkeypatch, capsys):
     with show_progress(None, 10) as report:
         report(10)

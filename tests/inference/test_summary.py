@@ -145,7 +145,7 @@ def test_intervals_are_columns():
     expected = np.quantile(DRAWS["effect"], [0.1, 0.25, 0.5, 0.75, 0.9])
     np.testing.assert_allclose(found.quantiles[:, found.names.index("effect")], expected)
     assert interval_levels(0.9) == (0.05, 0.5, 0.95)
-    for wrong in (0.0, 1.0, 90, "0.9", [0.5, np.nan]):
+    for wrong in (0.0, 1.0, 90, "0.9", [0.5, np.nan], []):
         with pytest.raises(ValueError, match="intervals must be a probability between 0 and 1"):
             summary(DRAWS, intervals=wrong)
 
