@@ -13,7 +13,7 @@ MUTANTS = (
     ),
     Mutant(
         name="u-turn-sign",
-        file="inference/hamiltonian/nuts_trajectory.py",
+        file="inference/hamiltonian/u_turns.py",
         old="jnp.sum(product) <= 0",
         new="jnp.sum(product) >= 0",
         breaks="a trajectory of NUTS turns where it goes straight on",

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 
 from inference.common.layout import Layout
-from inference.common.lockstep import any_chain, cond_any_chain, select_leaves
+from inference.common.lockstep import cond_or_select, select_leaves
 from inference.common.matrices import Matrix
 from inference.common.target import Target
 from inference.common.threefry import threefry
@@ -129,11 +129,8 @@ def advance_chain(
     - it is to be compared with the other chains;
     - the density or its gradient is not finite at the start.
 
-    Chains mapped over move together: a complete chain moves on, without storing, until all are
-    complete.
-
     Args:
-        kernel: The kernel, with the name of the axis over chains if there is one.
+        kernel: The kernel.
         target: Density to draw from.
         layout: Layout of a position.
         plan: Settings of the run.
@@ -147,43 +144,46 @@ def advance_chain(
     Returns:
         The chain, the rows, and the number of gradients spent.
     """
-    axis_name, num_rows = kernel.axis_name, len(rows) - 1
+    num_rows = len(rows) - 1
     value_and_grad = flat_value_and_grad(target.log_density, layout)
-    adaptation = chain.progress.adaptation
-    padded = pad_for_cpu(adaptation.inverse_mass_factor) if axis_name is None else None
+    padded = pad_for_cpu(chain.progress.adaptation.inverse_mass_factor)
     is_padded = isinstance(padded, PaddedFactor)
 
     def may_move(carry: tuple[Chain, jax.Array, jax.Array]) -> jax.Array:
         chain, _, num_spent = carry
-        progress = chain.progress
-        is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
-        is_wanted = is_incomplete & ~progress.search.is_stuck
-        is_full = is_wanted & (progress.iteration - first >= num_rows)
-        stops = is_full | is_due(plan.schedule, progress.iteration, progress.adaptation)
-        is_on_its_way = is_wanted & ~awaits_comparison(plan.schedule, progress.iteration, chain)
-        moves = any_chain(is_on_its_way, axis_name) & ~any_chain(stops, axis_name)
+        moves = is_on_its_way(plan, chain) & ~has_to_stop(plan, chain, first, num_rows)
         return moves & (num_spent < budget)
 
     def turn(carry: tuple[Chain, jax.Array, jax.Array]) -> tuple[Chain, jax.Array, jax.Array]:
         chain, rows, num_spent = carry
         factor = padded if is_padded else chain.progress.adaptation.inverse_mass_factor
-        chain = cond_any_chain(
-            ~chain.has_begun, partial(_begin_transition, kernel, plan, factor), chain, axis_name
-        )
+        begin = partial(begin_transition, kernel, plan, factor)
+        chain = lax.cond(chain.has_begun, lambda x: x, begin, chain)
         chain, last, num_moves = _move_chain(
             kernel, value_and_grad, factor, chain, budget - num_spent
         )
-        is_counted = chain.progress.iteration < plan.num_iterations
-        num_gradients = chain.num_gradients + jnp.where(is_counted, num_moves, 0)
+        chain = chain._replace(num_gradients=chain.num_gradients + num_moves)
         turned = fuse_as_loop(
-            partial(_advance_stage, kernel, plan, factor, last, first),
-            (chain._replace(num_gradients=num_gradients), rows),
-            num_moves,
-            axis_name,
+            partial(advance_stage, kernel, plan, factor, last, first), (chain, rows), num_moves
         )
         return *turned, num_spent + num_moves
 
     return lax.while_loop(may_move, turn, (chain, rows, jnp.int32(0)))
+
+
+def is_on_its_way(plan: ChainPlan, chain: Chain) -> jax.Array:
+    """Whether a chain has more to do before it is complete, stuck or to be compared."""
+    progress = chain.progress
+    is_incomplete = progress.is_starting | (progress.iteration < plan.num_iterations)
+    is_waiting = awaits_comparison(plan.schedule, progress.iteration, chain)
+    return is_incomplete & ~progress.search.is_stuck & ~is_waiting
+
+
+def has_to_stop(plan: ChainPlan, chain: Chain, first: jax.Array, num_rows: int) -> jax.Array:
+    """Whether there is no row for a chain's next draw, or its mass matrix is to be renewed."""
+    progress = chain.progress
+    is_full = (progress.iteration - first >= num_rows) & (progress.iteration < plan.num_iterations)
+    return is_full | is_due(plan.schedule, progress.iteration, progress.adaptation)
 
 
 def awaits_comparison(schedule: Schedule, iteration: Any, chain: Chain) -> Any:
@@ -203,26 +203,24 @@ def _move_chain(
     Returns:
         The chain, the last position with log density and gradient, and the number of evaluations.
     """
-    axis_name = kernel.axis_name
-    any_starting = any_chain(chain.progress.is_starting, axis_name)
+    is_starting = chain.progress.is_starting
 
     def goes_on(carry: tuple[Any, State, jax.Array]) -> jax.Array:
         trajectory, _, number = carry
-        has_ended = any_starting | any_chain(trajectory.is_done, axis_name)
-        return (number == 0) | (~has_ended & (number < budget))
+        return (number == 0) | (~(is_starting | trajectory.is_done) & (number < budget))
 
     def move(carry: tuple[Any, State, jax.Array]) -> tuple[Any, State, jax.Array]:
         trajectory, _, number = carry
         here = State(trajectory.position, *value_and_grad(trajectory.position))
         advance = lambda trajectory: kernel.advance(factor, trajectory, *here[1:])  # noqa: E731
-        return fuse_as_loop(advance, trajectory, number, axis_name), here, number + 1
+        return fuse_as_loop(advance, trajectory, number), here, number + 1
 
     start = chain.trajectory, chain.progress.state, jnp.int32(0)
     trajectory, last, number = lax.while_loop(goes_on, move, start)
     return chain._replace(trajectory=trajectory), last, number
 
 
-def _advance_stage(
+def advance_stage(
     kernel: HamiltonianKernel,
     plan: ChainPlan,
     factor: Matrix,
@@ -230,26 +228,30 @@ def _advance_stage(
     first: jax.Array,
     state: tuple[Chain, jax.Array],
 ) -> tuple[Chain, jax.Array]:
-    """Chain and rows after a move, in one of three cases.
+    """Chain and rows after a move, in one of four cases.
 
     | Chain                  | Change                                                             |
     |------------------------|--------------------------------------------------------------------|
     | made a step of start   | the search for a step size goes one step further                   |
     | ended a transition     | its row is stored, warm-up learns, the next transition may begin   |
-    | is within a transition | none: the budget is spent, or a chain mapped along has stopped     |
+    | is within a transition | none                                                               |
+    | has not begun          | none                                                               |
     """
     (chain, rows), axis_name = state, kernel.axis_name
     progress, trajectory = chain.progress, chain.trajectory
-    is_starting, is_done = progress.is_starting, trajectory.is_done & ~progress.is_starting
+    is_starting = chain.has_begun & progress.is_starting
+    is_done = chain.has_begun & trajectory.is_done & ~progress.is_starting
     is_kept = is_done & (progress.iteration >= first) & (progress.iteration < plan.num_iterations)
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
     start = lambda old: _step_start(factor, old, last)  # noqa: E731
     finish = partial(_finish_transition, kernel, plan, trajectory)
-    progress = cond_any_chain(is_starting, start, progress, axis_name)
-    progress = cond_any_chain(is_done, finish, progress, axis_name)
-    return chain._replace(progress=progress, has_begun=~(is_starting | is_done)), rows
+    progress = cond_or_select(is_starting, start, progress, axis_name)
+    progress = cond_or_select(is_done, finish, progress, axis_name)
+    return chain._replace(
+        progress=progress, has_begun=chain.has_begun & ~(is_starting | is_done)
+    ), rows
 
 
 def stats_of(kernel: HamiltonianKernel, chain: Chain) -> dict[str, jax.ShapeDtypeStruct]:
@@ -305,11 +307,11 @@ def _finish_transition(
         old.iteration + 1,
         State(proposal.position, proposal.log_density, proposal.gradient),
         old.search,
-        cond_any_chain(learns, learn, old.adaptation, kernel.axis_name),
+        cond_or_select(learns, learn, old.adaptation, kernel.axis_name),
     )
 
 
-def _begin_transition(
+def begin_transition(
     kernel: HamiltonianKernel, plan: ChainPlan, factor: Matrix, chain: Chain
 ) -> Chain:
     """Chain at the beginning of its next transition, or of the next step of its start."""

@@ -6,6 +6,7 @@ import jax
 from jax import lax
 
 from inference.chains.chain import Chain, ChainPlan, advance_chain
+from inference.chains.mapped_chain import advance_mapped_chain
 from inference.common.layout import Layout
 from inference.common.matrices import num_bytes
 from inference.common.target import Target
@@ -65,13 +66,19 @@ def advance_chains(
     plan: ChainPlan,
     layout: Layout,
 ) -> tuple[Chain, jax.Array, jax.Array]:
-    """Chains after a call of :func:`advance_chain`, their rows, and the gradients spent by each."""
+    """Chains after a call, their rows, and the gradients spent by each.
+
+    A call is one of :func:`advance_chain` for each chain, or of :func:`advance_mapped_chain` for
+    all chains of an accelerator.
+    """
+    is_mapped = kernel.axis_name is not None
+    advance = advance_mapped_chain if is_mapped else advance_chain
 
     def one(state: tuple[Chain, jax.Array, jax.Array]) -> Any:
-        return advance_chain(kernel, target, layout, plan, *state, budget)
+        return advance(kernel, target, layout, plan, *state, budget)
 
     state = chains, rows, first
-    if kernel.axis_name is not None:
+    if is_mapped:
         moved = jax.vmap(one, axis_name=kernel.axis_name)(state)
     elif len(first) == 1:
         moved = jax.tree.map(lambda x: x[None], one(jax.tree.map(lambda x: x[0], state)))

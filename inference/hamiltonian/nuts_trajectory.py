@@ -4,15 +4,6 @@ A trajectory is a state machine. Each leapfrog step adds a leaf to the subtree t
 last leaf of the subtree also joins the subtree to the trajectory and begins the next one. So chains
 mapped over need not wait for each other: each is in its own subtree of its own trajectory.
 
-A subtree of ``2**depth`` leaves, numbered from 0, tests its balanced subtrees for U-turns by
-checkpoints:
-
-1. Leaf `n` writes a checkpoint to row ``popcount(n)``.
-2. An odd leaf `n` completes balanced subtrees, one for each trailing one bit of `n`. Their first
-   leaves are `n` with its lowest one, two, ... trailing ones cleared.
-3. The checkpoints of the first leaf and of the middle of each such subtree are still there, in the
-   rows just below ``popcount(n)``.
-
 References:
     Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A conceptual
     introduction to Hamiltonian Monte Carlo, appendix A; Phan, Pradhan and Jankowiak (2019),
@@ -20,15 +11,13 @@ References:
     Glaser, Orbanz and Adams (2025), Efficiently vectorized MCMC on modern accelerators.
 """
 
-import functools
 from collections.abc import Hashable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
-from inference.common.lockstep import cond_any_chain, max_over_chains, select_leaves
+from inference.common.lockstep import cond_or_select, select_leaves
 from inference.common.matrices import Matrix
 from inference.common.threefry import random_words, uniform, unit_of
 from inference.hamiltonian.leapfrog import (
@@ -39,6 +28,13 @@ from inference.hamiltonian.leapfrog import (
     drift,
     energy_change,
     kick,
+)
+from inference.hamiltonian.u_turns import (
+    is_turning,
+    select_checkpoint,
+    turns_within_at_once,
+    turns_within_by_loop,
+    write_checkpoint,
 )
 
 # nats; an energy error is cut off here for its weight, so that no difference of two is NaN.
@@ -79,7 +75,8 @@ class Subtree(NamedTuple):
         proposal: The leaf chosen so far.
         log_weight: ``log sum exp(-energy)`` over the leaves.
         momentum_sum: Sum of the momenta of the leaves.
-        checkpoints: Momenta and momentum sums, ``(max_depth, 3, size)``, see the module.
+        checkpoints: Momenta and momentum sums, ``(max_depth, 3, size)``, see
+            :mod:`inference.hamiltonian.u_turns`.
     """
 
     size: jax.Array
@@ -185,7 +182,7 @@ def advance_trajectory(
     """Trajectory with one more leaf, given the density at ``trajectory.position``."""
     grown = add_leaf(factor, trajectory, log_density, gradient, axis_name)
     is_complete = grown.tally.has_ended | (grown.subtree.size == 1 << grown.depth)
-    grown = cond_any_chain(is_complete, join_subtree, grown, axis_name)
+    grown = cond_or_select(is_complete, join_subtree, grown, axis_name)
     draw = uniform(grown.seed, (1 << grown.depth) + grown.subtree.size, log_density.dtype)
     return grown._replace(
         position=drift(factor, grown.step_size, grown.end),
@@ -214,10 +211,11 @@ def add_leaf(
 
     momentum_sum = tree.momentum_sum + leaf.momentum
     checkpoint = jnp.stack([leaf.momentum, tree.momentum_sum, old.end.momentum])
-    checkpoints = tree.checkpoints.at[lax.population_count(index)].set(
-        checkpoint, mode="promise_in_bounds"
-    )
-    turns = turns_within(checkpoints, index, leaf.momentum, momentum_sum, axis_name)
+    write, turns_within = write_checkpoint, turns_within_by_loop
+    if axis_name is not None:
+        write, turns_within = select_checkpoint, turns_within_at_once
+    checkpoints = write(tree.checkpoints, index, checkpoint)
+    turns = turns_within(checkpoints, index, leaf.momentum, momentum_sum)
     return old._replace(
         end=Edge(leaf.position, leaf.momentum, leaf.force),
         subtree=Subtree(
@@ -250,70 +248,6 @@ def _add_weight(old: jax.Array, new: jax.Array) -> tuple[jax.Array, Odds]:
     less = jnp.exp(-jnp.abs(excess))
     odds = Odds(jnp.where(excess > 0, less, 1), jnp.where(excess > 0, 1, less))
     return jnp.maximum(old, new) + jnp.log1p(less), odds
-
-
-def turns_within(
-    checkpoints: jax.Array,
-    index: jax.Array,
-    momentum: jax.Array,
-    momentum_sum: jax.Array,
-    axis_name: Hashable = None,
-) -> jax.Array:
-    """Whether a balanced subtree completed by leaf `index` makes a U-turn."""
-    row = lax.population_count(index)
-    num_complete = lax.population_count(index ^ (index + 1)) - 1
-    num_checks = max_over_chains(num_complete, axis_name)
-
-    def check(carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        number, turning = carry
-        first, sum_before_first, _ = checkpoints.at[row - number].get(mode="promise_in_bounds")
-        middle, sum_before_middle, before_middle = checkpoints.at[row - number + 1].get(
-            mode="promise_in_bounds"
-        )
-        turns = is_turning(
-            first,
-            before_middle,
-            middle,
-            momentum,
-            sum_before_middle - sum_before_first,
-            momentum_sum - sum_before_middle,
-        )
-        return number + 1, turning | (turns & (number <= num_complete))
-
-    start = jnp.int32(1), jnp.zeros((), bool)
-    return lax.while_loop(lambda carry: carry[0] <= num_checks, check, start)[1]
-
-
-def is_turning(
-    outer_a: jax.Array,
-    inner_a: jax.Array,
-    inner_b: jax.Array,
-    outer_b: jax.Array,
-    sum_a: jax.Array,
-    sum_b: jax.Array,
-) -> jax.Array:
-    r"""Whether two neighbouring stretches of a trajectory, `a` and `b`, make a U-turn together.
-
-    A stretch with end momenta :math:`w_1, w_2` and momentum sum :math:`\rho` turns where
-    :math:`w_1 \cdot \rho \le 0` or :math:`w_2 \cdot \rho \le 0`. Three stretches are tested: the
-    whole, `a` with the first leaf of `b`, and `b` with the last leaf of `a`. Without the latter
-    two, a period of the dynamics could pass unnoticed between `a` and `b`.
-
-    Args:
-        outer_a: Momentum at the end of `a` far from `b`.
-        inner_a: Momentum at the end of `a` next to `b`.
-        inner_b: Momentum at the end of `b` next to `a`.
-        outer_b: Momentum at the end of `b` far from `a`.
-        sum_a: Sum of the momenta of `a`.
-        sum_b: Sum of the momenta of `b`.
-    """
-    whole, with_first, with_last = sum_a + sum_b, sum_a + inner_b, inner_a + sum_b
-    products = [
-        *(whole * outer_a, whole * outer_b),
-        *(with_first * outer_a, with_first * inner_b),
-        *(with_last * inner_a, with_last * outer_b),
-    ]
-    return functools.reduce(jnp.logical_or, [jnp.sum(product) <= 0 for product in products])
 
 
 def _goes_back(word: jax.Array) -> jax.Array:

@@ -24,7 +24,7 @@ two busy cores with JAX 0.10.2. The compiler options gain most:
 """
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -41,8 +41,8 @@ def tricks_are_on() -> bool:
     return os.environ.get(SWITCH, "1") != "0"
 
 
-def fuse_as_loop(f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name: Hashable) -> Tree:
-    """``f(x)`` in a loop of a single round; plain ``f(x)`` for chains mapped over.
+def fuse_as_loop(f: Callable[[Tree], Tree], x: Tree, count: jax.Array) -> Tree:
+    """``f(x)`` in a loop of a single round.
 
     XLA for the CPU compiles a small loop into one function of machine code. Operations outside of
     a loop are called one by one, at some 40 ns each. XLA must not detect the single round: the
@@ -51,7 +51,7 @@ def fuse_as_loop(f: Callable[[Tree], Tree], x: Tree, count: jax.Array, axis_name
     Gain: within the noise of 15% in ``benchmarks/steps.py``, where the compiler options already
     compile a whole chain into one function. The helper is for densities that rule this out.
     """
-    if axis_name is not None or not tricks_are_on():
+    if not tricks_are_on():
         return f(x)
 
     def body(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:

@@ -7,7 +7,14 @@ import pytest
 
 from inference import NUTS
 from inference.common.threefry import normal, random_words, seed_of, uniform, unit_of
-from inference.hamiltonian.nuts_trajectory import _DOUBLINGS, is_turning
+from inference.hamiltonian.nuts_trajectory import _DOUBLINGS
+from inference.hamiltonian.u_turns import (
+    is_turning,
+    select_checkpoint,
+    turns_within_at_once,
+    turns_within_by_loop,
+    write_checkpoint,
+)
 
 pytestmark = [pytest.mark.promotion(rank="raise", dtype="strict"), pytest.mark.usefixtures("x64")]
 
@@ -147,3 +154,34 @@ def test_stretches_turn_where_one_of_six_products_is_negative(size):
     np.testing.assert_array_equal(found, np.any(is_negative, -1))
     alone = is_negative[np.sum(is_negative, -1) == 1]
     assert np.all(np.sum(alone, 0) > 0)
+
+
+@pytest.mark.parametrize("max_depth", [1, 2, 10])
+def test_turns_at_once_are_those_of_the_loop(max_depth):
+    """Checkpoints are those of a walk that turns in some subtrees of every depth."""
+    num_leaves, rng = 1 << (max_depth - 1), np.random.default_rng(0)
+    momenta = jnp.asarray(1.5 + rng.normal(size=(num_leaves, 3)) * rng.exponential(size=3))
+
+    def leaf(state, index):
+        by_loop, at_once, total, before = state
+        momentum = momenta[index]
+        checkpoint = jnp.stack([momentum, total, before])
+        by_loop = write_checkpoint(by_loop, index, checkpoint)
+        at_once = select_checkpoint(at_once, index, checkpoint)
+        total = total + momentum
+        turns = [
+            turns_within(checkpoints, index, momentum, total)
+            for turns_within in (turns_within_by_loop, turns_within_at_once)
+            for checkpoints in (by_loop, at_once)
+        ]
+        return (by_loop, at_once, total, momentum), jnp.stack(turns)
+
+    zeros = jnp.zeros((max_depth, 3, 3))
+    start = zeros, zeros, jnp.zeros(3), jnp.zeros(3)
+    (by_loop, at_once, *_), turns = jax.lax.scan(
+        leaf, start, jnp.arange(num_leaves, dtype=jnp.int32)
+    )
+    np.testing.assert_array_equal(by_loop, at_once)
+    np.testing.assert_array_equal(turns, turns[:, :1] & np.ones((1, 4), bool))
+    assert max_depth < 10 or 0 < np.mean(turns) < 1
+    assert not np.any(turns[::2])  # an even leaf completes no subtree

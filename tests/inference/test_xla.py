@@ -21,7 +21,7 @@ from tests.inference.targets import FakeTarget
 X, FACTOR = jnp.arange(1.0, 4.0), jnp.eye(3)
 HELPERS = {
     "while": [
-        lambda: fuse_as_loop(jnp.cos, X, jnp.int32(0), None),
+        lambda: fuse_as_loop(jnp.cos, X, jnp.int32(0)),
         lambda: materialize_by_loop(X),
     ],
     "optimization_barrier": [lambda: materialize(X), lambda: pad_for_cpu(FACTOR)],
@@ -41,12 +41,6 @@ def test_the_tricks_are_on_where_nothing_is_said(monkeypatch):
     monkeypatch.delenv(SWITCH, raising=False)
     assert tricks_are_on()
     assert isinstance(pad_for_cpu(FACTOR), PaddedFactor)
-
-
-def test_mapped_chains_have_no_loop_of_one_round(monkeypatch):
-    monkeypatch.setenv(SWITCH, "1")
-    traced = jax.make_jaxpr(lambda x: fuse_as_loop(jnp.cos, x, jnp.int32(0), "chain"))(X)
-    assert "while" not in str(traced)
 
 
 def density(x, data):
