@@ -3,10 +3,11 @@ PYTHON ?=
 VENV ?= .venv
 BIN = $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist worksteal
+GPU_TESTS = tests/distributions tests/harvest tests/inference tests/language tests/models
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all mutants doctest examples lint format bench clean
+.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu mutants doctest examples lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -32,6 +33,11 @@ test-most: ## run what CI runs on the newest JAX: quick tests that look at it, a
 test-all: ## run all tests
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
 	@$(PYTEST) -m "slow or not slow"
+
+test-gpu: ## run the tests on an accelerator, which JAX must find
+	@.ci/venv "$(VENV)" "$(PYTHON)" dev
+	@JAX_PLATFORMS=cuda,cpu XLA_PYTHON_CLIENT_PREALLOCATE=false $(BIN)/python -m pytest -q \
+		--numprocesses auto --maxprocesses 12 --dist worksteal $(GPU_TESTS)
 
 mutants: ## tell which tests notice sixty small wrong changes
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev
@@ -59,6 +65,12 @@ format: ## put the code into its format
 bench: ## run the benchmarks
 	@.ci/venv "$(VENV)" "$(PYTHON)" benchmarks
 	@set -e; for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python "$$file"; done
+
+bench-gpu: ## measure on an accelerator, which JAX must find; under 9 minutes
+	@.ci/venv "$(VENV)" "$(PYTHON)" benchmarks
+	@$(BIN)/python benchmarks/gpu_steps.py
+	@$(BIN)/python benchmarks/gpu.py --timeout 60
+	@$(BIN)/python benchmarks/svi.py 3
 
 clean: ## remove the virtual environment and all caches
 	@test ! -e "$(VENV)/pyvenv.cfg" || rm -rf "$(VENV)"

@@ -4,10 +4,11 @@ All tools sample the same log density of unconstrained parameters, derived by `p
 installed, nutpie samples models in PyMC instead, for the problems that have one.
 """
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 from unittest import mock
@@ -73,6 +74,15 @@ class Tool:
     note: str = ""
 
 
+@contextlib.contextmanager
+def as_on_an_accelerator() -> Iterator[None]:
+    """A context in which our chains are mapped over on any device."""
+    on = devices._share_on_devices
+    mapped = lambda *args: dataclasses.replace(on(*args), is_mapped=True)  # noqa: E731
+    with mock.patch.object(devices, "_share_on_devices", mapped):
+        yield
+
+
 def ours(name: str, problem: Problem, settings: Settings) -> Tool:
     """This library. `call` traces the model every time; `execute` takes a log density made once."""
     target = ppl.unconstrain(problem.model, *problem.args)
@@ -104,9 +114,7 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
         return counted(lambda: sampling.sample(key, target, inference.NUTS(), **how))
 
     def mapped(function: Callable[[int], Output], seed: int) -> Output:
-        on = devices._share_on_devices
-        as_on_an_accelerator = lambda *args: dataclasses.replace(on(*args), is_mapped=True)  # noqa: E731
-        with mock.patch.object(devices, "_share_on_devices", as_on_an_accelerator):
+        with as_on_an_accelerator():
             return function(seed)
 
     if settings.is_mapped:
