@@ -22,7 +22,8 @@ class ChainBatch:
         iteration: Number of complete transitions of each chain.
         rows: Memory for draws; `None` while all of it is unused.
         first: Iteration of the first row, of each chain.
-        parts: Pieces read from the rows, for each chain: draws, and statistics ``(draw, number)``.
+        kept: Draws and statistics ``(chain, draw, number)`` read from the rows; the memory for all
+            of the run is allocated when the first are read.
         windows: Pieces of rows for the next mass matrix, for each chain.
     """
 
@@ -33,7 +34,7 @@ class ChainBatch:
         schedule, num_chains = plan.schedule, len(self.iteration)
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
-        self.parts: list[list[tuple[Any, np.ndarray]]] = [[] for _ in range(num_chains)]
+        self.kept: tuple[Any, np.ndarray] | None = None
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
@@ -117,11 +118,27 @@ class ChainBatch:
         begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
         if np.any(begin < num_rows):
             numbers = rows[..., size : size + len(self.kinds)]
-            pair = jax.device_get(values(self.rows)), numbers
-            for chain, kept in enumerate(map(slice, begin, num_rows)):
-                part = jax.tree.map(lambda x, c=chain, kept=kept: x[c, kept].copy(), pair)
-                self.parts[chain].append(part)
+            self._keep((jax.device_get(values(self.rows)), numbers), begin, num_rows)
         self.first = np.maximum(self.first, stops).astype(np.int32)
+
+    def _keep(self, values: Any, begin: np.ndarray, end: np.ndarray) -> None:
+        """Keeps values in rows ``begin <= row < end`` of each chain, ``(chain, row, ...)``."""
+        num_draws = int(self.plan.num_iterations) - int(self.plan.schedule.num_warmup)
+        if self.kept is None:
+            empty = lambda x: np.empty((len(x), num_draws, *x.shape[2:]), x.dtype)  # noqa: E731
+            self.kept = jax.tree.map(empty, values)
+        start = self.first + begin - self.plan.schedule.num_warmup
+        spans = np.stack([start, start + end - begin, begin, end], -1)
+        pairs = zip(*map(jax.tree.leaves, (self.kept, values)), strict=True)
+        if np.all(spans == spans[0]):  # far faster than thousands of chains one by one
+            to_start, to_end, from_start, from_end = spans[0].tolist()
+            for kept, new in pairs:
+                kept[:, to_start:to_end] = new[:, from_start:from_end]
+            return
+        spans = spans.tolist()
+        for kept, new in pairs:
+            for chain, (to_start, to_end, from_start, from_end) in enumerate(spans):
+                kept[chain, to_start:to_end] = new[chain, from_start:from_end]
 
 
 def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:

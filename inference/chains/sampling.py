@@ -327,12 +327,9 @@ class _SamplingRun:
         """The first `num_drawn` draws of each chain."""
         for batch in self.batches:
             batch.take(self._values)
-        chains = [
-            jax.tree.map(lambda *x: np.concatenate(x)[:num_drawn], *parts)
-            for batch in self.batches
-            for parts in batch.parts
-        ]
-        draws, numbers = jax.tree.map(lambda *x: np.stack(x), *chains)
+        kept = [batch.kept for batch in self.batches]
+        join = lambda *x: (x[0] if len(x) == 1 else np.concatenate(x))[:, :num_drawn]  # noqa: E731
+        draws, numbers = jax.tree.map(join, *kept)
         stats = {
             name: numbers[..., i].astype(kind.dtype)
             for i, (name, kind) in enumerate(self.kinds.items())

@@ -20,6 +20,7 @@ from ppl.harvest.pytrees import register_dataclass
 
 MAX_ATTEMPTS = 100  # starting points to try for each chain
 NUM_CANDIDATES = 10  # uniform points, of which a chain starts at the one of highest log density
+_POINTS_AT_ONCE = 256  # starting points of chains, made at once on an accelerator
 # Threefry counter of a chain's first starting point, beyond the counters of all iterations.
 _START = np.uint32(1 << 31)
 
@@ -236,5 +237,7 @@ def _starting_points(
         return position
 
     values = jax.tree.map(lambda x: x[numbers], init.values)
-    # No `vmap`: JAX's generator compiles slowly for a batch of keys.
-    return seeds, lax.map(position, (seeds, attempts, values))
+    # On the CPU, JAX's generator compiles slowly for a batch of keys. On an accelerator, a loop
+    # over thousands of chains is slow.
+    at_once = None if jax.default_backend() == "cpu" else _POINTS_AT_ONCE
+    return seeds, lax.map(position, (seeds, attempts, values), batch_size=at_once)

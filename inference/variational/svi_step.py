@@ -15,15 +15,18 @@ from inference.common.lockstep import select_leaves
 from inference.common.target import PriorSampler, Target
 from inference.common.threefry import seed_of, threefry
 from inference.guides.guide import Guide, draw_of, init_of_guide
+from inference.runtime.devices import default_device
 from inference.variational.elbo import Objective
 from inference.variational.optax_step import apply_gradient
 from ppl.harvest.function_equality import ByContents
 
 NUM_ROWS = 4096  # maximum number of steps in one call
+_STEPS_PER_TURN = 25  # on an accelerator, steps between two looks at whether the run goes on
 BLOCK = 100  # steps; the test of settling compares mean ELBOs of blocks
 _NUM_CHANGES = 10  # last relative changes from block to block
 _DECAY = 7  # power of the step in the weights of the average
 _DRAWS = np.uint32(1 << 31)  # first counter of draws, above the counters of starting points
+_YES = np.bool_(True)
 _BATCHES = np.uint32(0x9E3779B9)  # keeps the seed of batches apart from the seed of draws
 
 
@@ -170,25 +173,33 @@ def advance_svi(
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
     The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
-    has settled.
+    has settled. An accelerator waits for the host wherever a loop may end. So it takes steps in
+    turns of a fixed number; those after the last one change nothing.
     """
+    is_accelerator = default_device().platform != "cpu"
     last = jnp.minimum(stop, state.step + NUM_ROWS)
     elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
 
-    def step(now: Advance) -> Advance:
+    def step(now: Advance, counts: jax.Array = _YES) -> Advance:
         elbo, gradient = _elbo_and_gradient(problem, now.state)
         is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
         after = select_leaves(
-            is_finite, _apply_update(problem, now.state, elbo, gradient), now.state
+            is_finite & counts, _apply_update(problem, now.state, elbo, gradient), now.state
         )
-        elbos = now.elbos.at[now.state.step - state.step].set(elbo)
-        return now._replace(state=after, elbos=elbos, is_finite=is_finite)
+        row = jnp.where(counts, now.state.step - state.step, NUM_ROWS)
+        elbos = now.elbos.at[row].set(elbo, mode="drop")
+        return now._replace(
+            state=after, elbos=elbos, is_finite=now.is_finite & (is_finite | ~counts)
+        )
 
     def block(now: Advance) -> Advance:
         end = (now.state.step // BLOCK + 1) * BLOCK
         within = lambda now: now.is_finite & (now.state.step < jnp.minimum(last, end))  # noqa: E731
-        now = lax.while_loop(within, step, now)
+        turn = lambda now: lax.fori_loop(  # noqa: E731
+            0, _STEPS_PER_TURN, lambda _, now: step(now, within(now)), now
+        )
+        now = lax.while_loop(within, turn if is_accelerator else step, now)
         settling = select_leaves(
             now.state.step == end, now.state.settling.at_block_end(), now.state.settling
         )

@@ -115,8 +115,8 @@ def test_functions_are_precise_over_their_range(name):
             reference(np.nextafter(points, np.inf, dtype=np.float32).astype(float)) - expected
         )
     found = np.asarray(jax.jit(function)(points), float)
-    eps, least = np.finfo(np.float32).eps, 1 if name in CROSS_ZERO else 0
-    scale = np.maximum(np.maximum(np.abs(expected), least) * eps, change) + np.finfo(np.float32).tiny
+    kind, least = np.finfo(np.float32), 1 if name in CROSS_ZERO else 0
+    scale = np.maximum(np.maximum(np.abs(expected), least) * kind.eps, change) + kind.tiny
     error = np.abs(found - expected) / scale
     worst = np.nanargmax(np.where(np.isfinite(expected), error, 0))
     assert error[worst] < 64, (name, points[worst], found[worst], expected[worst])

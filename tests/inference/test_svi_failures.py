@@ -1,7 +1,10 @@
 """svi where it cannot go on, cannot be trusted, or is asked for what cannot be."""
 
 import dataclasses
+import functools
 import re
+import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +15,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import ELBO, FullRank, LowRank, MeanField, Renyi, svi
+from inference.runtime import compiled_program
 from inference.variational import svi_step
 from tests.inference.regression import QUICK, design, fit, fitted, posterior, problem_of
 from tests.inference.targets import FakeTarget
@@ -36,6 +40,25 @@ def test_a_step_that_is_not_finite_ends_the_run():
     # It is the state of a run that was to take no step more.
     whole = fit(problem, num_steps=step, init={"x": np.zeros(2)})
     jax.tree.map(np.testing.assert_array_equal, whole.state, result.state)
+
+
+@pytest.mark.parametrize(("threshold", "num_steps"), [(6.0, 20_000), (np.inf, 130)])
+def test_steps_in_turns_are_those_one_by_one(monkeypatch, threshold, num_steps):
+    """An accelerator takes them in turns; a run ends within one, by a failure or by its length."""
+    problem = problem_of(FakeTarget(nan_beyond(threshold), (2,)), optimizer=optax.sgd(0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        expected = fit(problem, num_steps=num_steps, init={"x": np.zeros(2)})
+        monkeypatch.setattr(svi_step, "default_device", lambda: SimpleNamespace(platform="gpu"))
+        compiled_program.compile_program.cache_clear()
+        found = fit(problem, num_steps=num_steps, init={"x": np.zeros(2)})
+    compiled_program.compile_program.cache_clear()
+    assert found.failure == expected.failure
+    assert bool(found.failure) == np.isfinite(threshold)
+    assert len(found.elbos) == len(expected.elbos) > 25
+    np.testing.assert_allclose(found.elbos, expected.elbos, rtol=1e-5)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5)
+    jax.tree.map(close, found.state, expected.state)
 
 
 def test_a_failure_is_in_the_summary():
