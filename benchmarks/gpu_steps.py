@@ -23,7 +23,6 @@ import statistics
 import sys
 import tempfile
 import time
-from typing import Any
 from unittest import mock
 
 import jax
@@ -128,7 +127,8 @@ def measure(name: str, num_chains: int, has_profile: bool) -> tuple[str, list[st
     if has_profile:
         work, num_kernels, kernels = sampler.profile()
         columns = f"{100 * work / step:9.0f}%{num_kernels:10.1f}"
-    return f"{name:16}{num_chains:6}{step:10.1f}{columns}{sampler.branches():10}{first:12.2f}", kernels
+    line = f"{name:16}{num_chains:6}{step:10.1f}{columns}{sampler.branches():10}{first:12.2f}"
+    return line, kernels
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from inference.common.far_chains import find_lost
@@ -13,12 +14,18 @@ from inference.results.summary import Summary
 # Thresholds of warnings.
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
+FROZEN_STEP_SIZE = 1e-3  # over the median chain's
+MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
 _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
 # _NEAR of it, both in absolute value.
 _FAR, _NEAR = 1e17, 0.01
 _HIGHER_TARGETS = (0.95, 0.99)
 _REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
+_PRECISION = (
+    'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
+    'leave jax_default_matmul_precision at its default or set it to "highest". '
+)
 _UNDO = (
     "The model is reparameterised already; try it without, too: with many data per group the "
     "centred form is better."
@@ -48,6 +55,7 @@ def find_problems(
         *_acceptance_problems(stats, settings),
         *_lost_chain_problems(stats, settings, len(summary)),
         *_step_size_problems(stats, settings),
+        *_rounding_problems(stats),
         *_energy_problems(stats, settings),
         *_mixing_problems(summary, settings),
     )
@@ -198,12 +206,32 @@ def _step_size_problems(
     slow = np.flatnonzero(step_size < LOW_STEP_SIZE * np.median(step_size))
     if slow.size:
         is_adapted = _is_adapted(settings)
+        is_frozen = bool(step_size.min() < FROZEN_STEP_SIZE * np.median(step_size))
+        reasons = ["a narrow place"]
+        reasons += ["one crossed late in warm-up"] * is_adapted
+        reasons += ["where the log density is not precise enough for its changes"] * is_frozen
         yield (
             f"{_list_numbers('chain', slow)} took steps "
-            f"{np.median(step_size) / step_size.min():.0f} times smaller than the others, as in a "
-            f"narrow place{', or one crossed late in warm-up' if is_adapted else ''}. "
+            f"{np.median(step_size) / step_size.min():.3g} times smaller than the others, as in "
+            f"{', or '.join(reasons)}. "
+            f"{_PRECISION * is_frozen}"
             f"{'Raise num_warmup, start' if is_adapted else 'Start'} elsewhere "
             f"({_other_starts(settings)}), or look for several modes."
+        )
+
+
+def _rounding_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:
+    """Doubt about a log density so large that its rounding decides about acceptance."""
+    if "log_density" not in stats:
+        return
+    log_density = stats["log_density"]
+    size = float(np.median(np.abs(log_density)))
+    rounding = size * float(jnp.finfo(log_density.dtype).eps)
+    if np.isfinite(rounding) and rounding > MAX_ROUNDING:
+        yield (
+            f"log densities of about {size:.2g} are rounded to {rounding:.2g} in "
+            f"{log_density.dtype}, which decides about acceptance as the density does. {_PRECISION}"
+            "A constant that the density does not need may also be left out."
         )
 
 

@@ -98,6 +98,14 @@ def walk(scale):
             r"chain 1 took steps 15 times smaller than the others.*init='prior', 'optimum'",
         ),
         (
+            problems(step_size=np.where(np.arange(4)[:, None] == 1, 1e-6, STATS["step_size"])),
+            r"chain 1 took steps 3e\+05 times smaller .* not precise enough .*jax_enable_x64",
+        ),
+        (
+            problems(log_density=np.full((4, 1000), -2e6, np.float32)),
+            r"log densities of about 2e\+06 are rounded to 0.24 in float32, .*jax_enable_x64",
+        ),
+        (
             problems({"mu": DRAWS["mu"] + 3 * np.arange(4)[:, None]}),
             r"R-hat exceeds 1.01 for 1 of 1 scalars, most for mu \(.*Raise num_warmup",
         ),

@@ -56,8 +56,8 @@ def test_steps_in_turns_are_those_one_by_one(monkeypatch, threshold, num_steps):
     assert found.failure == expected.failure
     assert bool(found.failure) == np.isfinite(threshold)
     assert len(found.elbos) == len(expected.elbos) > 25
-    np.testing.assert_allclose(found.elbos, expected.elbos, rtol=1e-5)
-    close = functools.partial(np.testing.assert_allclose, rtol=1e-5)
+    np.testing.assert_allclose(found.elbos, expected.elbos, rtol=1e-5, atol=1e-3)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-3)
     jax.tree.map(close, found.state, expected.state)
 
 
