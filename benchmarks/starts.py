@@ -181,7 +181,8 @@ def evaluations(function: Callable[[], Any]) -> tuple[Any, int, int]:
     before = dict(EVALUATED)
     result = jax.block_until_ready(function())
     jax.effects_barrier()
-    return result, *(EVALUATED[kind] - before[kind] for kind in ("values", "gradients"))
+    values, gradients = (EVALUATED[kind] - before[kind] for kind in ("values", "gradients"))
+    return result, values, gradients
 
 
 def find_paths(key: jax.Array, target: Any, layout: Layout) -> tuple[Any, int, int]:
@@ -190,7 +191,7 @@ def find_paths(key: jax.Array, target: Any, layout: Layout) -> tuple[Any, int, i
     Its paths run one after the other here, so that none waits for a longer one.
     """
     limits = np.int32(MAX_STEPS), tolerance_of(None, layout)
-    aware = CountedTarget(target)
+    aware: Any = CountedTarget(target)
 
     def run(seeds: np.ndarray, positions: np.ndarray) -> tuple[Any, np.ndarray]:
         ends = []
@@ -215,26 +216,31 @@ def begin(way: str, key: jax.Array, target: Any, layout: Layout) -> tuple[dict[s
     """How `sample` begins, and the values and gradients that a way spends before it."""
     if way == "climb":
         chains, attempts = np.arange(NUM_CHAINS), np.zeros(NUM_CHAINS, np.int32)
-        arguments = chains, attempts, Init("optimum"), CountedTarget(target), layout
-        _, *counts = evaluations(lambda: starting_points(key, *arguments))
-        return {"init": "optimum"}, *counts
+        aware: Any = CountedTarget(target)
+        arguments = key, chains, attempts, Init("optimum"), aware, layout
+        _, values, gradients = evaluations(lambda: starting_points(*arguments))
+        return {"init": "optimum"}, values, gradients
     if way == "pathfinder":
-        result, *counts = find_paths(jax.random.fold_in(key, 1), target, layout)
+        result, values, gradients = find_paths(jax.random.fold_in(key, 1), target, layout)
         init = choose_starts(key, result, target, NUM_CHAINS)
-        return {"init": init, "covariance": covariance_of(result)}, *counts
+        return {"init": init, "covariance": covariance_of(result)}, values, gradients
     return {"init": "uniform" if way == "compared" else way}, 0, 0
 
 
 def run_chains(
     way: str, seed: int, target: Any, num_warmup: int, num_draws: int
-) -> tuple[dict[str, np.ndarray], dict[str, int]]:
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Statistics of the draws, and gradients, from starts found in a way.
 
     Gradients of the chains, and gradients and values of the way before them.
     """
     key, layout = jax.random.key(seed), Layout.of(target.position_shapes)
     beginning, num_values, num_gradients = begin(way, key, target, layout)
-    settings = {"num_warmup": num_warmup, "num_draws": num_draws, "num_chains": NUM_CHAINS}
+    settings: dict[str, Any] = {
+        "num_warmup": num_warmup,
+        "num_draws": num_draws,
+        "num_chains": NUM_CHAINS,
+    }
     kernel = inference.NUTS()
     settings |= {"target_acceptance_rate": 0.8} | beginning
     with warnings.catch_warnings():
