@@ -16,18 +16,21 @@ Ours takes some minutes; NumPyro takes an hour or more, as chains that are stuck
 a draw.
 
     python benchmarks/quality.py [--models banana ...] [--tools ppl NumPyro] [--seeds 100 110]
+    python benchmarks/quality.py --jobs 8 --seconds 300      # what is missing, the cheapest first
+    python benchmarks/quality.py --table                     # measures nothing
 
-Results go to `benchmarks/results/quality.json` and `quality.md`.
+Results are lines of JSON in `benchmarks/results/quality.jsonl`, added as they come; those there are
+not measured again. The table is `quality.md` there. The order is by the time that it may take;
+NumPyro with single precision comes last.
 """
 
 import argparse
 import dataclasses
 import importlib.util
+import itertools
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,8 +38,9 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
+from benchmarks.comparison.jobs import append, entries_of, run_jobs
 from benchmarks.comparison.quality import PROBLEMS, TOOLS, Task, default_names
-from benchmarks.comparison.run import RESULTS, ROOT, provenance
+from benchmarks.comparison.run import RESULTS, provenance
 
 HEADINGS = ("divergences", "acceptance", "ESS / 1000", "R-hat", "z", "sd")
 
@@ -48,24 +52,34 @@ def main() -> None:
     parser.add_argument("--tools", nargs="+", default=installed(), choices=list(TOOLS))
     parser.add_argument("--seeds", nargs=2, type=int, default=[100, 110], help="first and end")
     parser.add_argument("--floats", nargs="+", type=int, default=[64, 32], choices=[64, 32])
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds for a tool on a model")
+    parser.add_argument("--seconds", type=float, default=36000, help="seconds for all")
     parser.add_argument("--out", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--name", default="quality", help="of the files in --out")
+    parser.add_argument("--table", action="store_true", help="measure nothing")
     options = parser.parse_args()
     unknown = set(options.models) - set(PROBLEMS)
     if unknown:
         raise SystemExit(f"no model {', '.join(sorted(unknown))}; there are {', '.join(PROBLEMS)}")
-    options.repeats, entries = options.seeds[1], []
-    head = provenance(options) | {"seeds": options.seeds}
-    for bits in options.floats:
-        for tool in options.tools:
-            task = Task(tool, options.models, list(range(*options.seeds)), bits)
-            entries += results_of(task)
-            print(f"{tool}, float{bits}: {len(entries)} runs so far", flush=True)
-            options.out.mkdir(exist_ok=True)
-            text = json.dumps(head | {"results": entries}, indent=1)
-            (options.out / f"{options.name}.json").write_text(text + "\n")
-            report = "\n".join(lines(head, entries)) + "\n"
-            (options.out / f"{options.name}.md").write_text(report)
+    options.out.mkdir(exist_ok=True)
+    path = options.out.resolve() / f"{options.name}.jsonl"
+    if not options.table:
+        tasks = missing(options, entries_of(path))
+        options.repeats = options.seeds[1]
+        append(path, {"provenance": provenance(options) | {"seeds": options.seeds}})
+        module = [sys.executable, "-m", "benchmarks.comparison.quality"]
+        jobs = {
+            f"{task.problem}, {task.tool}, float{task.float}": [
+                *module,
+                json.dumps(dataclasses.asdict(task)),
+                str(path),
+            ]
+            for task in tasks
+        }
+        run_jobs(jobs, options.jobs, options.limit, options.seconds)
+    report = "\n".join(lines(entries_of(path))) + "\n"
+    path.with_suffix(".md").write_text(report)
     print(report)
 
 
@@ -73,40 +87,54 @@ def installed() -> list[str]:
     return [tool for tool in TOOLS if tool == "ppl" or importlib.util.find_spec("numpyro")]
 
 
-def results_of(task: Task) -> list[dict[str, Any]]:
-    """The entries of a worker, up to an error if there is one."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "entries"
-        path.touch()
-        module = "benchmarks.comparison.quality"
-        command = [sys.executable, "-m", module, json.dumps(dataclasses.asdict(task)), str(path)]
-        if subprocess.run(command, cwd=ROOT, check=False).returncode:
-            print(f"{task.tool}, float{task.float}: ended with an error", flush=True)
-        return [json.loads(text) for text in path.read_text().splitlines()]
+def missing(options: argparse.Namespace, entries: list[dict[str, Any]]) -> list[Task]:
+    """What is not measured yet, the cheapest first."""
+    runs = {(x["problem"], x["tool"], x["float"], x["seed"]): x for x in entries if "tool" in x}
+
+    def cost(task: Task) -> tuple[bool, float]:
+        is_ours = task.tool == "ppl"
+        seconds = {
+            tool: [
+                x["seconds"]
+                for x in runs.values()
+                if (x["problem"], x["tool"]) == (task.problem, tool)
+            ]
+            for tool in (task.tool, "ppl")
+        }
+        guess = (1 if is_ours else 10) * np.mean(seconds["ppl"] or [10.0])
+        each = np.mean(seconds[task.tool] or [guess])
+        return not is_ours and task.float == 32, float(each * len(task.seeds))
+
+    tasks = []
+    for bits, tool, name in itertools.product(options.floats, options.tools, options.models):
+        new = [s for s in range(*options.seeds) if (name, tool, bits, s) not in runs]
+        tasks += [Task(tool, name, new, bits)] if new else []
+    return sorted(tasks, key=cost)
 
 
-def lines(head: dict[str, Any], entries: list[dict[str, Any]]) -> Iterator[str]:
+def lines(entries: list[dict[str, Any]]) -> Iterator[str]:
     """The report in Markdown: a table for each precision."""
-    yield "# Quality of draws"
-    yield ""
-    first, end = head["seeds"]
-    yield f"Seeds {first} to {end - 1}; written by `{head['command']}` on {head['date'][:10]},"
-    yield f"{head['platform']}, {head['cores']} cores, " + ", ".join(
-        f"{name} {version}" for name, version in head["versions"].items()
+    yield from (
+        "# Quality of draws",
+        "",
+        "Written by `benchmarks/quality.py`, which explains it.",
+        "",
     )
-    for bits in sorted({entry["float"] for entry in entries}, reverse=True):
+    runs = [x for x in entries if "tool" in x]
+    for head in (x["provenance"] for x in entries if "provenance" in x):
+        versions = ", ".join(f"{name} {version}" for name, version in head["versions"].items())
+        machine = f"{head['platform']}, {head['cores']} cores"
+        yield f"- {head['date'][:10]}, `{head['command']}`: {machine}, {versions}"
+    for bits in sorted({run["float"] for run in runs}, reverse=True):
         yield from ("", f"## float{bits}", "")
-        yield "| posterior | tool | " + " | ".join(HEADINGS) + " |"
-        yield "|---" * (2 + len(HEADINGS)) + "|"
-        for problem in PROBLEMS:
-            for tool in TOOLS:
-                runs = [
-                    x
-                    for x in entries
-                    if (x["problem"], x["tool"], x["float"]) == (problem, tool, bits)
-                ]
-                if runs:
-                    yield f"| {problem} | {tool} | " + " | ".join(cells(runs)) + " |"
+        yield "| posterior | tool | seeds | " + " | ".join(HEADINGS) + " |"
+        yield "|---" * (3 + len(HEADINGS)) + "|"
+        for problem, tool in itertools.product(PROBLEMS, TOOLS):
+            some = [
+                x for x in runs if (x["problem"], x["tool"], x["float"]) == (problem, tool, bits)
+            ]
+            if some:
+                yield f"| {problem} | {tool} | {len(some)} | " + " | ".join(cells(some)) + " |"
 
 
 def cells(runs: list[dict[str, Any]]) -> list[str]:

@@ -1,7 +1,8 @@
 """The posteriors of the comparison, each a model with its data.
 
 Six come from posteriordb, with published draws to agree with. They are read from the folder
-`$PPL_POSTERIORDB`, by default `../shared/posteriordb`, and left out if there is no such folder.
+`$PPL_POSTERIORDB`, by default `../shared/posteriordb` or `shared/posteriordb`, and left out if
+there is no such folder.
 """
 
 import dataclasses
@@ -22,7 +23,10 @@ from distributions import constraints
 from tests.models.posteriors import POSTERIORS
 
 ROOT = pathlib.Path(__file__).parents[2]
-POSTERIORDB = pathlib.Path(os.environ.get("PPL_POSTERIORDB") or ROOT / "../shared/posteriordb")
+FOLDERS = [ROOT / "../shared/posteriordb", ROOT / "shared/posteriordb"]
+POSTERIORDB = next(filter(pathlib.Path.is_dir, FOLDERS), FOLDERS[0])
+if os.environ.get("PPL_POSTERIORDB"):
+    POSTERIORDB = pathlib.Path(os.environ["PPL_POSTERIORDB"])
 NUM_REFERENCE_DRAWS = 10_000
 
 

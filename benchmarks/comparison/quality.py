@@ -1,8 +1,8 @@
-"""Worker process of `benchmarks/quality.py`: one tool on all problems, over a range of seeds.
+"""Worker process of `benchmarks/quality.py`: one tool on one problem, over several seeds.
 
     python -m benchmarks.comparison.quality TASK FILE
 
-Appends a line of JSON to FILE for each problem and seed.
+Appends a line of JSON to FILE for each seed.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ import numpy as np
 import inference
 import ppl
 from benchmarks.comparison.hard_problems import HARD
+from benchmarks.comparison.jobs import append
 from benchmarks.comparison.problems import MADE, POSTERIORDB, Problem, posteriordb
 from benchmarks.comparison.worker import flattened, scalar_names
 from inference.chains import sampling
@@ -35,10 +36,10 @@ Run = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """The task of a worker: a key of `TOOLS`, keys of `PROBLEMS`, seeds and number of bits."""
+    """The task of a worker: a key of `TOOLS`, one of `PROBLEMS`, seeds and number of bits."""
 
     tool: str
-    problems: list[str]
+    problem: str
     seeds: list[int]
     float: int
 
@@ -140,16 +141,13 @@ def measured(problem: Problem, draws: Mapping[str, Any], stats: Mapping[str, Any
 
 def main(task: Task, path: str) -> None:
     jax.config.update("jax_enable_x64", task.float == 64)
-    for name in task.problems:
-        problem = PROBLEMS[name]()
-        run = TOOLS[task.tool](problem)
-        for seed in task.seeds:
-            began = time.perf_counter()
-            found = measured(problem, *run(seed))
-            head = {"tool": task.tool, "problem": name, "float": task.float, "seed": seed}
-            found |= {"seconds": round(time.perf_counter() - began, 3)}
-            with open(path, "a") as file:
-                file.write(json.dumps(head | found) + "\n")
+    problem = PROBLEMS[task.problem]()
+    run = TOOLS[task.tool](problem)
+    for seed in task.seeds:
+        began = time.perf_counter()
+        found = measured(problem, *run(seed))
+        head = {"tool": task.tool, "problem": task.problem, "float": task.float, "seed": seed}
+        append(path, head | found | {"seconds": round(time.perf_counter() - began, 3)})
 
 
 if __name__ == "__main__":
