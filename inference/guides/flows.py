@@ -118,7 +118,8 @@ class Flow(abc.ABC):
             return y[back], log_det
 
         layers = networks, orders, np.argsort(orders, axis=1)
-        x, log_dets = lax.scan(step, x, layers, reverse=reverse)
+        # Unrolled, a gradient takes half the time: its weights are not copied from layer to layer.
+        x, log_dets = lax.scan(step, x, layers, reverse=reverse, unroll=True)
         return x, jnp.sum(log_dets)
 
     @abc.abstractmethod
