@@ -68,9 +68,9 @@ bench: ## run the benchmarks
 
 bench-gpu: ## measure on an accelerator, which JAX must find; under 9 minutes
 	@.ci/venv "$(VENV)" "$(PYTHON)" benchmarks
-	@$(BIN)/python benchmarks/gpu_steps.py
-	@$(BIN)/python benchmarks/gpu.py --timeout 60
-	@$(BIN)/python benchmarks/svi.py 3
+	@$(BIN)/python benchmarks/gpu_steps.py --chains 4 1024
+	@$(BIN)/python benchmarks/gpu.py --chains 4 1024 4096 --repeats 1 --timeout 90
+	@$(BIN)/python benchmarks/gpu_svi.py
 
 clean: ## remove the virtual environment and all caches
 	@test ! -e "$(VENV)/pyvenv.cfg" || rm -rf "$(VENV)"

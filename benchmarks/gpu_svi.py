@@ -14,7 +14,9 @@ in which both take turns.
 """
 
 import argparse
+import pathlib
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +29,8 @@ import numpyro.distributions as theirs
 import optax
 from jax import lax
 from numpyro.infer import SVI, Trace_ELBO, autoguide
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 
 import distributions as dist
 import inference
