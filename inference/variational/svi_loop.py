@@ -150,9 +150,14 @@ class _SVIRun:
 def draw_from_guide(
     key: jax.Array, problem: Problem, parameters: Any, num_draws: int
 ) -> GuideDraws:
-    """Draws of a fitted guide, on the host."""
+    """Draws of a fitted guide, on the host.
+
+    Their weights judge the fit. So they are in full precision, also where the user has chosen a
+    faster one, for the gradients of the steps.
+    """
     arguments = problem, parameters, key, _batches(num_draws)
-    return jax.device_get(compile_once(draw_batches, *arguments)(*arguments))
+    with jax.default_matmul_precision("highest"):
+        return jax.device_get(compile_once(draw_batches, *arguments)(*arguments))
 
 
 def draw_from_prior(

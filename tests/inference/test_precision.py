@@ -44,5 +44,7 @@ def test_products_are_in_full_precision_unless_another_is_chosen(name):
     chosen = []
     with jax.default_matmul_precision("tensorfloat32"):
         RUNS[name](regression(chosen))
-    assert chosen
-    assert not any("HIGHEST" in precision for precision in chosen)
+    are_full = ["HIGHEST" in precision for precision in chosen]
+    assert not all(are_full)
+    # The weights that judge a fitted guide are in full precision all the same.
+    assert any(are_full) == (name in ("svi", "laplace", "pathfinder"))
