@@ -56,6 +56,7 @@ from inference.results.guide_result import GuideResult as GuideResult
 from inference.results.importance_result import ImportanceResult as ImportanceResult
 from inference.results.laplace_result import LaplaceResult as LaplaceResult
 from inference.results.mcmc_result import MCMCResult as MCMCResult
+from inference.results.nested_rhat import nested_rhat as nested_rhat
 from inference.results.optimize_result import ModeSummary as ModeSummary
 from inference.results.optimize_result import OptimizeResult as OptimizeResult
 from inference.results.pathfinder_result import PathfinderResult as PathfinderResult
@@ -122,6 +123,7 @@ __all__ = [
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "nested_rhat",
     "optimize",
     "pathfinder",
     "psis",

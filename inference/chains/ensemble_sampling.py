@@ -67,8 +67,8 @@ def sample_ensemble(
     share = share_chains(num_chains, mesh, target.mesh)
     if share.is_partial:
         raise NotImplementedError(
-            f"chains of {type(kernel).__name__} adapt together, within one process; leave out mesh, "
-            "or give one of jax.local_devices()"
+            f"chains of {type(kernel).__name__} adapt together, within one process; leave out "
+            "mesh, or give one of jax.local_devices()"
         )
     starts = parse_init(init, target, num_chains)
     share = dataclasses.replace(share, is_mapped=True)

@@ -116,6 +116,10 @@ def mcmc(
               covariance of the guide is known, it is the first inverse mass matrix, unless the
               kernel has one; a short warm-up is then enough.
 
+            With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
+            Consecutive chains share one, so that the summary can compare these superchains by
+            :func:`nested_rhat`.
+
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
             draws. By default all accelerators of this process, or all cores of the CPU, or only
@@ -193,8 +197,13 @@ def mcmc(
         "init": init if isinstance(init, str) else None,
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
-        "num_superchains": superchains,
     }
+    if is_ensemble:
+        about |= {
+            "is_ensemble": True,
+            "num_chains": num_chains,
+            "num_superchains": superchains,
+        }
     return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
 
 

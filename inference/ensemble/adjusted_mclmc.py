@@ -10,6 +10,8 @@ from inference.common.layout import Layout
 from inference.ensemble.jittered import Density, JitteredKernel, Proposal, follow
 from ppl.harvest.pytrees import register_dataclass
 
+_Moving = tuple[jax.Array, jax.Array]  # velocities, and kinetic energies gained so far
+
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +78,8 @@ class AdjustedMCLMC(JitteredKernel):
     ) -> Proposal:
         """Ends of microcanonical trajectories, with the direction of `noise` as the velocity."""
         reach = step_size * scale
-        Moving = tuple[jax.Array, jax.Array]  # velocity, and kinetic energy gained so far
 
-        def kick(moving: Moving, gradient: jax.Array, part: jax.Array) -> Moving:
+        def kick(moving: _Moving, gradient: jax.Array, part: jax.Array) -> _Moving:
             velocity, gain = turn(moving[0], part * reach * gradient)
             return velocity, moving[1] + gain
 

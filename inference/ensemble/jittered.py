@@ -48,7 +48,7 @@ class JitteredInfo(NamedTuple):
     """Statistics of a transition of :class:`ChEES` or :class:`AdjustedMCLMC`.
 
     Attributes:
-        acceptance_rate: Probability with which the end of the trajectory was accepted, ``(chain,)``.
+        acceptance_rate: Probability of accepting the end of the trajectory, ``(chain,)``.
         is_accepted: Whether the end was accepted, ``(chain,)``.
         is_divergent: Whether the energy error passed 1000 or was not finite, ``(chain,)``.
         num_steps: Leapfrog steps taken, the same number by all chains.
@@ -185,7 +185,9 @@ class JitteredKernel(DensityKernel, abc.ABC):
 
         Args:
             density: Log densities and gradients at positions ``(chain, size)``.
-            position, log_density, gradient: The start, and the density there.
+            position: The start, ``(chain, size)``.
+            log_density: Log densities there.
+            gradient: Their gradients.
             noise: Standard normal numbers for momenta, ``(chain, size)``.
             scale: Standard deviations of coordinates, ``(1, size)``.
             step_size: In units of these.
@@ -214,8 +216,8 @@ class JitteredKernel(DensityKernel, abc.ABC):
             variance = jnp.asarray(self.inverse_mass_matrix, layout.dtype)
             if variance.shape != (layout.size,):
                 raise ValueError(
-                    f"inverse_mass_matrix must be a vector of {layout.size} variances, one for each "
-                    f"coordinate, got shape {variance.shape}"
+                    f"inverse_mass_matrix must be a vector of {layout.size} variances, one for "
+                    f"each coordinate, got shape {variance.shape}"
                 )
         return init_tuning(
             check_scalar("step_size", self.step_size, layout.dtype, positive, is_positive),

@@ -246,7 +246,7 @@ class MEADS(DensityKernel):
         rate = jnp.maximum(rate, 1 / (number * step_size))
         damping = -jnp.expm1(-2 * step_size * rate)
         damping = jnp.where(count == 0, 1, damping)
-        return scale, *(x[:, None, None] for x in (step_size, damping))
+        return scale, step_size[:, None, None], damping[:, None, None]
 
 
 def wrap(level: jax.Array) -> jax.Array:
@@ -255,9 +255,10 @@ def wrap(level: jax.Array) -> jax.Array:
 
 
 def largest_eigenvalue(rows: jax.Array) -> jax.Array:
-    r"""Estimate of the largest eigenvalue of :math:`C = E[y y^T]`, :math:`\mathrm{tr}C^2/\mathrm{tr}C`.
+    r"""Estimate of the largest eigenvalue of :math:`C = E[y y^T]`.
 
-    The square is estimated from pairs of different rows, so that it has no bias.
+    It is :math:`\mathrm{tr}\,C^2 / \mathrm{tr}\,C`. The square is estimated
+    from pairs of different rows, so that it has no bias.
 
     Args:
         rows: Draws of :math:`y`, ``(fold, chain, size)``.

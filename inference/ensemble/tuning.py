@@ -14,7 +14,7 @@
 | last iteration    | step size and trajectory length become their averages                        |
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -135,9 +135,8 @@ def _adapt_step_size(
     target = jnp.asarray(target, acceptance_rate.dtype)
     harmonic_mean = 1 / jnp.mean(1 / jnp.maximum(acceptance_rate, _MIN_RATE))
     updated = dual_averaging_update(averaging, harmonic_mean, target)
-    restart: Any = dual_averaging_restart(updated)
-    return DualAveraging(
-        *(jnp.where(restarts, a, b) for a, b in zip(restart, updated, strict=True))
+    return jax.tree.map(
+        lambda a, b: jnp.where(restarts, a, b), dual_averaging_restart(updated), updated
     )
 
 
