@@ -4,7 +4,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 
 - Drivers: :func:`mcmc`, :func:`svi`, :func:`laplace`, :func:`optimize`, :func:`pathfinder`,
   :func:`importance` and :func:`svgd`.
-- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`.
+- Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`; for thousands of
+  chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
 - Results, diagnostics and :func:`psis`.
 """
@@ -22,6 +23,10 @@ from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
+from inference.ensemble.adjusted_mclmc import AdjustedMCLMC as AdjustedMCLMC
+from inference.ensemble.chees import ChEES as ChEES
+from inference.ensemble.kernel import EnsembleKernel as EnsembleKernel
+from inference.ensemble.meads import MEADS as MEADS
 from inference.guides.by_site import BySite as BySite
 from inference.guides.flows import InverseAutoregressive as InverseAutoregressive
 from inference.guides.flows import MaskedAutoregressive as MaskedAutoregressive
@@ -51,6 +56,7 @@ from inference.results.guide_result import GuideResult as GuideResult
 from inference.results.importance_result import ImportanceResult as ImportanceResult
 from inference.results.laplace_result import LaplaceResult as LaplaceResult
 from inference.results.mcmc_result import MCMCResult as MCMCResult
+from inference.results.nested_rhat import nested_rhat as nested_rhat
 from inference.results.optimize_result import ModeSummary as ModeSummary
 from inference.results.optimize_result import OptimizeResult as OptimizeResult
 from inference.results.pathfinder_result import PathfinderResult as PathfinderResult
@@ -69,8 +75,12 @@ from inference.variational.svi_step import SVIState as SVIState
 __all__ = [
     "ELBO",
     "HMC",
+    "MEADS",
     "NUTS",
+    "AdjustedMCLMC",
     "BySite",
+    "ChEES",
+    "EnsembleKernel",
     "ForwardKL",
     "FullRank",
     "Guide",
@@ -113,6 +123,7 @@ __all__ = [
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
+    "nested_rhat",
     "optimize",
     "pathfinder",
     "psis",

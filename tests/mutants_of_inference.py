@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         name="rhat-without-splitting",
         file="inference/results/diagnostics.py",
-        old="return _rhat_of_scores(*_rank_normalize(_split_halves(draws)))",
-        new="return _rhat_of_scores(*_rank_normalize(draws))",
+        old="return _rhat_of_scores(*rank_normalize(_split_halves(draws)))",
+        new="return _rhat_of_scores(*rank_normalize(draws))",
         breaks="R-hat does not see a chain that drifts",
         tests=("tests/inference/test_diagnostics.py",),
         keyword="arviz",

@@ -42,7 +42,7 @@ from inference.runtime.interrupts import without_interrupts
 
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, one of many and one of all chains.
-_MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
+_MAX_ROWS, _MAX_NUMBERS, MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
 
 
 def sample_by_steps(
@@ -67,8 +67,8 @@ def sample_by_steps(
     """
     share = share_chains(num_chains, mesh, target.mesh)
     starts = parse_init(init, target, num_chains)
-    kernel = _with_density(kernel, target)
-    run = _StepRun(kernel, target, share, num_warmup, num_draws)
+    kernel = with_density(kernel, target)
+    run = StepRun(kernel, target, share, num_warmup, num_draws)
     with share.together():
         run.begin(
             lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
@@ -84,7 +84,7 @@ def sample_by_steps(
         return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
 
 
-def _with_density(kernel: Any, target: Target) -> Any:
+def with_density(kernel: Any, target: Target) -> Any:
     """Kernel with the target's log density, if the kernel has a field for one."""
     if not hasattr(kernel, "log_density"):
         return kernel
@@ -95,7 +95,7 @@ def _log_density(target: Target, position: Any) -> jax.Array:
     return target.log_density(position)
 
 
-class _StepBatch:
+class StepBatch:
     """Batch of chains that one call moves, stacked, with their draws.
 
     Attributes:
@@ -107,7 +107,7 @@ class _StepBatch:
         pieces: Draws read from the rows, in pieces: values of sites, and statistics by name.
     """
 
-    def __init__(self, chains: StepChain) -> None:
+    def __init__(self, chains: Any) -> None:
         self.chains, self.num_done = chains, 0
         self.rows: Any = None
         self.num_stored, self.pieces = 0, []
@@ -122,7 +122,7 @@ class _StepBatch:
         self.num_stored = 0
 
 
-class _StepRun:
+class StepRun:
     """Run of all chains of this process, with the compiled functions that move them."""
 
     def __init__(
@@ -133,7 +133,7 @@ class _StepRun:
         self.layout, self.share = Layout.of(target.position_shapes), share
         self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
         self.number = 1
-        self.batches: list[_StepBatch] = []
+        self.batches: list[StepBatch] = []
 
     def begin(
         self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
@@ -178,16 +178,12 @@ class _StepRun:
         parts = [
             jax.tree.map(lambda x, i=i: x[i : i + size], chains) for i in range(0, num_chains, size)
         ]
-        self.batches = [_StepBatch(part) for part in parts]
+        self.batches = [StepBatch(part) for part in parts]
         chain = jax.tree.map(lambda x: x[0], chains)
         _, row = jax.eval_shape(
             lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain
         )
-        most_numbers = _MAX_NUMBERS_WHOLE if is_whole else _MAX_NUMBERS
-        self.num_rows = max(1, min(_MAX_ROWS, most_numbers // (size * max(1, self.layout.size))))
-        # One row more, which `values` leaves out.
-        shape = size, self.num_rows + 1
-        self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
+        self._make_rows(row, size, MAX_NUMBERS_WHOLE if is_whole else _MAX_NUMBERS)
         arguments = parts[0], self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout
         by_chain = ("chains", "rows")
         self.advance = compile_once(
@@ -200,13 +196,20 @@ class _StepRun:
         self.values = compile_values(self.target, self.layout, self.no_rows[0], share=self.share)
         check_sites(self.values.out_info)
 
+    def _make_rows(self, row: Any, size: int, most_numbers: int) -> None:
+        """Empty rows for `size` chains, as many as `most_numbers` in them allow."""
+        self.num_rows = max(1, min(_MAX_ROWS, most_numbers // (size * max(1, self.layout.size))))
+        # One row more, which `values` leaves out.
+        shape = size, self.num_rows + 1
+        self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
+
     def go_on(self, on_progress: Callable[[int], None]) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
             threads.finish(self.batches, self._move, lambda: on_progress(self.num_done))
 
-    def _move(self, batch: _StepBatch) -> bool:
+    def _move(self, batch: StepBatch) -> bool:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
 
         The length of the next call follows from the time of transitions alone, without that of

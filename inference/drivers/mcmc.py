@@ -11,6 +11,7 @@ import jax
 from jax.sharding import Mesh
 
 import ppl
+from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
@@ -18,6 +19,7 @@ from inference.common.layout import Layout
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import choose_starts, covariance_of
+from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.guide_result import GuideResult
@@ -77,8 +79,11 @@ def mcmc(
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
         *args: Arguments of the model: data.
         kernel: Transition kernel. :class:`NUTS` and :class:`HMC` are given without a log density;
-            warm-up begins with their step size and inverse mass matrix. For any other
-            :class:`Kernel`, warm-up adapts nothing: its iterations are run and discarded.
+            warm-up begins with their step size and inverse mass matrix. :class:`ChEES`,
+            :class:`AdjustedMCLMC` and :class:`MEADS`, and any other :class:`EnsembleKernel`, move
+            all chains in lockstep and adapt over them: they are for 64 to many thousand chains on
+            an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations
+            are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
@@ -110,6 +115,10 @@ def mcmc(
               draw, chosen by weight; with :func:`optimize`, all chains start at the mode. If the
               covariance of the guide is known, it is the first inverse mass matrix, unless the
               kernel has one; a short warm-up is then enough.
+
+            With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
+            Consecutive chains share one, so that the summary can compare these superchains by
+            :func:`nested_rhat`.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
@@ -161,6 +170,8 @@ def mcmc(
     target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
     run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
+    is_ensemble = isinstance(kernel, EnsembleKernel)
+    superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     kernel = copy_to_default_device(kernel)
@@ -187,6 +198,12 @@ def mcmc(
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
     }
+    if is_ensemble:
+        about |= {
+            "is_ensemble": True,
+            "num_chains": num_chains,
+            "num_superchains": superchains,
+        }
     return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
 
 
@@ -213,8 +230,11 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
     """Function that runs chains of a kernel.
 
     - A Hamiltonian kernel: one gradient at a time, with adaptation.
+    - An ensemble kernel: all chains together, with its own adaptation.
     - Any other kernel: step by step.
     """
+    if isinstance(kernel, EnsembleKernel):
+        return sample_ensemble
     if not isinstance(kernel, HamiltonianKernel):
         return sample_by_steps
     covariance = covariance_of(init) if isinstance(init, Started) else None
@@ -247,14 +267,17 @@ def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) ->
             "without log_density, or drive kernel.step yourself"
         )
     if not isinstance(kernel, HamiltonianKernel):
+        does = "nothing of {0} is adapted: leave out {1}"
+        if isinstance(kernel, EnsembleKernel):
+            does = "{0} adapts as its own fields say: leave out {1}, or set them, as {0}(...)"
         for argument, is_given in (
             ("mass_matrix", mass_matrix != "auto"),
             ("target_acceptance_rate", target_acceptance_rate != 0.8),
         ):
             if is_given:
                 raise ValueError(
-                    f"{argument} is for kernels such as NUTS() and HMC(); nothing of {name} is "
-                    f"adapted: leave out {argument}"
+                    f"{argument} is for kernels such as NUTS() and HMC(); "
+                    f"{does.format(name, argument)}"
                 )
     elif kernel.inverse_mass_factor is not None and kernel.inverse_mass_matrix is None:
         raise ValueError(

@@ -36,10 +36,10 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
     def wrapped(draws: ArrayLike, *probs: float, **named: float) -> Array:
         bound = inspect.signature(statistic).bind(draws, *probs, **named)
         args = [check_fraction("prob", x) for x in bound.args[1:]]
-        array = _as_numbers("draws", draws)
+        array = as_numbers("draws", draws)
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
-        return _by_block(lambda block: statistic(block, *args)[None], array, 1)[0]
+        return by_block(lambda block: statistic(block, *args)[None], array, 1)[0]
 
     return wrapped
 
@@ -56,7 +56,7 @@ def diagnose(draws: NDArray[Any]) -> tuple[Array, Array, Array, Array]:
 
     def statistics(block: Array) -> Array:
         halves = _split_halves(block)
-        scores, folded = _rank_normalize(halves)
+        scores, folded = rank_normalize(halves)
         return np.stack(
             [
                 _rhat_of_scores(scores, folded),
@@ -66,14 +66,20 @@ def diagnose(draws: NDArray[Any]) -> tuple[Array, Array, Array, Array]:
             ]
         )
 
-    found = _by_block(statistics, draws, 4)
+    found = by_block(statistics, draws, 4)
     return found[0], found[1], found[2], found[3]
 
 
-def _by_block(statistics: Callable[[Array], Array], draws: NDArray[Any], number: int) -> Array:
+def by_block(
+    statistics: Callable[[Array], Array],
+    draws: NDArray[Any],
+    number: int,
+    least: int = MIN_DRAWS,
+) -> Array:
     """Statistics ``(number, *shape)`` of draws ``(chain, draw, *shape)``, on all cores.
 
-    They are computed for one block of parameters at a time; NaN for draws that are too few or NaN.
+    They are computed for one block of parameters at a time; NaN for draws that are NaN, or fewer
+    than `least`.
     """
     num_chains, num_draws, *shape = draws.shape
     flat = np.moveaxis(draws.reshape(num_chains, num_draws, math.prod(shape)), -1, 0)
@@ -87,7 +93,7 @@ def _by_block(statistics: Callable[[Array], Array], draws: NDArray[Any], number:
             with np.errstate(divide="ignore", invalid="ignore"):
                 result[:, start : start + size][:, is_valid] = statistics(block[is_valid])
 
-    starts = range(0, len(flat) if num_draws >= MIN_DRAWS and num_chains else 0, size)
+    starts = range(0, len(flat) if num_draws >= least and num_chains else 0, size)
     if len(starts) > 1:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(fill, starts))  # a list, so that errors are raised
@@ -96,7 +102,7 @@ def _by_block(statistics: Callable[[Array], Array], draws: NDArray[Any], number:
     return result.reshape(number, *shape)
 
 
-def _as_numbers(name: str, given: ArrayLike) -> NDArray[Any]:
+def as_numbers(name: str, given: ArrayLike) -> NDArray[Any]:
     """Array of real numbers or booleans."""
     array = np.array(None)
     with suppress(ValueError):  # rows of several lengths
@@ -125,7 +131,7 @@ def rhat(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), equation 4 and section 4.2.
     """
-    return _rhat_of_scores(*_rank_normalize(_split_halves(draws)))
+    return _rhat_of_scores(*rank_normalize(_split_halves(draws)))
 
 
 @_map_parameters
@@ -146,7 +152,7 @@ def ess_bulk(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess(_rank_normalize(_split_halves(draws))[0])
+    return _ess(rank_normalize(_split_halves(draws))[0])
 
 
 @_map_parameters
@@ -256,7 +262,7 @@ def ebfmi(energy: ArrayLike) -> Array:
         Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
         Carlo.
     """
-    energy = _as_numbers("energy", energy).astype(np.float64)
+    energy = as_numbers("energy", energy).astype(np.float64)
     if energy.ndim != 2:
         raise ValueError(f"energy must have shape (chain, draw), got {energy.shape}")
     if energy.shape[1] < 2:
@@ -271,7 +277,7 @@ def _split_halves(draws: Array) -> Array:
     return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
 
 
-def _rank_normalize(draws: Array) -> tuple[Array, Array]:
+def rank_normalize(draws: Array) -> tuple[Array, Array]:
     """Normal scores of ranks over all chains, of draws and of their distances from the median.
 
     Ties share their mean rank.

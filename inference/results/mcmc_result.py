@@ -48,7 +48,10 @@ class MCMCResult(Result):
             - `num_coordinates`, of unconstrained space;
             - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
               ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
-              `None` if it was not looked for, as nothing diverged and E-BFMI is high.
+              `None` if it was not looked for, as nothing diverged and E-BFMI is high;
+            - `is_ensemble`, given if chains adapted together;
+            - with it `num_chains`, and `num_superchains`, groups of consecutive chains that share a
+              start, or `None`; with groups, R-hat in the summary is :func:`nested_rhat`.
     """
 
     draws: dict[str, Any]
@@ -57,12 +60,20 @@ class MCMCResult(Result):
     settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
-        summary = summarize(self.draws, self.sites, intervals)
+        given = dict(self.settings)
+        num_chains = len(jax.tree.leaves(self.draws)[0])
+        is_whole = given.pop("num_chains", None) == num_chains  # no chain was taken out
+        superchains = given.pop("num_superchains", None) if is_whole else None
+        summary = summarize(self.draws, self.sites, intervals, superchains)
+        if superchains is not None:
+            about = f"{num_chains} chains x {summary.num_draws} draws"
+            about += f"; R-hat nested, of {superchains} superchains that share a start each"
+            summary = dataclasses.replace(summary, about=about)
         matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
-        settings = {"mass_matrix": kind, **dict(self.settings)}
+        settings = {"mass_matrix": kind, "num_superchains": superchains, **given}
         problems = find_problems(self.draws, self.stats, summary, settings)
-        verdict = describe_checks(self.stats)
+        verdict = describe_checks(self.stats, superchains is not None)
         return dataclasses.replace(summary, problems=problems, verdict=verdict)
 
     def __repr__(self) -> str:

@@ -13,6 +13,8 @@ from inference.results.summary import Summary
 
 # Thresholds of warnings.
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
+_MAX_LISTED = 20  # numbers of chains in a message
+LOW_ESS = 400  # of all chains together, if they are many and short
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
 MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
@@ -20,6 +22,7 @@ _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
 # _NEAR of it, both in absolute value.
 _FAR, _NEAR = 1e17, 0.01
+_OF_CHAINS = "R-hat and ESS need", "how the chains mix"
 _HIGHER_TARGETS = (0.95, 0.99)
 _REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
 _PRECISION = (
@@ -61,7 +64,7 @@ def find_problems(
     )
 
 
-def describe_checks(stats: Mapping[str, np.ndarray]) -> str:
+def describe_checks(stats: Mapping[str, np.ndarray], is_nested: bool = False) -> str:
     """Line that lists the checks made, all without a finding.
 
     Some checks need statistics that not every kernel has.
@@ -71,7 +74,10 @@ def describe_checks(stats: Mapping[str, np.ndarray]) -> str:
         "energy": f"E-BFMI at least {LOW_EBFMI}",
     }
     found = [check for name, check in checks.items() if name in stats]
-    found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
+    if is_nested:
+        found += [f"nested R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS}"]
+    else:
+        found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
     return f"No problem found: {', '.join(found)}."
 
 
@@ -249,29 +255,37 @@ def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any
 def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[str]:
     if summary.num_chains == 1:
         yield "R-hat needs two chains at least: run num_chains=4 to see whether they agree."
+    is_nested = settings.get("num_superchains") is not None
     if summary.num_draws < MIN_DRAWS:
+        what, unknown = ("ESS needs", "how much they are worth") if is_nested else _OF_CHAINS
         yield (
-            f"R-hat and ESS need {MIN_DRAWS} draws of each chain at least, got "
-            f"{summary.num_draws}: nothing can be said of how the chains mix. Raise num_draws."
+            f"{what} {MIN_DRAWS} draws of each chain at least, got {summary.num_draws}: nothing "
+            f"can be said of {unknown}. Raise num_draws."
         )
     high = np.flatnonzero(summary.rhat > HIGH_RHAT)
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
-        longer = "num_warmup and num_draws" if _is_adapted(settings) else "num_draws"
+        adapts = _is_adapted(settings) or settings.get("is_ensemble")
+        longer = "num_warmup and num_draws" if adapts else "num_draws"
+        what, why = "R-hat", "the chains do not agree"
+        if is_nested:
+            what, why = "Nested R-hat", "chains have not forgotten the starts that they share"
         yield (
-            f"R-hat exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
-            f"{worst} ({np.nanmax(summary.rhat):.2f}): the chains do not agree, so neither means "
+            f"{what} exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
+            f"{worst} ({np.nanmax(summary.rhat):.2f}): {why}, so neither means "
             f"nor intervals can be trusted. Raise {longer}; if that does not help, "
             "look for several modes or parameters that the data cannot tell apart."
         )
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    enough = LOW_ESS_PER_CHAIN * summary.num_chains
+    enough = LOW_ESS if is_nested else LOW_ESS_PER_CHAIN * summary.num_chains
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
+        each = "" if is_nested else f" ({LOW_ESS_PER_CHAIN} per chain)"
+        unreliable = "quantiles are" if is_nested else "quantiles and R-hat are"
         yield (
-            f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
-            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and "
-            "R-hat are unreliable. Raise num_draws, or reparameterise so that chains move faster."
+            f"ESS is below {enough}{each} for {np.sum(ess < enough)} of "
+            f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): {unreliable} "
+            "unreliable. Raise num_draws, or reparameterise so that chains move faster."
         )
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
@@ -298,6 +312,8 @@ def _undo(settings: Mapping[str, Any]) -> str:
 
 def _step_remedies(settings: Mapping[str, Any]) -> list[str]:
     """Remedy against a step size that is too large; none for the highest targets."""
+    if settings.get("is_ensemble"):
+        return ["take smaller steps (target_acceptance_rate or step_size_factor of the kernel)"]
     if not _is_adapted(settings):
         return ["take smaller steps"]
     if settings.get("num_warmup") == 0:
@@ -323,4 +339,7 @@ def _either(remedies: Sequence[str]) -> str:
 
 
 def _list_numbers(noun: str, numbers: np.ndarray) -> str:
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    some = ", ".join(map(str, numbers[:_MAX_LISTED]))
+    if len(numbers) > _MAX_LISTED:
+        some += f", ... ({len(numbers)} in all)"
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {some}"

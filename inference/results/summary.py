@@ -10,6 +10,7 @@ import numpy as np
 from inference.common.leaf_names import element_names, named_leaves
 from inference.results import summary_table
 from inference.results.diagnostics import diagnose
+from inference.results.nested_rhat import nested_rhat
 
 _LEVELS = (0.05, 0.5, 0.95)
 _ROUNDING = 8  # units of rounding by which draws of one number may differ, as of a Cholesky factor
@@ -201,6 +202,7 @@ def summarize(
     draws: dict[str, Any],
     sites: Sequence[tuple[str, bool]] = (),
     intervals: float | Sequence[float] = 0.9,
+    num_superchains: int | None = None,
 ) -> Summary:
     """Summary of the draws of chains, with diagnostics; no problem is looked for.
 
@@ -208,9 +210,13 @@ def summarize(
         draws: Draws by site, ``(chain, draw, *shape)``.
         sites: Names of the sites in the order of the model, each with whether it is deterministic.
         intervals: Probabilities of the central intervals to print.
+        num_superchains: Number of groups of consecutive chains that share a start; if it is given,
+            R-hat is :func:`nested_rhat`.
     """
     parts, values, eps = _scalars(draws, sites)
     rhat, ess_bulk, ess_tail, mcse_mean = diagnose(values)
+    if num_superchains is not None:
+        rhat = nested_rhat(values, num_superchains)
     return dataclasses.replace(
         _summarize_independent(parts, values, eps, None, intervals),
         mcse_mean=mcse_mean,

@@ -27,6 +27,7 @@ def compile_once(
     donate: tuple[str, ...] = (),
     sharded: tuple[str, ...] = (),
     loop_bytes: int = SMALL_LOOP_BYTES,
+    joint: int = 0,
 ) -> Any:
     """The program of a function, compiled once for all arguments of these shapes and dtypes.
 
@@ -48,9 +49,12 @@ def compile_once(
         loop_bytes: Maximum of bytes that a loop may touch to be compiled into one kernel. Programs
             that multiply matrices have `SMALL_LOOP_BYTES` instead: a larger loop would multiply
             without the library that does it best.
+        joint: Number of chains that the function moves together. If it is not 0, the devices of
+            `mesh` run one program for all of them: of the arguments in `sharded`, and of the
+            results, leaves whose first axis has that length are split.
     """
     mesh, own = (None, None) if share is None else (share.mesh, share.own)
-    said = donate, sharded, loop_bytes
+    said = donate, sharded, loop_bytes, joint
     return compile_program(function, mesh, own, *said, *signature(arguments))
 
 
@@ -82,6 +86,7 @@ def compile_program(
     donate: tuple[str, ...],
     sharded: tuple[str, ...],
     loop_bytes: int,
+    joint: int,
     structure: Any,
     kinds: Iterable[jax.ShapeDtypeStruct],
     _: Any,
@@ -89,7 +94,7 @@ def compile_program(
     """The program of a function for leaves of shapes and dtypes `kinds` in one structure."""
     donated = _leaves_of(donate, function, jax.tree.unflatten(structure, kinds))
     are_sharded = _are_named(sharded, function) if sharded or mesh is not None else []
-    if mesh is not None:
+    if mesh is not None and not joint:
         specs = tuple(PartitionSpec(*[DEVICE] * x) for x in are_sharded)
         # `check_vma` would refuse loops that mix values sharded over devices with replicated ones.
         function = jax.shard_map(
@@ -104,12 +109,42 @@ def compile_program(
             ("in_shardings", "out_shardings"), NamedSharding(own, PartitionSpec())
         )
     of_leaves = _take_leaves(function, structure)
+    if mesh is not None and joint:
+        shardings = _joint_shardings(function, mesh, are_sharded, joint, structure, kinds)
     with full_precision():
         traced = jax.jit(of_leaves, donate_argnums=donated, **shardings).trace(*kinds)
         lowered = traced.lower()
     most_summed, has_products = estimate_work(traced.jaxpr)
     with fuse_small_loops(SMALL_LOOP_BYTES if has_products else loop_bytes, most_summed):
         return CompiledProgram(lowered.compile())
+
+
+def _joint_shardings(
+    function: Callable[..., Any],
+    mesh: Mesh,
+    are_sharded: list[bool],
+    num_chains: int,
+    structure: Any,
+    kinds: Any,
+) -> dict[str, Any]:
+    """Shardings of arguments and results of a program that moves all chains together."""
+
+    def split(x: Any) -> NamedSharding:
+        spec = PartitionSpec(DEVICE) if x.shape[:1] == (num_chains,) else PartitionSpec()
+        return NamedSharding(mesh, spec)
+
+    whole = NamedSharding(mesh, PartitionSpec())
+    arguments = jax.tree.unflatten(structure, kinds)
+    of_arguments = [
+        split(leaf) if is_sharded else whole
+        for argument, is_sharded in zip(arguments, are_sharded, strict=True)
+        for leaf in jax.tree.leaves(argument)
+    ]
+    results = jax.eval_shape(_take_leaves(function, structure), *kinds)
+    return {
+        "in_shardings": tuple(of_arguments),
+        "out_shardings": jax.tree.map(split, results),
+    }
 
 
 def _are_named(names: tuple[str, ...], function: Callable[..., Any]) -> list[bool]:

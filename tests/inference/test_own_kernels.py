@@ -238,7 +238,7 @@ def with_slow_values(monkeypatch, **changes):
     The clock ticks for values of sites alone, so that transitions take no time.
     """
     minutes, moves = [], []
-    compile_values, move = step_sampling.compile_values, step_sampling._StepRun._move
+    compile_values, move = step_sampling.compile_values, step_sampling.StepRun._move
     changes |= {
         "time": types.SimpleNamespace(monotonic=lambda: sum(minutes)),
         "compile_values": lambda *args, **more: SlowValues(compile_values(*args, **more), minutes),
@@ -248,7 +248,7 @@ def with_slow_values(monkeypatch, **changes):
         for name, new in changes.items():
             patched.setattr(step_sampling, name, new)
         patched.setattr(
-            step_sampling._StepRun, "_move", lambda *args: (moves.append(args), move(*args))[1]
+            step_sampling.StepRun, "_move", lambda *args: (moves.append(args), move(*args))[1]
         )
         return mcmc(random.key(1), POSTERIOR, **SIXTY), len(minutes), len(moves)
 

@@ -1,0 +1,146 @@
+"""Chains of an ensemble kernel: starts and transitions of all of them, to be compiled.
+
+The key of a transition is a hash of the seed of the first chain and the iteration alone.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, random
+
+from inference.common.layout import Layout
+from inference.common.target import Target
+from inference.common.threefry import threefry
+from inference.ensemble.kernel import EnsembleKernel
+
+
+class EnsembleChains(NamedTuple):
+    """All chains between two transitions.
+
+    Attributes:
+        seed: Two words of uint32.
+        iteration: Number of transitions so far.
+        num_warmup: Number of transitions of warm-up.
+        state: State of the kernel.
+    """
+
+    seed: Any
+    iteration: Any
+    num_warmup: Any
+    state: Any
+
+
+def evaluate_starts(
+    target: Target, layout: Layout, positions: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Log densities and gradients at flat positions ``(start, size)``."""
+    density = lambda flat: target.log_density(layout.unravel(flat))  # noqa: E731
+    return lax.map(jax.value_and_grad(density), positions)
+
+
+def begin_ensemble(kernel: EnsembleKernel, layout: Layout, positions: jax.Array) -> Any:
+    """State of the kernel at flat positions ``(chain, size)``.
+
+    Raises:
+        TypeError: if the state has no position.
+    """
+    state = kernel.init(jax.vmap(layout.unravel)(positions))
+    if not hasattr(state, "position"):
+        raise TypeError(
+            f"the state of {type(kernel).__name__} must be a NamedTuple with a position, got a "
+            f"{type(state).__name__}"
+        )
+    return jax.tree.map(jnp.asarray, state)
+
+
+def move_ensemble(
+    chains: EnsembleChains,
+    rows: Any,
+    offset: jax.Array,
+    number: jax.Array,
+    kernel: EnsembleKernel,
+    layout: Layout,
+) -> tuple[EnsembleChains, Any]:
+    """All chains after `number` transitions, and their rows, ``(chain, row)``.
+
+    A row is a flat position and statistics; the first of these rows is at `offset`.
+    """
+
+    def step(i: Any, carry: tuple[EnsembleChains, Any]) -> tuple[EnsembleChains, Any]:
+        old, rows = carry
+        new, row = make_transitions(kernel, layout, old)
+        place = jnp.asarray(offset + i, jnp.int32)
+        return new, jax.tree.map(
+            lambda x, value: lax.dynamic_update_index_in_dim(x, value, place, 1), rows, row
+        )
+
+    return lax.fori_loop(0, number, step, (chains, rows))
+
+
+def make_transitions(
+    kernel: EnsembleKernel, layout: Layout, chains: EnsembleChains
+) -> tuple[EnsembleChains, tuple[jax.Array, dict[str, jax.Array]]]:
+    """Chains after a transition, in warm-up an adapted one; flat positions and statistics."""
+    words = jnp.stack(threefry(chains.seed, chains.iteration))
+    key = random.wrap_key_data(words, impl="threefry2x32")
+    iteration, num_warmup = chains.iteration, chains.num_warmup
+    state, info = kernel.step(key, chains.state)
+    state = lax.cond(
+        iteration < num_warmup,
+        lambda state: kernel.adapt(state, info, iteration, num_warmup),
+        lambda state: state,
+        jax.tree.map(jnp.asarray, state),
+    )
+    positions = jax.vmap(layout.ravel)(state.position)
+    stats = dict(info._asdict())
+    if hasattr(state, "log_density"):
+        stats["log_density"] = state.log_density
+    shape = positions.shape[:1]
+    stats = {name: jnp.broadcast_to(x, shape) for name, x in sorted(stats.items())}
+    return chains._replace(iteration=iteration + 1, state=state), (positions, stats)
+
+
+def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> None:
+    """Checks that `step` and `adapt` keep the protocol of :class:`EnsembleKernel`.
+
+    Raises:
+        TypeError: if `step` returns no pair, the state changes its form, or the info is not a
+            NamedTuple of scalars and of arrays with a number for each chain.
+    """
+    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
+    number = jax.ShapeDtypeStruct((), np.int32)
+    found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
+        raise TypeError(
+            f"{name}.step must return a plain tuple of two, the next state and an info (a "
+            f"NamedTuple, which may be empty), got {found}"
+        )
+    after, info = found
+    shapes = [np.shape(x) for x in info] if hasattr(info, "_asdict") else [None]
+    if any(shape not in ((), (num_chains,)) for shape in shapes):
+        raise TypeError(
+            f"the info of {name}.step must be a NamedTuple of scalars, or of arrays of shape "
+            f"({num_chains},) with a number for each chain, got {info}"
+        )
+    adapted = jax.eval_shape(
+        lambda state, info, i, n: kernel.adapt(state, info, i, n), state, info, number, number
+    )
+    for method, new in (("step", after), ("adapt", adapted)):
+        before, now = (
+            (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
+            for x in (state, new)
+        )
+        if before != now:
+            raise TypeError(
+                f"{name}.{method} must return a state like that of {name}.init: it has {now}, and "
+                f"that of init {before}"
+            )
+    kinds = jax.eval_shape(jax.vmap(layout.unravel), np.zeros((num_chains, layout.size)))
+    shapes = jax.tree.map(lambda x: x.shape, kinds), jax.tree.map(np.shape, state.position)
+    if shapes[0] != shapes[1]:
+        raise TypeError(
+            f"the position of {name} must stay as init has got it, with shapes {shapes[0]}, got "
+            f"{shapes[1]}"
+        )

@@ -1,0 +1,166 @@
+"""Sampling with an ensemble kernel: all chains move together, in one program.
+
+A call of the program makes some transitions of all chains, so that progress shows and an interrupt
+keeps the draws. The devices of a mesh run one program together, in which a mean over chains is one
+over those of all devices.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from inference.chains.chain_programs import compile_values
+from inference.chains.chain_threads import warn_of_interrupt
+from inference.chains.ensemble_chains import (
+    EnsembleChains,
+    begin_ensemble,
+    check_ensemble,
+    evaluate_starts,
+    make_transitions,
+    move_ensemble,
+)
+from inference.chains.sampling import Samples, check_sites
+from inference.chains.step_sampling import MAX_NUMBERS_WHOLE, StepBatch, StepRun, with_density
+from inference.common.target import Target
+from inference.ensemble.kernel import EnsembleKernel
+from inference.initialization.initial_positions import (
+    STRATEGIES,
+    Init,
+    parse_init,
+    starting_points,
+)
+from inference.initialization.start_search import StartingPoints, find_starts
+from inference.runtime.compiled_program import compile_once
+from inference.runtime.devices import share_chains
+from inference.runtime.interrupts import without_interrupts
+
+MAX_SUPERCHAINS = 16  # starting points of an ensemble; chains in turn share them
+MIN_SUBCHAINS = 4  # chains that share a start, else each chain has its own
+
+
+def sample_ensemble(
+    key: jax.Array,
+    target: Target,
+    kernel: EnsembleKernel,
+    *,
+    num_warmup: int,
+    num_draws: int,
+    num_chains: int,
+    init: str | Mapping[str, Any] = "uniform",
+    mesh: Mesh | None = None,
+    on_progress: Callable[[int], None] = lambda _: None,
+) -> Samples:
+    """Draws from a target with `num_chains` chains that adapt together in warm-up.
+
+    See :func:`inference.mcmc` for the arguments.
+
+    Raises:
+        TypeError: if the kernel breaks the protocol.
+        ValueError: if a chain finds no point of finite density to start from, or there are too few
+            chains for the kernel.
+        NotImplementedError: if `mesh` has devices of several processes.
+    """
+    share = share_chains(num_chains, mesh, target.mesh)
+    if share.is_partial:
+        raise NotImplementedError(
+            f"chains of {type(kernel).__name__} adapt together, within one process; leave out "
+            "mesh, or give one of jax.local_devices()"
+        )
+    starts = parse_init(init, target, num_chains)
+    share = dataclasses.replace(share, is_mapped=True)
+    run = _EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
+    numbers = np.arange(num_superchains(init, num_chains) or num_chains)
+    run.begin_together(
+        lambda tries: starting_points(key, numbers, tries, starts, target, run.layout),
+        numbers,
+        starts,
+    )
+    try:
+        run.go_on(on_progress)
+    except KeyboardInterrupt:
+        if not run.num_drawn:
+            raise
+        warn_of_interrupt(run.num_drawn, num_draws)
+    with without_interrupts():
+        return run.samples(run.num_drawn)
+
+
+def num_superchains(init: Any, num_chains: int) -> int | None:
+    """Number of superchains, groups of equally many consecutive chains with one start each.
+
+    `None` if each chain has a start of its own: given ones, or if there are fewer than 32 chains.
+    """
+    if not isinstance(init, str) or init not in STRATEGIES:
+        return None
+    most = min(MAX_SUPERCHAINS, num_chains // MIN_SUBCHAINS)
+    divisors = [number for number in range(most, 7, -1) if num_chains % number == 0]
+    return divisors[0] if divisors else None
+
+
+class _EnsembleRun(StepRun):
+    """Run of all chains, with the compiled functions that move them."""
+
+    def begin_together(
+        self,
+        start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+        numbers: np.ndarray,
+        init: Init,
+    ) -> None:
+        """Makes the chains at starting points of finite density and gradient.
+
+        Args:
+            start: Function from the number of the attempt of each start to seeds and positions.
+            numbers: Numbers of the starts; if there are fewer than chains, consecutive chains share
+                one.
+            init: Initial positions.
+
+        Raises:
+            TypeError: if the kernel breaks the protocol.
+            ValueError: if a start finds no such point, or there are too few chains.
+        """
+        kernel, target = self.unplaced
+        num_chains, unspread = self.share.num_chains, dataclasses.replace(self.share, mesh=None)
+        empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
+        begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
+        seeds, starts = np.zeros((0, 2), np.uint32), empty
+
+        def evaluate(attempts: np.ndarray) -> StartingPoints:
+            nonlocal seeds, starts
+            seeds, starts = start(attempts)
+            arguments = target, self.layout, starts
+            program = compile_once(evaluate_starts, *arguments, share=unspread)
+            return StartingPoints(starts, *jax.device_get(program(*arguments)))
+
+        find_starts(evaluate, init, numbers, target, self.layout)
+        positions = np.repeat(starts, num_chains // len(starts), 0)
+        state = jax.device_get(begin(kernel, self.layout, positions))
+        check_ensemble(self.kernel, self.layout, state, num_chains)
+        number = np.int32(self.num_warmup)
+        self._compile_together(EnsembleChains(seeds[0], np.int32(0), number, state))
+
+    def _compile_together(self, chains: EnsembleChains) -> None:
+        num_chains = self.share.num_chains
+        self.batches = [StepBatch(chains)]
+        _, row = jax.eval_shape(
+            lambda kernel, chains: make_transitions(kernel, self.layout, chains),
+            self.kernel,
+            chains,
+        )
+        row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), row)
+        self._make_rows(row, num_chains, MAX_NUMBERS_WHOLE)
+        arguments = chains, self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout
+        by_chain = ("chains", "rows")
+        self.advance = compile_once(
+            move_ensemble,
+            *arguments,
+            share=self.share,
+            donate=by_chain,
+            sharded=by_chain,
+            joint=num_chains,
+        )
+        self.values = compile_values(self.target, self.layout, self.no_rows[0], share=self.share)
+        check_sites(self.values.out_info)

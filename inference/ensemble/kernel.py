@@ -1,0 +1,107 @@
+"""Ensemble kernels: the protocol of kernels that adapt over chains, and what they share."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from inference.common.layout import Layout
+from inference.hamiltonian.kernel import Kernel
+from inference.hamiltonian.leapfrog import flat_value_and_grad
+
+
+@runtime_checkable
+class EnsembleKernel(Kernel, Protocol):
+    """Markov kernel that moves all chains of a run together, and adapts over them.
+
+    It is a :class:`Kernel` whose positions and states hold all chains, and has one more method:
+
+    | Part     | Form                                                                            |
+    |----------|---------------------------------------------------------------------------------|
+    | position | pytree as for a kernel, with the chains in front of every leaf                  |
+    | state    | NamedTuple with such a `position`; a `log_density`, if any, is ``(chain,)``.    |
+    |          | What is adapted, such as a step size, is part of the state, without an axis     |
+    |          | over chains                                                                     |
+    | info     | NamedTuple of arrays ``(chain,)``, and of scalars that hold for all chains      |
+
+    The driver calls :meth:`adapt` after every transition of warm-up, and never after that. If
+    chains are spread over devices, a mean over chains is an ordinary ``jnp.mean``.
+    """
+
+    def adapt(self, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
+        """The state, adapted after a transition of warm-up.
+
+        Args:
+            state: State of all chains after the transition.
+            info: Info of the transition.
+            iteration: Number of transitions before this one.
+            num_warmup: Number of transitions of warm-up; at the last of them, `iteration` is
+                ``num_warmup - 1``.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class DensityKernel:
+    """Base of ensemble kernels that follow the gradient of a log density.
+
+    Attributes:
+        log_density: Function of the position of one chain that returns a scalar. `None` if a driver
+            is to supply it.
+    """
+
+    log_density: Callable[[Any], jax.Array] | None = None
+
+    def __post_init__(self) -> None:
+        if callable(self.log_density) and not isinstance(self.log_density, Partial):
+            object.__setattr__(self, "log_density", Partial(self.log_density))
+
+    def density_of(self, layout: Layout) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
+        """Log densities ``(chain,)`` and gradients as a function of positions ``(chain, size)``.
+
+        Raises:
+            ValueError: if there is no log density.
+        """
+        if self.log_density is None:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} has no log_density; give it one, {name}(log_density=f), or pass the "
+                "kernel to inference.mcmc together with a model."
+            )
+        return jax.vmap(flat_value_and_grad(self.log_density, layout))
+
+
+def layout_of(position: Any) -> Layout:
+    """Layout of the position of one chain, from positions with the chains in front.
+
+    Raises:
+        TypeError: if a leaf is not a floating-point array.
+        ValueError: if leaves have no common axis over chains in front.
+    """
+    shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(position)]
+    if not all(shapes) or len({shape[0] for shape in shapes}) != 1:
+        raise ValueError(
+            "position must have the chains in front of every leaf, as this kernel moves them "
+            f"together, got leaves of shapes {shapes}"
+        )
+    Layout.of(position)
+    kinds = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], jnp.result_type(x)), position)
+    return Layout.of(kinds)
+
+
+def check_num_chains(kernel: Any, position: Any, least: int) -> int:
+    """Number of chains of positions.
+
+    Raises:
+        ValueError: if there are fewer than `least`.
+    """
+    num_chains = jnp.shape(jax.tree.leaves(position)[0])[0]
+    if num_chains < least:
+        raise ValueError(
+            f"{type(kernel).__name__} adapts over chains, and needs {least} of them at least, got "
+            f"{num_chains}: raise num_chains, to 64 or more, or use NUTS() for a few chains"
+        )
+    return num_chains

@@ -1,0 +1,75 @@
+"""Nested R-hat: convergence of many short chains, in groups that share a start."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from inference.common.argument_checks import check_count
+from inference.results.diagnostics import Array, as_numbers, by_block, rank_normalize
+
+
+def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
+    r"""Rank-normalised nested :math:`\hat R`, for many short chains in groups that share a start.
+
+    A superchain is a group of consecutive chains that began at one point, and went on with random
+    numbers of their own. With its mean :math:`\bar f_k`, the variance :math:`\tilde B_k` between
+    the means of its chains and the mean variance :math:`\tilde W_k` within them,
+
+    .. math::
+        \hat R = \sqrt{1 + \frac{\mathrm{Var}_k\,\bar f_k}
+                               {\mathrm{mean}_k(\tilde B_k + \tilde W_k)}}.
+
+    Like :func:`rhat`, it is close to 1 if chains have forgotten their starts, and the larger of the
+    bulk and the folded statistic. :func:`rhat` compares single chains, and so needs each to be long
+    enough for a good estimate; this needs the superchain to be, and chains of a few draws do.
+
+    The chains of a superchain must share their start. If each has its own, the mean over chains
+    averages over starts, the variance between groups is smaller by the number of chains in a group,
+    and what chains remember of their starts stays unseen; use :func:`rhat` then.
+
+    Args:
+        draws: ``(chain, draw, *shape)``.
+        num_superchains: Number of superchains, at least 2; it divides the number of chains.
+
+    Returns:
+        ``shape``; NaN if a draw is NaN.
+
+    Raises:
+        TypeError: if `num_superchains` is no integer.
+        ValueError: if it is less than 2, or does not divide the number of chains.
+
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(1024, 5))
+        >>> stuck = draws + np.repeat(np.arange(16.0), 64)[:, None]
+        >>> bool(nested_rhat(draws, 16) < 1.01), bool(nested_rhat(stuck, 16) > 2)
+        (True, True)
+
+    References:
+        Margossian, Hoffman, Sountsov, Riou-Durand, Vehtari and Gelman (2024), Nested R-hat:
+        assessing the convergence of Markov chain Monte Carlo when running many short chains,
+        Bayesian Analysis, definition 2.1.
+    """
+    array = as_numbers("draws", draws)
+    number = check_count("num_superchains", num_superchains, least=2)
+    if array.ndim < 2:
+        raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
+    if len(array) % number:
+        raise ValueError(
+            f"num_superchains must divide the number of chains, {len(array)}, got {number}"
+        )
+
+    def statistic(block: Array) -> Array:
+        return np.fmax(*(_nested_rhat(scores, number) for scores in rank_normalize(block)))[None]
+
+    return by_block(statistic, array, 1, least=1)[0]
+
+
+def _nested_rhat(chains: Array, num_superchains: int) -> Array:
+    num_parameters, num_chains, num_draws = chains.shape
+    size = num_chains // num_superchains
+    means = chains.mean(2).reshape(num_parameters, num_superchains, size)
+    within = np.zeros(num_parameters)
+    if num_draws > 1:
+        within += chains.var(2, ddof=1).mean(1)
+    if size > 1:
+        within += means.var(2, ddof=1).mean(1)
+    return np.sqrt(1 + means.mean(2).var(1, ddof=1) / within)

@@ -1,0 +1,217 @@
+"""Kernels that adapt over chains, by themselves: protocol, formulas, and calibration."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats as st
+from jax.tree_util import Partial
+
+from inference import MEADS, AdjustedMCLMC, ChEES, EnsembleKernel
+from inference.ensemble import adjusted_mclmc, chees
+from inference.ensemble.adjusted_mclmc import turn
+from inference.ensemble.meads import largest_eigenvalue, wrap
+from inference.ensemble.tuning import chees_gradient, halton
+
+KERNELS = {"ChEES": ChEES(), "AdjustedMCLMC": AdjustedMCLMC(), "MEADS": MEADS()}
+NUM_CHAINS = 16
+STEP = jax.jit(lambda kernel, key, state: kernel.step(key, state))
+
+
+def log_density(data, x):
+    return -0.5 * jnp.sum((x["a"] - data) ** 2) - jnp.sum(jnp.cosh(x["b"]))
+
+
+def make(name, dtype):
+    kernel = KERNELS[name]
+    return dataclasses.replace(kernel, log_density=Partial(log_density, jnp.asarray(0.5, dtype)))
+
+
+def starts(dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    shapes = {"a": (NUM_CHAINS, 2), "b": (NUM_CHAINS,)}
+    return {name: jnp.asarray(rng.normal(size=s), dtype) for name, s in shapes.items()}
+
+
+def avals(tree):
+    return jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
+
+
+@pytest.mark.slow_rows("float32-ChEES", "float32-MEADS")
+@pytest.mark.parametrize("name", KERNELS)
+def test_states_keep_their_form_and_keys_of_both_kinds_draw_alike(name, float_dtype):
+    kernel = make(name, float_dtype)
+    assert isinstance(kernel, EnsembleKernel)
+    state = kernel.init(starts(float_dtype))
+    new, info = STEP(kernel, jax.random.key(0), state)
+    assert avals(new) == avals(state)
+    assert avals(kernel.adapt(new, info, jnp.int32(0), jnp.int32(10))) == avals(state)
+    assert {np.shape(x) for x in info} <= {(), (NUM_CHAINS,)}
+    assert {x.dtype for x in jax.tree.leaves(new.position)} == {jnp.dtype(float_dtype)}
+    values = jax.vmap(kernel.log_density)(new.position)
+    np.testing.assert_allclose(new.log_density, values, rtol=1e-5)
+    again = STEP(kernel, jax.random.PRNGKey(0), state)
+    jax.tree.map(np.testing.assert_array_equal, (new, info), again)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_vmap_over_ensembles_is_a_loop(name, x64):
+    kernel = make(name, jnp.float64)
+    many = jax.tree.map(lambda *x: jnp.stack(x), *[starts(jnp.float64, i) for i in range(3)])
+    keys = jax.random.split(jax.random.key(1), 3)
+    run = lambda key, start: kernel.step(key, kernel.init(start))[0].position  # noqa: E731
+    together = jax.jit(jax.vmap(run))(keys, many)
+    for i in range(3):
+        alone = run(keys[i], jax.tree.map(lambda x, i=i: x[i], many))
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-9), together, alone
+        )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "num_chains", "words"),
+    [
+        (ChEES(), 1, "needs 2 of them at least, got 1: raise num_chains, to 64 or more"),
+        (MEADS(), 7, "needs 8 of them at least"),
+        (MEADS(), 10, "multiple of the 4 folds"),
+        (ChEES(step_size=-1.0), 4, "step_size must be a positive"),
+        (ChEES(target_acceptance_rate=1.5), 4, "between 0 and 1"),
+        (ChEES(inverse_mass_matrix=jnp.ones(3)), 4, "a vector of 2 variances"),
+        (ChEES(max_num_steps=0), 4, "max_num_steps must be"),
+        (MEADS(step_size_factor=0.0), 8, "step_size_factor must be a positive"),
+    ],
+)
+def test_settings_are_checked_in_words(kernel, num_chains, words):
+    kernel = dataclasses.replace(kernel, log_density=lambda x: -jnp.sum(x**2))
+    with pytest.raises(ValueError, match=words):
+        kernel.init(jnp.zeros((num_chains, 2)))
+
+
+def test_positions_need_chains_in_front_and_mclmc_two_coordinates():
+    density = lambda x: -jnp.sum(x["a"] ** 2)  # noqa: E731
+    with pytest.raises(ValueError, match="chains in front of every leaf"):
+        ChEES(density).init({"a": jnp.zeros((4, 2)), "b": jnp.zeros(())})
+    with pytest.raises(ValueError, match="two unconstrained coordinates"):
+        AdjustedMCLMC(density).init({"a": jnp.zeros((4, 1))})
+    with pytest.raises(ValueError, match="has no log_density"):
+        MEADS().init(jnp.zeros((8, 2)))
+    with pytest.raises(ValueError, match="num_folds"):
+        MEADS(num_folds=1)
+
+
+def test_chees_gradient_is_the_derivative_of_the_criterion(x64):
+    """For oscillators in pairs of opposite sign, whose means stay 0, and with equal weights."""
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(2, 10, 3)) * np.array([1.0, 2.0, 0.5])
+    x, v = (np.concatenate([a, -a]) for a in (x, v))
+
+    def criterion(time):
+        end = x * np.cos(time) + v * np.sin(time)
+        return 0.25 * np.mean((np.sum(end**2, 1) - np.sum(x**2, 1)) ** 2)
+
+    time, h = 0.8, 1e-5
+    end, velocity = x * np.cos(time) + v * np.sin(time), v * np.cos(time) - x * np.sin(time)
+    found = chees_gradient(*map(jnp.asarray, (x, end, velocity)), jnp.full(20, 0.7), time)
+    expected = (criterion(time * np.exp(h)) - criterion(time * np.exp(-h))) / (2 * h)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    # A proposal that cannot be accepted counts for nothing, whatever it is.
+    bad = end.copy()
+    bad[0] = np.nan
+    rate = jnp.full(20, 0.7).at[0].set(0.0)
+    assert np.isfinite(chees_gradient(*map(jnp.asarray, (x, bad, velocity)), rate, time))
+
+
+def test_a_turn_is_that_of_the_sphere_and_goes_back(x64):
+    rng = np.random.default_rng(1)
+    u = rng.normal(size=(5, 4))
+    u /= np.linalg.norm(u, axis=1, keepdims=True)
+    impulse = rng.normal(size=(5, 4)) * np.array([[0.0], [1e-3], [0.1], [1.0], [20.0]])
+    turned, gain = turn(jnp.asarray(u), jnp.asarray(impulse))
+    norm = np.linalg.norm(impulse, axis=1, keepdims=True)
+    e, delta = impulse / np.where(norm > 0, norm, 1), norm / 3
+    along = np.sum(e * u, 1, keepdims=True)
+    stretch = np.cosh(delta) + along * np.sinh(delta)
+    expected = (u + (np.sinh(delta) + along * (np.cosh(delta) - 1)) * e) / stretch
+    np.testing.assert_allclose(turned, expected, atol=1e-12)
+    np.testing.assert_allclose(gain, 3 * np.log(stretch)[:, 0], atol=1e-12)
+    back, loss = turn(turned, -jnp.asarray(impulse))
+    np.testing.assert_allclose(back, u, atol=1e-8)
+    np.testing.assert_allclose(loss, -gain, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (3, 7)])
+def test_largest_eigenvalue_is_by_pairs_of_rows(x64, shape):
+    rows = np.random.default_rng(2).normal(size=shape)
+    n = len(rows)
+    pairs = [(rows[i] @ rows[j]) ** 2 for i in range(n) for j in range(n) if i != j]
+    expected = np.mean(pairs) / np.mean(np.sum(rows**2, 1))
+    np.testing.assert_allclose(largest_eigenvalue(jnp.asarray(rows)[None]), [expected])
+    assert largest_eigenvalue(jnp.zeros((1, *shape))) > 0
+
+
+def test_halton_fills_the_unit_interval_and_levels_wrap():
+    numbers = np.sort([float(halton(jnp.int32(i), jnp.float32)) for i in range(16)])
+    np.testing.assert_allclose(numbers, np.arange(16) / 16, atol=1e-6)
+    np.testing.assert_allclose(wrap(jnp.array([0.5, 1.25, -1.0])), [0.5, -0.75, -1.0])
+
+
+# Simulation-based calibration: a location and a log scale, with data from their prior.
+NUM_DATA, LEVEL = 500, 1e-5
+
+
+def posterior_density(y, x):
+    mu, log_scale = x["mu"], x["log_scale"]
+    prior = -0.5 * mu**2 - 0.5 * (log_scale / 0.5) ** 2
+    return prior - 0.5 * jnp.sum(((y - mu) * jnp.exp(-log_scale)) ** 2) - y.size * log_scale
+
+
+def calibration_p_values(kernel):
+    """That the truth has uniform ranks among the chains' last positions, for each parameter."""
+    rng = np.random.default_rng(3)
+    truth = {"mu": rng.normal(size=NUM_DATA), "log_scale": 0.5 * rng.normal(size=NUM_DATA)}
+    noise = rng.normal(size=(NUM_DATA, 4))
+    data = truth["mu"][:, None] + np.exp(truth["log_scale"])[:, None] * noise
+    num_warmup, num_iterations = 150, 200
+
+    def run(y, key):
+        posterior = dataclasses.replace(kernel, log_density=Partial(posterior_density, y))
+        for_starts, for_steps = jax.random.split(key)
+        start = jax.random.uniform(for_starts, (2, NUM_CHAINS), minval=-2.0, maxval=2.0)
+
+        def step(state, row):
+            number, key = row
+            state, info = posterior.step(key, state)
+            adapted = posterior.adapt(state, info, number, jnp.int32(num_warmup))
+            return jax.tree.map(
+                lambda a, b: jnp.where(number < num_warmup, a, b), adapted, state
+            ), None
+
+        rows = jnp.arange(num_iterations), jax.random.split(for_steps, num_iterations)
+        state = posterior.init({"mu": start[0], "log_scale": start[1]})
+        return jax.lax.scan(step, state, rows)[0].position
+
+    keys = jax.random.split(jax.random.key(4), NUM_DATA)
+    draws = jax.jit(jax.vmap(run))(jnp.asarray(data, jnp.float32), keys)
+    ranks = [np.sum(np.asarray(draws[x]) < truth[x][:, None], 1) for x in sorted(truth)]
+    return [st.chisquare(np.bincount(r, minlength=NUM_CHAINS + 1)).pvalue for r in ranks]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_ranks_of_the_truth_are_uniform_after_warmup(name):
+    assert min(calibration_p_values(KERNELS[name])) > LEVEL
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ChEES", "AdjustedMCLMC"])
+def test_ranks_show_a_wrong_energy(monkeypatch, name):
+    if name == "ChEES":
+        monkeypatch.setattr(chees, "kinetic_change", lambda start, end: jnp.zeros(len(start)))
+    else:
+        wrong = lambda u, g: (turn(u, g)[0], jnp.zeros(len(u)))  # noqa: E731
+        monkeypatch.setattr(adjusted_mclmc, "turn", wrong)
+    brief = dataclasses.replace(KERNELS[name], max_num_steps=16)  # no energy limits the step size
+    assert min(calibration_p_values(brief)) < LEVEL
