@@ -23,6 +23,7 @@ from ppl.harvest import sow as sow
 from ppl.harvest import sow_cond as sow_cond
 from ppl.primitives.deterministic import deterministic as deterministic
 from ppl.primitives.factor import factor as factor
+from ppl.primitives.module import module as module
 from ppl.primitives.param import param as param
 from ppl.primitives.sample import sample as sample
 from ppl.transforms.block import block as block
@@ -80,6 +81,7 @@ __all__ = [
     "intervene",
     "log_density",
     "log_probs",
+    "module",
     "nest",
     "param",
     "plant",
