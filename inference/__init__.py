@@ -22,6 +22,9 @@ from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
+from inference.drivers.svi_step import SVIInfo as SVIInfo
+from inference.drivers.svi_step import SVIStep as SVIStep
+from inference.drivers.svi_step import svi_step as svi_step
 from inference.guides.by_site import BySite as BySite
 from inference.guides.flows import InverseAutoregressive as InverseAutoregressive
 from inference.guides.flows import MaskedAutoregressive as MaskedAutoregressive
@@ -97,8 +100,10 @@ __all__ = [
     "PointMass",
     "Renyi",
     "SVGDResult",
+    "SVIInfo",
     "SVIResult",
     "SVIState",
+    "SVIStep",
     "ScoreFunction",
     "State",
     "Structured",
@@ -119,6 +124,7 @@ __all__ = [
     "rhat",
     "svgd",
     "svi",
+    "svi_step",
 ]
 
 

@@ -53,6 +53,7 @@ from ppl.transforms.trace import Trace as Trace
 from ppl.transforms.trace import trace as trace
 from ppl.transforms.unconstrain import Unconstrained as Unconstrained
 from ppl.transforms.unconstrain import unconstrain as unconstrain
+from ppl.transforms.with_params import with_params as with_params
 
 __all__ = [
     "Circular",
@@ -95,6 +96,7 @@ __all__ = [
     "sow_cond",
     "trace",
     "unconstrain",
+    "with_params",
 ]
 
 

@@ -86,7 +86,7 @@ def latent_sites(run: ModelRun) -> dict[Path, Found]:
             f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: it has no "
             "density, and inference.svi alone finds parameters of models. Draw it with ppl.sample, "
             "from dist.Flat if nothing is known of it, make it an argument, or put the values of a "
-            "fit in its place: fitted = result.fitted_model(model)."
+            "fit in its place: ppl.with_params(model, result.model_parameters)."
         )
     latent = run.latent()
     if not latent:
