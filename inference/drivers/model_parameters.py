@@ -24,14 +24,14 @@ class ModelParameters:
         initial: The parameters by name.
     """
 
-    initial: dict[str, Any]
+    initial: Any
 
     def at(self, target: Any, parameters: dict[str, Any]) -> Any:
         """Target of the model with other parameters."""
         plant, model = target.model.func, target.model.args[0]
         return dataclasses.replace(target, model=Partial(plant, model, parameters))
 
-    def values(self, target: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+    def values(self, target: Any, parameters: dict[str, Any]) -> Any:
         """Parameters by name, mapped to their supports."""
         args, kwargs = target.arguments.join(target.data)
         reaped = ppl.reap(self.at(target, parameters).model, tag="param_value")

@@ -251,10 +251,9 @@ def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -
     """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
     if problem.parametric is not None:
+        values, _ = values_of(problem, parameters)
         of_model, parameters = parameters
-        inside = lambda: find_bounded_coordinates(  # noqa: E731
-            problem.parametric.values(problem.target, of_model), of_model
-        )
+        inside = lambda: find_bounded_coordinates(values, of_model)  # noqa: E731
         yield from describe_boundary("parameter", of_model, inside)
     if isinstance(guide, GuideFunction):
         inside = lambda: find_bounded_coordinates(guide.values(parameters), parameters)  # noqa: E731

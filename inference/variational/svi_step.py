@@ -238,7 +238,7 @@ def advance_svi(
     return lax.while_loop(may_go_on, block, start)
 
 
-def step_svi(problem: Problem, state: SVIState, tolerance: jax.Array) -> Advance:
+def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
     """Takes one step: its `elbos` is a scalar, that of the step whether it is finite or not."""
     moved = advance_svi(problem, state, state.step + 1, tolerance)
     return moved._replace(elbos=moved.elbos[0])

@@ -191,7 +191,7 @@ def test_what_a_file_needs_is_named(tmp_path):
 
 
 def test_only_svi_finds_parameters():
-    with pytest.raises(ValueError, match="'level', made by ppl.param: .*inference.svi alone"):
+    with pytest.raises(ValueError, match=r"'level', made by ppl.param: .*inference\.svi alone"):
         mcmc(KEY, model, floats(Y))
     with pytest.raises(ValueError, match=r"'level', made by ppl.param.*ppl\.with_params"):
         importance(KEY, model, floats(Y), guide=quick())
