@@ -1,9 +1,8 @@
-"""A Bayesian neural network whose parameters, an equinox module, are one random variable.
+"""A Bayesian neural network: an equinox module with a prior for each of its arrays.
 
-A network is a pytree of arrays, so it can be the value of a site. `dist.Joint` turns a pytree of
-distributions into one distribution; draws, positions and the argument of `predict` are then
-networks. The data have a gap in the middle, where the posterior of the function is wider, as it
-should be.
+`ppl.module` draws the arrays of a network and returns the network; a rule gives each its prior. The
+data have a gap in the middle, where the posterior of the function is wider, as it should be. At the
+end, a draw is put back together to a network.
 
     python examples/bayesian_network.py
 """
@@ -19,17 +18,19 @@ import ppl
 template = eqx.nn.MLP(1, 1, width_size=8, depth=1, activation=jnp.tanh, key=jax.random.key(0))
 
 
-def prior(weight: jax.Array) -> dist.Normal:
+def prior(path: str, array: jax.Array) -> dist.Normal:
     """The prior of a weight matrix or bias, narrower for more inputs."""
-    fan_in = weight.shape[1] if weight.ndim == 2 else 1
-    return dist.Normal(jnp.zeros(weight.shape), 3.0 / fan_in**0.5)
+    fan_in = array.shape[1] if path.endswith("weight") else 1
+    return dist.Normal(0.0, 3.0 / fan_in**0.5)
+
+
+def network(key):
+    return ppl.module(key, template, prior, name="network")
 
 
 def regression(key, x):
-    weights, rest = eqx.partition(template, eqx.is_array)
-    weights = ppl.sample(key, dist.Joint(jax.tree.map(prior, weights)), name="network")
     sigma = ppl.sample(key, dist.HalfNormal(0.5), name="sigma")
-    f = ppl.deterministic(jax.vmap(eqx.combine(weights, rest))(x[:, None])[:, 0], name="f")
+    f = ppl.deterministic(jax.vmap(network(key))(x[:, None])[:, 0], name="f")
     return ppl.sample(key, dist.Normal(f, sigma), name="y")
 
 
@@ -47,6 +48,10 @@ def main() -> None:
         print("{:5.1f}  {:7.2f}  {:5.2f}  {:5.2f}".format(*row))
     assert (jnp.abs(mean - jnp.sin(3 * at))[jnp.abs(at) >= 0.5] < 0.25).all()
     assert sd[3] > 2 * max(sd[1], sd[5])
+
+    last = jax.tree.map(lambda x: x[-1, -1], {"network": result.draws["network"]})
+    net = ppl.intervene(network, last)(jax.random.key(0))  # an equinox module again
+    assert jnp.allclose(jax.vmap(net)(at[:, None])[:, 0], f[-1], atol=1e-4)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,9 @@ from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
+from inference.drivers.svi_step import SVIInfo as SVIInfo
+from inference.drivers.svi_step import SVIStep as SVIStep
+from inference.drivers.svi_step import svi_step as svi_step
 from inference.ensemble.adjusted_mclmc import AdjustedMCLMC as AdjustedMCLMC
 from inference.ensemble.chees import ChEES as ChEES
 from inference.ensemble.kernel import EnsembleKernel as EnsembleKernel
@@ -107,8 +110,10 @@ __all__ = [
     "PointMass",
     "Renyi",
     "SVGDResult",
+    "SVIInfo",
     "SVIResult",
     "SVIState",
+    "SVIStep",
     "ScoreFunction",
     "State",
     "Structured",
@@ -130,6 +135,7 @@ __all__ = [
     "rhat",
     "svgd",
     "svi",
+    "svi_step",
 ]
 
 

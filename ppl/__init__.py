@@ -23,6 +23,7 @@ from ppl.harvest import sow as sow
 from ppl.harvest import sow_cond as sow_cond
 from ppl.primitives.deterministic import deterministic as deterministic
 from ppl.primitives.factor import factor as factor
+from ppl.primitives.module import module as module
 from ppl.primitives.param import param as param
 from ppl.primitives.sample import sample as sample
 from ppl.transforms.block import block as block
@@ -52,6 +53,7 @@ from ppl.transforms.trace import Trace as Trace
 from ppl.transforms.trace import trace as trace
 from ppl.transforms.unconstrain import Unconstrained as Unconstrained
 from ppl.transforms.unconstrain import unconstrain as unconstrain
+from ppl.transforms.with_params import with_params as with_params
 
 __all__ = [
     "Circular",
@@ -80,6 +82,7 @@ __all__ = [
     "intervene",
     "log_density",
     "log_probs",
+    "module",
     "nest",
     "param",
     "plant",
@@ -93,6 +96,7 @@ __all__ = [
     "sow_cond",
     "trace",
     "unconstrain",
+    "with_params",
 ]
 
 

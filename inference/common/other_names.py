@@ -25,5 +25,6 @@ ATTRIBUTES = {
     "AutoLowRankMultivariateNormal": "inference.LowRank()",
     "RenyiELBO": "inference.Renyi()",
     "SteinVI": "inference.svgd",
+    **dict.fromkeys(("SVIRunResult", "init_state", "stable_update"), "inference.svi_step(model)"),
     "window_adaptation": "the warm-up of inference.mcmc",
 }

@@ -36,6 +36,7 @@ TAGS = {
     "FlowParameters": "inference.guides.flows:FlowParameters",
     "ForwardKL": "inference.variational.multi_sample_bounds:ForwardKL",
     "FullRank": "inference.guides.normal:FullRank",
+    "GuideFunction": "inference.drivers.guide_function:GuideFunction",  # made on loading
     "ImportanceResult": "inference.results.importance_result:ImportanceResult",
     "ImportanceWeighted": "inference.variational.multi_sample_bounds:ImportanceWeighted",
     "InverseAutoregressive": "inference.guides.flows:InverseAutoregressive",
@@ -50,6 +51,7 @@ TAGS = {
     "MaskedAutoregressive": "inference.guides.flows:MaskedAutoregressive",
     "MeanField": "inference.guides.normal:MeanField",
     "Mixture": "inference.guides.low_rank_normal:GuideMixture",
+    "ModelAndGuide": "inference.variational.svi_step:ModelAndGuide",
     "Network": "inference.guides.masked_mlp:Network",
     "NeuralSpline": "inference.guides.flows:NeuralSpline",
     "OptimizeResult": "inference.results.optimize_result:OptimizeResult",
@@ -120,6 +122,19 @@ class Absent:
 
 class NewerFileError(ValueError):
     """Error for a file written by a newer version of the library."""
+
+
+def restore_structure(value: Any, expected: Any) -> Any:
+    """A value from a file with the structure of `expected`, of which files keep the leaves alone.
+
+    A value that a file keeps as it is, or that has another number of leaves, stays as it is.
+    """
+    is_part = lambda x: isinstance(x, Absent | Leaves)  # noqa: E731
+    parts, leaves = jax.tree.leaves(value, is_leaf=is_part), jax.tree.leaves(value)
+    structure = jax.tree.structure(expected)
+    if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:
+        return jax.tree.unflatten(structure, leaves)
+    return value
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:

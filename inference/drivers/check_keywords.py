@@ -10,6 +10,8 @@ from ppl.core.model_pytree import check_callable, innermost, name_of
 # Names of arguments elsewhere, by ours.
 _ARGUMENTS = {
     "init": ("init_strategy", "initvals", "init_params", "inits", "init_loc_fn"),
+    "batches": ("loader", "dataloader", "data_loader", "dataset"),
+    "callback": ("callbacks", "callback_fn", "on_step"),
     "num_chains": ("chains", "n_chains"),
     "num_draws": ("num_samples", "draws", "iter_sampling", "samples"),
     "num_particles": ("num_particles_per_step", "obj_n_mc"),
@@ -34,7 +36,7 @@ _REMEDIES = {
     "give it to kernel=NUTS(...)": (("max_tree_depth", "max_treedepth", "step_size"), "kernel"),
     "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
     "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
-    "there is none; progress_bar=True shows how far it is": (("callback",), "progress_bar"),
+    "svi has one; here, progress_bar=True shows how far it is": (("callback",), "num_warmup"),
     'write mass_matrix="dense" or "diagonal"': (("dense_mass",), "mass_matrix"),
 }
 

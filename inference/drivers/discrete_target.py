@@ -14,6 +14,7 @@ from inference.common.layout import Layout
 from ppl.common.arguments import Arguments
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.harvest.pytrees import register_dataclass
+from ppl.transforms.prior_weights import ParameterError
 
 Path = tuple[str, ...]
 
@@ -58,20 +59,19 @@ class DiscreteTarget:
             raise ValueError("the model has no latent site: there is nothing to infer")
         parameters = jax.eval_shape(ppl.reap(model, tag="param"), random.key(0), *args, **kwargs)
         if parameters:
-            raise ValueError(
-                f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: that "
-                "is for guides, and a model has none. Draw it with ppl.sample, with "
-                "dist.Delta(ppl.param(...)) in the guide if it is to be a number, or make it an "
-                "argument."
+            raise ParameterError(
+                f"the model has the parameter {next(iter(parameters))!r}, made by ppl.param: it "
+                "has no density, and svi alone finds parameters of models. Put the values of a fit "
+                "in its place: ppl.with_params(model, result.model_parameters)."
             )
         derived = tuple(p for p, x in sites.items() if x.kind == "deterministic")
         model = model if isinstance(model, Partial) else Partial(model)
         captured = fingerprint(model, arguments, data)
         return cls(model, data, arguments, tuple(shapes.items()), derived, captured)
 
-    def to(self, args: tuple[Any, ...]) -> "DiscreteTarget":
-        """Target for this model with other positional arguments."""
-        return DiscreteTarget.of(self.model, args, self.arguments.join(self.data)[1])
+    def to(self, args: tuple[Any, ...], kwargs: Any) -> "DiscreteTarget":
+        """Target for this model with other arguments."""
+        return DiscreteTarget.of(self.model, args, kwargs)
 
     def call(self, function: Callable[..., Any], first: Any) -> Any:
         """Result of a function of `first` and the arguments of the model."""

@@ -12,6 +12,7 @@ from jax.tree_util import Partial
 import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
+from inference.common.serialization import Leaves, restore_structure
 from inference.drivers.discrete_target import (
     DiscreteTarget,
     Path,
@@ -44,6 +45,11 @@ class GuideFunction:
     jumps: tuple[Path, ...] = dataclasses.field(default=(), metadata={"static": True})
     captured: tuple[Hashable, ...] = dataclasses.field(default=(), metadata={"static": True})
     has_density: ClassVar[bool] = True
+
+    @classmethod
+    def loaded(cls, guide: Callable[..., Any]) -> "GuideFunction":
+        """Guide of a result from a file: its function, without the model that it was fitted to."""
+        return cls(guide if isinstance(guide, Partial) else Partial(guide), None)  # pyright: ignore[reportArgumentType]
 
     @property
     def layout(self) -> Layout:
@@ -93,7 +99,7 @@ class GuideFunction:
 
     def at(self, parameters: dict[str, Any]) -> Callable[..., Any]:
         """Model of the latent sites: the function with these parameters planted."""
-        return Partial(_plant_parameters, self.guide, parameters)
+        return Partial(plant_parameters, self.guide, parameters)
 
 
 def make_target(
@@ -139,10 +145,22 @@ def guide_function(guide: Callable[..., Any], target: DiscreteTarget) -> GuideFu
     return dataclasses.replace(made, jumps=jumps, captured=captured)
 
 
-def _plant_parameters(
-    guide: Callable[..., Any], parameters: Any, key: Any, *args: Any, **kwargs: Any
+def plant_parameters(
+    function: Callable[..., Any], parameters: Any, key: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    return ppl.plant(guide, tag="param")(parameters, key, *args, **kwargs)
+    """Result of a guide or a model with unconstrained parameters planted.
+
+    Parameters from a file may have lost their structure, which the function itself has.
+    """
+    if any(map(_is_from_file, jax.tree.leaves(parameters, is_leaf=_is_from_file))):
+        reaped = ppl.reap(function, tag="param")
+        expected = jax.eval_shape(lambda key: reaped(key, *args, **kwargs), key)
+        parameters = restore_structure(parameters, expected)
+    return ppl.plant(function, tag="param")(parameters, key, *args, **kwargs)
+
+
+def _is_from_file(part: Any) -> bool:
+    return isinstance(part, Leaves)
 
 
 def _check_drawn_sites(

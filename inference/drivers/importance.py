@@ -110,14 +110,13 @@ def _prepare_guide(key: jax.Array, target: Any, result: GuideResult) -> tuple[Pr
     if isinstance(guide, Absent):
         raise ValueError(
             f"guide was loaded from a file, which keeps no functions: of {guide} there are the "
-            "parameters and the draws. Fit it again, with as many steps as you like"
+            "parameters and the draws. Give it when loading: SVIResult.load(path, guide=guide)"
         )
     guide = guide.guide if isinstance(guide, GuideFunction) else guide
     guide, layout = bind_guide(target, guide)
     nothing = np.zeros(0, np.uint32)
     problem = Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout)
-    check_parameters(problem, result.parameters)
-    return jax.device_put((problem, result.parameters))
+    return jax.device_put((problem, check_parameters(problem, result.parameters)))
 
 
 def _result(

@@ -1,7 +1,7 @@
-"""Minibatches: positional arguments of a model, drawn anew for each step."""
+"""Minibatches: positional arguments of a model for each step, drawn or given."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -10,7 +10,11 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
 from inference.drivers.discrete_target import DiscreteTarget
+from ppl.common.arguments import Arguments
 from ppl.harvest.function_equality import ByContents
+from ppl.harvest.pytrees import register_dataclass
+
+Retargeted = tuple[Any, Any, Layout]
 
 
 @jax.tree_util.register_static
@@ -24,18 +28,59 @@ class Batches:
 
     draw: ByContents
 
-    def __call__(self, key: jax.Array, target: Any, guide: Any) -> tuple[Any, Any, Layout]:
+    def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:
         """Target of a batch, the guide to it, and its layout."""
         args, kwargs = target.arguments.join(target.data)
         batch = self.draw.value(key, *args, **kwargs)
         if batch is None or isinstance(batch, list):
             raise TypeError(f"batch must return a tuple of the arguments of a step, got {batch!r}")
         batch = batch if isinstance(batch, tuple) else (batch,)
-        if isinstance(target, DiscreteTarget):
-            target = target.to(batch)
-            return target, guide.to(target), target.layout
-        target = ppl.unconstrain(target.model, *batch, **kwargs)
-        return target, guide, Layout.of(target.position_shapes)
+        return _retarget(target, guide, batch, kwargs)
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class GivenBatch:
+    """Arguments of one step that a user gives.
+
+    Attributes:
+        data: Arguments that are arrays or floats, on the device.
+        arguments: All other arguments, static.
+    """
+
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(cls, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> "GivenBatch":
+        """Batch of the arguments of a model."""
+        arguments, data = Arguments.split(args, kwargs)
+        return cls(data, arguments)
+
+    def __call__(self, key: jax.Array, target: Any, guide: Any) -> Retargeted:
+        """Target of the batch, the guide to it, and its layout."""
+        return _retarget(target, guide, *self.arguments.join(self.data))
+
+
+def _retarget(target: Any, guide: Any, args: tuple[Any, ...], kwargs: Any) -> Retargeted:
+    """Target of the same model for other arguments, the guide to it, and its layout.
+
+    Raises:
+        ValueError: if it has other latent sites, and the guide is no function of the arguments.
+    """
+    if isinstance(target, DiscreteTarget):
+        target = target.to(args, kwargs)
+        return target, guide.to(target), target.layout
+    of_batch = ppl.unconstrain(target.model, *args, **kwargs)
+    shapes, all_data = of_batch.position_shapes, target.position_shapes
+    if Layout.of(shapes) != Layout.of(all_data):
+        raise ValueError(
+            f"the latent sites of a batch, {_list_shapes(shapes)}, are not those of all "
+            f"data, {_list_shapes(all_data)}, so {guide!r} cannot be fitted to them. Where "
+            "rows have latent sites of their own, give a guide that is a function and draws "
+            "them from the arguments of the batch."
+        )
+    return of_batch, guide, Layout.of(shapes)
 
 
 def batches(
@@ -57,23 +102,58 @@ def batches(
         )
     drawn = Batches(ByContents.of(batch))
     try:
-        one_batch = jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
+        jax.eval_shape(lambda key: drawn(key, target, guide)[0].initial(key), key)
     except Exception as error:
         error.add_note(
             "The arguments were those that batch has returned: those of the model, in the same "
             "order, with fewer rows."
         )
         raise
-    if not isinstance(target, DiscreteTarget):
-        all_data = target.position_shapes
-        if Layout.of(one_batch) != Layout.of(all_data):
-            raise ValueError(
-                f"the latent sites of a batch, {_list_shapes(one_batch)}, are not those of all "
-                f"data, {_list_shapes(all_data)}, so {guide!r} cannot be fitted to them. Where "
-                "rows have latent sites of their own, give a guide that is a function and draws "
-                "them from the arguments of the batch."
-            )
     return drawn
+
+
+def iterate_batches(batches: Any) -> Iterator[tuple[Any, ...]]:
+    """The positional arguments of one step after another.
+
+    An iterable that can start again, such as a list or a loader, does so at its end. An iterator
+    ends for good.
+
+    Raises:
+        TypeError: if `batches` is no iterable of batches.
+        ValueError: if there is none.
+    """
+    if callable(batches) and not isinstance(batches, Iterable):
+        raise TypeError(
+            f"batches must be an iterable of batches, got the function {batches!r}: one that draws "
+            "a batch from all data is for batch=, and a generator function has to be called"
+        )
+    is_wrong = isinstance(batches, str | bytes | Mapping) or hasattr(batches, "dtype")
+    if is_wrong or not (isinstance(batches, Iterable) or hasattr(batches, "__getitem__")):
+        raise TypeError(
+            "batches must be an iterable, such as a data loader, whose elements are tuples of the "
+            f"arguments of one step, got {type(batches).__name__}"
+        )
+    iterator = iter(batches)
+    first = next(iterator, None)
+    if first is None:
+        raise ValueError("batches is empty, or its first batch is None: there is no data to fit")
+    return _repeat(batches, first, iterator)
+
+
+def _repeat(batches: Any, first: Any, iterator: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+    yield _as_arguments(first)
+    yield from map(_as_arguments, iterator)
+    has_more = iterator is not batches  # else it is an iterator, which has ended
+    while has_more:
+        has_more = False
+        for batch in batches:
+            has_more = True
+            yield _as_arguments(batch)
+
+
+def _as_arguments(batch: Any) -> tuple[Any, ...]:
+    """Positional arguments of a step: a tuple or list as it is, anything else alone."""
+    return tuple(batch) if isinstance(batch, tuple | list) else (batch,)
 
 
 def _list_shapes(shapes: Any) -> str:

@@ -1,7 +1,8 @@
 """svi: stochastic variational inference on a model."""
 
+import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
@@ -10,33 +11,30 @@ import numpy as np
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
-from inference.drivers.init_from_result import normal_start
-from inference.drivers.minibatch import batches
+from inference.drivers.guide_function import GuideFunction
+from inference.drivers.minibatch import iterate_batches
+from inference.drivers.svi_problem import (
+    Started,
+    check_start,
+    make_problem,
+    values_of,
+    with_batch,
+)
 from inference.guides.checks import check_guide
 from inference.guides.guide import Guide
 from inference.guides.normal import MeanField
-from inference.initialization.initial_positions import STRATEGIES
 from inference.results.boundary_warnings import describe_boundary, find_bounded_coordinates
-from inference.results.guide_result import GuideResult, standard_error
-from inference.results.importance_result import ImportanceResult
-from inference.results.mcmc_result import MCMCResult
-from inference.results.optimize_result import OptimizeResult
+from inference.results.guide_result import standard_error
 from inference.results.psis import psis_of
-from inference.results.svgd_result import SVGDResult
 from inference.results.svi_result import SVIResult
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import show_progress
-from inference.variational.elbo import ELBO, Objective, check_objective
-from inference.variational.optax_step import optimizer_of
-from inference.variational.svi_loop import draw_from_guide, fit
+from inference.variational.elbo import ELBO, Objective
+from inference.variational.svi_loop import Callback, draw_from_guide, fit
 from inference.variational.svi_step import GuideDraws, Problem, SVIState
 
 if TYPE_CHECKING:
     import optax
-
-
-Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
 
 
 def svi(
@@ -48,11 +46,13 @@ def svi(
     num_steps: int = 10_000,
     num_particles: int = 1,
     batch: Callable[..., Any] | None = None,
+    batches: Iterable[Any] | None = None,
     objective: Objective = ELBO(),
     tolerance: float | None = None,
     num_draws: int = 1000,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     state: SVIState | None = None,
+    callback: Callback | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress_bar: bool | None = None,
     **kwargs: Any,
@@ -63,8 +63,10 @@ def svi(
     the result are an average over the later steps, which has far less noise than the last step. All
     steps run in one compiled loop. If the ELBO or its gradient is not finite at a step, the run
     stops with a warning that names the sites, and returns the state before it. An interrupt
-    (Ctrl-C) stops the run as well. The page `docs/inference.md` tells when to use which guide,
-    objective and start, and how to fit in batches.
+    (Ctrl-C) stops the run as well. Parameters of the model itself, made by `ppl.param` or
+    `ppl.module`, are fitted together with the guide. The page `docs/inference.md` tells when to use
+    which guide, objective and start, and how to fit in batches; :func:`svi_step` is one step, for a
+    loop of your own.
 
     Args:
         key: Typed or legacy key; with the other arguments it determines the result.
@@ -82,11 +84,17 @@ def svi(
               `ppl.sample` and makes parameters with `ppl.param`.
 
         optimizer: An optax optimiser; by default ``optax.adam(1e-2)``.
-        num_steps: Maximum number of steps.
+        num_steps: Maximum number of steps. With a `state` it may be 0, for a result of that state.
         num_particles: Draws of the guide in each step.
         batch: Function of a key and the arguments of the model, which draws the positional
             arguments of one step, such as some rows of the data. By default, each step sees all
             data.
+        batches: The arguments of each step, in place of `batch`: a data loader or another iterable.
+            A tuple or a list is the positional arguments of the model, anything else its only one;
+            keywords of the model stay those of the call. The next batch goes to the device while a
+            step is computed. A loader or a list starts again at its end; an iterator ends the run.
+            The result is computed from `args`, all data or a part held out. Without `args` it is
+            computed from the first batch.
         objective: Objective to maximise: :class:`ELBO`, :class:`ImportanceWeighted`,
             :class:`Renyi`, :class:`ForwardKL`, or :class:`ScoreFunction` for discrete draws.
         tolerance: Relative change of the ELBO below which to stop, such as 1e-3; by default, take
@@ -111,6 +119,9 @@ def svi(
         state: State of a former result to go on from, in place of `init`: two runs of 1000 steps,
             the second from the state of the first, are one run of 2000. The noise of the steps then
             follows from `state`, not from `key`; the draws of the result follow from `key`.
+        callback: Function of three arguments, called after every 100th step of the state and at the
+            end: the number of steps of the state, the mean ELBO of the steps since the call before,
+            and the state, an argument for ``state=``. If it returns True, the run ends.
         cache_dir: A directory to keep compiled programs in, for the next process.
         progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
             file it is a line every ten seconds.
@@ -162,25 +173,36 @@ def svi(
         descent for non-smooth optimization, on averages.
     """
     check_inputs(svi, key, model, args, kwargs)
-    num_steps = check_count("num_steps", num_steps, least=1)
+    num_steps = check_count("num_steps", num_steps, least=1 if state is None else 0)
     num_particles = check_count("num_particles", num_particles, least=1)
     num_draws = check_count("num_draws", num_draws, least=1)
     check_guide(guide)
     if tolerance is not None:
         tolerance = check_fraction("tolerance", tolerance, ", or be None")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function of (step, elbo, state), got {callback!r}")
+    feed, batching = None, "" if batch is None else "all"
+    if batches is not None:
+        if batch is not None:
+            raise TypeError("batch and batches exclude each other: give one of them")
+        feed, batching = iterate_batches(batches), "all" if args else "first"
+        first = next(feed)
+        feed, args = itertools.chain([first], feed), args or first
     is_function = not hasattr(guide, "sample")
-    target = make_target(model, args, kwargs, is_function=is_function)
-    if is_function and init in STRATEGIES:
-        init = "uniform"  # a guide that is a function has its own start
-    if is_function and isinstance(init, Started):
-        raise ValueError(
-            "init is a result, but a guide that is a function begins with its own numbers, those "
-            "of ppl.param: give them there, or go on with state=result.state"
-        )
-    problem = _problem(key, target, guide, objective, optimizer, num_particles, batch)
-    start: Any = init
-    if isinstance(init, Started):
-        start = normal_start(init, target, problem.layout)
+    problem = make_problem(
+        key,
+        model,
+        args,
+        kwargs,
+        guide,
+        optimizer,
+        num_particles,
+        objective,
+        batch,
+        feed is not None,
+    )
+    start = check_start(init, problem, is_function=is_function)
+    target = problem.target
     family: Any = problem.guide if is_function else guide
     with (
         settings(cache_dir),
@@ -196,11 +218,14 @@ def svi(
             on_progress=lambda num_done, value: report(
                 num_done, text=f"{objective.name} {value:.4g}"
             ),
+            callback=callback,
+            feed=None if feed is None else (with_batch(problem, x, kwargs) for x in feed),
         )
         parameters = fitted.state.average
         sampled = draw_from_guide(key, problem, parameters, num_draws)
         weights = np.asarray(sampled.log_weights)
         log_density, has_density = np.asarray(sampled.log_density), family.has_density
+        of_model, of_guide = values_of(problem, parameters)
         shape = psis_of(weights, log_density).pareto_k if has_density else np.nan
     return SVIResult(
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
@@ -211,18 +236,25 @@ def svi(
         pareto_k=np.asarray(shape),
         elbos=fitted.elbos,
         guide=family,
-        parameters=jax.device_get(parameters),
+        parameters=jax.device_get(of_guide),
         state=jax.device_get(fitted.state),
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
         doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
+        model_parameters=jax.device_get(of_model),
+        batching=batching,
     )
 
 
 def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -> Iterator[str]:
-    """Warnings for sites, or parameters of a function, at the edge of their support."""
+    """Warnings for sites, or parameters, at the edge of their support."""
     guide: Any = problem.guide
+    if problem.parametric is not None:
+        values, _ = values_of(problem, parameters)
+        of_model, parameters = parameters
+        inside = lambda: find_bounded_coordinates(values, of_model)  # noqa: E731
+        yield from describe_boundary("parameter", of_model, inside)
     if isinstance(guide, GuideFunction):
         inside = lambda: find_bounded_coordinates(guide.values(parameters), parameters)  # noqa: E731
         yield from describe_boundary("parameter", parameters, inside)
@@ -231,21 +263,3 @@ def _describe_boundary(problem: Problem, parameters: Any, sampled: GuideDraws) -
     first = jax.tree.map(lambda x: x[0], sampled.draws)
     inside = lambda: find_bounded_coordinates(first, unravel(sampled.position[0]))  # noqa: E731
     yield from describe_boundary("site", unravel(np.mean(sampled.position, 0)), inside)
-
-
-def _problem(
-    key: jax.Array,
-    target: Any,
-    guide: Any,
-    objective: Objective,
-    optimizer: Any,
-    num_particles: int,
-    batch: Callable[..., Any] | None = None,
-) -> Problem:
-    rule = optimizer_of(optimizer, 0.01)
-    guide, layout = bind_guide(target, guide)
-    check_objective(objective, guide, num_particles, batch is not None)
-    particles = np.arange(num_particles, dtype=np.uint32)
-    drawn = batches(key, batch, target, guide)
-    problem = Problem(target, guide, objective, rule, particles, layout, drawn)
-    return jax.device_put(problem)

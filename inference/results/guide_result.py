@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from inference.common.serialization import Absent
 from inference.guides.guide import Guide
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
@@ -59,7 +60,7 @@ class GuideResult(Result, abc.ABC):
         """Fitted guide as a model of the latent sites, for a guide that is a function.
 
         Raises:
-            TypeError: if the guide is no function, or was loaded from a file, which keeps no code.
+            TypeError: if the guide is no function, or was not given when loading from a file.
 
         Example:
             >>> import jax, ppl, distributions as dist
@@ -74,6 +75,11 @@ class GuideResult(Result, abc.ABC):
             True
         """
         at: Any = getattr(self.guide, "at", None)
+        if at is None and isinstance(self.guide, Absent):
+            raise TypeError(
+                f"the guide {self.guide} is of a file, which keeps no functions: give it when "
+                "loading, SVIResult.load(path, guide=guide)"
+            )
         if at is None:
             raise TypeError(f"the guide is no function, but {self.guide}: draw by its `sample`")
         return at(self.parameters)

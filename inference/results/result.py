@@ -63,7 +63,8 @@ class Result(abc.ABC):
         """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name.
 
         The file keeps all arrays, and objects made of plain numbers, such as the guides of this
-        library. For a guide that is a function, it keeps the name and the parameters alone.
+        library. For a guide that is a function, it keeps the name and the parameters alone: give
+        the function to :meth:`SVIResult.load`.
         """
         serialization.save(path, self)
 
@@ -71,8 +72,7 @@ class Result(abc.ABC):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Reads a result from a file that :meth:`save` has written.
 
-        Draws, weights and summary are unchanged, and :func:`inference.svi` can go on from its
-        state. A guide that was a function has only its name, and cannot be called.
+        Draws, weights and summary are unchanged.
 
         Raises:
             ValueError: if `path` holds something else, is damaged, or was written by a newer

@@ -1,12 +1,15 @@
 """Result of stochastic variational inference."""
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
 import numpy as np
 
+from inference.common.serialization import Absent, class_of
+from inference.guides.checks import check_guide
 from inference.guides.flows import InverseAutoregressive, MaskedAutoregressive, NeuralSpline
 from inference.guides.guide import Guide
 from inference.guides.normal import FullRank, PointMass
@@ -62,6 +65,10 @@ class SVIResult(GuideResult):
         failure: Reason for an early stop, in words; empty if there was none.
         objective: Objective that was maximised.
         doubts: Further warnings, in words.
+        model_parameters: Values of the parameters of the model, made by `ppl.param`, by name; None
+            if it has none.
+        batching: Kind of batches: "" for none, "all" if the result was computed from all data all
+            the same, "first" if it was computed from the first batch.
     """
 
     elbos: Any
@@ -69,7 +76,41 @@ class SVIResult(GuideResult):
     failure: str = dataclasses.field(default="", metadata={"static": True})
     objective: Objective = dataclasses.field(default=ELBO(), metadata={"static": True})
     doubts: tuple[str, ...] = dataclasses.field(default=(), metadata={"static": True})
+    model_parameters: Any = None
+    batching: str = dataclasses.field(default="", metadata={"static": True})
     _verdict: ClassVar[str] = "No problem found: Pareto k is low, and the ELBO has stopped rising."
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, guide: Guide | Callable[..., Any] | None = None
+    ) -> Self:
+        """Reads a result from a file that :meth:`save` has written.
+
+        Draws, weights and summary are unchanged, and :func:`inference.svi` can go on from its
+        state.
+
+        Args:
+            path: The file.
+            guide: The guide of the fit, if it was a function or of a class of your own: a file
+                keeps no code. With it the result works as the one that was saved. Without it there
+                are the parameters, the draws and the name of the guide.
+
+        Raises:
+            TypeError: if `guide` is no guide.
+            ValueError: if `path` holds something else, is damaged, or was written by a newer
+                version of the library, or if it keeps the guide itself.
+        """
+        result = super().load(path)
+        if guide is None:
+            return result
+        check_guide(guide)
+        if not isinstance(result.guide, Absent):
+            raise ValueError(
+                f"{os.fspath(path)!r} keeps its guide, {result.guide}: load it without guide="
+            )
+        is_function = not hasattr(guide, "sample")
+        given = class_of("GuideFunction").loaded(guide) if is_function else guide
+        return dataclasses.replace(result, guide=given)
 
     def trace(self, block: int = BLOCK) -> ELBOTrace:
         """ELBO during the run, averaged over blocks of `block` steps, with standard errors.
@@ -95,13 +136,25 @@ class SVIResult(GuideResult):
         """Number of scalars in a draw."""
         return sum(int(np.prod(np.shape(x)[2:])) for x in jax.tree.leaves(self.draws))
 
+    @property
+    def _slower(self) -> str:
+        """Advice against the noise of batches, as a sentence without its end; empty without."""
+        if not self.batching:
+            return ""
+        num_steps = max(int(self.state.step), _MIN_STEPS)
+        return (
+            "Batches are noise, which a constant learning rate never averages out: let it fall, as "
+            f"by optimizer=optax.adam(optax.cosine_decay_schedule(1e-2, {num_steps}))"
+        )
+
     def _problems(self, summary: Summary) -> Iterator[str]:
         if self.failure:
             yield self.failure
         elbos = np.asarray(self.elbos, np.float64)
         name = getattr(self.objective, "name", "objective")  # a file keeps no user's objective
-        yield from _is_moving(elbos, name)
-        yield from _is_jumping(elbos, name)
+        if elbos.size:
+            yield from _is_moving(elbos, name, self._slower)
+            yield from _is_jumping(elbos, name, self._slower)
         yield from self.doubts
         if not self.guide.has_density:
             what = "is a point" if isinstance(self.guide, PointMass) else "has points"
@@ -109,12 +162,17 @@ class SVIResult(GuideResult):
                 f"{self.guide} {what}: the draws are copies of it, and say nothing of the "
                 "posterior's spread there. Fit MeanField() or FullRank(), or use mcmc."
             )
-        else:
-            yield from describe_tail(
-                float(self.pareto_k),
-                self.log_weights.size,
-                _suggest_richer_guide(self.guide, self._size),
+        elif self.batching == "first":
+            yield (
+                "draws, ELBO and Pareto k are of the first batch alone, and say little of the fit: "
+                "give svi all data or a part held out, as svi(key, model, *args, batches=loader), "
+                "or make a result by svi(key, model, *args, state=result.state, num_steps=0)."
             )
+        else:
+            richer = _suggest_richer_guide(self.guide, self._size)
+            if self._slower:
+                richer = f"{self._slower}. If k stays, {richer[0].lower()}{richer[1:]}"
+            yield from describe_tail(float(self.pareto_k), self.log_weights.size, richer)
         yield from describe_outside(self.log_density)
         yield from describe_unknown_means(summary)
 
@@ -130,7 +188,7 @@ def _suggest_richer_guide(guide: Guide, size: int) -> str:
     return "Use a richer guide, as FullRank() or NeuralSpline()"
 
 
-def _is_moving(elbos: np.ndarray, name: str) -> Iterator[str]:
+def _is_moving(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
     """Warning if the ELBO still moves, or if there are too few steps to tell.
 
     It moves if its mean over the last tenth of the steps differs from that over the tenth before.
@@ -151,11 +209,11 @@ def _is_moving(elbos: np.ndarray, name: str) -> Iterator[str]:
             f"{'higher' if change > 0 else 'lower'} than in those before (standard error "
             f"{error:.2g}). Go on, svi(..., state=result.state), "
             f"{'or' if change > 0 else 'with a smaller learning rate, or'} start elsewhere, as by "
-            "init=inference.pathfinder(...)."
+            f"init=inference.pathfinder(...).{f' {slower}.' if slower else ''}"
         )
 
 
-def _is_jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
+def _is_jumping(elbos: np.ndarray, name: str, slower: str = "") -> Iterator[str]:
     """Warning if single steps jump further out than exponential tails reach.
 
     Only the last half of the steps counts.
@@ -173,4 +231,5 @@ def _is_jumping(elbos: np.ndarray, name: str) -> Iterator[str]:
             f"{off.max():.2g}. Gradients jump with it, and throw the parameters about: give "
             "num_particles=10, clip gradients by optax.chain(optax.clip_by_global_norm(10.0), "
             "optax.adam(1e-2)), or reparameterise the model."
+            f"{f' {slower}.' if slower else ''}"
         )

@@ -1,7 +1,8 @@
 """SVI's loop on the host: the start, calls of the compiled steps, and the end with its warnings."""
 
+import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from inference.common.layout import Layout
-from inference.common.serialization import Absent, Leaves
+from inference.common.serialization import restore_structure
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import (
     MAX_ATTEMPTS,
@@ -21,6 +22,7 @@ from inference.initialization.not_finite import ADVICE, attempts, not_finite, no
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
 from inference.variational.svi_step import (
+    NEVER,
     NUM_ROWS,
     Advance,
     GuideDraws,
@@ -31,9 +33,10 @@ from inference.variational.svi_step import (
     draw_batches,
     draw_prior,
     keys_of,
+    step_svi,
 )
 
-_NEVER = -1.0  # a tolerance below all relative changes: the run never settles
+CALLBACK_STEPS = 100  # steps from one call of a callback to the next
 _MAX_DRAWS_PER_BATCH = 64
 _REMEDIES = (
     "The parameters are those before that step. Use a smaller learning rate, more particles, "
@@ -55,6 +58,9 @@ class Fit(NamedTuple):
     failure: str = ""
 
 
+Callback = Callable[[int, float, SVIState], Any]
+
+
 def fit(
     key: jax.Array,
     problem: Problem,
@@ -64,46 +70,127 @@ def fit(
     init: str | Mapping[str, Any] | NormalStart,
     state: SVIState | None,
     on_progress: Callable[[int, float], None],
+    callback: Callback | None = None,
+    feed: Iterator[Problem] | None = None,
 ) -> Fit:
-    """Takes `num_steps` steps, or fewer if the run settles or fails; see :func:`inference.svi`.
+    """Takes `num_steps` steps, or fewer if the run settles, fails or ends; see `inference.svi`.
 
-    `on_progress` is called after each compiled call, with the number of finished steps and the last
-    ELBO.
+    Args:
+        key: A random key.
+        problem: The problem of all steps.
+        num_steps: Maximum number of steps.
+        tolerance: Relative change of the ELBO at which the run settles.
+        init: Starting point.
+        state: State to go on from, in place of a start.
+        on_progress: Function that is called after each compiled call, with the number of finished
+            steps and the last ELBO.
+        callback: Function that is called after every 100th step and at the end, with the number of
+            steps of the state, the mean ELBO since the call before, and the state. The run ends if
+            it returns True.
+        feed: The problem of each step, for its batch of the data; the run ends where it ends. The
+            next one is made while a step is computed.
 
     Raises:
         ValueError: if the ELBO or its gradient is not finite from the start, or `state` belongs to
             another problem.
     """
-    run, pace = _SVIRun(problem, tolerance), Pace(NUM_ROWS)
+    if feed is not None:
+        feed = itertools.islice(feed, num_steps)
+        problem = next(feed, problem)
+    run = _SVIRun(problem, tolerance, is_fed=feed is not None)
     now = run.start_fit(key, init) if state is None else run.resume_fit(state)
-    first, parts = int(now.step), []
+    if num_steps == 0:
+        return Fit(now, np.zeros(0, problem.layout.dtype))
+    first, parts, moved = int(now.step), [], None
+    told = _Teller(callback, first)
+    if feed is None:
+        moves = _moves(run, now, first + num_steps, stops=callback is not None)
+    else:
+        moves = _fed_moves(run, now, itertools.chain([problem], feed))
     try:
-        while True:
-            with pace.call():
-                moved = run.advance(now, min(first + num_steps, int(now.step) + pace.num_steps))
+        for moved in moves:
             now = moved.state
             parts.append(moved.elbos)
             num_done = sum(map(len, parts))
             on_progress(num_done, moved.elbos[-1] if len(moved.elbos) else np.nan)
-            if not moved.is_finite or moved.is_settled or num_done == num_steps:
+            is_over = not moved.is_finite or moved.is_settled or num_done == num_steps
+            if told.tell(now, moved.elbos, is_over) or is_over:
                 break
+        else:  # the feed has ended
+            told.tell(now, np.zeros(0), True)
     except KeyboardInterrupt:
         if not parts:
             raise
         _warn(f"interrupted: the result is that of {sum(map(len, parts))} steps of {num_steps}")
-    failure = "" if moved.is_finite else _failure(problem, now)
+    failure = "" if moved is None or moved.is_finite else _failure(run.problem, now)
     if failure:
         _warn(failure)
     return Fit(now, np.concatenate(parts), failure)
 
 
+def start_fed(
+    key: jax.Array, problem: Problem, init: str | Mapping[str, Any] | NormalStart
+) -> SVIState:
+    """The state before the first step of a loop of one's own; `problem` is that of its batch.
+
+    Raises:
+        ValueError: if no start has a finite ELBO and gradient.
+    """
+    return _SVIRun(problem, None, is_fed=True).start_fit(key, init)
+
+
+class _Teller:
+    """The calls of a callback: after every 100th step, and at the end."""
+
+    def __init__(self, callback: Callback | None, first: int) -> None:
+        self.callback, self.elbos, self.told = callback, [], first
+
+    def tell(self, state: SVIState, elbos: np.ndarray, is_over: bool) -> bool:
+        """Calls back if it is time to; whether the run is to end."""
+        if self.callback is None:
+            return False
+        self.elbos.extend(elbos)
+        step = int(state.step)
+        if step == self.told or not (is_over or step % CALLBACK_STEPS == 0):
+            return False
+        mean, self.elbos, self.told = float(np.mean(self.elbos[: step - self.told])), [], step
+        answer = self.callback(step, mean, state)
+        return isinstance(answer, bool | np.bool_) and bool(answer)
+
+
+def _moves(run: "_SVIRun", now: SVIState, stop: int, *, stops: bool) -> Iterator[Advance]:
+    """The outcomes of compiled calls, of about 0.1 seconds; with `stops`, for a callback."""
+    pace = Pace(NUM_ROWS)
+    while True:
+        step = int(now.step)
+        end = min(stop, step + pace.num_steps)
+        if stops:
+            end = min(end, (step // CALLBACK_STEPS + 1) * CALLBACK_STEPS)
+        with pace.call():
+            moved = run.advance(now, end)
+        yield moved
+        now = moved.state
+
+
+def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterator[Advance]:
+    """The outcomes of single steps, each with its problem; the next one is made meanwhile."""
+    upcoming = next(feed, None)
+    while upcoming is not None:
+        run.problem = upcoming
+        started = run.start_step(now)
+        upcoming = next(feed, None)
+        moved = run.finish_step(started)
+        yield moved
+        now = moved.state
+
+
 class _SVIRun:
     """The compiled steps of a problem."""
 
-    def __init__(self, problem: Problem, tolerance: float | None) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, tolerance: float | None, *, is_fed: bool = False) -> None:
+        self.problem, self.is_fed = problem, is_fed
         dtype = problem.layout.dtype
-        self.tolerance = np.asarray(_NEVER if tolerance is None else tolerance, dtype)
+        self.tolerance = np.asarray(NEVER if tolerance is None else tolerance, dtype)
 
     def start_fit(self, key: jax.Array, init: str | Mapping[str, Any] | NormalStart) -> SVIState:
         """The state before the first step, at a start with a finite ELBO and gradient."""
@@ -115,7 +202,8 @@ class _SVIRun:
             seeds, positions = starting_points(key, chains, number, starts, target, layout)
             arguments = self.problem, positions[0], seeds[0], scale
             state = compile_once(begin_svi, *arguments)(*arguments)
-            if self.advance(state, 1).is_finite:
+            tried = self.start_step(state) if self.is_fed else self.advance(state, 1)
+            if bool(tried.is_finite):
                 return state
             if before is not None and np.array_equal(before, positions):
                 break
@@ -131,7 +219,7 @@ class _SVIRun:
         problem, layout = self.problem, self.problem.layout
         seed = jax.ShapeDtypeStruct((2,), np.uint32)
         expected = jax.eval_shape(begin_svi, problem, _any_position(layout), seed)
-        state = _restore_structure(state, expected)
+        state = restore_structure(state, expected)
         _check_state(state, expected)
         settling = jax.device_get(state.settling)
         if settling.is_settled(self.tolerance):
@@ -145,6 +233,19 @@ class _SVIRun:
         elbos, is_finite, is_settled = jax.device_get((now.elbos, now.is_finite, now.is_settled))
         num_steps = int(now.state.step) - int(state.step)
         return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
+
+    def start_step(self, state: SVIState) -> Advance:
+        """The outcome of one step, on the device: it may still be computed."""
+        arguments = self.problem, state, self.tolerance
+        return compile_once(step_svi, *arguments)(*arguments)
+
+    def finish_step(self, started: Advance) -> Advance:
+        """The outcome of a step that has ended, with its ELBO if it is complete."""
+        elbo, is_finite, is_settled = jax.device_get(
+            (started.elbos, started.is_finite, started.is_settled)
+        )
+        elbos = np.full(1 if is_finite else 0, elbo)
+        return Advance(started.state, elbos, bool(is_finite), bool(is_settled))
 
 
 def draw_from_guide(
@@ -174,16 +275,6 @@ def _batches(num_draws: int) -> np.ndarray:
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
 
 
-def _restore_structure(state: Any, expected: SVIState) -> Any:
-    """A state from a file, with the structure of the optimiser's state, absent from files."""
-    is_part = lambda x: isinstance(x, Absent | Leaves)  # noqa: E731
-    parts, leaves = jax.tree.leaves(state, is_leaf=is_part), jax.tree.leaves(state)
-    structure = jax.tree.structure(expected)
-    if any(map(is_part, parts)) and len(leaves) == structure.num_leaves:
-        return jax.tree.unflatten(structure, leaves)
-    return state
-
-
 def _check_state(state: Any, expected: SVIState) -> None:
     if not isinstance(state, SVIState):
         raise TypeError(f"state must be that of a result, result.state, got {state!r}")
@@ -195,19 +286,21 @@ def _check_state(state: Any, expected: SVIState) -> None:
             )
 
 
-def check_parameters(problem: Problem, parameters: Any) -> None:
-    """Raises an error if the parameters of a guide were fitted to other sites.
+def check_parameters(problem: Problem, parameters: Any) -> Any:
+    """The parameters of a guide, perhaps from a file, checked to be fitted to the same sites.
 
     Raises:
         ValueError: if their structure, dtypes or shapes differ.
     """
     guide, layout = problem.guide, problem.layout
     expected = jax.eval_shape(lambda x: guide.init(x, layout), _any_position(layout))
+    parameters = restore_structure(parameters, expected)
     if kinds(parameters) != kinds(expected):
         raise ValueError(
             "guide must be fitted to the same sites, got one with the parameters "
             f"{kinds(parameters)}, where {kinds(expected)} are expected"
         )
+    return parameters
 
 
 def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
@@ -232,11 +325,12 @@ def _culprits(problem: Problem, state: SVIState) -> list[str]:
     seed, step = jnp.asarray(state.seed), jnp.asarray(state.step)
     keys = keys_of(seed, step, jnp.asarray(problem.particles))
     problem = problem.at(seed, step)
+    at, of_guide = problem.split(state.parameters)
     for key in keys:
-        position = problem.guide.sample(state.parameters, key)
-        value, gradient = jax.value_and_grad(problem.log_density)(position)
+        position = problem.guide.sample(of_guide, key)
+        value, gradient = jax.value_and_grad(at.log_density)(position)
         if not np.all(np.isfinite(value)) or not np.all(np.isfinite(gradient)):
-            return not_finite(problem.target, problem.layout, position, value, gradient)
+            return not_finite(at.target, problem.layout, position, value, gradient)
     gradient = jax.grad(problem.elbo)(state.parameters, keys)
     return not_finite_gradients("ELBO", gradient) or ["the ELBO is"]
 

@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ _NUM_CHANGES = 10  # last relative changes from block to block
 _DECAY = 7  # power of the step in the weights of the average
 _DRAWS = np.uint32(1 << 31)  # first counter of draws, above the counters of starting points
 _YES = np.bool_(True)
+NEVER = -1.0  # a tolerance below all relative changes: the run never settles
 _BATCHES = np.uint32(0x9E3779B9)  # keeps the seed of batches apart from the seed of draws
 
 
@@ -84,6 +85,32 @@ class SVIState(NamedTuple):
     settling: Any
 
 
+class ModelAndGuide(NamedTuple):
+    """The parameters of a fit to a model that has parameters itself.
+
+    Attributes:
+        model: Parameters of the model.
+        guide: Parameters of the guide.
+    """
+
+    model: Any
+    guide: Any
+
+
+class Parametric(Protocol):
+    """Parameters of a model; a pytree.
+
+    Attributes:
+        initial: The parameters to begin with.
+    """
+
+    initial: Any
+
+    def at(self, target: Any, parameters: Any) -> Target:
+        """The target of the model with other parameters."""
+        ...
+
+
 class Problem(NamedTuple):
     """The target, guide, objective and optimiser of an SVI run; a pytree.
 
@@ -96,6 +123,7 @@ class Problem(NamedTuple):
         layout: Layout of flat positions.
         batches: A function ``(key, target, guide)`` that draws a batch of the data: it returns the
             target, guide and layout of one step. `None` if each step sees all data.
+        parametric: The parameters of the model. `None` if it has none.
     """
 
     target: Target
@@ -105,6 +133,7 @@ class Problem(NamedTuple):
     particles: np.ndarray
     layout: Layout
     batches: Callable[[jax.Array, Target, Guide], tuple[Target, Guide, Layout]] | None = None
+    parametric: Parametric | None = None
 
     def at(self, seed: jax.Array, step: jax.Array) -> "Problem":
         """The problem of a step, for its batch of the data."""
@@ -114,13 +143,21 @@ class Problem(NamedTuple):
         target, guide, layout = self.batches(key, self.target, self.guide)
         return self._replace(target=target, guide=guide, layout=layout)
 
+    def split(self, parameters: Any) -> tuple["Problem", Any]:
+        """The problem of the model with its part of the parameters, and the guide's part."""
+        if self.parametric is None:
+            return self, parameters
+        target = self.parametric.at(self.target, parameters.model)
+        return self._replace(target=target), parameters.guide
+
     def log_density(self, position: jax.Array) -> jax.Array:
         """The log density of a flat position."""
         return self.target.log_density(self.layout.unravel(position))
 
     def elbo(self, parameters: Any, keys: jax.Array) -> jax.Array:
         """The estimate of the objective from the draws with `keys`, a scalar."""
-        elbo = self.objective.mean(self.log_density, self.guide, parameters, keys)
+        problem, of_guide = self.split(parameters)
+        elbo = self.objective.mean(problem.log_density, self.guide, of_guide, keys)
         return elbo.astype(self.layout.dtype)
 
 
@@ -129,6 +166,8 @@ def begin_svi(
 ) -> SVIState:
     """The state before the first step; `scale` is the spread of the target, if it is known."""
     parameters = init_of_guide(problem.guide, position, problem.layout, scale)
+    if problem.parametric is not None:
+        parameters = ModelAndGuide(problem.parametric.initial, parameters)
     zero = jnp.zeros((), problem.layout.dtype)
     changes = jnp.full(_NUM_CHANGES, jnp.inf, zero.dtype)
     state = SVIState(
@@ -168,15 +207,21 @@ class Advance(NamedTuple):
 
 
 def advance_svi(
-    problem: Problem, state: SVIState, stop: jax.Array, tolerance: jax.Array
+    problem: Problem,
+    state: SVIState,
+    stop: jax.Array,
+    tolerance: jax.Array,
+    *,
+    is_alone: bool = False,
 ) -> Advance:
     """Takes steps until `stop` are complete, at most `NUM_ROWS` of them.
 
     The loop ends early before a step with an ELBO or gradient that is not finite, and once the ELBO
     has settled. An accelerator waits for the host wherever a loop may end. So it takes steps in
-    turns of a fixed number; those after the last one change nothing.
+    turns of a fixed number; those after the last one change nothing. A single step, for which
+    `is_alone` holds, is no such turn.
     """
-    is_accelerator = default_device().platform != "cpu"
+    has_turns = default_device().platform != "cpu" and not is_alone
     last = jnp.minimum(stop, state.step + NUM_ROWS)
     elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
@@ -199,7 +244,7 @@ def advance_svi(
         turn = lambda now: lax.fori_loop(  # noqa: E731
             0, _STEPS_PER_TURN, lambda _, now: step(now, within(now)), now
         )
-        now = lax.while_loop(within, turn if is_accelerator else step, now)
+        now = lax.while_loop(within, turn if has_turns else step, now)
         settling = select_leaves(
             now.state.step == end, now.state.settling.at_block_end(), now.state.settling
         )
@@ -208,6 +253,12 @@ def advance_svi(
 
     may_go_on = lambda now: now.is_finite & (now.state.step < last) & ~now.is_settled  # noqa: E731
     return lax.while_loop(may_go_on, block, start)
+
+
+def step_svi(problem: Problem, state: SVIState, tolerance: Any) -> Advance:
+    """Takes one step: its `elbos` is a scalar, that of the step whether it is finite or not."""
+    moved = advance_svi(problem, state, state.step + 1, tolerance, is_alone=True)
+    return moved._replace(elbos=moved.elbos[0])
 
 
 def _elbo_and_gradient(problem: Problem, state: SVIState) -> tuple[jax.Array, Any]:
@@ -261,6 +312,7 @@ def draw_batches(
     problem: Problem, parameters: Any, key: jax.Array, numbers: jax.Array
 ) -> GuideDraws:
     """The draws with these `numbers`, ``(batch, draw)``, made batch by batch."""
+    problem, parameters = problem.split(parameters)
     guide = problem.guide
 
     def one(words: jax.Array) -> GuideDraws:

@@ -173,6 +173,21 @@ def abstract_draw(d: Any, key: Any) -> Any:
         return jax.eval_shape(lambda k: draw(d, k), key)
 
 
+def shape_of(d: Any) -> tuple[int, ...] | None:
+    """The shape of a draw, or None if it is no single array."""
+    drawn = abstract_draw(d, jax.eval_shape(lambda: jax.random.key(0)))
+    return drawn.shape if isinstance(drawn, jax.ShapeDtypeStruct) else None
+
+
+def repeat(d: Any, shape: tuple[int, ...]) -> Any:
+    """Independent copies of a distribution, with `shape` in front of its batch axes."""
+    if not shape:
+        return d
+    size, *rest = shape
+    d = with_all_batch_axes(in_default_precision(d))
+    return jax.vmap(lambda _: repeat(d, tuple(rest)))(jnp.zeros(size))
+
+
 def log_prob(d: Any, value: Any) -> jax.Array:
     """The log density of a value, -inf outside of the support."""
     return _tfp_log_prob(d, value) if _is_tfp(d) else d.log_prob(value)

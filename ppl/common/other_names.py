@@ -31,10 +31,17 @@ OTHER_NAMES = {
         ("MCMC", "SVI", "infer", "mcmc", "svi", "NUTS", "HMC"), "the package inference"
     ),
     **dict.fromkeys(("distributions", "dist"), "the package distributions"),
+    **dict.fromkeys(
+        ("flax_module", "nnx_module", "haiku_module", "eqx_module"),
+        "ppl.module(key, net, name=...)",
+    ),
+    **dict.fromkeys(
+        ("random_flax_module", "random_nnx_module", "random_haiku_module", "random_eqx_module"),
+        "ppl.module(key, net, prior, name=...)",
+    ),
     "Model": "a function of a random key: it needs no class and no context",
     "handlers": "functions: ppl.condition, ppl.intervene, ppl.block, ppl.scale and ppl.trace",
     "mask": "ppl.ignore(data) for missing data, or distributions.Masked",
-    "module": "a site of the whole tree of weights, as examples/bayesian_network.py has one",
     "prng_key": "the key of the model: split it as any JAX code does",
     "scope": "ppl.nest(submodel, scope=...)",
     "seed": "the model itself: it takes its key, model(key, *args)",

@@ -37,7 +37,9 @@ class Draw:
         d = jax.tree.unflatten(self.distribution, leaves)
         try:
             with explain_leaked_tracer(f"site {self.name!r}: "):
-                value = distribution_protocol.draw(d, jax.random.fold_in(key, _salt(self.name)))
+                value = distribution_protocol.draw(
+                    d, jax.random.fold_in(key, hash_of_name(self.name))
+                )
         except NotImplementedError as error:
             raise NotImplementedError(f"site {self.name!r}: {error}") from error
         values = jax.tree.leaves(value)
@@ -71,7 +73,7 @@ def _as_array(leaf: Any, d: Any, name: str) -> jax.Array:
         ) from error
 
 
-def _salt(name: str) -> int:
+def hash_of_name(name: str) -> int:
     """Hash of a name (BLAKE2b, 4 bytes), the same in every process."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest())
 

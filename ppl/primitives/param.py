@@ -1,4 +1,4 @@
-"""param: a parameter of a guide, to be found by an optimiser."""
+"""param: a parameter of a guide or a model, to be found by an optimiser."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ PARAM_VALUE = "param_value"
 
 
 def param(value: Any, *, name: str, support: Any = None) -> Any:
-    """A parameter of a guide, which `inference.svi` fits.
+    """A parameter of a guide or a model, which `inference.svi` fits.
 
     A guide is a function of a random key, as a model is. A parameter has no density. It is sown
     twice:

@@ -75,13 +75,18 @@ class PriorWeights:
         return nest_by_path(drawn), total(weights)
 
 
+class ParameterError(ValueError):
+    """Error for a model with a `param`, where only random variables are of use."""
+
+
 def latent_sites(run: ModelRun) -> dict[Path, Found]:
     """The latent sites of a model; an error if it has none, or a `param`."""
     if parameters := run.parameters():
-        raise ValueError(
-            f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: that is "
-            "for guides, and a model has none. Draw it with ppl.sample, from dist.Flat if nothing "
-            "is known of it, or make it an argument."
+        raise ParameterError(
+            f"{run.name} has the parameter {describe(parameters[0])}, made by ppl.param: it has no "
+            "density, and inference.svi alone finds parameters of models. Draw it with ppl.sample, "
+            "from dist.Flat if nothing is known of it, make it an argument, or put the values of a "
+            "fit in its place: ppl.with_params(model, result.model_parameters)."
         )
     latent = run.latent()
     if not latent:

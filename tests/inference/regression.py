@@ -7,7 +7,7 @@ import numpy as np
 import distributions as dist
 import ppl
 from inference import ELBO, MeanField, svi
-from inference.drivers.svi import _problem
+from inference.drivers import svi_problem
 from inference.variational import svi_loop
 
 DESIGN = np.random.default_rng(0).normal(size=(30, 3)) @ np.array(
@@ -48,7 +48,9 @@ def evidence():
 
 
 def problem_of(target, guide=None, optimizer=None):
-    return _problem(jax.random.key(0), target, guide or MeanField(), ELBO(), optimizer, 1)
+    return svi_problem.problem_of(
+        jax.random.key(0), target, guide or MeanField(), ELBO(), optimizer, 1
+    )
 
 
 def fit(problem, **settings):

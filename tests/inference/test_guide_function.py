@@ -223,14 +223,6 @@ def test_only_a_function_is_one():
         result.guide_function()
 
 
-def test_a_model_has_no_parameters():
-    def model(key, scale):
-        return ppl.sample(key, dist.Normal(ppl.param(floats(0.0), name="level"), scale), name="mu")
-
-    with pytest.raises(ValueError, match="the model has the parameter 'level'"):
-        svi(jax.random.key(0), model, floats(2.0), guide=normal_guide, num_steps=10)
-
-
 def test_a_parameter_at_the_edge_of_its_support_is_named():
     def guide(key):
         sd = ppl.param(floats(1e-8), name="sd", support=constraints.positive)

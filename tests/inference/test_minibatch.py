@@ -12,7 +12,7 @@ import distributions as dist
 import ppl
 from distributions import constraints
 from inference import ELBO, FullRank, MeanField, svi
-from inference.drivers.svi import _problem
+from inference.drivers.svi_problem import problem_of
 from inference.runtime.compiled_program import compile_program
 
 NUM_ROWS, SIZE = 10_000, 100
@@ -57,7 +57,7 @@ def exact(num_rows=NUM_ROWS):
 def deviations(model):
     """Of the mean gradient at a point, over 4000 steps, from that of all data; in errors."""
     target = ppl.unconstrain(model, *data())
-    problem = _problem(jax.random.key(0), target, MeanField(), ELBO(), None, 1, batch)
+    problem = problem_of(jax.random.key(0), target, MeanField(), ELBO(), None, 1, batch)
     point = floats([0.3, -0.7])
 
     def gradient(step):
@@ -65,7 +65,7 @@ def deviations(model):
         return jax.grad(now.log_density)(point)
 
     found = np.asarray(jax.lax.map(gradient, jnp.arange(4000, dtype=jnp.uint32)), np.float64)
-    full = jax.grad(_problem(*_all(), None, 1).log_density)(point)
+    full = jax.grad(problem_of(*_all(), None, 1).log_density)(point)
     return (found.mean(0) - full) / found.std(0) * 4000**0.5
 
 
@@ -186,7 +186,7 @@ def test_going_on_is_one_long_run_and_keys_of_all_kinds_do():
 
 def test_every_step_has_a_batch_of_its_own():
     target = ppl.unconstrain(posterior, *data())
-    problem = _problem(jax.random.key(0), target, MeanField(), ELBO(), None, 1, batch)
+    problem = problem_of(jax.random.key(0), target, MeanField(), ELBO(), None, 1, batch)
     seed = jnp.array([3, 5], jnp.uint32)
     first, second, other = (
         problem.at(x, jnp.uint32(step)).target.data[0]

@@ -149,12 +149,13 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Adaptation Advance Ascent Batches BestNormal Bins Chain ChainPlan ClimbSettings Climber
-    CompiledProgram Curvature DiscreteTarget DualAveraging ELBOTrace Edge Effort Fit GuideDraws
-    GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init LanczosNormal Layout Masks
-    ModeSearchResult ModeSummary NUTS NUTSInfo NUTSTrajectory NormalStart Odds Origin
-    PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress Proposal SVGDAdvance
-    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints State
-    StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Welford _Gap _ShortClimb
+    CompiledProgram Curvature DiscreteTarget DualAveraging ELBOTrace Edge Effort Fit GivenBatch
+    GuideDraws GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init LanczosNormal Layout Masks
+    ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Odds
+    Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress Proposal
+    SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
+    Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Welford
+    _Gap _ShortClimb
     """,
 )
 

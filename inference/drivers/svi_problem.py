@@ -1,0 +1,115 @@
+"""Problems of SVI: a model with data, a guide and an objective, for `svi` and `svi_step`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.drivers.guide_function import GuideFunction, bind_guide
+from inference.drivers.init_from_result import normal_start
+from inference.drivers.minibatch import GivenBatch, batches
+from inference.drivers.model_parameters import ModelParameters, make_parametric_target
+from inference.initialization.initial_positions import STRATEGIES
+from inference.results.guide_result import GuideResult
+from inference.results.importance_result import ImportanceResult
+from inference.results.mcmc_result import MCMCResult
+from inference.results.optimize_result import OptimizeResult
+from inference.results.svgd_result import SVGDResult
+from inference.variational.elbo import Objective, check_objective
+from inference.variational.optax_step import optimizer_of
+from inference.variational.svi_step import Problem
+
+Started = GuideResult | ImportanceResult | MCMCResult | OptimizeResult | SVGDResult
+
+
+def make_problem(
+    key: jax.Array,
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Any,
+    guide: Any,
+    optimizer: Any,
+    num_particles: int,
+    objective: Objective,
+    batch: Callable[..., Any] | None = None,
+    is_fed: bool = False,
+) -> Problem:
+    """The problem of a model, its arguments, a guide and an objective, on the device.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if the guide or the objective does not suit the model, or if a parameter of the
+            model has the name of one of the guide.
+    """
+    is_function = not hasattr(guide, "sample")
+    target, parametric = make_parametric_target(model, args, kwargs, is_function=is_function)
+    problem = problem_of(key, target, guide, objective, optimizer, num_particles, batch, is_fed)
+    _check_names(parametric, problem.guide)
+    return problem._replace(parametric=jax.device_put(parametric))
+
+
+def problem_of(
+    key: jax.Array,
+    target: Any,
+    guide: Any,
+    objective: Objective,
+    optimizer: Any,
+    num_particles: int,
+    batch: Callable[..., Any] | None = None,
+    is_fed: bool = False,
+) -> Problem:
+    """The problem of a target."""
+    rule = optimizer_of(optimizer, 0.01)
+    guide, layout = bind_guide(target, guide)
+    check_objective(objective, guide, num_particles, is_fed or batch is not None)
+    particles = np.arange(num_particles, dtype=np.uint32)
+    drawn = batches(key, batch, target, guide)
+    problem = Problem(target, guide, objective, rule, particles, layout, drawn)
+    return jax.device_put(problem)
+
+
+def with_batch(problem: Problem, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Problem:
+    """The problem of one step, for a batch that is given."""
+    return problem._replace(batches=GivenBatch.of(args, kwargs))
+
+
+def values_of(problem: Problem, parameters: Any) -> tuple[Any, Any]:
+    """Values of the model's parameters by name, None if it has none, and the guide's parameters."""
+    if problem.parametric is None:
+        return None, parameters
+    values: Any = problem.parametric
+    return values.values(problem.target, parameters.model), parameters.guide
+
+
+def check_start(init: Any, problem: Problem, *, is_function: bool) -> Any:
+    """The starting point of a fit by the argument `init`.
+
+    Raises:
+        ValueError: if a guide that is a function is to start at a result.
+    """
+    if is_function and isinstance(init, str) and init in STRATEGIES:
+        return "uniform"  # a guide that is a function has its own start
+    if is_function and isinstance(init, Started):
+        raise ValueError(
+            "init is a result, but a guide that is a function begins with its own numbers, those "
+            "of ppl.param: give them there, or go on with state=result.state"
+        )
+    return normal_start(init, problem.target, problem.layout) if isinstance(init, Started) else init
+
+
+def _check_names(parametric: ModelParameters | None, guide: Any) -> None:
+    """Raises an error if a parameter of the model has the name of one of the guide.
+
+    Raises:
+        ValueError: if so. The two would be two numbers, not one that is shared.
+    """
+    if parametric is None or not isinstance(guide, GuideFunction):
+        return
+    of_guide = jax.eval_shape(lambda: guide.init(jax.numpy.zeros(0), guide.layout))
+    common = sorted(set(parametric.initial) & set(of_guide))
+    if common:
+        raise ValueError(
+            f"the model and guide {guide!r} both have the parameter {common[0]!r}: these are two, "
+            "which are fitted apart. Give them different names."
+        )

@@ -1,0 +1,147 @@
+"""Networks of several libraries: their parameters by path, and the network with others in place."""
+
+import dataclasses
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial, tree_flatten_with_path
+
+Parameters = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """A network, taken apart.
+
+    Attributes:
+        parameters: Arrays by path, such as ``"layers.0.weight"``.
+        rebuild: Function from such arrays to the network that has them.
+    """
+
+    parameters: Parameters
+    rebuild: Callable[[Parameters], Any]
+
+
+def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
+    """The parameters of a network, and the way back.
+
+    | network | parameters | rebuilt |
+    |---|---|---|
+    | pytree, such as a module of Equinox | leaves that are arrays of floats | the pytree |
+    | module of Flax NNX | variables of type `Param` | the module |
+    | module of Flax Linen | collection "params" of its `init` | `apply` with these parameters |
+    | pair `(init, apply)` | the tree that `init` returns | `apply` with these parameters |
+
+    Args:
+        net: The network.
+        inputs: Inputs to initialise the last two kinds with; only shapes and dtypes count.
+        where: The start of error messages.
+
+    Raises:
+        TypeError: If `net` is no network, or `inputs` are missing or superfluous.
+    """
+    if isinstance(net, type):
+        raise TypeError(f"{where}: expected a network, got the class {net.__name__}: make one.")
+    functions = _init_and_apply(net)
+    if functions is not None:
+        return _take_apart_functions(net, *functions, inputs, where)
+    if inputs:
+        raise TypeError(
+            f"{where}: inputs are for modules of Flax Linen and pairs (init, apply); a "
+            f"{type(net).__name__} has its parameters already."
+        )
+    return _take_apart_nnx(net, where) if _is_of(net, "flax.nnx") else _take_apart_tree(net, where)
+
+
+def _is_of(net: Any, library: str) -> bool:
+    return any(cls.__module__.startswith(f"{library}.") for cls in type(net).__mro__)
+
+
+def _init_and_apply(net: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
+    """The two functions of a pair, or of an object that has both; None for any other network."""
+    is_plain_pair = type(net) is tuple and len(net) == 2
+    pair = net if is_plain_pair else (getattr(net, "init", None), getattr(net, "apply", None))
+    return pair if all(map(callable, pair)) else None  # pyright: ignore[reportReturnType]
+
+
+def _take_apart_functions(
+    net: Any,
+    init: Callable[..., Any],
+    apply: Callable[..., Any],
+    inputs: Sequence[Any],
+    where: str,
+) -> Network:
+    if not isinstance(inputs, tuple) or not inputs:
+        raise TypeError(
+            f"{where}: a network that its init makes needs inputs to see their shapes: give "
+            f"inputs=(x,), a tuple of what the network is to be called with, got {inputs!r}."
+        )
+    # A fixed key: no random number but draws of sites may enter a density.
+    made = init(jax.random.key(0), *inputs)
+    if not _is_of(net, "flax.linen"):
+        return _of_leaves(made, lambda tree: Partial(apply, tree), where)
+    rest = {name: x for name, x in made.items() if name != "params"}
+    together = lambda tree: Partial(apply, rest | {"params": tree})  # noqa: E731
+    return _of_leaves(made.get("params", {}), together, where)
+
+
+def _take_apart_nnx(net: Any, where: str) -> Network:
+    nnx = importlib.import_module("flax.nnx")
+    graph, parameters, rest = nnx.split(net, nnx.Param, ...)
+    # Copied: the variables of a module may change in the trace that made them alone.
+    return _of_leaves(parameters, lambda tree: nnx.merge(graph, tree, rest, copy=True), where)
+
+
+def _take_apart_tree(net: Any, where: str) -> Network:
+    return _of_leaves(net, lambda tree: tree, where)
+
+
+def _of_leaves(tree: Any, rebuild: Callable[[Any], Any], where: str) -> Network:
+    """The arrays of floats of a tree by path; its other leaves stay as they are."""
+    leaves, structure = tree_flatten_with_path(tree)
+    named = {_path_name(path): leaf for path, leaf in leaves}
+    parameters = {name: jnp.asarray(x) for name, x in named.items() if _is_parameter(x)}
+    if not parameters:
+        raise TypeError(
+            f"{where}: expected a network with arrays of floats for parameters, got {tree!r}."
+        )
+
+    def put_back(values: Parameters) -> Any:
+        return rebuild(jax.tree.unflatten(structure, (named | values).values()))
+
+    return Network(parameters, put_back)
+
+
+def _is_parameter(leaf: Any) -> bool:
+    is_array = isinstance(leaf, jax.Array | np.ndarray)
+    return is_array and jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
+def _path_name(path: Sequence[Any]) -> str:
+    """A path in a tree, joined by dots; without the last step into a variable of Flax NNX."""
+    names = [str(_key_of(key)) for key in path]
+    if len(names) > 1 and names[-1] == "value" and not isinstance(path[-1], jax.tree_util.DictKey):
+        names.pop()
+    return ".".join(names)
+
+
+def _key_of(key: Any) -> Any:
+    for attribute in ("name", "key", "idx"):  # of a field, a dict or an indexed child, a sequence
+        if hasattr(key, attribute):
+            return getattr(key, attribute)
+    return key
+
+
+def matching(named: Mapping[str, Any], path: str) -> str | None:
+    """The longest of some names that is a path or its beginning, or None.
+
+    Example:
+        >>> matching({"layers": 1, "layers.0": 2}, "layers.0.weight")
+        'layers.0'
+    """
+    found = [name for name in named if path == name or path.startswith(f"{name}.")]
+    return max(found, key=len, default=None)

@@ -1,0 +1,71 @@
+"""with_params: a model or guide with numbers in place of its parameters."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from ppl.core.model_pytree import Model, as_pytree, name_of
+from ppl.harvest._harvest import plant, reap
+from ppl.primitives.param import PARAM_VALUE
+from ppl.primitives.site_kinds import PARAM
+
+
+def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
+    """A model or guide whose parameters, made by `param` or `module`, are given numbers.
+
+    It takes those of the parameters that it has. So the values of a fit,
+    ``result.model_parameters``, serve the model before it was conditioned, and parts of it.
+
+    Args:
+        model: A function of a random key.
+        values: Values by name on the supports of the parameters, nested as scopes are.
+
+    Returns:
+        A function of the same arguments, without these parameters.
+
+    Raises:
+        ValueError: When called: if the model has none of the parameters, or a value has another
+            shape than the parameter.
+
+    Example:
+        >>> import jax, ppl, distributions as dist
+        >>> def model(key):
+        ...     loc = ppl.param(0.0, name="loc")
+        ...     return ppl.sample(key, dist.Normal(loc, 1.0), name="x")
+        >>> fitted, key = ppl.with_params(model, {"loc": 3.0}), jax.random.key(0)
+        >>> round(float(fitted(key) - model(key)), 4)
+        3.0
+    """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"with_params: expected a dict of values by name, got {values!r}.")
+    return Partial(_run, as_pytree(model), dict(values))
+
+
+def _run(model: Model, values: dict[str, Any], key: Any, *args: Any, **kwargs: Any) -> Any:
+    reaped = [reap(model, tag=tag) for tag in (PARAM_VALUE, PARAM)]
+    found, positions = jax.eval_shape(lambda key: [f(key, *args, **kwargs) for f in reaped], key)
+    plants = _common(values, found)
+    if not plants:
+        raise ValueError(
+            f"with_params: {name_of(model)} has none of the parameters {_listed(values)}; it has "
+            f"{_listed(found)}."
+        )
+    planted = Partial(plant(model, tag=PARAM_VALUE), plants)
+    # Nothing reads the positions now. They are planted to be parameters no more.
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), _common(positions, plants))
+    return plant(planted, tag=PARAM)(zeros, key, *args, **kwargs)
+
+
+def _common(values: Any, found: Any) -> Any:
+    """The part of nested dicts of values whose names are also in `found`."""
+    if not (isinstance(values, Mapping) and isinstance(found, Mapping)):
+        return values
+    common = {name: _common(x, found[name]) for name, x in values.items() if name in found}
+    return {name: x for name, x in common.items() if not isinstance(x, dict) or x}
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, names)) or "none"
