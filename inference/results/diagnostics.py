@@ -11,7 +11,7 @@ References:
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache, wraps
@@ -25,6 +25,8 @@ from inference.common.argument_checks import as_real, check_fraction
 
 Array = NDArray[np.float64]
 
+_TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
+_MANY = 10_000  # draws of a chain; from here on the rounding of float32 is no matter for ESS
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
 
@@ -44,30 +46,34 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
     return wrapped
 
 
-def diagnose(draws: NDArray[Any]) -> tuple[Array, Array, Array, Array]:
-    """`rhat`, `ess_bulk`, `ess_tail` and `mcse_mean`, at half the cost of the four functions.
+def diagnose(
+    draws: NDArray[Any], levels: Sequence[float] = ()
+) -> tuple[Array, Array, Array, Array, Array]:
+    """`rhat`, `ess_bulk`, `ess_tail`, `mcse_mean` and quantiles, from one sort of the draws.
 
     Args:
         draws: ``(chain, draw, *shape)``.
+        levels: Levels of the quantiles over all chains.
 
     Returns:
-        Four arrays of shape ``shape``.
+        Four arrays of shape ``shape``, and the quantiles, ``(level, *shape)``.
     """
 
     def statistics(block: Array) -> Array:
         halves = _split_halves(block)
-        scores, folded = _rank_normalize(halves)
+        ranks, found = _rank_normalize(block, (*_TAILS, *levels))
         return np.stack(
             [
-                _rhat_of_scores(scores, folded),
-                _ess(scores),
-                _ess_tail(block),
+                _rhat_of_scores(*ranks),
+                _ess(ranks[0]),
+                _ess_tail(block, found[:2]),
                 _mcse_mean(block, halves),
+                *found[2:],
             ]
         )
 
-    found = _by_block(statistics, draws, 4)
-    return found[0], found[1], found[2], found[3]
+    found = _by_block(statistics, draws, 4 + len(levels))
+    return found[0], found[1], found[2], found[3], found[4:]
 
 
 def _by_block(statistics: Callable[[Array], Array], draws: NDArray[Any], number: int) -> Array:
@@ -125,7 +131,7 @@ def rhat(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), equation 4 and section 4.2.
     """
-    return _rhat_of_scores(*_rank_normalize(_split_halves(draws)))
+    return _rhat_of_scores(*_rank_normalize(draws)[0])
 
 
 @_map_parameters
@@ -146,7 +152,7 @@ def ess_bulk(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess(_rank_normalize(_split_halves(draws))[0])
+    return _ess(_rank_normalize(draws)[0][0])
 
 
 @_map_parameters
@@ -162,7 +168,7 @@ def ess_tail(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess_tail(draws)
+    return _ess_tail(draws, np.quantile(draws, _TAILS, axis=(1, 2)))
 
 
 @_map_parameters
@@ -267,45 +273,86 @@ def ebfmi(energy: ArrayLike) -> Array:
 
 def _split_halves(draws: Array) -> Array:
     """Halves of chains as chains, without the middle one of an odd number of draws."""
-    half = draws.shape[2] // 2
-    return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
+    num_parameters, num_chains, num_draws = draws.shape
+    half = num_draws // 2
+    if num_draws % 2:
+        draws = np.delete(draws, half, 2)
+    return draws.reshape(num_parameters, 2 * num_chains, half)
 
 
-def _rank_normalize(draws: Array) -> tuple[Array, Array]:
-    """Normal scores of ranks over all chains, of draws and of their distances from the median.
+def _rank_normalize(draws: Array, levels: Sequence[float] = ()) -> tuple[tuple[Array, Array], Array]:
+    """Normal scores of ranks in half chains, of draws and of their distances from the median.
 
-    Ties share their mean rank.
+    Ties share their mean rank. Beside the scores are the quantiles of the draws, of whole chains.
     """
-    flat = draws.reshape(len(draws), -1)
-    scores, folded = np.empty_like(flat), np.empty_like(flat)
-    for row, of_values, of_distances in zip(flat, scores, folded, strict=True):
-        order = np.argsort(row)
+    halves = _split_halves(draws)
+    rows = draws.reshape(len(draws), -1)
+    scores, folded = np.empty((2, len(draws), halves[:1].size))
+    quantiles = np.empty((len(levels), len(draws)))
+    for i, row in enumerate(rows):
+        order = _argsort(row)
         values = row[order]
-        of_values[order] = _scores_of_sorted(values)
+        quantiles[:, i] = _quantiles_of_sorted(values, levels)
+        if draws.shape[2] % 2:
+            is_kept = np.ones(draws.shape[1:], bool)
+            is_kept[:, draws.shape[2] // 2] = False
+            order = order[is_kept.ravel()[order]]
+            values, order = row[order], (np.cumsum(is_kept) - 1)[order]
+        scores[i, order] = _scores_of_sorted(values)
         middle = len(values) // 2
         distances = np.abs(values - (values[middle] + values[-1 - middle]) / 2)
         # A merge of two runs, falling and rising, which a stable sort finds.
         places = np.argsort(distances, kind="stable")
-        of_distances[order[places]] = _scores_of_sorted(distances[places])
-    return scores.reshape(draws.shape), folded.reshape(draws.shape)
+        folded[i, order[places]] = _scores_of_sorted(distances[places])
+    return (scores.reshape(halves.shape), folded.reshape(halves.shape)), quantiles
+
+
+def _argsort(row: Array) -> NDArray[np.intp]:
+    """Order of numbers; those that float32 has, as most draws, by a radix sort of 16 bits twice."""
+    with np.errstate(over="ignore"):
+        single = row.astype(np.float32)
+    if not np.array_equal(single, row):
+        return np.argsort(row)
+    bits = single.view(np.int32)
+    # As unsigned integers, these are in the order of the numbers.
+    keys = (bits ^ ((bits >> 31) | np.int32(-(2**31)))).view(np.uint32)
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    return order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
+
+
+def _quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
+    """Quantiles by linear interpolation, to the last bit as by `numpy.quantile`."""
+    place = np.asarray(levels, np.float64) * (len(ordered) - 1)
+    low = np.floor(place).astype(int)
+    below, above = ordered[low], ordered[np.minimum(low + 1, len(ordered) - 1)]
+    share, step = place - low, above - below
+    return np.where(share < 0.5, below + step * share, above - step * (1 - share))
 
 
 def _scores_of_sorted(ordered: Array) -> Array:
     """Normal scores of sorted numbers."""
-    scores = _normal_scores(len(ordered))
-    rises = np.diff(ordered) > 0
-    if rises.all():
-        return scores[::2]
-    place = np.arange(len(ordered))
-    first = np.maximum.accumulate(np.where(np.r_[True, rises], place, 0))
-    last = np.where(np.r_[rises, True], place, len(ordered))
-    return scores[first + np.minimum.accumulate(last[::-1])[::-1]]
+    size = len(ordered)
+    scores = _normal_scores(size)
+    is_tie = ordered[1:] == ordered[:-1]
+    if not is_tie.any():
+        return scores
+    is_first, is_last = np.r_[True, ~is_tie], np.r_[~is_tie, True]
+    is_tied = ~(is_first & is_last)
+    first, last = np.flatnonzero(is_first & is_tied), np.flatnonzero(is_last & is_tied)
+    scores = scores.copy()
+    scores[is_tied] = np.repeat(_score((first + last) / 2, size), last - first + 1)
+    return scores
 
 
 @lru_cache(maxsize=4)
 def _normal_scores(size: int) -> Array:
-    """Normal scores of the ranks 1, 1.5, 2, ..., `size`."""
-    return scipy.special.ndtri((np.arange(2 * size - 1) / 2 + 1 - 3 / 8) / (size + 1 / 4))
+    """Normal scores of the ranks from 1 to `size`."""
+    return _score(np.arange(size), size)
+
+
+def _score(place: Array, size: int) -> Array:
+    """Normal scores of places from 0 to `size` - 1."""
+    return scipy.special.ndtri((place + 1 - 3 / 8) / (size + 1 / 4))
 
 
 def _rhat_of_scores(scores: Array, folded: Array) -> Array:
@@ -326,13 +373,17 @@ def _mcse_mean(draws: Array, halves: Array) -> Array:
     return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(halves))
 
 
-def _ess_tail(draws: Array) -> Array:
-    return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
+def _ess_tail(draws: Array, quantiles: Array) -> Array:
+    return np.minimum(*(_ess_below(draws, quantile) for quantile in quantiles))
 
 
 def _ess_quantile(draws: Array, prob: float) -> Array:
-    quantile = np.quantile(draws, prob, axis=(1, 2), keepdims=True)
-    return _ess(_split_halves((draws <= quantile).astype(np.float64)))
+    return _ess_below(draws, np.quantile(draws, prob, axis=(1, 2)))
+
+
+def _ess_below(draws: Array, bounds: Array) -> Array:
+    """Effective sample size of whether draws are at most a bound, ``(parameter,)``."""
+    return _ess(_split_halves((draws <= bounds[:, None, None]).astype(np.float64)))
 
 
 def _ess(chains: Array) -> Array:
@@ -363,9 +414,16 @@ def _ess(chains: Array) -> Array:
 
 
 def _mean_autocovariance(chains: Array) -> Array:
-    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
+    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``.
+
+    Those of long chains have the precision of float32, far below their Monte Carlo error.
+    """
     num_draws = chains.shape[2]
     length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
-    spectrum = scipy.fft.rfft(chains - chains.mean(2, keepdims=True), length)
+    centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
+    if num_draws >= _MANY:
+        unit = np.abs(centered).max((1, 2))[:, None]
+        centered = (centered / unit[:, None]).astype(np.float32)
+    spectrum = scipy.fft.rfft(centered, length)
     power = (spectrum.real**2 + spectrum.imag**2).mean(1)
-    return scipy.fft.irfft(power, length)[:, :num_draws] / num_draws
+    return scipy.fft.irfft(power, length)[:, :num_draws] * (unit**2 / num_draws)
