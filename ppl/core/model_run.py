@@ -20,7 +20,7 @@ from ppl.harvest import _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._sow import Axis, Site, describe
+from ppl.harvest._sow import Axis, Site, describe, join_scopes
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import (
@@ -207,7 +207,13 @@ class ModelRun(Harvester):
     def __init__(self, model: Model, program: Program, action: Action):
         super().__init__(program, action)
         self.name = name_of(model)
+        by_name: dict[str, Path] = {}
         for path, found in self._find_sites().items():
+            if by_name.setdefault(join_scopes(path), path) != path:
+                raise ValueError(
+                    f"{self.name}: two sites are called {describe(path)}, one of them in a scope, "
+                    "as tables and results join scopes by dots. Rename one of them."
+                )
             kind = kind_of(found.site)
             if not kind:
                 tag = found.site.tag

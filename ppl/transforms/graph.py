@@ -1,6 +1,5 @@
 """graph: the dependence graph of a model, whose nodes are its sites."""
 
-import collections
 import contextlib
 import dataclasses
 import pathlib
@@ -18,7 +17,7 @@ from ppl.common.text_table import table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
-from ppl.harvest._sow import describe
+from ppl.harvest._sow import join_scopes
 from ppl.harvest._survey import Found, Path, show
 from ppl.primitives.site_kinds import kind_of
 from ppl.transforms.trace import Inspect
@@ -60,7 +59,7 @@ class Graph:
     """Dependence graph of a model; it prints as a table, a site in each line.
 
     Attributes:
-        nodes: The sites by name, "scope/name" within a scope, in program order.
+        nodes: The sites by name, "scope.name" within a scope, in program order.
         direct: The edges (parent, child) outside of scans, and within one step of a scan.
         carried: The edges (parent, child) from one step of a scan to a later one; both ends may be
             the same site.
@@ -212,7 +211,7 @@ def graph(model: Model) -> Callable[..., Graph]:
         program = trace_model(model, None, args, kwargs)
         run = ModelRun(model, program, Inspect())
         sown = Dependence()(program.jaxpr).sites
-        names = _names(run.name, sown)
+        names = {path: join_scopes(path) for path in sown}
         plates = find_plates(sown)
         nodes = {names[p]: _node(run.sites[p], sown[p], plates[p]) for p in sown}
         direct = _edges(names, {path: site.parents for path, site in sown.items()})
@@ -228,18 +227,6 @@ def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) 
         for path in names
         for parent in sorted(parents[path], key=order.__getitem__)
     )
-
-
-def _names(model: str, sites: Collection[Path]) -> dict[Path, str]:
-    names = {path: "/".join(map(str, path)) for path in sites}
-    counts = collections.Counter(names.values())
-    for path, name in names.items():
-        if counts[name] > 1:
-            raise ValueError(
-                f"{model}: two sites are called {describe(path)}, one of them in a scope. Leave "
-                "'/' out of names."
-            )
-    return names
 
 
 def _node(found: Found, sown: SownSite, plates: tuple[Plate, ...]) -> Node:

@@ -17,7 +17,7 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site
+from ppl.harvest._sow import Site, join_scopes
 from ppl.harvest._survey import Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
@@ -90,7 +90,7 @@ def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Pa
 def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
     d, log_prob = site.distribution, site.log_prob
     return (
-        "/".join(map(str, path)),
+        join_scopes(path),
         site.kind,
         show(map(jax.typeof, jax.tree.leaves(site.value))),
         "" if d is None else distribution_protocol.name_of(d),

@@ -104,7 +104,7 @@ def _():
 
 
 @mistake(
-    "One key for two submodels", names=["'a/rate'", "'b/rate'", "the same draw", "Split the key"]
+    "One key for two submodels", names=["'a.rate'", "'b.rate'", "the same draw", "Split the key"]
 )
 def _():
     def two(key):
