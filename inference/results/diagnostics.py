@@ -280,7 +280,9 @@ def _split_halves(draws: Array) -> Array:
     return draws.reshape(num_parameters, 2 * num_chains, half)
 
 
-def _rank_normalize(draws: Array, levels: Sequence[float] = ()) -> tuple[tuple[Array, Array], Array]:
+def _rank_normalize(
+    draws: Array, levels: Sequence[float] = ()
+) -> tuple[tuple[Array, Array], Array]:
     """Normal scores of ranks in half chains, of draws and of their distances from the median.
 
     Ties share their mean rank. Beside the scores are the quantiles of the draws, of whole chains.

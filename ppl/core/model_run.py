@@ -14,6 +14,7 @@ from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
+from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest import _values
@@ -43,6 +44,7 @@ _NOT_CONCRETE = (
 )
 
 
+@explaining_foreign_models
 def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:

@@ -13,7 +13,7 @@ import jax
 from ppl.analysis.dependence import Dependence, SownSite
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates
-from ppl.common.text_table import table
+from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
@@ -103,12 +103,15 @@ class Graph:
 
     def __str__(self) -> str:
         """A table with a line for each site: name, kind, family, value, plates and parents."""
+        return table(self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
         parents: dict[str, list[str]] = {name: [] for name in self.nodes}
         for a, b in self.direct:
             parents[b].append(a)
         for a, b in self.carried:
             parents[b].append(f"previous {a}")
-        return table([_row(name, node, parents[name]) for name, node in self.nodes.items()])
+        return [_row(name, node, parents[name]) for name, node in self.nodes.items()]
 
     def to_dot(self) -> str:
         """The graph in DOT, the language of Graphviz.
@@ -146,10 +149,13 @@ class Graph:
         return done.stdout
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """The text, and the picture if Graphviz is installed, for notebooks."""
-        bundle = {"text/plain": str(self)}
+        """The text, a table, and the picture above it if Graphviz is installed, for notebooks."""
+        head = ("site", "kind", "family", "value", "plates", "parents")
+        rows = [(*cells, parents.removeprefix("<- ")) for *cells, parents in self._rows()]
+        bundle = {"text/plain": str(self), "text/html": html_table([head, *rows])}
         with contextlib.suppress(RuntimeError):
-            bundle["image/svg+xml"] = self.to_svg()
+            svg = bundle["image/svg+xml"] = self.to_svg()
+            bundle["text/html"] = svg[max(svg.find("<svg"), 0) :] + bundle["text/html"]
         return bundle
 
 

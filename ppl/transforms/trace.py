@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
-from ppl.common.text_table import table
+from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.harvest import _jax
@@ -75,10 +75,16 @@ class Trace:
 
     def __str__(self) -> str:
         """The sites as a table: kind, shape, distribution, support, log probability."""
+        return table(self._rows(), right=(5,))
+
+    def _repr_html_(self) -> str:
+        """The table for notebooks."""
+        return html_table(self._rows(), right=(5,))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        head = ("site", "kind", "value", "distribution", "support", "log prob")
         rows = [_row(path, site) for path, site in _flatten_sites(self.sites)]
-        rows.append(("in all", "", "", "", "", _number(self.log_density)))
-        rows.insert(0, ("site", "kind", "value", "distribution", "support", "log prob"))
-        return table(rows, right=(5,))
+        return [head, *rows, ("in all", "", "", "", "", _number(self.log_density))]
 
 
 def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:

@@ -65,18 +65,20 @@ def test_svg_is_what_dot_makes_of_the_graph(program, tmp_path):
     svg = graph.to_svg(tmp_path / "chain.svg")
     assert svg.splitlines() == lines
     assert (tmp_path / "chain.svg").read_text(encoding="utf-8") == svg
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph), "image/svg+xml": svg}
+    bundle = graph._repr_mimebundle_()
+    assert (bundle["text/plain"], bundle["image/svg+xml"]) == (str(graph), svg)
+    assert bundle["text/html"].startswith(f"{svg}<table>")
 
 
 def test_a_notebook_without_graphviz_shows_the_text(program):
     graph = ppl.graph(chain)()
     with pytest.raises(RuntimeError, match=r"'dot' was not found. Install Graphviz, or use to_dot"):
         graph.to_svg()
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph)}
+    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
     program("echo no font >&2; exit 3")
     with pytest.raises(RuntimeError, match=r"to_svg: .*dot failed: no font"):
         graph.to_svg()
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph)}
+    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
