@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         name="rhat-without-splitting",
         file="inference/results/diagnostics.py",
-        old="return _rhat_of_scores(*rank_normalize(_split_halves(draws)))",
+        old="return _rhat_of_scores(*rank_normalize_halves(draws)[0])",
         new="return _rhat_of_scores(*rank_normalize(draws))",
         breaks="R-hat does not see a chain that drifts",
         tests=("tests/inference/test_diagnostics.py",),
@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         name="ess-autocovariance",
         file="inference/results/diagnostics.py",
-        old="(power, length)[:, :num_draws] / num_draws",
-        new="(power, length)[:, :num_draws] / np.arange(num_draws, 0, -1)",
+        old="* (unit**2 / num_draws)",
+        new="* (unit**2 / np.arange(num_draws, 0, -1))",
         breaks="ESS takes the estimate of the autocovariance whose noise grows with the lag",
         tests=("tests/inference/test_diagnostics.py",),
         keyword="arviz",
@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         name="ess-threshold-of-one-chain",
         file="inference/results/problems.py",
-        old="enough = LOW_ESS_PER_CHAIN * summary.num_chains",
-        new="enough = LOW_ESS_PER_CHAIN",
+        old="else LOW_ESS_PER_CHAIN * summary.num_chains",
+        new="else LOW_ESS_PER_CHAIN",
         breaks="four chains are told to mix with the draws that one would need",
         tests=("tests/inference/test_mcmc_result.py",),
         keyword="each_problem",

@@ -34,7 +34,7 @@ def check_inputs(
         order = f"the key comes first: inference.{driver.__name__}(key, model, *args)"
         hint = order if callable(key) else "such as jax.random.key(0)"
         raise TypeError(f"key must be one key; {hint}; got {_describe(key)}")
-    check_keywords(driver, model, kwargs)
+    check_keywords(driver, model, args, kwargs)
     # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):
         raise TypeError(

@@ -1,5 +1,6 @@
 """Check of the keywords of a call: those of a driver, and those of the model."""
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -52,11 +53,14 @@ def _hint(name: str, own: Sequence[str], known: Sequence[str]) -> str:
     return f"did you mean {meant!r}?" if meant else ""
 
 
-def check_keywords(driver: Callable[..., Any], model: Any, kwargs: Mapping[str, Any]) -> None:
+def check_keywords(
+    driver: Callable[..., Any], model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
     """Refuses keywords that neither a driver nor the model has, with what is meant if it is known.
 
     Raises:
-        TypeError: if there is such a keyword, or `model` is no function.
+        TypeError: if there is such a keyword, if `model` needs an argument that the driver takes
+            for its own, or if `model` is no function.
     """
     check_callable(model)
     try:
@@ -69,9 +73,26 @@ def check_keywords(driver: Callable[..., Any], model: Any, kwargs: Mapping[str, 
     names = [p.name for p in [*taken][1:] if p.kind is not p.POSITIONAL_ONLY]
     parameters = inspect.signature(driver).parameters.values()
     own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    for p in [*taken][1 + len(args) :]:
+        is_needed = p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+        if p.name in own and is_needed and p.name not in _bound(model):
+            raise TypeError(
+                f"{name_of(model)} has an argument {p.name!r}, and so has {driver.__name__}, which "
+                f"takes {p.name}= for its own. Give it to the model by position, or as "
+                f"functools.partial(model, {p.name}=...)."
+            )
     for name in (name for name in kwargs if name not in names):
         hint = _hint(name, own, [*own, *names])
         raise TypeError(
             f"{driver.__name__} has no argument {name!r}, nor has {name_of(model)}"
             + (f": {hint}" if hint else f". {driver.__name__} has {', '.join(own)}.")
         )
+
+
+def _bound(model: Any) -> set[str]:
+    """Keywords of a model that a partial function around it gives."""
+    found = set()
+    while isinstance(model, functools.partial):
+        found |= model.keywords.keys()
+        model = model.args[0] if model.args and callable(model.args[0]) else model.func
+    return found

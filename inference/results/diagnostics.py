@@ -11,10 +11,10 @@ References:
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction
+from inference.results.rank_scores import Array, rank_normalize_halves, split_halves
 
-Array = NDArray[np.float64]
-
+_TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
+_MANY = 10_000  # draws of a chain; from here on the rounding of float32 is no matter for ESS
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
 
@@ -44,30 +45,34 @@ def _map_parameters(statistic: Callable[..., Array]) -> Callable[..., Array]:
     return wrapped
 
 
-def diagnose(draws: NDArray[Any]) -> tuple[Array, Array, Array, Array]:
-    """`rhat`, `ess_bulk`, `ess_tail` and `mcse_mean`, at half the cost of the four functions.
+def diagnose(
+    draws: NDArray[Any], levels: Sequence[float] = ()
+) -> tuple[Array, Array, Array, Array, Array]:
+    """`rhat`, `ess_bulk`, `ess_tail`, `mcse_mean` and quantiles, from one sort of the draws.
 
     Args:
         draws: ``(chain, draw, *shape)``.
+        levels: Levels of the quantiles over all chains.
 
     Returns:
-        Four arrays of shape ``shape``.
+        Four arrays of shape ``shape``, and the quantiles, ``(level, *shape)``.
     """
 
     def statistics(block: Array) -> Array:
-        halves = _split_halves(block)
-        scores, folded = rank_normalize(halves)
+        halves = split_halves(block)
+        ranks, found = rank_normalize_halves(block, (*_TAILS, *levels))
         return np.stack(
             [
-                _rhat_of_scores(scores, folded),
-                _ess(scores),
-                _ess_tail(block),
+                _rhat_of_scores(*ranks),
+                _ess(ranks[0]),
+                _ess_tail(block, found[:2]),
                 _mcse_mean(block, halves),
+                *found[2:],
             ]
         )
 
-    found = by_block(statistics, draws, 4)
-    return found[0], found[1], found[2], found[3]
+    found = by_block(statistics, draws, 4 + len(levels))
+    return found[0], found[1], found[2], found[3], found[4:]
 
 
 def by_block(
@@ -131,7 +136,7 @@ def rhat(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), equation 4 and section 4.2.
     """
-    return _rhat_of_scores(*rank_normalize(_split_halves(draws)))
+    return _rhat_of_scores(*rank_normalize_halves(draws)[0])
 
 
 @_map_parameters
@@ -152,7 +157,7 @@ def ess_bulk(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess(rank_normalize(_split_halves(draws))[0])
+    return _ess(rank_normalize_halves(draws)[0][0])
 
 
 @_map_parameters
@@ -168,7 +173,7 @@ def ess_tail(draws: Array) -> Array:
     References:
         Vehtari et al. (2021), section 4.3.
     """
-    return _ess_tail(draws)
+    return _ess_tail(draws, np.quantile(draws, _TAILS, axis=(1, 2)))
 
 
 @_map_parameters
@@ -181,7 +186,7 @@ def ess_mean(draws: Array) -> Array:
     Returns:
         ``shape``.
     """
-    return _ess(_split_halves(draws))
+    return _ess(split_halves(draws))
 
 
 @_map_parameters
@@ -194,7 +199,7 @@ def mcse_mean(draws: Array) -> Array:
     Returns:
         ``shape``.
     """
-    return _mcse_mean(draws, _split_halves(draws))
+    return _mcse_mean(draws, split_halves(draws))
 
 
 @_map_parameters
@@ -209,7 +214,7 @@ def mcse_sd(draws: Array) -> Array:
     """
     squares = (draws - draws.mean((1, 2), keepdims=True)) ** 2
     variance = squares.mean((1, 2))
-    error = ((squares**2).mean((1, 2)) - variance**2) / _ess(_split_halves(squares))
+    error = ((squares**2).mean((1, 2)) - variance**2) / _ess(split_halves(squares))
     return np.sqrt(error / variance / 4)
 
 
@@ -271,49 +276,6 @@ def ebfmi(energy: ArrayLike) -> Array:
         return np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1, ddof=1)
 
 
-def _split_halves(draws: Array) -> Array:
-    """Halves of chains as chains, without the middle one of an odd number of draws."""
-    half = draws.shape[2] // 2
-    return np.concatenate([draws[:, :, :half], draws[:, :, -half:]], 1)
-
-
-def rank_normalize(draws: Array) -> tuple[Array, Array]:
-    """Normal scores of ranks over all chains, of draws and of their distances from the median.
-
-    Ties share their mean rank.
-    """
-    flat = draws.reshape(len(draws), -1)
-    scores, folded = np.empty_like(flat), np.empty_like(flat)
-    for row, of_values, of_distances in zip(flat, scores, folded, strict=True):
-        order = np.argsort(row)
-        values = row[order]
-        of_values[order] = _scores_of_sorted(values)
-        middle = len(values) // 2
-        distances = np.abs(values - (values[middle] + values[-1 - middle]) / 2)
-        # A merge of two runs, falling and rising, which a stable sort finds.
-        places = np.argsort(distances, kind="stable")
-        of_distances[order[places]] = _scores_of_sorted(distances[places])
-    return scores.reshape(draws.shape), folded.reshape(draws.shape)
-
-
-def _scores_of_sorted(ordered: Array) -> Array:
-    """Normal scores of sorted numbers."""
-    scores = _normal_scores(len(ordered))
-    rises = np.diff(ordered) > 0
-    if rises.all():
-        return scores[::2]
-    place = np.arange(len(ordered))
-    first = np.maximum.accumulate(np.where(np.r_[True, rises], place, 0))
-    last = np.where(np.r_[rises, True], place, len(ordered))
-    return scores[first + np.minimum.accumulate(last[::-1])[::-1]]
-
-
-@lru_cache(maxsize=4)
-def _normal_scores(size: int) -> Array:
-    """Normal scores of the ranks 1, 1.5, 2, ..., `size`."""
-    return scipy.special.ndtri((np.arange(2 * size - 1) / 2 + 1 - 3 / 8) / (size + 1 / 4))
-
-
 def _rhat_of_scores(scores: Array, folded: Array) -> Array:
     """The larger R-hat of two kinds of scores of half chains; NaN for a single chain."""
     if scores.shape[1] <= 2:
@@ -332,13 +294,17 @@ def _mcse_mean(draws: Array, halves: Array) -> Array:
     return np.std(draws, axis=(1, 2), ddof=1) / np.sqrt(_ess(halves))
 
 
-def _ess_tail(draws: Array) -> Array:
-    return np.minimum(_ess_quantile(draws, 0.05), _ess_quantile(draws, 0.95))
+def _ess_tail(draws: Array, quantiles: Array) -> Array:
+    return np.minimum(*(_ess_below(draws, quantile) for quantile in quantiles))
 
 
 def _ess_quantile(draws: Array, prob: float) -> Array:
-    quantile = np.quantile(draws, prob, axis=(1, 2), keepdims=True)
-    return _ess(_split_halves((draws <= quantile).astype(np.float64)))
+    return _ess_below(draws, np.quantile(draws, prob, axis=(1, 2)))
+
+
+def _ess_below(draws: Array, bounds: Array) -> Array:
+    """Effective sample size of whether draws are at most a bound, ``(parameter,)``."""
+    return _ess(split_halves((draws <= bounds[:, None, None]).astype(np.float64)))
 
 
 def _ess(chains: Array) -> Array:
@@ -369,9 +335,16 @@ def _ess(chains: Array) -> Array:
 
 
 def _mean_autocovariance(chains: Array) -> Array:
-    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
+    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``.
+
+    Those of long chains have the precision of float32, far below their Monte Carlo error.
+    """
     num_draws = chains.shape[2]
     length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
-    spectrum = scipy.fft.rfft(chains - chains.mean(2, keepdims=True), length)
+    centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
+    if num_draws >= _MANY:
+        unit = np.abs(centered).max((1, 2))[:, None]
+        centered = (centered / unit[:, None]).astype(np.float32)
+    spectrum = scipy.fft.rfft(centered, length)
     power = (spectrum.real**2 + spectrum.imag**2).mean(1)
-    return scipy.fft.irfft(power, length)[:, :num_draws] / num_draws
+    return scipy.fft.irfft(power, length)[:, :num_draws] * (unit**2 / num_draws)

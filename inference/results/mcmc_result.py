@@ -61,7 +61,7 @@ class MCMCResult(Result):
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         given = dict(self.settings)
-        num_chains = len(jax.tree.leaves(self.draws)[0])
+        num_chains = len(jax.tree.leaves((self.stats, self.draws))[0])
         is_whole = given.pop("num_chains", None) == num_chains  # no chain was taken out
         superchains = given.pop("num_superchains", None) if is_whole else None
         summary = summarize(self.draws, self.sites, intervals, superchains)

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inference.common.argument_checks import check_count
-from inference.results.diagnostics import Array, as_numbers, by_block, rank_normalize
+from inference.results.diagnostics import as_numbers, by_block
+from inference.results.rank_scores import Array, rank_normalize
 
 
 def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from inference.common.leaf_names import element_names, named_leaves
 from inference.results import summary_table
-from inference.results.diagnostics import diagnose
+from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
 
 _LEVELS = (0.05, 0.5, 0.95)
@@ -214,11 +214,14 @@ def summarize(
             R-hat is :func:`nested_rhat`.
     """
     parts, values, eps = _scalars(draws, sites)
-    rhat, ess_bulk, ess_tail, mcse_mean = diagnose(values)
+    wanted = _wanted_levels(intervals)
+    rhat, ess_bulk, ess_tail, mcse_mean, found = diagnose(values, wanted)
+    if values.shape[1] < MIN_DRAWS:
+        found = _quantiles(values, wanted)
     if num_superchains is not None:
         rhat = nested_rhat(values, num_superchains)
     return dataclasses.replace(
-        _summarize_independent(parts, values, eps, None, intervals),
+        _summarize_independent(parts, values, eps, None, intervals, found),
         mcse_mean=mcse_mean,
         ess_bulk=ess_bulk,
         ess_tail=ess_tail,
@@ -283,22 +286,25 @@ def _summarize_independent(
     eps: np.ndarray,
     weights: np.ndarray | None,
     intervals: float | Sequence[float],
+    found: np.ndarray | None = None,
 ) -> Summary:
-    """Means, standard deviations and quantiles; diagnostics of chains are NaN."""
+    """Means, standard deviations and quantiles; diagnostics of chains are NaN.
+
+    The quantiles at `_wanted_levels`, ``(level, scalar)``, may be given.
+    """
     num_chains, num_draws, num_scalars = values.shape
     unknown = np.full(num_scalars, np.nan)
-    levels = interval_levels(intervals)
-    wanted = sorted({*levels, *_LEVELS})
+    levels, wanted = interval_levels(intervals), _wanted_levels(intervals)
     with np.errstate(invalid="ignore"):  # draws that are not finite are a problem of their own
         if weights is None:
-            found = np.quantile(values, wanted, axis=(0, 1))
+            found = _quantiles(values, wanted) if found is None else found
             sd = values.std((0, 1), ddof=int(num_chains * num_draws > 1))
             mean = values.mean((0, 1))
         else:
             mean = weights @ values[0]
             sd = np.sqrt(weights @ (values[0] - mean) ** 2)
             found = _weighted_quantiles(values[0], weights, wanted)
-        is_constant = np.isfinite(mean) & (np.ptp(values, (0, 1)) <= _ROUNDING * eps * np.abs(mean))
+        is_constant = np.isfinite(mean) & (found[-1] - found[0] <= _ROUNDING * eps * np.abs(mean))
     quantiles = dict(zip(wanted, found, strict=True))
     ends = np.cumsum([0, *(len(names) for _, names, _ in parts)])
     q5, q50, q95 = (quantiles[level] for level in _LEVELS)
@@ -326,6 +332,17 @@ def _summarize_independent(
         levels=levels,
         quantiles=np.stack([quantiles[level] for level in levels]),
     )
+
+
+def _wanted_levels(intervals: float | Sequence[float]) -> list[float]:
+    """Levels of all quantiles that a summary needs, from those of the least and largest draw."""
+    return sorted({0.0, *interval_levels(intervals), *_LEVELS, 1.0})
+
+
+def _quantiles(values: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Quantiles over chains and draws, ``(level, scalar)``."""
+    with np.errstate(invalid="ignore"):
+        return np.quantile(values, levels, axis=(0, 1))
 
 
 def _weighted_quantiles(

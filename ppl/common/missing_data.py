@@ -272,7 +272,7 @@ def check_no_nan(where: str, what: str, values: Mapping[str, Any], remedy: str) 
     for path, leaf in jax.tree_util.tree_leaves_with_path(dict(values), is_leaf=is_missing):
         num_missing = 0 if is_missing(leaf) else _count_nan(leaf)
         if num_missing:
-            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
             raise ValueError(
                 f"{where}: {num_missing} of the {np.size(leaf)} {what} of site {name!r} are "
                 f"NaN{' or masked' * isinstance(leaf, np.ma.MaskedArray)}. {remedy}"

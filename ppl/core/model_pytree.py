@@ -32,7 +32,9 @@ def check_callable(model: Model) -> None:
         TypeError: If it is not.
     """
     if not callable(model):
-        given = reprlib.repr(model)
+        from ppl.core.foreign_models import describe_foreign
+
+        given = describe_foreign(model) or reprlib.repr(model)
         raise TypeError(f"expected a model, a function of a random key, got {given}.")
 
 

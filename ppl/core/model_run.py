@@ -14,13 +14,14 @@ from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
 from ppl.common.lift import lift
+from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._sow import Axis, Site, describe
+from ppl.harvest._sow import Axis, Site, describe, join_scopes
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import (
@@ -43,6 +44,7 @@ _NOT_CONCRETE = (
 )
 
 
+@explaining_foreign_models
 def trace_model(
     model: Model, key: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> Program:
@@ -207,7 +209,13 @@ class ModelRun(Harvester):
     def __init__(self, model: Model, program: Program, action: Action):
         super().__init__(program, action)
         self.name = name_of(model)
+        by_name: dict[str, Path] = {}
         for path, found in self._find_sites().items():
+            if by_name.setdefault(join_scopes(path), path) != path:
+                raise ValueError(
+                    f"{self.name}: two sites are called {describe(path)}, one of them in a scope, "
+                    "as tables and results join scopes by dots. Rename one of them."
+                )
             kind = kind_of(found.site)
             if not kind:
                 tag = found.site.tag

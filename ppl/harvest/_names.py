@@ -73,7 +73,7 @@ def check_plants(
 def suggest_names(paths: Collection[Path], unknown: Path = ()) -> str:
     """Suggestions for an unknown name."""
     for path in paths:
-        if unknown and describe(path) == describe(unknown):
+        if unknown and describe(path) == describe(unknown).replace("/", "."):
             nested = functools.reduce(lambda x, name: f"{{{name!r}: {x}}}", reversed(path), "...")
             return f"Values within a scope are a dict of their own: {nested}."
     return f"Use one of: {', '.join(map(describe, paths))}." if paths else "There are none at all."

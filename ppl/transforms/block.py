@@ -12,7 +12,7 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import suggest_names
-from ppl.harvest._sow import Site
+from ppl.harvest._sow import Site, join_scopes
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import Hidden
 from ppl.transforms.intervene import as_deterministic
@@ -27,7 +27,7 @@ class Hide(SiteAction):
 
     def hides(self, path: Path) -> bool:
         """Whether a site, or a scope around it, has one of the names."""
-        return any("/".join(map(str, path[:i])) in self.names for i in range(1, len(path) + 1))
+        return any(join_scopes(path[:i]) in self.names for i in range(1, len(path) + 1))
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """All operands; the distribution only if the site stays visible."""
@@ -52,7 +52,7 @@ def block(model: Model, names: Collection[str]) -> Model:
     Args:
         model: A function of a random key.
         names: Names of sites, or of scopes to hide all sites in them; a site in a scope is named
-            "scope/name".
+            "scope.name".
 
     Returns:
         A model without these sites.

@@ -1,6 +1,7 @@
 """condition: fix sites of a model to data."""
 
 import dataclasses
+import html
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +22,8 @@ from ppl.common.missing_data import (
     is_imputed,
 )
 from ppl.common.other_names import explaining_calls
-from ppl.core.model_pytree import Model, as_pytree
+from ppl.common.text_table import html_table
+from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import (
     ModelRun,
     SiteAction,
@@ -161,7 +163,45 @@ def condition(model: Model, data: Mapping[str, Any]) -> Model:
         "If they are missing, give ppl.impute(data) to infer them, as latent values, or "
         "ppl.ignore(data) to integrate them out, where nothing else depends on them.",
     )
-    return Partial(_run_conditioned, as_pytree(model), data)
+    return Conditioned(_run_conditioned, as_pytree(model), data)
+
+
+class Conditioned(Partial):
+    """Conditioned model; it prints without its data, and in a notebook as a table of them."""
+
+    def __repr__(self) -> str:
+        """The name of the model, and shapes and dtypes of the data."""
+        data = ", ".join(f"{name}: {shown}" for name, shown in self._data())
+        return f"{name_of(self)} conditioned on {{{data}}}"
+
+    def _repr_html_(self) -> str:
+        """The name of the model, and a table of the data, for notebooks."""
+        name = html.escape(name_of(self))
+        return f"<p>{name} conditioned on</p>{html_table([('site', 'data'), *self._data()])}"
+
+    def _data(self) -> list[tuple[str, str]]:
+        """Names of the sites with data, of all conditions, each with what it has."""
+        inner, data = self.args
+        is_whole = lambda x: isinstance(x, Missing)  # noqa: E731
+        leaves = jax.tree_util.tree_leaves_with_path(data, is_leaf=is_whole)
+        found = [(jax.tree_util.keystr(p, simple=True, separator="."), _show(x)) for p, x in leaves]
+        return [*(inner._data() if isinstance(inner, Conditioned) else ()), *found]
+
+
+def _show(data: Any) -> str:
+    """Type and shape of data, and their gaps."""
+    if isinstance(data, Missing):
+        gaps = "some ignored" if data.gaps is None else f"{data.gaps.num_missing} imputed"
+        return f"{_show(data.data)}, {gaps}"
+    shape, dtype = getattr(data, "shape", None), getattr(data, "dtype", None)
+    return reprlib.repr(data) if dtype is None or shape is None else f"{dtype}{list(shape)}"
+
+
+jax.tree_util.register_pytree_node(
+    Conditioned,
+    lambda model: ((model.args, model.keywords), model.func),
+    lambda function, children: Conditioned(function, *children[0], **children[1]),
+)
 
 
 def condition_and_complete(model: Model, values: Mapping[str, Any]) -> Model:

@@ -14,7 +14,7 @@ from ppl.common.text_table import table
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site
+from ppl.harvest._sow import Site, join_scopes
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import LATENT, RANDOM, kind_of
 from ppl.transforms.reparam import Reparameterized, unwrap_distribution
@@ -41,7 +41,7 @@ class Coordinates:
     """Coordinates of all latent sites; it prints as a table.
 
     Attributes:
-        sites: A `SiteCoordinates` by name, "scope/name" within a scope, in program order.
+        sites: A `SiteCoordinates` by name, "scope.name" within a scope, in program order.
     """
 
     sites: Mapping[str, SiteCoordinates]
@@ -70,7 +70,7 @@ class Look(SiteAction):
             d = jax.tree.unflatten(site.extra_tree, operands.extras)
             here = _describe(d, site.path in self.constants)
             # In a cond, a branch that would be changed counts.
-            name = "/".join(map(str, site.path))
+            name = join_scopes(site.path)
             if name not in self.found or here.reason is None:
                 self.found[name] = here
         return operands.values, None

@@ -1,6 +1,5 @@
 """graph: the dependence graph of a model, whose nodes are its sites."""
 
-import collections
 import contextlib
 import dataclasses
 import pathlib
@@ -14,11 +13,11 @@ import jax
 from ppl.analysis.dependence import Dependence, SownSite
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates
-from ppl.common.text_table import table
+from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
-from ppl.harvest._sow import describe
+from ppl.harvest._sow import join_scopes
 from ppl.harvest._survey import Found, Path, show
 from ppl.primitives.site_kinds import kind_of
 from ppl.transforms.trace import Inspect
@@ -60,7 +59,7 @@ class Graph:
     """Dependence graph of a model; it prints as a table, a site in each line.
 
     Attributes:
-        nodes: The sites by name, "scope/name" within a scope, in program order.
+        nodes: The sites by name, "scope.name" within a scope, in program order.
         direct: The edges (parent, child) outside of scans, and within one step of a scan.
         carried: The edges (parent, child) from one step of a scan to a later one; both ends may be
             the same site.
@@ -104,12 +103,15 @@ class Graph:
 
     def __str__(self) -> str:
         """A table with a line for each site: name, kind, family, value, plates and parents."""
+        return table(self._rows())
+
+    def _rows(self) -> list[tuple[str, ...]]:
         parents: dict[str, list[str]] = {name: [] for name in self.nodes}
         for a, b in self.direct:
             parents[b].append(a)
         for a, b in self.carried:
             parents[b].append(f"previous {a}")
-        return table([_row(name, node, parents[name]) for name, node in self.nodes.items()])
+        return [_row(name, node, parents[name]) for name, node in self.nodes.items()]
 
     def to_dot(self) -> str:
         """The graph in DOT, the language of Graphviz.
@@ -147,10 +149,13 @@ class Graph:
         return done.stdout
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """The text, and the picture if Graphviz is installed, for notebooks."""
-        bundle = {"text/plain": str(self)}
+        """The text, a table, and the picture above it if Graphviz is installed, for notebooks."""
+        head = ("site", "kind", "family", "value", "plates", "parents")
+        rows = [(*cells, parents.removeprefix("<- ")) for *cells, parents in self._rows()]
+        bundle = {"text/plain": str(self), "text/html": html_table([head, *rows])}
         with contextlib.suppress(RuntimeError):
-            bundle["image/svg+xml"] = self.to_svg()
+            svg = bundle["image/svg+xml"] = self.to_svg()
+            bundle["text/html"] = svg[max(svg.find("<svg"), 0) :] + bundle["text/html"]
         return bundle
 
 
@@ -212,7 +217,7 @@ def graph(model: Model) -> Callable[..., Graph]:
         program = trace_model(model, None, args, kwargs)
         run = ModelRun(model, program, Inspect())
         sown = Dependence()(program.jaxpr).sites
-        names = _names(run.name, sown)
+        names = {path: join_scopes(path) for path in sown}
         plates = find_plates(sown)
         nodes = {names[p]: _node(run.sites[p], sown[p], plates[p]) for p in sown}
         direct = _edges(names, {path: site.parents for path, site in sown.items()})
@@ -228,18 +233,6 @@ def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) 
         for path in names
         for parent in sorted(parents[path], key=order.__getitem__)
     )
-
-
-def _names(model: str, sites: Collection[Path]) -> dict[Path, str]:
-    names = {path: "/".join(map(str, path)) for path in sites}
-    counts = collections.Counter(names.values())
-    for path, name in names.items():
-        if counts[name] > 1:
-            raise ValueError(
-                f"{model}: two sites are called {describe(path)}, one of them in a scope. Leave "
-                "'/' out of names."
-            )
-    return names
 
 
 def _node(found: Found, sown: SownSite, plates: tuple[Plate, ...]) -> Node:

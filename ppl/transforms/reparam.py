@@ -16,7 +16,7 @@ from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._sow import Site, describe, join_scopes
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, kind_of
@@ -112,7 +112,7 @@ class Reparameterize(SiteAction):
                 told = {}
                 if self.constants is not None:
                     told["is_constant"] = site.path in self.constants
-                name = "/".join(map(str, site.path))
+                name = join_scopes(site.path)
                 found = self.rule(name, unwrap_distribution(d), **told)
                 where = f"reparam: the rule, of site {describe(site.path)}"
                 strategy = None if found is None else _parse_strategy(where, found)

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 
 from ppl.common import distribution_protocol
-from ppl.common.text_table import table
+from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, log_prob, trace_model
 from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site
+from ppl.harvest._sow import Site, join_scopes
 from ppl.harvest._survey import Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
@@ -75,10 +75,16 @@ class Trace:
 
     def __str__(self) -> str:
         """The sites as a table: kind, shape, distribution, support, log probability."""
+        return table(self._rows(), right=(5,))
+
+    def _repr_html_(self) -> str:
+        """The table for notebooks."""
+        return html_table(self._rows(), right=(5,))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        head = ("site", "kind", "value", "distribution", "support", "log prob")
         rows = [_row(path, site) for path, site in _flatten_sites(self.sites)]
-        rows.append(("in all", "", "", "", "", _number(self.log_density)))
-        rows.insert(0, ("site", "kind", "value", "distribution", "support", "log prob"))
-        return table(rows, right=(5,))
+        return [head, *rows, ("in all", "", "", "", "", _number(self.log_density))]
 
 
 def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Path, SiteTrace]]:
@@ -90,7 +96,7 @@ def _flatten_sites(sites: dict[str, Any], scope: Path = ()) -> Iterator[tuple[Pa
 def _row(path: Path, site: SiteTrace) -> tuple[str, ...]:
     d, log_prob = site.distribution, site.log_prob
     return (
-        "/".join(map(str, path)),
+        join_scopes(path),
         site.kind,
         show(map(jax.typeof, jax.tree.leaves(site.value))),
         "" if d is None else distribution_protocol.name_of(d),

@@ -204,7 +204,7 @@ def test_a_kernel_of_ones_own_adapts_over_chains(tmp_path):
     result.save(tmp_path / "walk.npz")
     loaded = MCMCResult.load(tmp_path / "walk.npz")
     assert str(loaded.summary()) == str(result.summary())
-    with pytest.raises(TypeError, match="Walk.adapt must return a state like"):
+    with pytest.raises(TypeError, match=r"Walk\.adapt must return a state like"):
         run(Walk(mistake="adapt"), normal, 50.0, **settings)
-    with pytest.raises(TypeError, match="info of Walk.step must be a NamedTuple of scalars, or"):
+    with pytest.raises(TypeError, match=r"info of Walk\.step must be a NamedTuple of scalars, or"):
         run(Walk(mistake="info"), normal, 50.0, **settings)

@@ -298,6 +298,6 @@ ROWS = {
     "by-group": Row(model=by_group, edges="slope>y scale>y level>y", args=(real(3, 4),)),
     "shared-in-vmap": Row(model=shared_in_vmap, edges="slope>y", args=(real(3),)),
     "scan-of-vmap": Row(model=walkers, edges="", carried="x>x", args=(real(3),)),
-    "nest": Row(model=nested, edges="a/x>a/y a/y>b/x b/x>b/y b/y>c/d/x c/d/x>c/d/y", args=(0.3,)),
-    "nest-scan-jit": Row(model=hidden_by_name, edges="a>s/x s/x>b", carried="s/x>s/x"),
+    "nest": Row(model=nested, edges="a.x>a.y a.y>b.x b.x>b.y b.y>c.d.x c.d.x>c.d.y", args=(0.3,)),
+    "nest-scan-jit": Row(model=hidden_by_name, edges="a>s.x s.x>b", carried="s.x>s.x"),
 }

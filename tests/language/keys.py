@@ -136,13 +136,13 @@ SHARDS = (
     "lax.axis_index(axis)",
 )
 TWO = (
-    "sites 'a/x' and 'b/x'",
+    "sites 'a.x' and 'b.x'",
     "one name and one key",
     "a, b = jax.random.split(key)",
     'ppl.nest(f, scope="a")(a)',
 )
-TOP = ("sites 'x' and 'a/x'", *TWO[1:])
-DEEP = ("site 'a/x'", *SCAN[1:])
+TOP = ("sites 'x' and 'a.x'", *TWO[1:])
+DEEP = ("site 'a.x'", *SCAN[1:])
 
 # A model, and the words of its error.
 SHARED = {

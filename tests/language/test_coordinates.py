@@ -196,7 +196,7 @@ def test_what_the_rule_leaves_is_said(where):
         "scaled": lambda model: ppl.scale(model, 2.0),
         "nested": lambda model: ppl.nest(model, scope="a"),
     }[where]
-    scope = "a/" if where == "nested" else ""
+    scope = "a." if where == "nested" else ""
     model = change(left_and_changed)
     before = ppl.coordinates(model)(2.0)
     assert {name: site.reason for name, site in before.sites.items()} == {

@@ -102,9 +102,9 @@ TARGET = ppl.unconstrain(model)
 VALUES = {
     "missing": (lambda: LOG_DENSITY({"mu": 0.0}), ValueError, "'model'.*missing: 'x'"),
     "missing-all": (lambda: ppl.log_probs(model)({}), ValueError, "'model'.*missing: 'mu', 'x'"),
-    "missing-in-scope": (lambda: ppl.log_density(scoped)({"a": {"mu": 0.0}}), ValueError, "missing: 'a/x'"),
+    "missing-in-scope": (lambda: ppl.log_density(scoped)({"a": {"mu": 0.0}}), ValueError, "missing: 'a.x'"),
     "unknown": (lambda: LOG_DENSITY({**GOOD, "tau": 1.0}), ValueError, "'model' has no site 'tau'.*'mu', 'x'"),
-    "unknown-in-scope": (lambda: ppl.log_density(scoped)({"a": {**GOOD, "z": 0.0}}), ValueError, "no site 'a/z'.*'a/mu', 'a/x'"),
+    "unknown-in-scope": (lambda: ppl.log_density(scoped)({"a": {**GOOD, "z": 0.0}}), ValueError, "no site 'a.z'.*'a.mu', 'a.x'"),
     "unknown-scope": (lambda: ppl.log_density(scoped)({"a": GOOD, "b": GOOD}), ValueError, "no site 'b'"),
     "no-scope": (lambda: ppl.log_density(scoped)({"a": 1.0}), TypeError, "'a' is a scope.*dict.*1.0"),
     "shape": (lambda: LOG_DENSITY({"mu": 0.0, "x": jnp.zeros(4)}), ValueError, r"site 'x': expected float32\[3\], got float32\[4\]"),

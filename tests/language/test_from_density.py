@@ -82,7 +82,7 @@ def test_positions_are_as_of_flat_sites(float_dtype):
 
 def test_the_graph_has_the_sites_and_the_factor():
     ours, theirs = ppl.graph(model())(BEND), ppl.graph(by_hand)(BEND)
-    assert {*ours.edges} == {*theirs.edges} == {("inner/y", "log_density"), ("x", "log_density")}
+    assert {*ours.edges} == {*theirs.edges} == {("inner.y", "log_density"), ("x", "log_density")}
 
 
 def test_a_leaf_can_be_conditioned_on():

@@ -65,18 +65,20 @@ def test_svg_is_what_dot_makes_of_the_graph(program, tmp_path):
     svg = graph.to_svg(tmp_path / "chain.svg")
     assert svg.splitlines() == lines
     assert (tmp_path / "chain.svg").read_text(encoding="utf-8") == svg
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph), "image/svg+xml": svg}
+    bundle = graph._repr_mimebundle_()
+    assert (bundle["text/plain"], bundle["image/svg+xml"]) == (str(graph), svg)
+    assert bundle["text/html"].startswith(f"{svg}<table>")
 
 
 def test_a_notebook_without_graphviz_shows_the_text(program):
     graph = ppl.graph(chain)()
     with pytest.raises(RuntimeError, match=r"'dot' was not found. Install Graphviz, or use to_dot"):
         graph.to_svg()
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph)}
+    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
     program("echo no font >&2; exit 3")
     with pytest.raises(RuntimeError, match=r"to_svg: .*dot failed: no font"):
         graph.to_svg()
-    assert graph._repr_mimebundle_() == {"text/plain": str(graph)}
+    assert {*graph._repr_mimebundle_()} == {"text/plain", "text/html"}
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz is not installed")
@@ -146,13 +148,37 @@ def test_mutable_array_is_an_error():
         ppl.graph(model)()
 
 
-def test_one_name_for_two_sites_is_an_error():
-    def model(key):
-        ppl.nest(lambda key: draw(key, 0.0, "x"), scope="a")(key)
-        return draw(key, 0.0, "a/x")
+def inside(name):
+    return ppl.nest(lambda key: draw(key, 0.0, name), scope="a")
 
-    with pytest.raises(ValueError, match="two sites are called 'a/x'"):
-        ppl.graph(model)()
+
+TWICE = {
+    "graph": lambda model: ppl.graph(model)(),
+    "simulate": lambda model: ppl.simulate(model)(key(0)),
+    "trace": lambda model: ppl.trace(model)(key(0)),
+    "coordinates": lambda model: ppl.coordinates(model)(),
+    "unconstrain": ppl.unconstrain,
+    "block": lambda model: ppl.block(model, ["a.x"])(key(0)),
+}
+
+
+@pytest.mark.parametrize("use", TWICE.values(), ids=TWICE)
+def test_one_name_for_two_sites_is_an_error(use):
+    model = lambda key: (inside("x")(key), draw(key, 0.0, "a.x"))  # noqa: E731
+    with pytest.raises(ValueError, match=r"two sites are called 'a\.x'.*Rename one"):
+        use(model)
+
+
+@pytest.mark.parametrize("name", ["x", "x.y", "x/y", "."])
+def test_dots_and_slashes_in_names_are_no_scopes(name):
+    model = inside(name)
+    assert list(ppl.graph(model)().nodes) == list(ppl.coordinates(model)().sites) == [f"a.{name}"]
+    assert str(ppl.trace(model)(key(0))).splitlines()[1].startswith(f"a.{name} ")
+    (hidden,) = (ppl.simulate(ppl.block(model, [f"a.{name}"]))(key(0)),)
+    assert hidden == {}
+    assert list(ppl.simulate(model)(key(0))["a"]) == [name]
+    conditioned = ppl.condition(model, {"a": {name: 0.0}})
+    assert ppl.trace(conditioned)(key(0)).sites["a"][name].kind == "observed"
 
 
 CALLS = [jax.jit, jax.checkpoint, custom_jvp, custom_vjp]

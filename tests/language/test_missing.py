@@ -275,7 +275,7 @@ DEPENDENT = {
     "random": (AFTER, SCALE | {"after": 0.5}, "'<lambda>': site 'after' depends on site 'y', entries of which are ignored.*ppl.impute"),
     "observed": (ppl.condition(AFTER, {"after": 0.5}), SCALE, "site 'after' depends on site 'y', entries"),
     "scaled": (ppl.scale(AFTER, 2.0), SCALE | {"after": 0.5}, "site 'after' depends on site 'y', entries"),
-    "nested": (ppl.nest(AFTER, scope="s"), {"s": SCALE | {"after": 0.5}}, "site 's/after' depends on site 's/y', entries"),
+    "nested": (ppl.nest(AFTER, scope="s"), {"s": SCALE | {"after": 0.5}}, "site 's.after' depends on site 's.y', entries"),
     "scan": (ppl.condition(walk, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
     "deterministic-between": (ppl.condition(by_mean, COUNTS), {}, "site 'cost' depends on site 'n', entries"),
     "deterministic-in-scan": (ppl.condition(by_steps, GAPS), {}, "site 'y' depends on site 'y' of the step before"),
@@ -328,7 +328,7 @@ def test_a_masked_array_has_its_mask(of):
 
 ERRORS = {
     "silent": (lambda: ppl.condition(SITE, {"y": HOLE}), ValueError, r"1 of the 3 data of site 'y' are NaN.*ppl.impute\(data\).*ppl.ignore\(data\)"),
-    "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a/y' are NaN"),
+    "silent-in-scope": (lambda: ppl.condition(SITE, {"a": {"y": jnp.asarray(HOLE)}}), ValueError, "site 'a.y' are NaN"),
     "silent-scalar": (lambda: ppl.condition(SITE, {"y": np.float32(NAN)}), ValueError, "1 of the 1 data of site 'y' are NaN"),
     "silent-masked": (lambda: ppl.condition(SITE, {"y": MASKED}), ValueError, "2 of the 3 data of site 'y' are NaN or masked.*ppl.impute"),
     "imputed-before": (lambda: ppl.condition(ppl.condition(SITE, {"y": ppl.impute(HOLE)}), {"y": np.ones(3)})(KEY), ValueError, "condition: site 'y' is observed in part already. Give all of its data at once"),

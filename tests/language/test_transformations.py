@@ -139,7 +139,7 @@ def test_hidden_sites(model):
 def test_scopes_are_hidden_whole():
     model = ppl.nest(mapped, scope="a")
     assert ppl.simulate(ppl.block(model, ["a"]))(KEY, X) == {}
-    assert shapes(ppl.simulate(ppl.block(model, ["a/t", "a/m"]))(KEY, X)) == {"a": {"y": (3,)}}
+    assert shapes(ppl.simulate(ppl.block(model, ["a.t", "a.m"]))(KEY, X)) == {"a": {"y": (3,)}}
 
 
 OBSERVED, FIXED = {"d": 1.5}, {"b": -0.5}
@@ -282,7 +282,7 @@ ERRORS = {
     "intervene-observed": (lambda: ppl.intervene(ppl.condition(chain, OBSERVED), OBSERVED)(KEY), ValueError, "'d' of model 'chain' is observed already"),
     "intervene-shape": (lambda: ppl.intervene(chain, {"a": X})(KEY), ValueError, r"'a': expected float32\[\], got float32\[3\]"),
     "intervene-nan": (lambda: ppl.intervene(chain, {"a": jnp.nan}), ValueError, "intervene: 1 of the 1 values of site 'a' are NaN. Give numbers"),
-    "intervene-nan-in-scope": (lambda: ppl.intervene(chain, {"s": {"a": X.at[1].set(jnp.nan)}}), ValueError, "1 of the 3 values of site 's/a' are NaN"),
+    "intervene-nan-in-scope": (lambda: ppl.intervene(chain, {"s": {"a": X.at[1].set(jnp.nan)}}), ValueError, "1 of the 3 values of site 's.a' are NaN"),
     "intervene-no-dict": (lambda: ppl.intervene(chain, 1.0), TypeError, "intervene: expected a dict"),
     "condition-intervened": (lambda: ppl.condition(ppl.intervene(chain, FIXED), FIXED)(KEY), ValueError, "'b' of model 'chain' is deterministic.*intervene"),
     "condition-deterministic": (lambda: ppl.condition(chain, {"total": 1.0})(KEY), ValueError, "'total' of model 'chain' is deterministic"),

@@ -54,6 +54,18 @@ def _():
     inference.mcmc(KEY, ppl.condition(line, {"y": X}), X, num_samples=100)
 
 
+@mistake(
+    "An argument of the model that the driver has, too",
+    names=["'smooth'", "'kernel'", "by position", "functools.partial"],
+)
+def _():
+    def smooth(key, x, *, kernel):
+        level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
+        return ppl.sample(key, dist.Normal(kernel(level * x), 1.0), name="y")
+
+    inference.mcmc(KEY, ppl.condition(smooth, {"y": X}), X, kernel=jnp.tanh)
+
+
 @mistake("The model before the key", names=["the key comes first", "'line'"])
 def _():
     inference.mcmc(ppl.condition(line, {"y": X}), KEY, X)
@@ -104,7 +116,7 @@ def _():
 
 
 @mistake(
-    "One key for two submodels", names=["'a/rate'", "'b/rate'", "the same draw", "Split the key"]
+    "One key for two submodels", names=["'a.rate'", "'b.rate'", "the same draw", "Split the key"]
 )
 def _():
     def two(key):

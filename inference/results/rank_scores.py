@@ -1,0 +1,121 @@
+"""Normal scores of the ranks of draws, from one sort, which gives quantiles too.
+
+References:
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16,
+    section 4.1.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def split_halves(draws: Array) -> Array:
+    """Halves of chains as chains, without the middle one of an odd number of draws."""
+    num_parameters, num_chains, num_draws = draws.shape
+    half = num_draws // 2
+    if num_draws % 2:
+        draws = np.delete(draws, half, 2)
+    return draws.reshape(num_parameters, 2 * num_chains, half)
+
+
+def rank_normalize_halves(
+    draws: Array, levels: Sequence[float] = ()
+) -> tuple[tuple[Array, Array], Array]:
+    """Normal scores of ranks in half chains, of draws and of their distances from the median.
+
+    Ties share their mean rank. Beside the scores are the quantiles of the draws, of whole chains.
+    """
+    halves = split_halves(draws)
+    rows = draws.reshape(len(draws), -1)
+    scores, folded = np.empty((2, len(draws), halves[:1].size))
+    quantiles = np.empty((len(levels), len(draws)))
+    for i, row in enumerate(rows):
+        order = _argsort(row)
+        values = row[order]
+        quantiles[:, i] = _quantiles_of_sorted(values, levels)
+        if draws.shape[2] % 2:
+            is_kept = np.ones(draws.shape[1:], bool)
+            is_kept[:, draws.shape[2] // 2] = False
+            order = order[is_kept.ravel()[order]]
+            values, order = row[order], (np.cumsum(is_kept) - 1)[order]
+        scores[i, order], folded[i, order] = _scores_and_folded(values)
+    return (scores.reshape(halves.shape), folded.reshape(halves.shape)), quantiles
+
+
+def rank_normalize(draws: Array) -> tuple[Array, Array]:
+    """Normal scores of ranks over all chains, of draws and of their distances from the median.
+
+    Ties share their mean rank.
+    """
+    rows = draws.reshape(len(draws), -1)
+    scores, folded = np.empty((2, *rows.shape))
+    for i, row in enumerate(rows):
+        order = _argsort(row)
+        scores[i, order], folded[i, order] = _scores_and_folded(row[order])
+    return scores.reshape(draws.shape), folded.reshape(draws.shape)
+
+
+def _scores_and_folded(ordered: Array) -> tuple[Array, Array]:
+    """Normal scores of sorted numbers, and of their distances from the median, in their order."""
+    middle = len(ordered) // 2
+    distances = np.abs(ordered - (ordered[middle] + ordered[-1 - middle]) / 2)
+    # A merge of two runs, falling and rising, which a stable sort finds.
+    places = np.argsort(distances, kind="stable")
+    folded = np.empty(len(ordered))
+    folded[places] = _scores_of_sorted(distances[places])
+    return _scores_of_sorted(ordered), folded
+
+
+def _argsort(row: Array) -> NDArray[np.intp]:
+    """Order of numbers; those that float32 has, as most draws, by a radix sort of 16 bits twice."""
+    with np.errstate(over="ignore"):
+        single = row.astype(np.float32)
+    if not np.array_equal(single, row):
+        return np.argsort(row)
+    bits = single.view(np.int32)
+    # As unsigned integers, these are in the order of the numbers.
+    keys = (bits ^ ((bits >> 31) | np.int32(-(2**31)))).view(np.uint32)
+    order = np.argsort(keys.astype(np.uint16), kind="stable")
+    return order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
+
+
+def _quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
+    """Quantiles by linear interpolation, to the last bit as by `numpy.quantile`."""
+    place = np.asarray(levels, np.float64) * (len(ordered) - 1)
+    low = np.floor(place).astype(int)
+    below, above = ordered[low], ordered[np.minimum(low + 1, len(ordered) - 1)]
+    share, step = place - low, above - below
+    return np.where(share < 0.5, below + step * share, above - step * (1 - share))
+
+
+def _scores_of_sorted(ordered: Array) -> Array:
+    """Normal scores of sorted numbers."""
+    size = len(ordered)
+    scores = _normal_scores(size)
+    is_tie = ordered[1:] == ordered[:-1]
+    if not is_tie.any():
+        return scores
+    is_first, is_last = np.r_[True, ~is_tie], np.r_[~is_tie, True]
+    is_tied = ~(is_first & is_last)
+    first, last = np.flatnonzero(is_first & is_tied), np.flatnonzero(is_last & is_tied)
+    scores = scores.copy()
+    scores[is_tied] = np.repeat(_score((first + last) / 2, size), last - first + 1)
+    return scores
+
+
+@lru_cache(maxsize=4)
+def _normal_scores(size: int) -> Array:
+    """Normal scores of the ranks from 1 to `size`."""
+    return _score(np.arange(size), size)
+
+
+def _score(place: Array, size: int) -> Array:
+    """Normal scores of places from 0 to `size` - 1."""
+    return scipy.special.ndtri((place + 1 - 3 / 8) / (size + 1 / 4))
