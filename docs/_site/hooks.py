@@ -1,5 +1,6 @@
 """Hooks of MkDocs: pages from outside of docs/, links, lists, doctests and pictures of imports."""
 
+import itertools
 import posixpath
 import re
 from pathlib import Path
@@ -62,7 +63,7 @@ def on_page_markdown(markdown, page, config, files):
 
     def outside_of_code(change):
         ends = [0, *(end for m in FENCED.finditer(markdown) for end in m.span()), len(markdown)]
-        pieces = [markdown[a:b] for a, b in zip(ends, ends[1:], strict=False)]
+        pieces = [markdown[a:b] for a, b in itertools.pairwise(ends)]
         return "".join(piece if i % 2 else change(piece) for i, piece in enumerate(pieces))
 
     markdown = MERMAID.sub(lambda match: drawing(match[1]), markdown)
