@@ -46,9 +46,11 @@ def rewrite(page: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         printed = iter([now for now, said in run(text) if said is not None])
         text = BLOCK.sub(
-            lambda m: m[0].replace(f"```text\n{m[2]}```", f"```text\n{next(printed)}```")
-            if m[2] is not None
-            else m[0],
+            lambda m: (
+                m[0].replace(f"```text\n{m[2]}```", f"```text\n{next(printed)}```")
+                if m[2] is not None
+                else m[0]
+            ),
             text,
         )
         for picture in PICTURE.findall(text):

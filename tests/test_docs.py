@@ -35,7 +35,8 @@ def without_numbers(text: str) -> str:
     """The text without numbers and columns in lines with a decimal one: versions of JAX differ."""
     lines = text.splitlines()
     return "\n".join(
-        re.sub(r" +", " ", NUMBER.sub("#", line)) if DECIMAL.search(line) else line for line in lines
+        re.sub(r" +", " ", NUMBER.sub("#", line)) if DECIMAL.search(line) else line
+        for line in lines
     )
 
 

@@ -1,4 +1,4 @@
-"""The picture of the front page, from the draws of its code: `python docs/_site/front_picture.py`."""
+"""The picture of the front page: `python docs/_site/front_picture.py` runs its code."""
 
 import pathlib
 import re
