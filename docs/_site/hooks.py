@@ -66,6 +66,8 @@ def on_page_markdown(markdown, page, config, files):
         pieces = [markdown[a:b] for a, b in itertools.pairwise(ends)]
         return "".join(piece if i % 2 else change(piece) for i, piece in enumerate(pieces))
 
+    if page.file.src_uri == "distributions/README.md":
+        page.meta["hide"] = ["toc"]  # room for a table of six columns
     markdown = MERMAID.sub(lambda match: drawing(match[1]), markdown)
     markdown = outside_of_code(lambda text: LIST.sub(r"\1\n\n", LINK.sub(relink, text)))
     return markdown.replace("```python\n>>> ", "```pycon\n>>> ")
