@@ -7,7 +7,7 @@ GPU_TESTS = tests/distributions tests/harvest tests/inference tests/language tes
 EXAMPLES = $(wildcard examples/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu mutants doctest examples lint format bench clean
+.PHONY: help demo test test-slow test-most test-all test-gpu bench-gpu mutants doctest examples docs lint format bench clean
 MAKEFLAGS += --no-print-directory
 
 help: ## show this list
@@ -50,6 +50,10 @@ doctest: ## run the examples in docstrings and in the README
 examples: ## run every file in examples/
 	@.ci/venv "$(VENV)" "$(PYTHON)" examples
 	@set -e; for file in $(EXAMPLES); do echo "== $$file"; $(BIN)/python "$$file"; done
+
+docs: ## build the site of the documentation into build/docs
+	@.ci/venv "$(VENV)" "$(PYTHON)" docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict --clean
 
 lint: ## check style, formatting and types
 	@.ci/venv "$(VENV)" "$(PYTHON)" dev

@@ -20,6 +20,7 @@ the support a log density is `-inf`, with a gradient of zero.
 """
 
 import importlib
+import importlib.metadata
 import pathlib
 import re
 import typing
@@ -34,6 +35,8 @@ __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> typing.Any:
+    if name == "__version__":  # looked up when asked for: importing stays cheap
+        return importlib.metadata.version("harvest-ppl")
     if name not in _MODULES:
         from distributions.common.other_names import explain
 

@@ -155,3 +155,5 @@ from distributions.multivariate.von_mises_fisher import VonMisesFisher as VonMis
 from distributions.multivariate.wishart import Wishart as Wishart
 from distributions.multivariate.wishart_cholesky import WishartCholesky as WishartCholesky
 from distributions.multivariate.zero_sum_normal import ZeroSumNormal as ZeroSumNormal
+
+__version__: str

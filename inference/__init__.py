@@ -10,6 +10,7 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Results, diagnostics and :func:`psis`.
 """
 
+import importlib.metadata as _metadata
 import typing as _typing
 
 from distributions.common import other_names as _other_names
@@ -139,12 +140,17 @@ __all__ = [
 ]
 
 
+__version__: str
+
+
 def __dir__() -> list[str]:
     return __all__
 
 
 if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an attribute
 
-    def __getattr__(name: str) -> _typing.NoReturn:
+    def __getattr__(name: str) -> str:
+        if name == "__version__":  # looked up when asked for: importing stays cheap
+            return _metadata.version("harvest-ppl")
         hint = _other_names.explain(name, __all__, _attributes.ATTRIBUTES)
         raise AttributeError(f"module 'inference' has no attribute {name!r}{hint}")

@@ -10,8 +10,10 @@ The folders, in reading order:
 6. `transforms`: the transformations of models, such as `condition` and `log_density`.
 """
 
+import importlib.metadata as _metadata
 import typing as _typing
 
+from ppl.common import import_names as _import_names
 from ppl.common import other_names as _other_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
@@ -100,11 +102,18 @@ __all__ = [
 ]
 
 
+__version__: str
+
+_import_names.check_import_names()
+
+
 def __dir__() -> list[str]:
     return __all__
 
 
 if not _typing.TYPE_CHECKING:  # or a type checker would take any name for an attribute
 
-    def __getattr__(name: str) -> _typing.NoReturn:
+    def __getattr__(name: str) -> str:
+        if name == "__version__":  # looked up when asked for: importing stays cheap
+            return _metadata.version("harvest-ppl")
         raise AttributeError(_other_names.explain_missing(name, __all__))

@@ -42,7 +42,8 @@ def line(module: str, name: str) -> str:
 
 def text() -> str:
     """The whole stub."""
-    return "".join(line(*entry) + "\n" for entry in sorted(others() + families()))
+    lines = [line(*entry) + "\n" for entry in sorted(others() + families())]
+    return "".join([*lines, "\n__version__: str\n"])
 
 
 def write() -> None:
