@@ -23,8 +23,8 @@ pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
     ("name", "num_outputs"),
     [
         pytest.param("models", 5, marks=pytest.mark.slow),
-        pytest.param("inference", 3, marks=pytest.mark.slow),
-        pytest.param("extending", 4, marks=pytest.mark.slow),
+        pytest.param("inference", 4, marks=pytest.mark.slow),
+        pytest.param("extending", 5, marks=pytest.mark.slow),
         ("architecture", 2),
     ],
 )

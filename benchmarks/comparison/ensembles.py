@@ -137,15 +137,13 @@ def blackjax_mclmc(name: str, problem: Problem, settings: Settings) -> Tool:
 
     kernel = build_kernel(integration_steps_fn=num_steps)
 
-    def move(
-        key: Any, state: Any, *, step_size: Any, inverse_mass_matrix: Any, average: Any
-    ) -> Any:
+    def move(key: Any, state: Any, step_size: Any, variances: Any, average: Any) -> Any:
         return kernel(
             key,
             state,
             shared.log_density,
             step_size,
-            inverse_mass_matrix=inverse_mass_matrix,
+            inverse_mass_matrix=variances,
             integration_steps_params=(average,),
         )
 

@@ -84,7 +84,7 @@ def test_eight_schools_have_their_exact_moments(name):
     assert not [x for x in result.summary().problems if "diverged" not in x]
 
 
-def test_the_exact_moments_of_eight_schools_are_those_of_quadrature():
+def test_exact_moments_of_eight_schools_are_by_quadrature():
     def density(mu, tau):
         likelihood = st.norm.pdf(EFFECTS, mu, np.hypot(ERRORS, tau)).prod()
         return likelihood * st.norm.pdf(mu, 0, 5) / (1 + (tau / 5) ** 2) * 1e12
