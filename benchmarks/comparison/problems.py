@@ -104,6 +104,22 @@ def radon() -> Problem:
     return Problem(model=ppl.condition(model, {"y": jnp.asarray(y, float)}), args=args, data=data)
 
 
+def schools() -> Problem:
+    """Eight schools, non-centred, with the data in the code: it needs no published draws."""
+    y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+    sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+    def model(key, sigma):
+        mu = ppl.sample(key, dist.Normal(0.0, 5.0), name="mu")
+        tau = ppl.sample(key, dist.HalfCauchy(0.0, 5.0), name="tau")
+        z = ppl.sample(key, dist.Normal(jnp.zeros(8), 1.0), name="z")
+        ppl.sample(key, dist.Normal(mu + tau * z, sigma), name="y")
+
+    observed = {"y": jnp.asarray(y, float)}
+    args = (jnp.asarray(sigma, float),)
+    return Problem(model=ppl.condition(model, observed), args=args, data={"y": y, "sigma": sigma})
+
+
 def gaussian(is_rotated: bool) -> Problem:
     """A normal density in 100 dimensions, with standard deviations from 0.1 to 10."""
     rng = np.random.default_rng(2)
@@ -170,6 +186,7 @@ MADE: dict[str, Callable[[], Problem]] = {
 }
 # Only run if named.
 MORE: dict[str, Callable[[], Problem]] = {
+    "schools": schools,
     "logistic, 1,000 rows": partial(logistic, 1_000),
     "Gaussian along the axes": partial(gaussian, False),
 }

@@ -117,7 +117,10 @@ def thousands(number: float) -> str:
 
 
 def ratios(entries: Sequence[Entry]) -> str:
-    """Ratios of our effective draws a second to the best peer's, with their geometric mean."""
+    """Ratios of our effective draws a second to the best peer's, with their geometric mean.
+
+    If several samplers are ours, the best of them counts.
+    """
     lines = []
     kinds = {"exec_s": "execution", "again_s": "a repeated call"}
     if all(entry.get("again_s") == entry.get("exec_s") for entry in entries):
@@ -130,9 +133,12 @@ def ratios(entries: Sequence[Entry]) -> str:
                 for x in entries
                 if x["problem"] == model and "error" not in x
             }
-            peers = [value for tool, value in rates.items() if tool != "ppl"]
-            if "ppl" in rates and peers:
-                found[model] = rates["ppl"] / max(peers)
+            ours, peers = (
+                [value for tool, value in rates.items() if tool.startswith("ppl") == is_ours]
+                for is_ours in (True, False)
+            )
+            if ours and peers:
+                found[model] = max(ours) / max(peers)
         if found:
             each = ", ".join(f"{model} {value:.2f}" for model, value in found.items())
             mean = statistics.geometric_mean(found.values())

@@ -14,8 +14,9 @@ import sys
 import tempfile
 from typing import Any
 
+from benchmarks.comparison.ensembles import ENSEMBLES
 from benchmarks.comparison.report import write
-from benchmarks.comparison.tools import installed, num_cores
+from benchmarks.comparison.tools import TOOLS, installed, num_cores
 from benchmarks.comparison.worker import Task, distance
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def arguments(description: str | None, **defaults: Any) -> argparse.ArgumentPars
 
 def compare(options: argparse.Namespace, is_mapped: bool = False) -> list[dict[str, Any]]:
     """Measures all tools on all models; files are written anew after each model."""
-    missing = set(options.tools) - set(installed())
+    missing = set(options.tools) - set(installed(TOOLS | ENSEMBLES))
     if missing:
         raise SystemExit(f"not installed: {', '.join(sorted(missing))}")
     entries: list[dict[str, Any]] = []

@@ -122,7 +122,7 @@ def ours(name: str, problem: Problem, settings: Settings) -> Tool:
     return Tool(call=call, execute=execute)
 
 
-class _Shared:
+class Shared:
     """Inputs of the other tools: log density, starts of chains, and the map back to values."""
 
     def __init__(self, problem: Problem, settings: Settings) -> None:
@@ -133,9 +133,11 @@ class _Shared:
         self._constrain = jax.jit(jax.vmap(jax.vmap(target.constrain)))
 
     def finish(self, draws: Any) -> Any:
+        """Values of sites."""
         return jax.device_get(self._constrain(draws))
 
     def keys(self, seed: int) -> jax.Array:
+        """A key for each chain."""
         return jax.random.split(jax.random.key(seed), self.num_chains)
 
 
@@ -143,7 +145,7 @@ def numpyro(name: str, problem: Problem, settings: Settings) -> Tool:
     """NumPyro. `call` compiles every time; `execute` runs its kernel in one jitted function."""
     from numpyro.infer import MCMC, NUTS
 
-    shared = _Shared(problem, settings)
+    shared = Shared(problem, settings)
     make_kernel = lambda: NUTS(  # noqa: E731
         potential_fn=lambda position: -shared.log_density(position),
         target_accept_prob=TARGET_ACCEPTANCE_RATE,
@@ -199,7 +201,7 @@ def blackjax(name: str, problem: Problem, settings: Settings) -> Tool:
     import blackjax
     from blackjax.adaptation.base import get_filter_adapt_info_fn
 
-    shared = _Shared(problem, settings)
+    shared = Shared(problem, settings)
     kept = get_filter_adapt_info_fn(info_keys={"num_integration_steps"})
 
     def chain(key: jax.Array, position: Any) -> Any:
@@ -244,8 +246,8 @@ TOOLS: dict[str, tuple[str, bool, Callable[[str, Problem, Settings], Tool]]] = {
 }
 
 
-def installed() -> list[str]:
-    return [name for name, (module, _, _) in TOOLS.items() if importlib.util.find_spec(module)]
+def installed(tools: Mapping[str, tuple[str, bool, Any]] = TOOLS) -> list[str]:
+    return [name for name, (module, _, _) in tools.items() if importlib.util.find_spec(module)]
 
 
 def num_cores() -> int:

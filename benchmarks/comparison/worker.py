@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 import inference
+from benchmarks.comparison.ensembles import ENSEMBLES
 from benchmarks.comparison.problems import PROBLEMS, Problem
 from benchmarks.comparison.tools import TOOLS, Output, Settings, Tool
 
@@ -47,7 +48,7 @@ class Task:
 
 
 def main(task: Task, path: str) -> None:
-    _, is_float64, make = TOOLS[task.tool]
+    _, is_float64, make = (TOOLS | ENSEMBLES)[task.tool]
     jax.config.update("jax_enable_x64", is_float64)
     problem = PROBLEMS[task.problem]()
     jax.block_until_ready(jax.jit(lambda x: x + 1)(1.0))  # starts JAX itself

@@ -277,7 +277,9 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
             "look for several modes or parameters that the data cannot tell apart."
         )
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    enough = LOW_ESS if is_nested else LOW_ESS_PER_CHAIN * summary.num_chains
+    enough = LOW_ESS_PER_CHAIN * summary.num_chains
+    if is_nested:
+        enough = LOW_ESS
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
         each = "" if is_nested else f" ({LOW_ESS_PER_CHAIN} per chain)"

@@ -41,7 +41,7 @@ def avals(tree):
 
 @pytest.mark.slow_rows("float32-ChEES", "float32-MEADS")
 @pytest.mark.parametrize("name", KERNELS)
-def test_states_keep_their_form_with_keys_of_both_kinds(name, float_dtype):
+def test_states_keep_their_form_for_keys_of_both_kinds(name, float_dtype):
     kernel = make(name, float_dtype)
     assert isinstance(kernel, EnsembleKernel)
     state = kernel.init(starts(float_dtype))
@@ -90,7 +90,7 @@ def test_settings_are_checked_in_words(kernel, num_chains, words):
         kernel.init(jnp.zeros((num_chains, 2)))
 
 
-def test_positions_need_chains_and_mclmc_two_coordinates():
+def test_positions_have_chains_in_front_and_enough_coordinates():
     density = lambda x: -jnp.sum(x["a"] ** 2)  # noqa: E731
     with pytest.raises(ValueError, match="chains in front of every leaf"):
         ChEES(density).init({"a": jnp.zeros((4, 2)), "b": jnp.zeros(())})

@@ -148,14 +148,15 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Adaptation Advance Ascent Batches BestNormal Bins Chain ChainPlan ClimbSettings Climber
-    CompiledProgram Curvature DiscreteTarget DualAveraging ELBOTrace Edge Effort Fit GivenBatch
-    GuideDraws GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init LanczosNormal Layout Masks
-    ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Odds
-    Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress Proposal
-    SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights Spline
-    Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Welford
-    _Gap _ShortClimb
+    Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
+    ClimbSettings Climber CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
+    ELBOTrace Edge Effort EnsembleChains EnsembleState Fit GivenBatch GuideDraws GuideFunction HMC
+    HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout MEADS MEADSInfo
+    MEADSState Masks ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory
+    NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress
+    Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights
+    Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
+    Tuning Welford _Folds _Gap _ShortClimb
     """,
 )
 
