@@ -14,6 +14,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.ensemble.kernel import EnsembleKernel
+from inference.runtime.signature import shapes_of
 
 
 class EnsembleChains(NamedTuple):
@@ -102,6 +103,15 @@ def make_transitions(
     return chains._replace(iteration=iteration + 1, state=state), (positions, stats)
 
 
+def _step(kernel: EnsembleKernel, state: Any) -> Any:
+    return kernel.step(random.key(0), state)
+
+
+def _adapt(kernel: EnsembleKernel, state: Any) -> Any:
+    _, info = _step(kernel, state)
+    return kernel.adapt(state, info, jnp.int32(0), jnp.int32(1))
+
+
 def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> None:
     """Checks that `step` and `adapt` keep the protocol of :class:`EnsembleKernel`.
 
@@ -109,9 +119,7 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
         TypeError: if `step` returns no pair, the state changes its form, or the info is not a
             NamedTuple of scalars and of arrays with a number for each chain.
     """
-    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
-    number = jax.ShapeDtypeStruct((), np.int32)
-    found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    name, found = type(kernel).__name__, shapes_of(_step, kernel, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"{name}.step must return a plain tuple of two, the next state and an info (a "
@@ -124,10 +132,7 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the info of {name}.step must be a NamedTuple of scalars, or of arrays of shape "
             f"({num_chains},) with a number for each chain, got {info}"
         )
-    adapted = jax.eval_shape(
-        lambda state, info, i, n: kernel.adapt(state, info, i, n), state, info, number, number
-    )
-    for method, new in (("step", after), ("adapt", adapted)):
+    for method, new in (("step", after), ("adapt", shapes_of(_adapt, kernel, state))):
         before, now = (
             (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
             for x in (state, new)
