@@ -35,9 +35,10 @@ __all__ = sorted(_MODULES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> typing.Any:
     if name not in _MODULES:
+        from distributions.common.calls_elsewhere import call_instead
         from distributions.common.other_names import explain
 
-        hint = explain(name, _MODULES)
+        hint = explain(name, _MODULES) + call_instead(name)
         raise AttributeError(f"module 'distributions' has no attribute {name!r}{hint}")
     module = _MODULES[name]
     is_package = module == "distributions"

@@ -24,6 +24,9 @@ class ChainBatch:
         first: Iteration of the first row, of each chain.
         parts: Pieces read from the rows, for each chain: draws, and statistics ``(draw, number)``.
         windows: Pieces of rows for the next mass matrix, for each chain.
+        seen: Iteration up to which `look` has counted, of each chain.
+        num_divergent: Number of transitions that it has seen diverge after warm-up.
+        step_size: Step size of the last row that it has seen of each chain; NaN before.
     """
 
     def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
@@ -33,6 +36,8 @@ class ChainBatch:
         schedule, num_chains = plan.schedule, len(self.iteration)
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
+        self.seen, self.num_divergent = self.iteration.copy(), 0
+        self.step_size = np.full(num_chains, np.nan)
         self.parts: list[list[tuple[Any, np.ndarray]]] = [[] for _ in range(num_chains)]
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
@@ -101,6 +106,24 @@ class ChainBatch:
     def _adapt(self, adaptation: Any) -> None:
         progress = self.chains.progress._replace(adaptation=adaptation)
         self.chains = self.chains._replace(progress=progress)
+
+    def look(self) -> None:
+        """Counts divergences, and reads the step size, in the rows that are new."""
+        wanted = [name for name in ("is_divergent", "step_size") if name in self.kinds]
+        if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
+            return
+        size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
+        is_divergent, step_size = (
+            np.asarray(self.rows[..., size + kinds.index(name)]) for name in wanted
+        )
+        numbers = self.first[:, None] + np.arange(is_divergent.shape[1])
+        is_new = (numbers >= self.seen[:, None]) & (numbers < self.iteration[:, None])
+        is_drawn = is_new & (numbers >= self.plan.schedule.num_warmup)
+        self.num_divergent += int(np.sum(is_divergent[is_drawn]))
+        last = np.argmax(is_new * np.arange(1, is_new.shape[1] + 1), 1)
+        sizes = step_size[np.arange(len(last)), last]
+        self.step_size = np.where(is_new.any(1), sizes, self.step_size)
+        self.seen = np.maximum(self.seen, self.iteration)
 
     def take(self, values: Callable[[Any], Any]) -> None:
         """Reads draws and windows from the rows; `values` computes values of sites from rows."""

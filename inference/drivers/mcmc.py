@@ -225,9 +225,13 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
 
 @contextmanager
 def _progress(is_shown: bool | None, num_warmup: int, num_draws: int) -> Any:
-    """Context with a callback that takes the number of finished iterations."""
+    """Context with a callback for finished iterations and news of them; None if nobody looks."""
     with show_progress(is_shown, num_warmup + num_draws, "iteration") as report:
-        yield lambda num_done: report(num_done, "warm-up" if num_done < num_warmup else "draws")
+
+        def tell(num_done: int, news: str = "") -> None:
+            report(num_done, "warm-up" if num_done < num_warmup else "draws", news)
+
+        yield tell if report.is_shown else None
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction
+from inference.results.ranks import argsort, quantiles_of_sorted, scores_of_sorted
 
 Array = NDArray[np.float64]
 
@@ -292,69 +293,21 @@ def _rank_normalize(
     scores, folded = np.empty((2, len(draws), halves[:1].size))
     quantiles = np.empty((len(levels), len(draws)))
     for i, row in enumerate(rows):
-        order = _argsort(row)
+        order = argsort(row)
         values = row[order]
-        quantiles[:, i] = _quantiles_of_sorted(values, levels)
+        quantiles[:, i] = quantiles_of_sorted(values, levels)
         if draws.shape[2] % 2:
             is_kept = np.ones(draws.shape[1:], bool)
             is_kept[:, draws.shape[2] // 2] = False
             order = order[is_kept.ravel()[order]]
             values, order = row[order], (np.cumsum(is_kept) - 1)[order]
-        scores[i, order] = _scores_of_sorted(values)
+        scores[i, order] = scores_of_sorted(values)
         middle = len(values) // 2
         distances = np.abs(values - (values[middle] + values[-1 - middle]) / 2)
         # A merge of two runs, falling and rising, which a stable sort finds.
         places = np.argsort(distances, kind="stable")
-        folded[i, order[places]] = _scores_of_sorted(distances[places])
+        folded[i, order[places]] = scores_of_sorted(distances[places])
     return (scores.reshape(halves.shape), folded.reshape(halves.shape)), quantiles
-
-
-def _argsort(row: Array) -> NDArray[np.intp]:
-    """Order of numbers; those that float32 has, as most draws, by a radix sort of 16 bits twice."""
-    with np.errstate(over="ignore"):
-        single = row.astype(np.float32)
-    if not np.array_equal(single, row):
-        return np.argsort(row)
-    bits = single.view(np.int32)
-    # As unsigned integers, these are in the order of the numbers.
-    keys = (bits ^ ((bits >> 31) | np.int32(-(2**31)))).view(np.uint32)
-    order = np.argsort(keys.astype(np.uint16), kind="stable")
-    return order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
-
-
-def _quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
-    """Quantiles by linear interpolation, to the last bit as by `numpy.quantile`."""
-    place = np.asarray(levels, np.float64) * (len(ordered) - 1)
-    low = np.floor(place).astype(int)
-    below, above = ordered[low], ordered[np.minimum(low + 1, len(ordered) - 1)]
-    share, step = place - low, above - below
-    return np.where(share < 0.5, below + step * share, above - step * (1 - share))
-
-
-def _scores_of_sorted(ordered: Array) -> Array:
-    """Normal scores of sorted numbers."""
-    size = len(ordered)
-    scores = _normal_scores(size)
-    is_tie = ordered[1:] == ordered[:-1]
-    if not is_tie.any():
-        return scores
-    is_first, is_last = np.r_[True, ~is_tie], np.r_[~is_tie, True]
-    is_tied = ~(is_first & is_last)
-    first, last = np.flatnonzero(is_first & is_tied), np.flatnonzero(is_last & is_tied)
-    scores = scores.copy()
-    scores[is_tied] = np.repeat(_score((first + last) / 2, size), last - first + 1)
-    return scores
-
-
-@lru_cache(maxsize=4)
-def _normal_scores(size: int) -> Array:
-    """Normal scores of the ranks from 1 to `size`."""
-    return _score(np.arange(size), size)
-
-
-def _score(place: Array, size: int) -> Array:
-    """Normal scores of places from 0 to `size` - 1."""
-    return scipy.special.ndtri((place + 1 - 3 / 8) / (size + 1 / 4))
 
 
 def _rhat_of_scores(scores: Array, folded: Array) -> Array:

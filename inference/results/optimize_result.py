@@ -1,6 +1,7 @@
 """Result of a search for a mode, and its summary."""
 
 import dataclasses
+import math
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -158,6 +159,14 @@ def _problems(
             f"{'' if is_cut else ', and no step gains more than rounding'}. "
             f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
             f"similar scales{' (but see below)' if edges else ''}."
+        )
+    step = float(np.spacing(np.abs(best.log_density)))
+    if best.has_converged and best.decrement > _AGREEMENT and step > _AGREEMENT:
+        yield (
+            f"the mode is higher by some {best.decrement:.2g}, which rounding hides: at a log "
+            f"density of {best.log_density:.3g}, {np.dtype(layout.dtype).name} tells steps of "
+            f"{step:.2g} apart, so that values may be off by {math.sqrt(2 * best.decrement):.2g} "
+            "standard deviations. Use float64, or subtract what is constant from the log density."
         )
     if may_rise(summit):
         name = names[int(np.argmax(summit.higher != best.position))]

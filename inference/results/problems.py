@@ -17,6 +17,7 @@ _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # A posterior seems to be improper if the largest draw exceeds _FAR and the smallest is less than
 # _NEAR of it, both in absolute value.
 _FAR, _NEAR = 1e17, 0.01
+_MAX_LISTED, _NUM_LISTED = 8, 3  # numbers that are listed in full; numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
 _REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
 _UNDO = (
@@ -152,8 +153,9 @@ def _acceptance_problems(
     if stuck.size:
         remedy = "Raise num_warmup" if _is_adapted(settings) else "Propose less far"
         yield (
-            f"{_list_numbers('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
-            f"proposals were accepted. {remedy}, or start elsewhere: {_other_starts(settings)}."
+            f"{_list_numbers('chain', stuck, rates.size)} hardly moved: fewer than "
+            f"{LOW_ACCEPTANCE:.0%} of proposals were accepted. {remedy}, or start elsewhere: "
+            f"{_other_starts(settings)}."
         )
     target = settings.get("target_acceptance_rate")
     if target is None:
@@ -161,8 +163,9 @@ def _acceptance_problems(
     low = np.flatnonzero((rates >= LOW_ACCEPTANCE) & (rates < target - _BELOW_TARGET))
     if low.size:
         yield (
-            f"{_list_numbers('chain', low)} accepted fewer proposals than intended: a mean "
-            f"acceptance rate of {', '.join(f'{rate:.2f}' for rate in rates[low])}, with "
+            f"{_list_numbers('chain', low, rates.size)} accepted fewer proposals than "
+            f"intended: a mean acceptance rate of "
+            f"{_list_some([f'{rate:.2f}' for rate in rates[low]])}, with "
             f"target_acceptance_rate={target:g}. The step size is too large for where the draws "
             f"are. {_either([*_step_remedies(settings), 'raise num_warmup'])}"
         )
@@ -181,8 +184,8 @@ def _lost_chain_problems(
     if lost.size:
         verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
         yield (
-            f"{_list_numbers('chain', lost)} {verb} far from the others: mean log density "
-            f"{', '.join(f'{x:.4g}' for x in means[lost])}, others "
+            f"{_list_numbers('chain', lost, means.size)} {verb} far from the others: mean log "
+            f"density {_list_some([f'{x:.4g}' for x in means[lost]])}, others "
             f"{np.median(means[~is_lost]):.4g}; {whose} draws are not of the same region. Leave "
             f"{them} out by jax.tree.map(lambda x: np.delete(x, {lost.tolist()}, 0), result), or "
             f"start elsewhere: {_other_starts(settings)}."
@@ -199,7 +202,7 @@ def _step_size_problems(
     if slow.size:
         is_adapted = _is_adapted(settings)
         yield (
-            f"{_list_numbers('chain', slow)} took steps "
+            f"{_list_numbers('chain', slow, step_size.size)} took steps "
             f"{np.median(step_size) / step_size.min():.0f} times smaller than the others, as in a "
             f"narrow place{', or one crossed late in warm-up' if is_adapted else ''}. "
             f"{'Raise num_warmup, start' if is_adapted else 'Start'} elsewhere "
@@ -212,9 +215,10 @@ def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any
     if low.size:
         by_rule = f", as by {_REPARAM} or" if _may_reparam(settings) else ""
         yield (
-            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes "
-            f"slowly, as with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails "
-            f"on an unconstrained scale, and draw more.{_undo(settings)}"
+            f"E-BFMI is below {LOW_EBFMI} in "
+            f"{_list_numbers('chain', low, len(stats['energy']))}: the energy mixes slowly, as "
+            f"with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails on an "
+            f"unconstrained scale, and draw more.{_undo(settings)}"
         )
 
 
@@ -294,5 +298,13 @@ def _either(remedies: Sequence[str]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _list_numbers(noun: str, numbers: np.ndarray) -> str:
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+def _list_numbers(noun: str, numbers: np.ndarray, total: int) -> str:
+    """Chains by number, such as "chains 0, 3"; of many the first, and how many of `total`."""
+    more = f" ({len(numbers)} of {total})" if len(numbers) > _MAX_LISTED else ""
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {_list_some([*map(str, numbers)])}{more}"
+
+
+def _list_some(texts: Sequence[str]) -> str:
+    """Texts with commas; of many the first ones."""
+    is_long = len(texts) > _MAX_LISTED
+    return ", ".join([*texts[:_NUM_LISTED], "..."] if is_long else texts)
