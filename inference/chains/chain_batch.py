@@ -1,5 +1,6 @@
 """Batches of chains that one call moves together: their states, draws and warm-up windows."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ class ChainBatch:
         windows: Pieces of rows for the next mass matrix, for each chain.
         seen: Iteration up to which `look` has counted, of each chain.
         num_divergent: Number of transitions that it has seen diverge after warm-up.
+        is_watched: Whether somebody wants to know these two, which then are brought up to date
+            before rows are read, and by calls of `look`.
+        looked: Time of the last look, in seconds.
         step_size: Step size of the last row that it has seen of each chain; NaN before.
     """
 
@@ -38,6 +42,7 @@ class ChainBatch:
         self.first = np.full(num_chains, first, np.int32)
         self.seen, self.num_divergent = self.iteration.copy(), 0
         self.step_size = np.full(num_chains, np.nan)
+        self.is_watched, self.looked = False, time.monotonic()
         self.parts: list[list[tuple[Any, np.ndarray]]] = [[] for _ in range(num_chains)]
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
@@ -109,13 +114,13 @@ class ChainBatch:
 
     def look(self) -> None:
         """Counts divergences, and reads the step size, in the rows that are new."""
+        self.looked = time.monotonic()
         wanted = [name for name in ("is_divergent", "step_size") if name in self.kinds]
         if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
             return
         size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
-        is_divergent, step_size = (
-            np.asarray(self.rows[..., size + kinds.index(name)]) for name in wanted
-        )
+        rows = np.asarray(self.rows)
+        is_divergent, step_size = (rows[..., size + kinds.index(name)] for name in wanted)
         numbers = self.first[:, None] + np.arange(is_divergent.shape[1])
         is_new = (numbers >= self.seen[:, None]) & (numbers < self.iteration[:, None])
         is_drawn = is_new & (numbers >= self.plan.schedule.num_warmup)
@@ -130,6 +135,8 @@ class ChainBatch:
         stops = np.minimum(self.iteration, self.plan.num_iterations)
         if self.rows is None or np.all(stops <= self.first):
             return
+        if self.is_watched:
+            self.look()
         rows, schedule = np.asarray(self.rows), self.plan.schedule
         size = self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)

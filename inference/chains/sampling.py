@@ -58,6 +58,7 @@ _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 # Coordinates up to which a dense or a low-rank mass matrix costs little.
 MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
 # Gradients of the first call, and maximal factor by which that budget grows.
+_LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
 
 
@@ -183,7 +184,6 @@ class _SamplingRun:
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.batches: list[ChainBatch] = []
         self.budget = np.int32(_FIRST_BUDGET)
-        self.is_watched = False
 
     def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
@@ -224,7 +224,8 @@ class _SamplingRun:
 
     def go_on(self, on_progress: Callable[..., None] | None) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
-        self.is_watched = on_progress is not None
+        for batch in self.batches:
+            batch.is_watched = on_progress is not None
 
         def report() -> None:
             if on_progress is not None:
@@ -310,7 +311,7 @@ class _SamplingRun:
             batch.chains, rows, batch.first, budget, self.constant
         )
         batch.iteration = np.asarray(batch.chains.progress.iteration)
-        if self.is_watched:
+        if batch.is_watched and time.monotonic() - batch.looked > _LOOK_SECONDS:
             batch.look()
         if not self.is_pooled:
             batch.renew(self._values)

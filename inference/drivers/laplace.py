@@ -12,6 +12,7 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.optimize import mode_of
 from inference.optimization.hessian_normal import HessianNormal, NotAPeakError, normal_at
 from inference.optimization.lanczos_normal import LanczosNormal, low_rank_normal_at
@@ -151,14 +152,16 @@ def _result(
     problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
     sampled = draw_from_guide(key, problem, parameters, num_draws)
     weights = np.asarray(sampled.log_weights)
+    pareto_k = psis_of(weights, np.asarray(sampled.log_density)).pareto_k
     return LaplaceResult(
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, pareto_k, weights.size),
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(psis_of(weights, np.asarray(sampled.log_density)).pareto_k),
+        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,

@@ -10,6 +10,7 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import find_noncentering
 from inference.optimization.mode_search import ClimbSettings, Density, climb_from_starts
 from inference.results.optimize_result import OptimizeResult
 from inference.runtime.devices import copy_to_default_device
@@ -120,7 +121,8 @@ def mode_of(
     """Result with the highest mode found by climbs from several starts."""
     layout = Layout.of(target.position_shapes)
     summit = climb_from_starts(key, target, layout, density, climb)
-    return OptimizeResult.of(summit, layout, density, climb.max_steps)
+    find = lambda: find_noncentering(target)  # noqa: E731
+    return OptimizeResult.of(summit, layout, density, climb.max_steps, find)
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:

@@ -12,6 +12,7 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.guides.low_rank_normal import (
     GuideMixture,
     GuideMixtureParameters,
@@ -178,15 +179,17 @@ def _result(
     chosen: Any = (
         slice(None) if num_paths == 1 else resample_systematically(key, weights, num_draws)
     )
+    pareto_k = psis_of(log_weights, np.asarray(pool.log_density)).pareto_k
     kept: GuideDraws = jax.tree.map(lambda x: x[chosen][None], pool)
     return PathfinderResult(
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, pareto_k, log_weights.size),
         draws=kept.draws,
         log_density=kept.log_density,
         log_weights=kept.log_weights,
         elbo=np.mean(log_weights, dtype=np.float64),
         elbo_standard_error=standard_error(log_weights),
-        pareto_k=np.asarray(psis_of(log_weights, np.asarray(pool.log_density)).pareto_k),
+        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=parameters,
         ess=1 / np.sum(weights**2),

@@ -13,6 +13,7 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.guide_function import GuideFunction, bind_guide, make_target
 from inference.drivers.init_from_result import normal_start
 from inference.drivers.minibatch import batches
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.guides.checks import check_guide
 from inference.guides.guide import Guide
 from inference.guides.normal import MeanField
@@ -216,6 +217,7 @@ def svi(
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, shape, weights.size),
         doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
     )
 

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import element_names, named_leaves
 from inference.optimization.mode_search import Density, ModeSearchResult, may_rise
 from inference.results.boundary_warnings import find_bounded_coordinates
+from inference.results.problems import REPARAM
 from ppl.harvest.pytrees import register_dataclass
 
 _WIDTH, _MAX_ROWS = 88, 60  # columns of text; rows of a table
@@ -89,9 +90,17 @@ class OptimizeResult:
 
     @classmethod
     def of(
-        cls, summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
+        cls,
+        summit: ModeSearchResult,
+        layout: Layout,
+        density: Density,
+        max_steps: int,
+        find_noncentering: Callable[[], str | None] = lambda: None,
     ) -> "OptimizeResult":
-        """Result for the highest end of several climbs of at most `max_steps` iterations."""
+        """Result for the highest end of several climbs of at most `max_steps` iterations.
+
+        `find_noncentering` tells whether ``ppl.auto_reparam`` would change sites of the model.
+        """
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
         return cls(
             values=summit.values,
@@ -103,7 +112,7 @@ class OptimizeResult:
             has_converged=best.has_converged,
             log_densities=summit.ascents.log_density,
             density=density,
-            problems=tuple(_problems(summit, layout, density, max_steps)),
+            problems=tuple(_problems(summit, layout, density, max_steps, find_noncentering)),
         )
 
     @property
@@ -145,7 +154,11 @@ def _num_agree(log_densities: Any, best: Any) -> int:
 
 
 def _problems(
-    summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
+    summit: ModeSearchResult,
+    layout: Layout,
+    density: Density,
+    max_steps: int,
+    find_noncentering: Callable[[], str | None],
 ) -> Iterator[str]:
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     names = coordinate_names(layout)
@@ -175,9 +188,10 @@ def _problems(
             f"{summit.rise:.3g}. Bring data and coordinates to similar scales, or use float64."
         )
     if edges:
+        may_reparam = find_noncentering() in (None, "possible")
+        reparam = f", or reparameterise, as by {REPARAM}" if may_reparam else ""
         remedy = (
-            "give it a prior that falls off there, or reparameterise, as by ppl.reparam(model, "
-            "ppl.auto_reparam)"
+            f"give it a prior that falls off there{reparam}"
             if density.objective == "posterior"
             else "there is no maximum of the likelihood inside; use objective='posterior'"
         )

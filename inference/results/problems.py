@@ -19,8 +19,8 @@ _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 _FAR, _NEAR = 1e17, 0.01
 _MAX_LISTED, _NUM_LISTED = 8, 3  # numbers that are listed in full; numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
-_REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
-_UNDO = (
+REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
+UNDO = (
     "The model is reparameterised already; try it without, too: with many data per group the "
     "centred form is better."
 )
@@ -110,7 +110,7 @@ def _divergence_problems(
         return
     remedies = []
     if _may_reparam(settings):
-        remedies.append(f"reparameterise hierarchical sites, as by {_REPARAM}")
+        remedies.append(f"reparameterise hierarchical sites, as by {REPARAM}")
     remedies += [*_step_remedies(settings), "narrow priors that allow extremes"]
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
@@ -213,7 +213,7 @@ def _step_size_problems(
 def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Iterator[str]:
     low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI) if "energy" in stats else np.zeros(0)
     if low.size:
-        by_rule = f", as by {_REPARAM} or" if _may_reparam(settings) else ""
+        by_rule = f", as by {REPARAM} or" if _may_reparam(settings) else ""
         yield (
             f"E-BFMI is below {LOW_EBFMI} in "
             f"{_list_numbers('chain', low, len(stats['energy']))}: the energy mixes slowly, as "
@@ -247,7 +247,7 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
         yield (
             f"ESS is below {enough} ({LOW_ESS_PER_CHAIN} per chain) for {np.sum(ess < enough)} of "
             f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): quantiles and "
-            "R-hat are unreliable. Raise num_draws, or reparameterise so that chains move faster."
+            f"R-hat are unreliable. {_slow_remedy(settings)}"
         )
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
@@ -269,7 +269,17 @@ def _may_reparam(settings: Mapping[str, Any]) -> bool:
 
 def _undo(settings: Mapping[str, Any]) -> str:
     """Sentence for a model that is reparameterised already, with a space before it."""
-    return f" {_UNDO}" if settings.get("noncentering") == "done" else ""
+    return f" {UNDO}" if settings.get("noncentering") == "done" else ""
+
+
+def _slow_remedy(settings: Mapping[str, Any]) -> str:
+    """Remedy against chains that move slowly."""
+    known = settings.get("noncentering")
+    if known == "possible":
+        return f"Raise num_draws, or reparameterise hierarchical sites, as by {REPARAM}."
+    if known == "impossible":
+        return "Raise num_draws, or bring parameters to similar scales."
+    return f"Raise num_draws, or reparameterise so that chains move faster.{_undo(settings)}"
 
 
 def _step_remedies(settings: Mapping[str, Any]) -> list[str]:

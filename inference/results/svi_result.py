@@ -114,6 +114,7 @@ class SVIResult(GuideResult):
                 float(self.pareto_k),
                 self.log_weights.size,
                 _suggest_richer_guide(self.guide, self._size),
+                self.noncentering,
             )
         yield from describe_outside(self.log_density)
         yield from describe_unknown_means(summary)
