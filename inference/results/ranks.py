@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy
@@ -53,6 +54,6 @@ def _normal_scores(size: int) -> Array:
     return _score(np.arange(size), size)
 
 
-def _score(place: Array, size: int) -> Array:
+def _score(place: NDArray[Any], size: int) -> Array:
     """Normal scores of places from 0 to `size` - 1."""
     return scipy.special.ndtri((place + 1 - 3 / 8) / (size + 1 / 4))
