@@ -22,7 +22,7 @@ class AnalysisCall(Generic[Found]):
     model: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> Found:
-        """What is found for these arguments."""
+        """The result of the function for these arguments."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

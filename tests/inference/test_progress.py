@@ -108,7 +108,7 @@ DRIVERS = {
 
 
 @pytest.mark.parametrize(("driver", "settings", "line"), DRIVERS.values(), ids=DRIVERS)
-def test_stages_of_drivers_are_lines_in_a_file_and_a_bar_in_a_terminal(
+def test_stages_are_lines_in_a_file_and_a_bar_in_a_terminal(
     driver, settings, line, monkeypatch, capsys
 ):
     run = lambda **shown: driver(jax.random.key(0), POSTERIOR, **settings, **shown)  # noqa: E731
