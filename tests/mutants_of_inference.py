@@ -55,9 +55,9 @@ MUTANTS = (
     ),
     Mutant(
         name="rhat-without-splitting",
-        file="inference/results/diagnostics.py",
-        old="return _rhat_of_scores(*rank_normalize_halves(draws)[0])",
-        new="return _rhat_of_scores(*rank_normalize(draws))",
+        file="inference/results/rank_scores.py",
+        old="return draws.reshape(num_parameters, 2 * num_chains, half)",
+        new="return draws.reshape(num_parameters, num_chains, 2 * half)",
         breaks="R-hat does not see a chain that drifts",
         tests=("tests/inference/test_diagnostics.py",),
         keyword="arviz",
@@ -65,8 +65,8 @@ MUTANTS = (
     Mutant(
         name="ess-autocovariance",
         file="inference/results/diagnostics.py",
-        old="* (unit**2 / num_draws)",
-        new="* (unit**2 / np.arange(num_draws, 0, -1))",
+        old="(power, length)[:, :num_draws] * (unit**2 / num_draws)",
+        new="(power, length)[:, :num_draws] * (unit**2 / np.arange(num_draws, 0, -1))",
         breaks="ESS takes the estimate of the autocovariance whose noise grows with the lag",
         tests=("tests/inference/test_diagnostics.py",),
         keyword="arviz",

@@ -1,5 +1,6 @@
 """Batches of chains that one call moves together: their states, draws and warm-up windows."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,12 @@ class ChainBatch:
         kept: Draws and statistics ``(chain, draw, number)`` read from the rows; the memory for all
             of the run is allocated when the first are read.
         windows: Pieces of rows for the next mass matrix, for each chain.
+        seen: Iteration up to which `look` has counted, of each chain.
+        num_divergent: Number of transitions that it has seen diverge after warm-up.
+        is_watched: Whether somebody wants to know these two, which then are brought up to date
+            before rows are read, and by calls of `look`.
+        looked: Time of the last look, in seconds.
+        step_size: Step size of the last row that it has seen of each chain; NaN before.
     """
 
     def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
@@ -35,6 +42,9 @@ class ChainBatch:
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
         self.kept: tuple[Any, np.ndarray] | None = None
+        self.seen, self.num_divergent = self.iteration.copy(), 0
+        self.step_size = np.full(num_chains, np.nan)
+        self.is_watched, self.looked = False, time.monotonic()
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
@@ -103,11 +113,31 @@ class ChainBatch:
         progress = self.chains.progress._replace(adaptation=adaptation)
         self.chains = self.chains._replace(progress=progress)
 
+    def look(self) -> None:
+        """Counts divergences, and reads the step size, in the rows that are new."""
+        self.looked = time.monotonic()
+        wanted = [name for name in ("is_divergent", "step_size") if name in self.kinds]
+        if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
+            return
+        size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
+        rows = np.asarray(self.rows)
+        is_divergent, step_size = (rows[..., size + kinds.index(name)] for name in wanted)
+        numbers = self.first[:, None] + np.arange(is_divergent.shape[1])
+        is_new = (numbers >= self.seen[:, None]) & (numbers < self.iteration[:, None])
+        is_drawn = is_new & (numbers >= self.plan.schedule.num_warmup)
+        self.num_divergent += int(np.sum(is_divergent[is_drawn]))
+        last = np.argmax(is_new * np.arange(1, is_new.shape[1] + 1), 1)
+        sizes = step_size[np.arange(len(last)), last]
+        self.step_size = np.where(is_new.any(1), sizes, self.step_size)
+        self.seen = np.maximum(self.seen, self.iteration)
+
     def take(self, values: Callable[[Any], Any]) -> None:
         """Reads draws and windows from the rows; `values` computes values of sites from rows."""
         stops = np.minimum(self.iteration, self.plan.num_iterations)
         if self.rows is None or np.all(stops <= self.first):
             return
+        if self.is_watched:
+            self.look()
         rows, schedule = np.asarray(self.rows), self.plan.schedule
         size = self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)
@@ -123,7 +153,8 @@ class ChainBatch:
 
     def _keep(self, values: Any, begin: np.ndarray, end: np.ndarray) -> None:
         """Keeps values in rows ``begin <= row < end`` of each chain, ``(chain, row, ...)``."""
-        num_draws = int(self.plan.num_iterations) - int(self.plan.schedule.num_warmup)
+        plan = self.plan
+        num_draws = int(np.asarray(plan.num_iterations) - np.asarray(plan.schedule.num_warmup))
         if self.kept is None:
             empty = lambda x: np.empty((len(x), num_draws, *x.shape[2:]), x.dtype)  # noqa: E731
             self.kept = jax.tree.map(empty, values)

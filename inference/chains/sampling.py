@@ -58,6 +58,7 @@ _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 # Coordinates up to which a dense or a low-rank mass matrix costs little.
 MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
 # Gradients of the first call, and maximal factor by which that budget grows.
+_LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
 
 
@@ -88,7 +89,7 @@ def sample(
     init: str | Mapping[str, Any] = "uniform",
     covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[..., None] | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains; see :func:`inference.mcmc` for more arguments.
 
@@ -105,7 +106,8 @@ def sample(
         covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the
             inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
-        on_progress: Function called now and then with the number of finished iterations.
+        on_progress: Function called now and then with the number of finished iterations, and the
+            number of divergences and the step size in words.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -220,12 +222,19 @@ class _SamplingRun:
             for batch in self.batches:
                 batch.guess(self.kind)
 
-    def go_on(self, on_progress: Callable[[int], None]) -> None:
+    def go_on(self, on_progress: Callable[..., None] | None) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
+        for batch in self.batches:
+            batch.is_watched = on_progress is not None
+
+        def report() -> None:
+            if on_progress is not None:
+                on_progress(self.num_done, self.news)
+
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
             while not all(batch.is_complete for batch in self.batches):
-                threads.finish(self.batches, self._move_on, lambda: on_progress(self.num_done))
+                threads.finish(self.batches, self._move_on, report)
                 if self.is_pooled and not self.batches[0].is_complete:
                     self._renew_together()
                 if all(batch.awaits_comparison for batch in self.batches):
@@ -302,6 +311,8 @@ class _SamplingRun:
             batch.chains, rows, batch.first, budget, self.constant
         )
         batch.iteration = np.asarray(batch.chains.progress.iteration)
+        if batch.is_watched and time.monotonic() - batch.looked > _LOOK_SECONDS:
+            batch.look()
         if not self.is_pooled:
             batch.renew(self._values)
         if np.any(batch.iteration - batch.first >= rows.shape[1] - 1) or batch.is_complete:
@@ -316,6 +327,16 @@ class _SamplingRun:
         """Number of complete iterations, the average over chains."""
         iterations = np.concatenate([batch.iteration for batch in self.batches])
         return int(np.mean(np.minimum(iterations, self.num_iterations)))
+
+    @property
+    def news(self) -> str:
+        """Number of divergences so far and median step size, in words; "" before they are known."""
+        sizes = np.concatenate([batch.step_size for batch in self.batches])
+        if np.all(np.isnan(sizes)):
+            return ""
+        number = sum(batch.num_divergent for batch in self.batches)
+        noun = "divergence" if number == 1 else "divergences"
+        return f"step size {np.nanmedian(sizes):.2g}, {number} {noun}"
 
     @property
     def num_drawn(self) -> int:

@@ -55,7 +55,7 @@ def sample_by_steps(
     num_chains: int,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[..., None] | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains, after `num_warmup` iterations that are dropped.
 
@@ -203,11 +203,12 @@ class StepRun:
         shape = size, self.num_rows + 1
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
 
-    def go_on(self, on_progress: Callable[[int], None]) -> None:
+    def go_on(self, on_progress: Callable[..., None] | None) -> None:
         """Moves all chains until they are complete, on a thread for each core."""
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            threads.finish(self.batches, self._move, lambda: on_progress(self.num_done))
+            report = on_progress or (lambda _: None)
+            threads.finish(self.batches, self._move, lambda: report(self.num_done))
 
     def _move(self, batch: StepBatch) -> bool:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.

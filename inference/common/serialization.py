@@ -138,7 +138,12 @@ def restore_structure(value: Any, expected: Any) -> Any:
 
 
 def save(path: str | os.PathLike[str], value: Any) -> None:
-    """Writes a dataclass to `path`, a NumPy ``.npz`` archive, under exactly that name."""
+    """Writes a dataclass to `path`, a NumPy ``.npz`` archive, under exactly that name.
+
+    Raises:
+        TypeError: if `path` is no path.
+    """
+    _check_path(path)
     arrays: list[np.ndarray] = []
     fields = {x.name: _encode(getattr(value, x.name), arrays) for x in _fields(value)}
     structure = {"format": FORMAT, "result": _tag_of_result(type(value)), "fields": fields}
@@ -153,8 +158,10 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
 
     Raises:
         NewerFileError: if a newer version of the library has written the file.
+        TypeError: if `path` is no path.
         ValueError: if the file holds something else or is damaged.
     """
+    _check_path(path)
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
@@ -166,6 +173,11 @@ def load(path: str | os.PathLike[str], cls: type[T]) -> T:
     except _DAMAGES as error:
         refusal = f"{os.fspath(path)!r} is not a saved {cls.__name__}"
         raise ValueError(f"{refusal}: {error}") from error
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be the name of a file, such as 'result.npz', got {path!r}")
 
 
 def _decode_result(archive: Any, cls: type[T]) -> T:

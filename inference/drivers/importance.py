@@ -18,6 +18,7 @@ from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import check_parameters, draw_from_guide, draw_from_prior
 from inference.variational.svi_step import Problem
@@ -32,6 +33,7 @@ def importance(
     num_draws: int = 10_000,
     guide: GuideResult | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> ImportanceResult:
     r"""Draws with weights from the posterior of `model`, and its evidence, by importance sampling.
@@ -48,6 +50,7 @@ def importance(
         guide: Result of :func:`svi`, :func:`laplace` or :func:`pathfinder` for the same model and
             shapes of data. Its guide is :math:`q`; by default, :math:`q` is the prior.
         cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -78,7 +81,8 @@ def importance(
             "guide must be a result of svi, laplace or pathfinder, or None for the prior, got "
             f"{guide!r}"
         )
-    with settings(cache_dir):
+    with settings(cache_dir), show_progress(progress_bar, 1, "stage") as report:
+        report(0, "compiling and drawing")
         if guide is None:
             sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))
             draws, log_weights = draw_from_prior(key, sampler, num_draws)
@@ -89,6 +93,7 @@ def importance(
             sampled = draw_from_guide(key, *_prepare_guide(key, target, guide), num_draws)
             draws, log_weights = sampled.draws, sampled.log_weights
             log_density, sites = sampled.log_density, named_sites(target)
+        report(1, "draws")
     smoothed, pareto_k = psis_of(np.asarray(log_weights), np.asarray(log_density))
     result = _result(draws, np.asarray(log_weights), smoothed, pareto_k)
     return dataclasses.replace(result, sites=sites)

@@ -12,6 +12,7 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.optimize import mode_of
 from inference.optimization.hessian_normal import HessianNormal, NotAPeakError, normal_at
 from inference.optimization.lanczos_normal import LanczosNormal, low_rank_normal_at
@@ -22,6 +23,7 @@ from inference.results.optimize_result import OptimizeResult, coordinate_names
 from inference.results.psis import psis_of
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import Problem
@@ -41,6 +43,7 @@ def laplace(
     tolerance: float | None = None,
     rank: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> LaplaceResult:
     r"""Laplace's approximation of the posterior of `model`, and of its evidence.
@@ -67,6 +70,7 @@ def laplace(
             They have the least and the most curvature, scaled by the diagonal of the Hessian. By
             default, the covariance is dense for up to 2000 coordinates, and of rank 50 for more.
         cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -103,10 +107,15 @@ def laplace(
     layout = Layout.of(target.position_shapes)
     if rank is None and layout.size > _MAX_DENSE_SIZE:
         rank = _RANK
-    with settings(cache_dir):
+    with settings(cache_dir), show_progress(progress_bar, 3, "stage") as report:
+        report(0, "compiling and climbing")
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
+        report(1, "curvature")
         normal = _normal(mode, target, layout, rank)
-        return _result(key, mode, normal, target, layout, num_draws)
+        report(2, "draws")
+        result = _result(key, mode, normal, target, layout, num_draws)
+        report(3, "draws")
+        return result
 
 
 def _normal(
@@ -143,14 +152,16 @@ def _result(
     problem = jax.device_put(Problem(target, guide, ELBO(), ByContents.of(None), nothing, layout))
     sampled = draw_from_guide(key, problem, parameters, num_draws)
     weights = np.asarray(sampled.log_weights)
+    pareto_k = psis_of(weights, np.asarray(sampled.log_density)).pareto_k
     return LaplaceResult(
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, pareto_k, weights.size),
         draws=jax.tree.map(lambda x: x[None], sampled.draws),
         log_density=sampled.log_density[None],
         log_weights=weights[None],
         elbo=np.mean(weights, dtype=np.float64),
         elbo_standard_error=standard_error(weights),
-        pareto_k=np.asarray(psis_of(weights, np.asarray(sampled.log_density)).pareto_k),
+        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=jax.device_get(parameters),
         log_evidence=normal.log_integral,

@@ -19,6 +19,7 @@ from inference.common.layout import Layout
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import choose_starts, covariance_of
+from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
@@ -26,7 +27,6 @@ from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
 from inference.results.optimize_result import OptimizeResult
-from inference.results.problems import may_need_reparam
 from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
@@ -190,7 +190,7 @@ def mcmc(
         )
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
-        noncentering = _find_noncentering(target, samples.stats)
+        noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
@@ -205,25 +205,6 @@ def mcmc(
             "num_superchains": superchains,
         }
     return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
-
-
-def _find_noncentering(target: Any, stats: Mapping[str, Any]) -> str | None:
-    """Whether `ppl.auto_reparam` would change sites of a model, for the advice of the summary.
-
-    Returns:
-        ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
-        reparameterised already; `None` if no advice is needed, or if the model cannot be traced.
-    """
-    try:
-        if not may_need_reparam(stats):
-            return None
-        args, kwargs = target.arguments.join(target.data)
-        sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
-    except Exception:  # the draws matter more than advice about them
-        return None
-    if any(site.reason is None for site in sites):
-        return "possible"
-    return "done" if any(site.strategy is not None for site in sites) else "impossible"
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
@@ -245,9 +226,13 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
 
 @contextmanager
 def _progress(is_shown: bool | None, num_warmup: int, num_draws: int) -> Any:
-    """Context with a callback that takes the number of finished iterations."""
+    """Context with a callback for finished iterations and news of them; None if nobody looks."""
     with show_progress(is_shown, num_warmup + num_draws, "iteration") as report:
-        yield lambda num_done: report(num_done, "warm-up" if num_done < num_warmup else "draws")
+
+        def tell(num_done: int, news: str = "") -> None:
+            report(num_done, "warm-up" if num_done < num_warmup else "draws", news)
+
+        yield tell if report.is_shown else None
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

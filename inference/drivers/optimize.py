@@ -10,10 +10,12 @@ import ppl
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import find_noncentering
 from inference.optimization.mode_search import ClimbSettings, Density, climb_from_starts
 from inference.results.optimize_result import OptimizeResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import show_progress
 
 _OBJECTIVES = ("posterior", "likelihood")
 
@@ -29,6 +31,7 @@ def optimize(
     max_steps: int = 2000,
     tolerance: float | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> OptimizeResult:
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
@@ -66,6 +69,7 @@ def optimize(
             to the log density (or to 1, if that is less); by default ``eps**0.9``, which is 8e-15
             in float64 and 6e-7 in float32.
         cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -104,8 +108,11 @@ def optimize(
             f"the likelihood of a site that is observed in part ({names}) stands in its prior; "
             "use objective='posterior', with ppl.ignore for what is missing or Flat priors"
         )
-    with settings(cache_dir):
-        return mode_of(key, jax.device_put(target), density, climb)
+    with settings(cache_dir), show_progress(progress_bar, 1, "stage") as report:
+        report(0, "compiling and climbing")
+        mode = mode_of(key, jax.device_put(target), density, climb)
+        report(1, "mode found" if mode.has_converged else "no mode found")
+        return mode
 
 
 def mode_of(
@@ -114,7 +121,8 @@ def mode_of(
     """Result with the highest mode found by climbs from several starts."""
     layout = Layout.of(target.position_shapes)
     summit = climb_from_starts(key, target, layout, density, climb)
-    return OptimizeResult.of(summit, layout, density, climb.max_steps)
+    find = lambda: find_noncentering(target)  # noqa: E731
+    return OptimizeResult.of(summit, layout, density, climb.max_steps, find)
 
 
 def _density(objective: Any, include_jacobian: Any) -> Density:

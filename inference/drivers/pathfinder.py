@@ -12,6 +12,7 @@ from inference.common.argument_checks import check_count
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.guides.low_rank_normal import (
     GuideMixture,
     GuideMixtureParameters,
@@ -34,6 +35,7 @@ from inference.results.psis import psis_of
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
+from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import GuideDraws, Problem
@@ -51,6 +53,7 @@ def pathfinder(
     num_elbo_draws: int = 10,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     cache_dir: str | os.PathLike[str] | None = None,
+    progress_bar: bool | None = None,
     **kwargs: Any,
 ) -> PathfinderResult:
     r"""Draws approximately from the posterior of `model` by Pathfinder: fast variational inference.
@@ -78,6 +81,7 @@ def pathfinder(
         init: Starting points of the paths; see :func:`optimize`. A dict of values may have an axis
             over paths in front.
         cache_dir: A directory to keep compiled programs in, for the next process.
+        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -113,9 +117,13 @@ def pathfinder(
     effort = Effort(history, check_count("num_elbo_draws", num_elbo_draws, least=1))
     target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
-    with settings(cache_dir):
+    with settings(cache_dir), show_progress(progress_bar, 2, "stage") as report:
+        report(0, "compiling and following paths")
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
-        return _result(key, ends, target, layout, effort, num_draws, max_steps)
+        report(1, "draws")
+        result = _result(key, ends, target, layout, effort, num_draws, max_steps)
+        report(2, "draws")
+        return result
 
 
 def _ends(
@@ -171,15 +179,17 @@ def _result(
     chosen: Any = (
         slice(None) if num_paths == 1 else resample_systematically(key, weights, num_draws)
     )
+    pareto_k = psis_of(log_weights, np.asarray(pool.log_density)).pareto_k
     kept: GuideDraws = jax.tree.map(lambda x: x[chosen][None], pool)
     return PathfinderResult(
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, pareto_k, log_weights.size),
         draws=kept.draws,
         log_density=kept.log_density,
         log_weights=kept.log_weights,
         elbo=np.mean(log_weights, dtype=np.float64),
         elbo_standard_error=standard_error(log_weights),
-        pareto_k=np.asarray(psis_of(log_weights, np.asarray(pool.log_density)).pareto_k),
+        pareto_k=np.asarray(pareto_k),
         guide=guide,
         parameters=parameters,
         ess=1 / np.sum(weights**2),

@@ -13,6 +13,7 @@ from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.guide_function import GuideFunction
 from inference.drivers.minibatch import iterate_batches
+from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.svi_problem import (
     Started,
     check_start,
@@ -241,6 +242,7 @@ def svi(
         failure=fitted.failure,
         objective=objective,
         sites=named_sites(target),
+        noncentering=noncentering_of_guide(target, shape, weights.size),
         doubts=tuple(_describe_boundary(problem, jax.device_get(parameters), sampled)),
         model_parameters=jax.device_get(of_model),
         batching=batching,

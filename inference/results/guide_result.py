@@ -9,6 +9,7 @@ import numpy as np
 
 from inference.common.serialization import Absent
 from inference.guides.guide import Guide
+from inference.results.problems import REPARAM, UNDO
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
 from inference.results.summary import Summary, describe
@@ -29,6 +30,8 @@ class GuideResult(Result, abc.ABC):
             0.7 the guide covers the posterior. NaN for a guide without a density.
         guide: Family of distributions.
         parameters: Parameters of the fitted member of the family.
+        noncentering: Whether ``ppl.auto_reparam`` would change sites, as :class:`MCMCResult` has
+            it; `None` if it was not looked for, as Pareto k is low.
     """
 
     draws: dict[str, Any]
@@ -39,6 +42,9 @@ class GuideResult(Result, abc.ABC):
     pareto_k: Any
     guide: Guide
     parameters: Any
+    noncentering: str | None = dataclasses.field(
+        default=None, kw_only=True, metadata={"static": True}
+    )
     _verdict: ClassVar[str]
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
@@ -102,7 +108,10 @@ def standard_error(log_weights: np.ndarray) -> np.ndarray:
 
 
 def describe_tail(
-    pareto_k: float, num_draws: int, remedy: str = "Use a richer guide, as FullRank()"
+    pareto_k: float,
+    num_draws: int,
+    remedy: str = "Use a richer guide, as FullRank()",
+    noncentering: str | None = None,
 ) -> Iterator[str]:
     """Warning if Pareto k of `num_draws` weights is unknown or too large.
 
@@ -110,16 +119,19 @@ def describe_tail(
         pareto_k: Estimated shape of the tail.
         num_draws: Number of weights.
         remedy: First thing to try, as a sentence without its end.
+        noncentering: Whether ``ppl.auto_reparam`` would change sites, as far as is known.
     """
     largest = largest_pareto_k(num_draws)
     if np.isnan(pareto_k):
         yield f"{num_draws} draws are too few for Pareto k: ask for num_draws=1000."
     elif pareto_k > largest:
+        may_reparam = noncentering in (None, "possible")
+        reparam = f"reparameterise the model, as by {REPARAM}, " if may_reparam else ""
+        undo = f" {UNDO}" if noncentering == "done" else ""
         yield (
             f"Pareto k is {pareto_k:.2f}, above {largest:.2g}: the guide misses much of the "
             "posterior, so that means and spreads may be far off, and importance weights cannot "
-            f"mend it. {remedy}, reparameterise the model, as by ppl.reparam(model, "
-            "ppl.auto_reparam), or use mcmc."
+            f"mend it. {remedy}, {reparam}or use mcmc.{undo}"
         )
 
 

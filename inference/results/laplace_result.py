@@ -44,6 +44,8 @@ class LaplaceResult(GuideResult):
 
     def _problems(self, summary: Summary) -> Iterator[str]:
         yield from self.mode.problems
-        yield from describe_tail(float(self.pareto_k), self.log_weights.size, _REMEDY)
+        yield from describe_tail(
+            float(self.pareto_k), self.log_weights.size, _REMEDY, self.noncentering
+        )
         yield from describe_outside(self.log_density)
         yield from describe_unknown_means(summary)

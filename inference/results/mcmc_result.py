@@ -48,7 +48,7 @@ class MCMCResult(Result):
             - `num_coordinates`, of unconstrained space;
             - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
               ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
-              `None` if it was not looked for, as nothing diverged and E-BFMI is high;
+              `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high;
             - `is_ensemble`, given if chains adapted together;
             - with it `num_chains`, and `num_superchains`, groups of consecutive chains that share a
               start, or `None`; with groups, R-hat in the summary is :func:`nested_rhat`.

@@ -1,8 +1,9 @@
 """Result of a search for a mode, and its summary."""
 
 import dataclasses
+import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ from inference.common.layout import Layout
 from inference.common.leaf_names import element_names, named_leaves
 from inference.optimization.mode_search import Density, ModeSearchResult, may_rise
 from inference.results.boundary_warnings import find_bounded_coordinates
+from inference.results.problems import REPARAM
 from ppl.harvest.pytrees import register_dataclass
 
 _WIDTH, _MAX_ROWS = 88, 60  # columns of text; rows of a table
@@ -88,9 +90,17 @@ class OptimizeResult:
 
     @classmethod
     def of(
-        cls, summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
+        cls,
+        summit: ModeSearchResult,
+        layout: Layout,
+        density: Density,
+        max_steps: int,
+        find_noncentering: Callable[[], str | None] = lambda: None,
     ) -> "OptimizeResult":
-        """Result for the highest end of several climbs of at most `max_steps` iterations."""
+        """Result for the highest end of several climbs of at most `max_steps` iterations.
+
+        `find_noncentering` tells whether ``ppl.auto_reparam`` would change sites of the model.
+        """
         best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
         return cls(
             values=summit.values,
@@ -102,7 +112,7 @@ class OptimizeResult:
             has_converged=best.has_converged,
             log_densities=summit.ascents.log_density,
             density=density,
-            problems=tuple(_problems(summit, layout, density, max_steps)),
+            problems=tuple(_problems(summit, layout, density, max_steps, find_noncentering)),
         )
 
     @property
@@ -144,7 +154,11 @@ def _num_agree(log_densities: Any, best: Any) -> int:
 
 
 def _problems(
-    summit: ModeSearchResult, layout: Layout, density: Density, max_steps: int
+    summit: ModeSearchResult,
+    layout: Layout,
+    density: Density,
+    max_steps: int,
+    find_noncentering: Callable[[], str | None],
 ) -> Iterator[str]:
     best = jax.tree.map(lambda x: x[summit.best], summit.ascents)
     names = coordinate_names(layout)
@@ -159,6 +173,14 @@ def _problems(
             f"{'Raise max_steps, use' if is_cut else 'Use'} float64, or bring coordinates to "
             f"similar scales{' (but see below)' if edges else ''}."
         )
+    step = float(np.spacing(np.abs(best.log_density)))
+    if best.has_converged and best.decrement > _AGREEMENT and step > _AGREEMENT:
+        yield (
+            f"the mode is higher by some {best.decrement:.2g}, which rounding hides: at a log "
+            f"density of {best.log_density:.3g}, {np.dtype(layout.dtype).name} tells steps of "
+            f"{step:.2g} apart, so that values may be off by {math.sqrt(2 * best.decrement):.2g} "
+            "standard deviations. Use float64, or subtract what is constant from the log density."
+        )
     if may_rise(summit):
         name = names[int(np.argmax(summit.higher != best.position))]
         yield (
@@ -166,9 +188,10 @@ def _problems(
             f"{summit.rise:.3g}. Bring data and coordinates to similar scales, or use float64."
         )
     if edges:
+        may_reparam = find_noncentering() in (None, "possible")
+        reparam = f", or reparameterise, as by {REPARAM}" if may_reparam else ""
         remedy = (
-            "give it a prior that falls off there, or reparameterise, as by ppl.reparam(model, "
-            "ppl.auto_reparam)"
+            f"give it a prior that falls off there{reparam}"
             if density.objective == "posterior"
             else "there is no maximum of the likelihood inside; use objective='posterior'"
         )

@@ -81,7 +81,7 @@ class PathfinderResult(GuideResult):
             )
         yield from self._short_of_modes()
         num_weighted = self.log_weights.size * num_paths
-        yield from describe_tail(float(self.pareto_k), num_weighted, _REMEDY)
+        yield from describe_tail(float(self.pareto_k), num_weighted, _REMEDY, self.noncentering)
         if self.ess < _LOW_ESS:
             effect = "are copies of a few" if self.is_resampled else "are far from the posterior"
             yield (

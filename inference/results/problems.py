@@ -13,7 +13,6 @@ from inference.results.summary import Summary
 
 # Thresholds of warnings.
 LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
-_MAX_LISTED = 20  # numbers of chains in a message
 LOW_ESS = 400  # of all chains together, if they are many and short
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
@@ -23,13 +22,14 @@ _BELOW_TARGET = 0.15  # target less the mean acceptance rate
 # _NEAR of it, both in absolute value.
 _FAR, _NEAR = 1e17, 0.01
 _OF_CHAINS = "R-hat and ESS need", "how the chains mix"
+_MAX_LISTED, _NUM_LISTED = 8, 3  # numbers that are listed in full; numbers listed of more
 _HIGHER_TARGETS = (0.95, 0.99)
-_REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
 _PRECISION = (
     'Run in double precision (jax.config.update("jax_enable_x64", True)); on an accelerator, '
     'leave jax_default_matmul_precision at its default or set it to "highest". '
 )
-_UNDO = (
+REPARAM = "ppl.reparam(model, ppl.auto_reparam)"
+UNDO = (
     "The model is reparameterised already; try it without, too: with many data per group the "
     "centred form is better."
 )
@@ -123,7 +123,7 @@ def _divergence_problems(
         return
     remedies = []
     if _may_reparam(settings):
-        remedies.append(f"reparameterise hierarchical sites, as by {_REPARAM}")
+        remedies.append(f"reparameterise hierarchical sites, as by {REPARAM}")
     remedies += [*_step_remedies(settings), "narrow priors that allow extremes"]
     yield (
         f"{num_divergent} of {stats['is_divergent'].size} transitions diverged: the posterior "
@@ -166,8 +166,9 @@ def _acceptance_problems(
     if stuck.size:
         remedy = "Raise num_warmup" if _is_adapted(settings) else "Propose less far"
         yield (
-            f"{_list_numbers('chain', stuck)} hardly moved: fewer than {LOW_ACCEPTANCE:.0%} of "
-            f"proposals were accepted. {remedy}, or start elsewhere: {_other_starts(settings)}."
+            f"{_list_numbers('chain', stuck, rates.size)} hardly moved: fewer than "
+            f"{LOW_ACCEPTANCE:.0%} of proposals were accepted. {remedy}, or start elsewhere: "
+            f"{_other_starts(settings)}."
         )
     target = settings.get("target_acceptance_rate")
     if target is None:
@@ -175,8 +176,9 @@ def _acceptance_problems(
     low = np.flatnonzero((rates >= LOW_ACCEPTANCE) & (rates < target - _BELOW_TARGET))
     if low.size:
         yield (
-            f"{_list_numbers('chain', low)} accepted fewer proposals than intended: a mean "
-            f"acceptance rate of {', '.join(f'{rate:.2f}' for rate in rates[low])}, with "
+            f"{_list_numbers('chain', low, rates.size)} accepted fewer proposals than "
+            f"intended: a mean acceptance rate of "
+            f"{_list_some([f'{rate:.2f}' for rate in rates[low]])}, with "
             f"target_acceptance_rate={target:g}. The step size is too large for where the draws "
             f"are. {_either([*_step_remedies(settings), 'raise num_warmup'])}"
         )
@@ -195,8 +197,8 @@ def _lost_chain_problems(
     if lost.size:
         verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
         yield (
-            f"{_list_numbers('chain', lost)} {verb} far from the others: mean log density "
-            f"{', '.join(f'{x:.4g}' for x in means[lost])}, others "
+            f"{_list_numbers('chain', lost, means.size)} {verb} far from the others: mean log "
+            f"density {_list_some([f'{x:.4g}' for x in means[lost]])}, others "
             f"{np.median(means[~is_lost]):.4g}; {whose} draws are not of the same region. Leave "
             f"{them} out by jax.tree.map(lambda x: np.delete(x, {lost.tolist()}, 0), result), or "
             f"start elsewhere: {_other_starts(settings)}."
@@ -217,7 +219,7 @@ def _step_size_problems(
         reasons += ["one crossed late in warm-up"] * is_adapted
         reasons += ["where the log density is not precise enough for its changes"] * is_frozen
         yield (
-            f"{_list_numbers('chain', slow)} took steps "
+            f"{_list_numbers('chain', slow, step_size.size)} took steps "
             f"{np.median(step_size) / step_size.min():.3g} times smaller than the others, as in "
             f"{', or '.join(reasons)}. "
             f"{_PRECISION * is_frozen}"
@@ -244,11 +246,12 @@ def _rounding_problems(stats: Mapping[str, np.ndarray]) -> Iterator[str]:
 def _energy_problems(stats: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> Iterator[str]:
     low = np.flatnonzero(ebfmi(stats["energy"]) < LOW_EBFMI) if "energy" in stats else np.zeros(0)
     if low.size:
-        by_rule = f", as by {_REPARAM} or" if _may_reparam(settings) else ""
+        by_rule = f", as by {REPARAM} or" if _may_reparam(settings) else ""
         yield (
-            f"E-BFMI is below {LOW_EBFMI} in {_list_numbers('chain', low)}: the energy mixes "
-            f"slowly, as with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails "
-            f"on an unconstrained scale, and draw more.{_undo(settings)}"
+            f"E-BFMI is below {LOW_EBFMI} in "
+            f"{_list_numbers('chain', low, len(stats['energy']))}: the energy mixes slowly, as "
+            f"with heavy tails or a funnel. Reparameterise{by_rule} with lighter tails on an "
+            f"unconstrained scale, and draw more.{_undo(settings)}"
         )
 
 
@@ -287,7 +290,7 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
         yield (
             f"ESS is below {enough}{each} for {np.sum(ess < enough)} of "
             f"{len(summary)} scalars, least for {worst} ({np.nanmin(ess):.0f}): {unreliable} "
-            "unreliable. Raise num_draws, or reparameterise so that chains move faster."
+            f"unreliable. {_slow_remedy(settings)}"
         )
     unknown = np.flatnonzero(~np.isfinite(summary.mean))
     if unknown.size:
@@ -309,7 +312,17 @@ def _may_reparam(settings: Mapping[str, Any]) -> bool:
 
 def _undo(settings: Mapping[str, Any]) -> str:
     """Sentence for a model that is reparameterised already, with a space before it."""
-    return f" {_UNDO}" if settings.get("noncentering") == "done" else ""
+    return f" {UNDO}" if settings.get("noncentering") == "done" else ""
+
+
+def _slow_remedy(settings: Mapping[str, Any]) -> str:
+    """Remedy against chains that move slowly."""
+    known = settings.get("noncentering")
+    if known == "possible":
+        return f"Raise num_draws, or reparameterise hierarchical sites, as by {REPARAM}."
+    if known == "impossible":
+        return "Raise num_draws, or bring parameters to similar scales."
+    return f"Raise num_draws, or reparameterise so that chains move faster.{_undo(settings)}"
 
 
 def _step_remedies(settings: Mapping[str, Any]) -> list[str]:
@@ -340,8 +353,13 @@ def _either(remedies: Sequence[str]) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _list_numbers(noun: str, numbers: np.ndarray) -> str:
-    some = ", ".join(map(str, numbers[:_MAX_LISTED]))
-    if len(numbers) > _MAX_LISTED:
-        some += f", ... ({len(numbers)} in all)"
-    return f"{noun}{'s' if len(numbers) > 1 else ''} {some}"
+def _list_numbers(noun: str, numbers: np.ndarray, total: int) -> str:
+    """Chains by number, such as "chains 0, 3"; of many the first, and how many of `total`."""
+    more = f" ({len(numbers)} of {total})" if len(numbers) > _MAX_LISTED else ""
+    return f"{noun}{'s' if len(numbers) > 1 else ''} {_list_some([*map(str, numbers)])}{more}"
+
+
+def _list_some(texts: Sequence[str]) -> str:
+    """Texts with commas; of many the first ones."""
+    is_long = len(texts) > _MAX_LISTED
+    return ", ".join([*texts[:_NUM_LISTED], "..."] if is_long else texts)

@@ -8,6 +8,7 @@ References:
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import scipy
@@ -37,9 +38,9 @@ def rank_normalize_halves(
     scores, folded = np.empty((2, len(draws), halves[:1].size))
     quantiles = np.empty((len(levels), len(draws)))
     for i, row in enumerate(rows):
-        order = _argsort(row)
+        order = argsort(row)
         values = row[order]
-        quantiles[:, i] = _quantiles_of_sorted(values, levels)
+        quantiles[:, i] = quantiles_of_sorted(values, levels)
         if draws.shape[2] % 2:
             is_kept = np.ones(draws.shape[1:], bool)
             is_kept[:, draws.shape[2] // 2] = False
@@ -57,7 +58,7 @@ def rank_normalize(draws: Array) -> tuple[Array, Array]:
     rows = draws.reshape(len(draws), -1)
     scores, folded = np.empty((2, *rows.shape))
     for i, row in enumerate(rows):
-        order = _argsort(row)
+        order = argsort(row)
         scores[i, order], folded[i, order] = _scores_and_folded(row[order])
     return scores.reshape(draws.shape), folded.reshape(draws.shape)
 
@@ -69,11 +70,11 @@ def _scores_and_folded(ordered: Array) -> tuple[Array, Array]:
     # A merge of two runs, falling and rising, which a stable sort finds.
     places = np.argsort(distances, kind="stable")
     folded = np.empty(len(ordered))
-    folded[places] = _scores_of_sorted(distances[places])
-    return _scores_of_sorted(ordered), folded
+    folded[places] = scores_of_sorted(distances[places])
+    return scores_of_sorted(ordered), folded
 
 
-def _argsort(row: Array) -> NDArray[np.intp]:
+def argsort(row: Array) -> NDArray[np.intp]:
     """Order of numbers; those that float32 has, as most draws, by a radix sort of 16 bits twice."""
     with np.errstate(over="ignore"):
         single = row.astype(np.float32)
@@ -86,7 +87,7 @@ def _argsort(row: Array) -> NDArray[np.intp]:
     return order[np.argsort((keys >> 16).astype(np.uint16)[order], kind="stable")]
 
 
-def _quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
+def quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
     """Quantiles by linear interpolation, to the last bit as by `numpy.quantile`."""
     place = np.asarray(levels, np.float64) * (len(ordered) - 1)
     low = np.floor(place).astype(int)
@@ -95,7 +96,7 @@ def _quantiles_of_sorted(ordered: Array, levels: Sequence[float]) -> Array:
     return np.where(share < 0.5, below + step * share, above - step * (1 - share))
 
 
-def _scores_of_sorted(ordered: Array) -> Array:
+def scores_of_sorted(ordered: Array) -> Array:
     """Normal scores of sorted numbers."""
     size = len(ordered)
     scores = _normal_scores(size)
@@ -116,6 +117,6 @@ def _normal_scores(size: int) -> Array:
     return _score(np.arange(size), size)
 
 
-def _score(place: Array, size: int) -> Array:
+def _score(place: NDArray[Any], size: int) -> Array:
     """Normal scores of places from 0 to `size` - 1."""
     return scipy.special.ndtri((place + 1 - 3 / 8) / (size + 1 / 4))

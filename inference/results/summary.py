@@ -58,7 +58,7 @@ class Summary:
         names: Name of each scalar, such as ``"theta[0]"`` or ``"scope.mu"``.
         mean, sd, q5, q50, q95: Posterior mean, standard deviation, and quantiles at 5, 50 and 95 %.
         mcse_mean: Monte Carlo standard error of the mean.
-        ess_bulk, ess_tail, rhat: See :mod:`inference.results.diagnostics`.
+        ess_bulk, ess_tail, rhat: See :mod:`inference.results.diagnostics`; NaN for constants.
         problems: Warnings, each with a remedy; empty if there are none.
         num_chains, num_draws: Number of chains, and of draws in each.
         columns: Columns to print.
@@ -136,8 +136,8 @@ class Summary:
         """The part of some sites, with the problems of all.
 
         Args:
-            names: Names of sites, of scopes or of scalars, such as ``"theta"``, ``"scope"`` and
-                ``"theta[0]"``; by default all.
+            names: Names of sites, scopes, scalars or rows, such as ``"theta"``, ``"scope"``,
+                ``"theta[0]"``, and ``"u[3]"`` for the row of a matrix; by default all.
             deterministic: Whether deterministic sites belong to it, if no names are given.
 
         Raises:
@@ -147,14 +147,15 @@ class Summary:
         if chosen == []:
             raise ValueError("names: expected names of sites, got none")
         for name in chosen or ():
-            if not any(_has_name(site, name) for site in self.sites) and name not in self.names:
+            is_scalar = any(_is_within(scalar, name) for scalar in self.names)
+            if not (is_scalar or any(_has_name(site, name) for site in self.sites)):
                 known = ", ".join(site.name for site in self.sites)
                 raise ValueError(f"names: no site is called {name!r}; there are {known}")
         sites, kept = [], []
         for site in self.sites:
             places = range(site.start, site.stop)
             if chosen is not None and not any(_has_name(site, name) for name in chosen):
-                places = [i for i in places if self.names[i] in chosen]
+                places = [i for i in places if any(_is_within(self.names[i], x) for x in chosen)]
             if not places or (site.is_deterministic and not deterministic and chosen is None):
                 continue
             sites.append(site._replace(start=len(kept), stop=len(kept) + len(places)))
@@ -167,6 +168,11 @@ class Summary:
             quantiles=self.quantiles[:, kept],
             **{field: getattr(self, field)[kept] for field in fields},
         )
+
+
+def _is_within(scalar: str, name: str) -> bool:
+    """Whether a scalar has a name, or is in the row of that name: `u[3,1]` in `u[3]`."""
+    return scalar == name or (name.endswith("]") and scalar.startswith(f"{name[:-1]},"))
 
 
 def _has_name(site: SummarySite, name: str) -> bool:
@@ -220,12 +226,14 @@ def summarize(
         found = _quantiles(values, wanted)
     if num_superchains is not None:
         rhat = nested_rhat(values, num_superchains)
+    summary = _summarize_independent(parts, values, eps, None, intervals, found)
+    known = np.where(summary.is_constant, np.nan, 1.0)  # of a constant, R-hat and ESS say nothing
     return dataclasses.replace(
-        _summarize_independent(parts, values, eps, None, intervals, found),
+        summary,
         mcse_mean=mcse_mean,
-        ess_bulk=ess_bulk,
-        ess_tail=ess_tail,
-        rhat=rhat,
+        ess_bulk=ess_bulk * known,
+        ess_tail=ess_tail * known,
+        rhat=rhat * known,
     )
 
 

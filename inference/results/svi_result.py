@@ -172,7 +172,8 @@ class SVIResult(GuideResult):
             richer = _suggest_richer_guide(self.guide, self._size)
             if self._slower:
                 richer = f"{self._slower}. If k stays, {richer[0].lower()}{richer[1:]}"
-            yield from describe_tail(float(self.pareto_k), self.log_weights.size, richer)
+            size = self.log_weights.size
+            yield from describe_tail(float(self.pareto_k), size, richer, self.noncentering)
         yield from describe_outside(self.log_density)
         yield from describe_unknown_means(summary)
 

@@ -43,7 +43,13 @@ class Pace:
 
 
 class Report(Protocol):
-    """Function that tells how far a loop is: a bar moves, or a line is written."""
+    """Function that tells how far a loop is: a bar moves, or a line is written.
+
+    Attributes:
+        is_shown: Whether anything is shown.
+    """
+
+    is_shown: bool
 
     def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
         """Tells the number of finished steps, the name of the phase, and more in words."""
@@ -71,18 +77,12 @@ def show_progress(is_shown: bool | None, num_steps: int, unit: str = "step") -> 
     if is_shown is not None and not isinstance(is_shown, bool | np.bool_):
         raise TypeError(f"progress_bar must be True, False or None, got {is_shown!r}")
     if not (_is_watched() if is_shown is None else is_shown):
-        yield lambda num_done, phase="", text="": None
+        yield _Silence()
     elif not _is_watched():
         yield _Lines(num_steps, unit)
     else:
         with _bar_class()(total=num_steps, unit=unit, desc="compiling") as bar:
-
-            def move(num_done: int, phase: str = "", text: str = "") -> None:
-                bar.set_description(phase, refresh=False)
-                bar.set_postfix_str(text, refresh=False)
-                bar.update(num_done - bar.n)
-
-            yield move
+            yield _Bar(bar)
 
 
 def _is_watched() -> bool:
@@ -105,8 +105,36 @@ def _bar_class() -> Any:
     return tqdm
 
 
+class _Silence:
+    """Nothing."""
+
+    is_shown = False
+
+    def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
+        pass
+
+
+class _Bar:
+    """A bar of tqdm; a new phase shows at once."""
+
+    is_shown = True
+
+    def __init__(self, bar: Any) -> None:
+        self.bar, self.phase = bar, ""
+
+    def __call__(self, num_done: int, phase: str = "", text: str = "") -> None:
+        self.bar.set_description(phase, refresh=False)
+        self.bar.set_postfix_str(text, refresh=False)
+        self.bar.update(num_done - self.bar.n)
+        if phase != self.phase:
+            self.bar.refresh()
+        self.phase = phase
+
+
 class _Lines:
     """A line on standard error every ten seconds, and one at the end."""
+
+    is_shown = True
 
     def __init__(self, num_steps: int, unit: str) -> None:
         self.num_steps, self.unit = num_steps, unit

@@ -26,7 +26,6 @@ BLOCK = 100  # steps; the test of settling compares mean ELBOs of blocks
 _NUM_CHANGES = 10  # last relative changes from block to block
 _DECAY = 7  # power of the step in the weights of the average
 _DRAWS = np.uint32(1 << 31)  # first counter of draws, above the counters of starting points
-_YES = np.bool_(True)
 NEVER = -1.0  # a tolerance below all relative changes: the run never settles
 _BATCHES = np.uint32(0x9E3779B9)  # keeps the seed of batches apart from the seed of draws
 
@@ -226,7 +225,7 @@ def advance_svi(
     elbos = jnp.zeros(NUM_ROWS, problem.layout.dtype)
     start = Advance(state, elbos, jnp.bool_(True), state.settling.is_settled(tolerance))
 
-    def step(now: Advance, counts: jax.Array = _YES) -> Advance:
+    def step(now: Advance, counts: Any = True) -> Advance:
         elbo, gradient = _elbo_and_gradient(problem, now.state)
         is_finite = jnp.isfinite(elbo) & _all_finite(gradient)
         after = select_leaves(
@@ -235,7 +234,7 @@ def advance_svi(
         row = jnp.where(counts, now.state.step - state.step, NUM_ROWS)
         elbos = now.elbos.at[row].set(elbo, mode="drop")
         return now._replace(
-            state=after, elbos=elbos, is_finite=now.is_finite & (is_finite | ~counts)
+            state=after, elbos=elbos, is_finite=now.is_finite & (is_finite | ~jnp.asarray(counts))
         )
 
     def block(now: Advance) -> Advance:

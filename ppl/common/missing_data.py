@@ -140,9 +140,9 @@ class Imputed(distribution_protocol.DistributionWrapper):
 def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
     """Data whose missing entries are unknown values, to be inferred, for `condition`.
 
-    The site stays latent, with as many coordinates as there are missing entries, if any. Its
-    values, also in draws, are complete arrays that agree with the data at known entries. Later
-    sites may depend on them.
+    The site stays latent, with as many coordinates as there are missing entries: none, if nothing
+    is missing. Its values, also in draws, are complete arrays that agree with the data at known
+    entries. Later sites may depend on them.
 
     Args:
         data: An array of floats, or a masked array of NumPy.
@@ -151,8 +151,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             Other data with as many gaps, wherever they are, do not recompile.
 
     Returns:
-        A value for `condition`: the data as they are, if nothing is missing. The site is then
-        observed, and not among the draws, so that `predict` needs it conditioned, too.
+        A value for `condition`: the data as they are, if they are integers without gaps.
 
     Raises:
         TypeError: If data or mask are no arrays of floats and booleans.
@@ -177,7 +176,7 @@ def impute(data: Any, missing: Any = None) -> Missing | jax.Array:
             "it must be known when the program is traced. Give `missing` as a NumPy array, or call "
             "ppl.impute outside, and pass its result as an argument."
         )
-    if not np.any(missing):
+    if not (np.any(missing) or jnp.issubdtype(data.dtype, jnp.floating)):
         return data
     gaps = Gaps(int(np.sum(missing)), np.size(missing))
     return Missing(data, jnp.asarray(missing), gaps)

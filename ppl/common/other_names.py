@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -61,6 +62,17 @@ def explain_missing(name: str, public: Iterable[str]) -> str:
         return f"{text}; instead: {OTHER_NAMES[name]}"
     close = difflib.get_close_matches(name, public, 1)
     return f"{text}; did you mean {close[0]!r}?" if close else text
+
+
+def explain_name_by_position(call: str) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
+    """Advice for calls as ``deterministic("r", x)``, where here the name is a keyword."""
+
+    def explain(args: tuple[Any, ...], _: Mapping[str, Any]) -> str:
+        names = [x for x in args if isinstance(x, str)]
+        name = json.dumps(names[0]) if names else "..."
+        return f"the name is a keyword: ppl.{call}, name={name})."
+
+    return explain
 
 
 def explaining_calls(

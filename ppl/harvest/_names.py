@@ -16,6 +16,8 @@ from ppl.harvest._survey import Found, Path, Sites, show
 
 Leaves = tuple[jax.Array, ...]
 
+_MAX_NAMES = 6  # leaves named in an error
+
 
 def nest_by_path(flat: Mapping[Path, Any]) -> dict[Any, Any]:
     """Nested dicts of the values of a dict by path."""
@@ -123,7 +125,10 @@ def fit(
         came = "None" if value is None else f"{type(value).__name__}: {_text(value)}"
         raise ValueError(f"{where}: expected {show(avals)}, got {came}.{remedy}")
     if got != tree:
-        difference = _difference(jax.tree.unflatten(tree, avals), value)
+        expected = jax.tree.unflatten(tree, avals)
+        if words := _missing_and_extra(expected, value):
+            raise ValueError(f"{where}: expected another structure: {words}.")
+        difference = _difference(expected, value)
         raise ValueError(f"{where}: expected the structure {tree}, got {got}.{difference}")
     return tuple(
         _fit(where, f" at {keystr(path)}" if path else "", leaf, aval, same_kind, hint)
@@ -167,6 +172,24 @@ def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:
     )
 
 
+def _missing_and_extra(expected: Any, got: Any) -> str:
+    """Words for the leaves that only one of two pytrees has; empty if both have the same."""
+    paths = [
+        [keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
+        for tree in (expected, got)
+    ]
+    missing = [path for path in paths[0] if path not in paths[1]]
+    extra = [path for path in paths[1] if path not in paths[0]]
+    if not extra and len(missing) == len(paths[0]):
+        return ""
+    parts = [
+        f"{what} {', '.join(some[:_MAX_NAMES])}{f' and {more} more' if more > 0 else ''}"
+        for what, some in (("the value lacks", missing), ("it does not have", extra))
+        if some and (more := len(some) - _MAX_NAMES) is not None
+    ]
+    return ", and ".join(parts)
+
+
 def _one_level(tree: Any) -> tuple[Any, Callable[[Any], bool]]:
     return tree, lambda node: node is not tree
 
@@ -187,10 +210,12 @@ def _fit(where: str, at: str, leaf: Any, aval: Any, same_kind: bool, hint: str) 
         return array
     if _takes_dtype(leaf, array, aval.dtype, same_kind):
         return _jax.as_aval(array.astype(aval.dtype), aval)
-    raise TypeError(
-        f"{where}: expected {show([aval])}, got {show([array])}{at}. Cast it with "
-        f".astype({str(aval.dtype)!r}) if that is what is meant."
-    )
+    cast = f"Cast it with .astype({str(aval.dtype)!r})"
+    if (_kind(array.dtype), _kind(aval.dtype)) == (2, 1):
+        remedy = f"{cast} if all are whole; if not, the family of the site must be continuous."
+    else:
+        remedy = f"{cast} if that is what is meant."
+    raise TypeError(f"{where}: expected {show([aval])}, got {show([array])}{at}. {remedy}")
 
 
 def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
@@ -212,6 +237,8 @@ def _as_array(where: str, at: str, leaf: Any, aval: Any) -> jax.Array:
 def _takes_dtype(leaf: Any, array: jax.Array, dtype: Any, same_kind: bool) -> bool:
     """Whether a leaf may be cast: a scalar without a dtype, or an array of the same kind."""
     have, want = _kind(array.dtype), _kind(dtype)
+    if array.dtype == bool and want == 1 and same_kind:
+        return True
     if isinstance(leaf, float) and leaf.is_integer() and want == 1:
         return jnp.iinfo(dtype).min <= leaf <= jnp.iinfo(dtype).max
     is_scalar = array.ndim == 0 and getattr(array, "weak_type", False)

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ppl.common.other_names import explain_name_by_position, explaining_calls
 from ppl.harvest._sow import bind_site
 from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import DETERMINISTIC
 
 
+@explaining_calls(explain_name_by_position("deterministic(value"))
 def deterministic(value: Any, *, name: str) -> Any:
     """Record a derived quantity of a model under a name.
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ppl.common.other_names import explain_name_by_position, explaining_calls
 from ppl.harvest import _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
@@ -11,6 +12,7 @@ from ppl.primitives.sample import check_name
 from ppl.primitives.site_kinds import FACTOR
 
 
+@explaining_calls(explain_name_by_position("factor(log_weight"))
 def factor(log_weight: Any, *, name: str) -> None:
     """Add a term to the log density of a model.
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ppl.common.other_names import explain_name_by_position, explaining_calls
 from ppl.harvest import _jax, _values
 from ppl.harvest._sow import bind_site
 from ppl.harvest._survey import show
@@ -16,6 +17,7 @@ from ppl.primitives.site_kinds import PARAM
 PARAM_VALUE = "param_value"
 
 
+@explaining_calls(explain_name_by_position("param(value"))
 def param(value: Any, *, name: str, support: Any = None) -> Any:
     """A parameter of a guide or a model, which `inference.svi` fits.
 

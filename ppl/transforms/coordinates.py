@@ -8,10 +8,11 @@ import jax
 
 from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
+from ppl.common.analysis_call import AnalysisCall
 from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Imputed
 from ppl.common.text_table import table
-from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_pytree import Model, as_pytree, name_of
 from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._sow import Site, join_scopes
@@ -140,4 +141,4 @@ def coordinates(model: Model) -> Callable[..., Coordinates]:
         jax.eval_shape(look, as_pytree(model), key, data)
         return Coordinates(found)
 
-    return looked
+    return AnalysisCall(looked, "coordinates", name_of(model))

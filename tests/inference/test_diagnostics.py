@@ -5,8 +5,9 @@
 import arviz
 import numpy as np
 import pytest
+import scipy
 
-from inference.results import diagnostics
+from inference.results import diagnostics, rank_scores
 
 RNG = np.random.default_rng(0)
 
@@ -149,3 +150,27 @@ def test_arguments_that_a_diagnostic_does_not_have_are_refused():
         diagnostics.mcse_quantile(np.full((4, 100), np.nan))
     with pytest.raises(TypeError, match="too many"):
         diagnostics.rhat(np.zeros((2, 3)), 0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_is_that_of_numpy(dtype):
+    x = np.concatenate(
+        [RNG.normal(size=500), RNG.normal(size=500) * 1e30, [0.0, -0.0, np.inf, -np.inf]]
+    )
+    x = x.astype(dtype).astype(np.float64)
+    np.testing.assert_array_equal(x[rank_scores.argsort(x)], np.sort(x))
+
+
+def test_ranks_of_ties_are_their_mean():
+    x = np.array([1.0, 2.0, 2.0, 3.0, 4.0, 4.0, 4.0])
+    expected = scipy.special.ndtri((scipy.stats.rankdata(x) - 3 / 8) / (len(x) + 1 / 4))
+    np.testing.assert_allclose(rank_scores.scores_of_sorted(x), expected, rtol=1e-12)
+
+
+def test_long_chains_lose_nothing_to_single_precision(monkeypatch):
+    chains = autoregression(2, 3000, 0.8) + np.array([[0.0], [0.02]])
+    draws = np.stack([chains, 1e-30 * chains, 1e30 + 1e24 * chains, chains > 0.5], 2)
+    whole = diagnostics.diagnose(draws, (0.3,))
+    monkeypatch.setattr(diagnostics, "_MANY", 10)
+    for found, expected in zip(diagnostics.diagnose(draws, (0.3,)), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4)

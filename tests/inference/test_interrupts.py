@@ -21,7 +21,7 @@ def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
 
     @contextmanager
     def progress(*_):
-        def on_progress(num_done):
+        def on_progress(num_done, _=""):
             if num_done >= iteration:
                 raise KeyboardInterrupt
 

@@ -331,3 +331,19 @@ def test_what_cannot_be_is_refused(name):
     call = settings if callable(settings) else lambda: optimize(KEY, exponential, **settings)
     with pytest.raises(error, match=re.escape(message).replace(r"\.\*", ".*")):
         call()
+
+
+def test_a_mode_that_rounding_hides_is_doubted():
+    def far(key):
+        ppl.sample(key, dist.Normal(jnp.zeros(2), 1.0), name="x")
+        ppl.factor(jnp.float32(-1e8), name="constant")
+
+    start = {"x": jnp.array([1.0, 1.5])}
+    found = optimize(jax.random.key(0), far, init=start, num_starts=1)
+    assert np.abs(found.values["x"]).max() > 0.1  # or nothing is hidden
+    (doubt,) = found.problems
+    assert "which rounding hides" in doubt
+    assert "float32 tells steps of 8 apart" in doubt
+    with jax.enable_x64(True):
+        found = optimize(jax.random.key(0), far, init=start, num_starts=1)
+        assert not found.problems

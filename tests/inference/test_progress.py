@@ -1,11 +1,19 @@
 """How many steps a call is given, and how far a loop is said to be."""
 
+import contextlib
 import io
+import re
 import sys
 import types
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import distributions as dist
+import inference
+import ppl
 from inference.runtime import progress
 from inference.runtime.progress import Pace, show_progress
 
@@ -83,3 +91,59 @@ def test_a_program_without_standard_error_shows_nothing(monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     with show_progress(None, 10) as report:
         report(10)
+
+
+def model(key):
+    x = ppl.sample(key, dist.iid(dist.Normal(0.0, 1.0), 3), name="x")
+    return ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+POSTERIOR = ppl.condition(model, {"y": jnp.arange(3.0)})
+DRIVERS = {
+    "optimize": (inference.optimize, {}, "mode found, 1 of 1 stages"),
+    "laplace": (inference.laplace, {"num_draws": 50}, "draws, 3 of 3 stages"),
+    "pathfinder": (inference.pathfinder, {"num_draws": 50}, "draws, 2 of 2 stages"),
+    "importance": (inference.importance, {"num_draws": 50}, "draws, 1 of 1 stages"),
+}
+
+
+@pytest.mark.parametrize(("driver", "settings", "line"), DRIVERS.values(), ids=DRIVERS)
+def test_stages_are_lines_in_a_file_and_a_bar_in_a_terminal(
+    driver, settings, line, monkeypatch, capsys
+):
+    run = lambda **shown: driver(jax.random.key(0), POSTERIOR, **settings, **shown)  # noqa: E731
+    run(progress_bar=True)
+    assert re.fullmatch(rf"{line} after \d+ s\n", capsys.readouterr().err)
+    run()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    run()
+    assert "compiling" in sys.stderr.getvalue()
+    assert "100%" in sys.stderr.getvalue()
+    with pytest.raises(TypeError, match="progress_bar must be True, False or None"):
+        run(progress_bar=1)
+
+
+def cut_off(key):
+    """Trajectories that cross the edge of the support diverge."""
+    x = ppl.sample(key, dist.iid(dist.Normal(0.0, 1.0), 3), name="x")
+    ppl.factor(jnp.where(x.sum() > 1.0, -jnp.inf, 0.0), name="edge")
+
+
+def test_the_bar_of_mcmc_tells_divergences_and_the_step_size(monkeypatch, capsys):
+    """The last words are those of the result: they are counted as rows come in."""
+    settings = {"num_warmup": 50, "num_draws": 400}
+    told = []
+    report = lambda num_done, phase="", text="": told.append((num_done, phase, text))  # noqa: E731
+    report.is_shown = True
+
+    @contextlib.contextmanager
+    def show(*_):
+        yield report
+
+    monkeypatch.setattr("inference.drivers.mcmc.show_progress", show)
+    result = inference.mcmc(jax.random.key(0), cut_off, **settings)
+    number = int(np.sum(result.stats["is_divergent"]))
+    size = np.median(result.stats["step_size"][:, -1])
+    assert number > 1
+    assert told[-1] == (450, "draws", f"step size {size:.2g}, {number} divergences")

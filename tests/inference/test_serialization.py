@@ -219,3 +219,10 @@ def test_an_objective_of_the_user_is_left_out_of_a_file(register, tmp_path):
     assert repr(loaded.objective) == repr(Mine())
     assert "the objective still moves" in str(loaded.summary())
     jax.tree.map(np.testing.assert_array_equal, loaded.parameters, result.parameters)
+
+
+def test_what_is_no_path_is_refused():
+    result = inference.MCMCResult({"x": np.zeros((1, 4))}, {}, None)
+    for use in (result.save, inference.MCMCResult.load):
+        with pytest.raises(TypeError, match=r"path must be the name of a file.*got 3"):
+            use(3)

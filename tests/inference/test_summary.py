@@ -185,3 +185,33 @@ def test_draws_of_a_guide_have_no_diagnostics():
     )
     assert str(result.summary()).split()[:5] == ["mean", "sd", "5%", "50%", "95%"]
     assert dataclasses.replace(result, draws={"x": jnp.zeros((1, 9))}).summary().is_constant.all()
+
+
+def test_a_row_of_a_matrix_has_a_name():
+    draws = {"u": normal(4, 3), "v": normal(2, 2, 2)}
+    assert summary(draws, names="u[3]").names == ("u[3,0]", "u[3,1]", "u[3,2]")
+    assert summary(draws, names=["v[1]", "u[0,2]"]).names == (
+        *("u[0,2]", "v[1,0,0]", "v[1,0,1]", "v[1,1,0]", "v[1,1,1]"),
+    )
+    assert summary(draws, names="v[0,1]").names == ("v[0,1,0]", "v[0,1,1]")
+    with pytest.raises(ValueError, match=r"no site is called 'u\[4\]'"):
+        summary(draws, names="u[4]")
+
+
+def test_constants_have_no_diagnostics():
+    whole = summary(DRAWS)
+    constant = [list(whole.names).index(name) for name in ("chol[0,0]", "chol[0,1]")]
+    assert whole.is_constant.nonzero()[0].tolist() == constant
+    for field in ("ess_bulk", "ess_tail", "rhat"):
+        assert np.flatnonzero(np.isnan(getattr(whole, field))).tolist() == constant
+    assert np.isnan(whole.to_pandas()["ESS bulk"].iloc[constant]).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 501])
+def test_quantiles_are_those_of_numpy(size):
+    draws = np.stack([RNG.normal(size=(3, size)), RNG.poisson(2.0, (3, size))], 2)
+    for dtype in (np.float32, np.float64):
+        x = draws.astype(dtype)
+        found = MCMCResult({"x": x}, {}, None).summary(intervals=(0.5, 0.9))
+        expected = np.quantile(x.astype(float), found.levels, (0, 1))
+        np.testing.assert_array_equal(found.quantiles, expected)

@@ -9,7 +9,8 @@ import distributions as dist
 import inference
 import ppl
 from inference import NUTS, LowRankMatrix, MCMCResult
-from inference.drivers import mcmc as mcmc_module
+from inference.drivers.noncentering import noncentering_of_chains, noncentering_of_guide
+from inference.results.guide_result import describe_tail
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 from tests.inference.test_own_kernels import POSTERIOR, RandomWalk
 
@@ -19,6 +20,7 @@ DIAGONAL, DENSE = np.ones((4, 3)), np.ones((4, 3, 3))
 LOW_RANK = LowRankMatrix(np.ones((4, 3)), np.ones((4, 2, 3)), np.ones((4, 2)))
 DIVERGENT = {"is_divergent": np.arange(4000).reshape(4, 1000) < 3}
 TRUNCATED = {"is_truncated": np.arange(4000).reshape(4, 1000) < 5, "depth": np.full((4, 1000), 10)}
+QUICK = {"x": np.random.default_rng(1).normal(size=(4, 1000, 2))}
 WALK = np.cumsum(np.random.default_rng(0).normal(size=(4, 1000)), axis=1)
 SLOW_ENERGY = {"energy": np.where(CHAINS == 2, WALK, STATS["energy"])}
 
@@ -318,7 +320,7 @@ DENSITY = ppl.from_density(lambda x: -0.5 * x["a"] ** 2, {"a": 0.0})
 def test_what_the_rule_would_change_is_found(model, args, expected):
     target = ppl.unconstrain(model, *args)
     for stats in (DIVERGENT, SLOW_ENERGY):
-        assert mcmc_module._find_noncentering(target, STATS | stats) == expected
+        assert noncentering_of_chains(target, DRAWS, STATS | stats) == expected
 
 
 def test_the_rule_is_applied_in_one_trace_and_only_where_needed():
@@ -332,10 +334,41 @@ def test_the_rule_is_applied_in_one_trace_and_only_where_needed():
     target = ppl.unconstrain(model)
     before = num_traces
     for stats in (STATS, {}, {"is_divergent": np.zeros((4, 10), bool)}):
-        assert mcmc_module._find_noncentering(target, stats) is None
+        assert noncentering_of_chains(target, QUICK, stats) is None
     assert num_traces == before
-    assert mcmc_module._find_noncentering(target, DIVERGENT) == "possible"
+    assert noncentering_of_chains(target, QUICK, DIVERGENT) == "possible"
     assert num_traces == before + 1
+
+
+def test_low_ess_asks_for_the_rule():
+    target, slow = ppl.unconstrain(pair), {"x": np.stack([QUICK["x"][..., 0], WALK], 2)}
+    assert noncentering_of_chains(target, slow, STATS) == "possible"
+    settings = KNOWN | {"noncentering": "possible"}
+    found = " ".join(result(settings, draws=slow).summary().problems)
+    assert "Raise num_draws, or reparameterise hierarchical sites, as by ppl.reparam" in found
+    settings = KNOWN | {"noncentering": "impossible"}
+    assert "eparam" not in " ".join(result(settings, draws=slow).summary().problems)
+
+
+def test_guides_recommend_the_rule_where_it_changes_sites():
+    targets = [ppl.unconstrain(model, *args) for model, args in ((pair, ()), (PARTLY, ()))]
+    assert [noncentering_of_guide(x, 1.5, 1000) for x in targets] == ["possible", "impossible"]
+    assert noncentering_of_guide(targets[0], 0.2, 1000) is None
+    words = {
+        x: next(describe_tail(1.5, 1000, noncentering=x)) for x in (None, "impossible", "done")
+    }
+    assert "as by ppl.reparam(model, ppl.auto_reparam), or use mcmc." in words[None]
+    assert "eparam" not in words["impossible"]
+    assert words["done"].endswith(UNDO)
+
+
+def test_many_chains_are_not_listed():
+    """Of 20 chains, each in a place of its own."""
+    shift = np.where(np.arange(20) < 9, 0.05, 0.9)[:, None] * np.ones((20, 100))
+    stats = {"acceptance_rate": shift, "is_divergent": np.zeros((20, 100), bool)}
+    draws = {"x": np.random.default_rng(0).normal(size=(20, 100))}
+    summary = MCMCResult(draws, stats, np.ones((20, 1)), tuple(KNOWN.items())).summary()
+    assert "chains 0, 1, 2, ... (9 of 20) hardly moved" in " ".join(summary.problems)
 
 
 def test_a_failure_to_apply_the_rule_costs_no_draws(monkeypatch):
@@ -343,8 +376,8 @@ def test_a_failure_to_apply_the_rule_costs_no_draws(monkeypatch):
         raise RuntimeError(model)
 
     monkeypatch.setattr(ppl, "coordinates", fails)
-    assert mcmc_module._find_noncentering(ppl.unconstrain(pair), DIVERGENT) is None
-    assert mcmc_module._find_noncentering(ppl.unconstrain(pair), {"energy": "none"}) is None
+    assert noncentering_of_chains(ppl.unconstrain(pair), QUICK, DIVERGENT) is None
+    assert noncentering_of_chains(ppl.unconstrain(pair), QUICK, {"energy": "none"}) is None
 
 
 def divergences(model, sigma, **settings):
@@ -392,6 +425,6 @@ def test_a_run_without_adaptation_has_no_target(kernel, num_warmup):
         "target_acceptance_rate": None,
         "init": None,
         "num_coordinates": 2,
-        "noncentering": None,
+        "noncentering": "impossible",  # ESS of five draws is low
     }
     assert (run.inverse_mass_matrix is None) == isinstance(kernel, RandomWalk)

@@ -341,3 +341,24 @@ def test_an_intervention_takes_no_missing_entries():
     fixed = ppl.intervene(submodel, {"y": ppl.impute(np.array([np.nan, 1.0]))})
     with pytest.raises(TypeError, match="intervene: site 'y' is given data with missing entries"):
         ppl.simulate(fixed)(KEY, 0.3)
+
+
+@pytest.mark.parametrize("of", [np.asarray, jnp.asarray])
+def test_booleans_are_data_of_integers(of):
+    def model(key):
+        ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), 3), name="y")
+
+    flags = of([True, False, True])
+    actual = ppl.log_density(ppl.condition(model, {"y": flags}))({})
+    expected = ppl.log_density(ppl.condition(model, {"y": jnp.array([1, 0, 1])}))({})
+    assert float(actual) == float(expected)
+
+
+def test_the_leaves_that_differ_are_named():
+    parts = {name: dist.Normal(0.0, 1.0) for name in "abcdefghij"}
+    model = lambda key: ppl.sample(key, dist.Joint(parts), name="net")  # noqa: E731
+    few, more = dict.fromkeys("ab", 0.0), dict.fromkeys("abcdefghijz", 0.0)
+    with pytest.raises(ValueError, match=r"'net'.*lacks \['c'\], .*\['h'\] and 2 more\.$"):
+        ppl.condition(model, {"net": few})(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"'net'.*it does not have \['z'\]\.$"):
+        ppl.condition(model, {"net": more})(jax.random.key(0))

@@ -248,3 +248,12 @@ def test_sites_observed_in_part_or_in_a_branch():
     assert str(ppl.coordinates(in_cond)()).splitlines()[0].split() == [
         *("site", "family", "coordinates", "auto_reparam")
     ]
+
+
+def test_coordinates_that_are_not_called_yet_say_so():
+    def model(key):
+        return ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+
+    assert repr(ppl.coordinates(model)) == (
+        "<ppl.coordinates of model 'model': call it, as ppl.coordinates(model)(*args)>"
+    )

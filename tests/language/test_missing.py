@@ -316,13 +316,33 @@ NON_CENTRED = {"y": ppl.NonCentered()}
 MASKED = np.ma.masked_array([1.0, np.nan, 3.0], [False, False, True])
 
 
+def test_data_without_gaps_stay_among_the_values():
+    def model(key):
+        loc = ppl.sample(key, dist.Normal(0.0, 1.0), name="loc")
+        y = ppl.sample(key, dist.iid(dist.Normal(loc, 1.0), 3), name="y")
+        return ppl.sample(key, dist.Normal(y.sum(), 1.0), name="z")
+
+    y, z = jnp.array([1.0, 2.0, 3.0]), 0.5
+    imputed = ppl.unconstrain(ppl.condition(model, {"y": ppl.impute(y), "z": z}))
+    observed = ppl.unconstrain(ppl.condition(model, {"y": y, "z": z}))
+    position = {"loc": 0.3, "y": jnp.zeros(0)}
+    assert_close(imputed.log_density(position), observed.log_density({"loc": 0.3}))
+    values = imputed.constrain(position)
+    np.testing.assert_array_equal(values["y"], y)
+    draws = jax.tree.map(lambda x: x[None], values)
+    predicted = ppl.predict(model, draws)(KEY)
+    assert {*predicted} == {"z"}
+    counts = jnp.arange(3)
+    assert ppl.impute(counts) is counts
+
+
 @pytest.mark.parametrize("of", [ppl.impute, ppl.ignore])
 def test_a_masked_array_has_its_mask(of):
     given, by_hand = of(MASKED), of(np.array(MASKED.data), np.array([False, True, True]))
     jax.tree.map(np.testing.assert_array_equal, given, by_hand)
     whole = np.ma.masked_array([1.0, 2.0, 3.0])
-    for data in (whole, of(whole)):
-        actual = ppl.log_density(ppl.condition(SITE, {"y": data}))({})
+    for data, values in ((whole, {}), (of(whole), {"y": whole.data} if of is ppl.impute else {})):
+        actual = ppl.log_density(ppl.condition(SITE, {"y": data}))(values)
         assert_close(actual, ppl.log_density(SITE)({"y": jnp.array([1.0, 2.0, 3.0])}))
 
 

@@ -118,11 +118,11 @@ def test_trace_is_mapped():
 TABLE = """
 site    kind           value                 distribution        support                     log prob
 mu      observed       float32[]             Normal              finite                        -0.919
-a/s     observed       float32[3]            HalfNormal          nonnegative and finite        -2.177
-a/p     observed       float32[3,2]          Beta                in the interval (0.0, 1.0)     0.000
-a/both  deterministic  float32[3], int32[3]
-a/tilt  factor         float32[3]                                                              -1.500
-a/m     observed       float32[3,2]          MultivariateNormal  finite                        -5.514
+a.s     observed       float32[3]            HalfNormal          nonnegative and finite        -2.177
+a.p     observed       float32[3,2]          Beta                in the interval (0.0, 1.0)     0.000
+a.both  deterministic  float32[3], int32[3]
+a.tilt  factor         float32[3]                                                              -1.500
+a.m     observed       float32[3,2]          MultivariateNormal  finite                        -5.514
 in all                                                                                        -10.110
 """
 

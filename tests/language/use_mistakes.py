@@ -34,6 +34,16 @@ def _():
     ppl.sample("x", dist.Normal(0.0, 1.0))
 
 
+@mistake("A name in the place of a derived quantity", names=["a keyword", 'name="r"'])
+def _():
+    ppl.deterministic("r", X)
+
+
+@mistake("A family of two parts", names=["ZeroInflated(Poisson(rate), probs=...)"])
+def _():
+    dist.ZeroInflatedPoisson(0.1, 2.0)
+
+
 @mistake("Data as an argument of a site", names=["no argument", "ppl.condition"])
 def _():
     ppl.sample(KEY, dist.Normal(0.0, 1.0), name="x", obs=X)

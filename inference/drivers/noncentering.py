@@ -1,0 +1,58 @@
+"""Whether a model has sites that could be non-centred, for the advice of summaries."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+import ppl
+from inference.results.diagnostics import ess_bulk
+from inference.results.problems import LOW_ESS_PER_CHAIN, may_need_reparam
+from inference.results.psis import largest_pareto_k
+
+_MAX_NUMBERS = 1 << 18  # draws whose ESS is looked at, which takes some hundredths of a second
+
+
+def find_noncentering(target: Any) -> str | None:
+    """Whether `ppl.auto_reparam` would change sites of a model.
+
+    Returns:
+        ``"possible"``, ``"impossible"``, or ``"done"`` if it would not and some sites are
+        reparameterised already; `None` if the model cannot be traced.
+    """
+    try:
+        args, kwargs = target.arguments.join(target.data)
+        sites = ppl.coordinates(target.model)(*args, **kwargs).sites.values()
+    except Exception:  # the result matters more than advice about it
+        return None
+    if any(site.reason is None for site in sites):
+        return "possible"
+    return "done" if any(site.strategy is not None for site in sites) else "impossible"
+
+
+def noncentering_of_chains(target: Any, draws: Any, stats: Mapping[str, Any]) -> str | None:
+    """As `find_noncentering`; `None` if transitions did not diverge and ESS and E-BFMI are high."""
+    try:
+        if not (may_need_reparam(stats) or _is_slow(draws)):
+            return None
+    except Exception:  # the draws matter more than advice about them
+        return None
+    return find_noncentering(target)
+
+
+def noncentering_of_guide(target: Any, pareto_k: Any, num_draws: int) -> str | None:
+    """As `find_noncentering`; `None` if Pareto k is low."""
+    return find_noncentering(target) if pareto_k > largest_pareto_k(num_draws) else None
+
+
+def _is_slow(draws: Any) -> bool:
+    """Whether a scalar has low ESS, among as many as can be looked at in little time."""
+    leaves = [x for x in jax.tree.leaves(draws) if np.issubdtype(x.dtype, np.floating) and x.size]
+    if not leaves:
+        return False
+    num_chains, num_draws = leaves[0].shape[:2]
+    number = max(1, _MAX_NUMBERS // (num_chains * num_draws * len(leaves)))
+    some = [x.reshape(num_chains, num_draws, -1)[..., :number] for x in leaves]
+    ess = ess_bulk(np.concatenate(some, 2))
+    return bool(np.any(ess < LOW_ESS_PER_CHAIN * num_chains))
