@@ -27,6 +27,7 @@ from inference.results.boundary_warnings import describe_boundary, find_bounded_
 from inference.results.guide_result import standard_error
 from inference.results.psis import psis_of
 from inference.results.svi_result import SVIResult
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO, Objective
@@ -188,6 +189,7 @@ def svi(
         feed, batching = iterate_batches(batches), "all" if args else "first"
         first = next(feed)
         feed, args = itertools.chain([first], feed), args or first
+        kwargs = copy_to_default_device(kwargs)  # once for all steps
     is_function = not hasattr(guide, "sample")
     problem = make_problem(
         key,
