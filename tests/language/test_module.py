@@ -89,6 +89,7 @@ def by_hand(values: Any, names: Any, oriented: Any, x: Any) -> Any:
     return jnp.log(2) + normal(tau) + prior + normal(values["y"], mean).sum()
 
 
+@pytest.mark.slow_rows("flax-linen")
 @every_library
 def test_a_network_with_a_prior_has_its_density(library, x64):
     """One distribution for all arrays, here with a random scale; gradients, too."""
@@ -102,6 +103,7 @@ def test_a_network_with_a_prior_has_its_density(library, x64):
     assert_close(ours, both(lambda values: by_hand(values, names, oriented, x)))
 
 
+@pytest.mark.slow_rows("equinox", "flax-nnx")
 @every_library
 def test_parameters_start_at_the_network_and_can_be_planted(library, x64):
     model, names, oriented = regression(library, None)
@@ -166,8 +168,8 @@ def test_arrays_keep_their_dtype(x64):
 
 def test_a_network_is_rebuilt_from_draws():
     rebuild = lambda key: ppl.module(key, NET, dist.Normal(0.0, 1.0), name="f")  # noqa: E731
-    draws = jax.vmap(ppl.simulate(rebuild))(jax.random.split(key(0), 4))
-    nets = jax.vmap(lambda draw: ppl.intervene(rebuild, draw)(key(0)))(draws)
+    draws = jax.jit(jax.vmap(ppl.simulate(rebuild)))(jax.random.split(key(0), 4))
+    nets = jax.jit(jax.vmap(lambda draw: ppl.intervene(rebuild, draw)(key(0))))(draws)
     assert jax.tree.structure(nets) == jax.tree.structure(NET)
     np.testing.assert_array_equal(nets["in"]["w"], draws["f"]["in.w"])
 
@@ -191,6 +193,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.slow_rows("tfp", "mixture")
 @pytest.mark.parametrize("name", REPEATED)
 def test_repeated_distributions_are_independent_copies(name, x64):
     d = REPEATED[name]()
