@@ -1,5 +1,6 @@
 """svi on models that have parameters themselves: gradients, maximum likelihood, results, files."""
 
+import dataclasses
 import re
 
 import jax
@@ -178,6 +179,25 @@ def test_a_guide_from_a_file_gets_its_structure_back(tmp_path):
     fitted = ppl.with_params(model, loaded.model_parameters)
     weighted = [importance(KEY, fitted, floats(Y), guide=x, num_draws=9) for x in (loaded, again)]
     assert_same(*(x.log_weights for x in weighted))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OwnGuide(MeanField):
+    """A guide of a class that files do not know."""
+
+
+@pytest.mark.slow
+def test_a_guide_of_ones_own_is_given_when_loading(tmp_path):
+    result = quick(guide=OwnGuide())
+    result.save(tmp_path / "fit")
+    loaded = SVIResult.load(tmp_path / "fit", guide=OwnGuide())
+    assert loaded.guide == OwnGuide()
+    fitted = ppl.with_params(model, loaded.model_parameters)
+    weighted = [importance(KEY, fitted, floats(Y), guide=x, num_draws=9) for x in (loaded, result)]
+    assert_same(*(x.log_weights for x in weighted))
+    with pytest.raises(TypeError, match=r"the guide OwnGuide.* is of a file"):
+        SVIResult.load(tmp_path / "fit").guide_function()
 
 
 def test_what_a_file_needs_is_named(tmp_path):
