@@ -15,8 +15,9 @@ from inference.drivers.guide_function import GuideFunction
 from inference.drivers.minibatch import iterate_batches
 from inference.drivers.svi_problem import (
     Started,
-    check_start,
+    check_init,
     make_problem,
+    starting_point,
     values_of,
     with_batch,
 )
@@ -191,6 +192,7 @@ def svi(
         feed, args = itertools.chain([first], feed), args or first
         kwargs = copy_to_default_device(kwargs)  # once for all steps
     is_function = not hasattr(guide, "sample")
+    init = check_init(init, is_function=is_function)
     problem = make_problem(
         key,
         model,
@@ -203,7 +205,7 @@ def svi(
         batch,
         feed is not None,
     )
-    start = check_start(init, problem, is_function=is_function)
+    start = starting_point(init, problem)
     target = problem.target
     family: Any = problem.guide if is_function else guide
     with (
