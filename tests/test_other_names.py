@@ -62,6 +62,12 @@ ARGUMENTS = {
     "svi has no argument 'learning_rate', nor has model 'model': give it to optimizer=": (
         lambda: inference.svi(KEY, model, 2, 0.0, learning_rate=0.1)
     ),
+    "mcmc has no argument 'callback', nor has model 'model': svi has one; here, progress_bar=": (
+        lambda: inference.mcmc(KEY, model, 2, 0.0, callback=print)
+    ),
+    "svi has no argument 'dataloader', nor has model 'model': did you mean 'batches'?": (
+        lambda: inference.svi(KEY, model, 2, 0.0, dataloader=[])
+    ),
     "mcmc has no argument 'lr', nor has model 'model'. mcmc has kernel": (
         lambda: inference.mcmc(KEY, model, 2, 0.0, lr=0.1)
     ),

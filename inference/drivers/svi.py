@@ -16,8 +16,9 @@ from inference.drivers.minibatch import iterate_batches
 from inference.drivers.noncentering import noncentering_of_guide
 from inference.drivers.svi_problem import (
     Started,
-    check_start,
+    check_init,
     make_problem,
+    starting_point,
     values_of,
     with_batch,
 )
@@ -28,6 +29,7 @@ from inference.results.boundary_warnings import describe_boundary, find_bounded_
 from inference.results.guide_result import standard_error
 from inference.results.psis import psis_of
 from inference.results.svi_result import SVIResult
+from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
 from inference.runtime.progress import show_progress
 from inference.variational.elbo import ELBO, Objective
@@ -189,7 +191,9 @@ def svi(
         feed, batching = iterate_batches(batches), "all" if args else "first"
         first = next(feed)
         feed, args = itertools.chain([first], feed), args or first
+        kwargs = copy_to_default_device(kwargs)  # once for all steps
     is_function = not hasattr(guide, "sample")
+    init = check_init(init, is_function=is_function)
     problem = make_problem(
         key,
         model,
@@ -202,7 +206,7 @@ def svi(
         batch,
         feed is not None,
     )
-    start = check_start(init, problem, is_function=is_function)
+    start = starting_point(init, problem)
     target = problem.target
     family: Any = problem.guide if is_function else guide
     with (

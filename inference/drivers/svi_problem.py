@@ -82,19 +82,23 @@ def values_of(problem: Problem, parameters: Any) -> tuple[Any, Any]:
     return values.values(problem.target, parameters.model), parameters.guide
 
 
-def check_start(init: Any, problem: Problem, *, is_function: bool) -> Any:
-    """The starting point of a fit by the argument `init`.
+def check_init(init: Any, *, is_function: bool) -> Any:
+    """The argument `init`, as far as the guide takes it.
 
     Raises:
         ValueError: if a guide that is a function is to start at a result.
     """
-    if is_function and isinstance(init, str) and init in STRATEGIES:
-        return "uniform"  # a guide that is a function has its own start
     if is_function and isinstance(init, Started):
         raise ValueError(
             "init is a result, but a guide that is a function begins with its own numbers, those "
             "of ppl.param: give them there, or go on with state=result.state"
         )
+    has_own_start = is_function and isinstance(init, str) and init in STRATEGIES
+    return "uniform" if has_own_start else init
+
+
+def starting_point(init: Any, problem: Problem) -> Any:
+    """The starting point of a fit by the argument `init`."""
     return normal_start(init, problem.target, problem.layout) if isinstance(init, Started) else init
 
 

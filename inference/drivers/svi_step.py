@@ -8,7 +8,13 @@ import numpy as np
 
 from inference.common.argument_checks import check_count
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.svi_problem import Started, check_start, make_problem, with_batch
+from inference.drivers.svi_problem import (
+    Started,
+    check_init,
+    make_problem,
+    starting_point,
+    with_batch,
+)
 from inference.guides.checks import check_guide
 from inference.guides.guide import Guide
 from inference.guides.normal import MeanField
@@ -107,7 +113,7 @@ def svi_step(
     """
     num_particles = check_count("num_particles", num_particles, least=1)
     check_guide(guide)
-    is_function = not hasattr(guide, "sample")
+    at = check_init(init, is_function=not hasattr(guide, "sample"))
     made: list[Problem] = []  # that of the first batch; others differ from it by their data alone
 
     def problem_for(key: jax.Array, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Problem:
@@ -118,9 +124,9 @@ def svi_step(
 
     def start(key: jax.Array, *args: Any, **kwargs: Any) -> SVIState:
         made[:] = [problem_for(key, args, kwargs)]
-        at = check_start(init, made[0], is_function=is_function)
+        point = starting_point(at, made[0])
         with numbers_of_any_kind():
-            return start_fed(key, with_batch(made[0], args, kwargs), at)
+            return start_fed(key, with_batch(made[0], args, kwargs), point)
 
     def update(state: SVIState, *args: Any, **kwargs: Any) -> tuple[SVIState, SVIInfo]:
         if not isinstance(state, SVIState):

@@ -32,7 +32,7 @@ def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
     | network | parameters | rebuilt |
     |---|---|---|
     | pytree, such as a module of Equinox | leaves that are arrays of floats | the pytree |
-    | module of Flax NNX | variables of type `Param` | the module |
+    | module of Flax NNX, or a pytree of them | variables of type `Param` | the module |
     | module of Flax Linen | collection "params" of its `init` | `apply` with these parameters |
     | pair `(init, apply)` | the tree that `init` returns | `apply` with these parameters |
 
@@ -54,18 +54,28 @@ def take_apart(net: Any, inputs: Sequence[Any], where: str) -> Network:
             f"{where}: inputs are for modules of Flax Linen and pairs (init, apply); a "
             f"{type(net).__name__} has its parameters already."
         )
-    return _take_apart_nnx(net, where) if _is_of(net, "flax.nnx") else _take_apart_tree(net, where)
+    return _take_apart_nnx(net, where) if _has_nnx(net) else _take_apart_tree(net, where)
 
 
 def _is_of(net: Any, library: str) -> bool:
     return any(cls.__module__.startswith(f"{library}.") for cls in type(net).__mro__)
 
 
+def _has_nnx(net: Any) -> bool:
+    """Whether a network is a module of Flax NNX, or a pytree of such modules."""
+    is_nnx = lambda x: _is_of(x, "flax.nnx")  # noqa: E731
+    return any(map(is_nnx, jax.tree.leaves(net, is_leaf=is_nnx)))
+
+
 def _init_and_apply(net: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     """The two functions of a pair, or of an object that has both; None for any other network."""
-    is_plain_pair = type(net) is tuple and len(net) == 2
-    pair = net if is_plain_pair else (getattr(net, "init", None), getattr(net, "apply", None))
-    return pair if all(map(callable, pair)) else None  # pyright: ignore[reportReturnType]
+    if isinstance(net, tuple):
+        # Two modules of Equinox can be called, too, but are pytrees.
+        is_pair = len(net) == 2 and jax.tree_util.all_leaves(net) and all(map(callable, net))
+        return (net[0], net[1]) if is_pair else None
+    init, apply = getattr(net, "init", None), getattr(net, "apply", None)
+    is_leaf = jax.tree_util.all_leaves([net])
+    return (init, apply) if is_leaf and callable(init) and callable(apply) else None
 
 
 def _take_apart_functions(

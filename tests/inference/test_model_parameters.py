@@ -1,5 +1,6 @@
 """svi on models that have parameters themselves: gradients, maximum likelihood, results, files."""
 
+import dataclasses
 import re
 
 import jax
@@ -79,12 +80,13 @@ def test_gradients_are_those_of_the_elbo_by_hand(x64):
     # The map from unconstrained space is the support's own; its Jacobian is no part of the ELBO.
     sd = constraints.positive.bijector.forward(parameters.model["part"]["noise"])
     np.testing.assert_allclose(sd, jnp.exp(-0.2), rtol=1e-12)
-    found = jax.value_and_grad(lambda p: problem.elbo(p, keys))(parameters)
-    expected = jax.value_and_grad(by_hand)(parameters)
+    both = lambda f: jax.value_and_grad(f)(parameters)  # noqa: E731
+    found, expected = jax.jit(lambda: (both(lambda p: problem.elbo(p, keys)), both(by_hand)))()
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10), found, expected)
 
 
+@pytest.mark.slow_rows("mean field")
 @pytest.mark.parametrize("family", [MeanField(), guide], ids=["mean field", "function"])
 def test_parameters_of_maximum_likelihood_are_found(family, x64):
     """Both guides hold the posterior, so that the ELBO is the likelihood at its maximum."""
@@ -111,6 +113,7 @@ def assert_same(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@pytest.mark.slow_rows("mean field")
 @pytest.mark.parametrize("family", [MeanField(), guide], ids=["mean field", "function"])
 def test_a_fit_goes_on_and_is_kept(family, tmp_path):
     whole, first = quick(guide=family, num_steps=60), quick(guide=family)
@@ -163,6 +166,7 @@ class Both:
         return cls(*parts)
 
 
+@pytest.mark.slow
 def test_a_guide_from_a_file_gets_its_structure_back(tmp_path):
     def tree_guide(key, y):
         slope, log_sd = ppl.param(Both(floats(0.2), floats(1.0)), name="tree").parts
@@ -175,6 +179,25 @@ def test_a_guide_from_a_file_gets_its_structure_back(tmp_path):
     fitted = ppl.with_params(model, loaded.model_parameters)
     weighted = [importance(KEY, fitted, floats(Y), guide=x, num_draws=9) for x in (loaded, again)]
     assert_same(*(x.log_weights for x in weighted))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OwnGuide(MeanField):
+    """A guide of a class that files do not know."""
+
+
+@pytest.mark.slow
+def test_a_guide_of_ones_own_is_given_when_loading(tmp_path):
+    result = quick(guide=OwnGuide())
+    result.save(tmp_path / "fit")
+    loaded = SVIResult.load(tmp_path / "fit", guide=OwnGuide())
+    assert loaded.guide == OwnGuide()
+    fitted = ppl.with_params(model, loaded.model_parameters)
+    weighted = [importance(KEY, fitted, floats(Y), guide=x, num_draws=9) for x in (loaded, result)]
+    assert_same(*(x.log_weights for x in weighted))
+    with pytest.raises(TypeError, match=r"the guide OwnGuide.* is of a file"):
+        SVIResult.load(tmp_path / "fit").guide_function()
 
 
 def test_what_a_file_needs_is_named(tmp_path):
@@ -208,6 +231,7 @@ def test_one_name_in_model_and_guide_is_refused():
         svi(KEY, ppl.condition(only, {"z": 0.0}))
 
 
+@pytest.mark.slow
 def test_parameters_at_the_edge_of_their_support_are_named():
     def edge(key):
         sd = ppl.param(floats(1e-9), name="sd", support=constraints.positive)
@@ -218,6 +242,7 @@ def test_parameters_at_the_edge_of_their_support_are_named():
     assert any("parameter sd is at the edge of its support (-2" in x for x in problems), problems
 
 
+@pytest.mark.slow
 def test_a_parameter_without_a_number_is_named():
     def broken(key):
         a = ppl.param(floats([1.0, 0.0]), name="a")

@@ -80,6 +80,7 @@ def test_all_data_in_each_batch_is_svi_without_batches():
     assert_same((by_batches.state, by_batches.draws), (plain.state, plain.draws))
 
 
+@pytest.mark.slow
 def test_batches_given_are_those_that_a_function_draws():
     def batch(key, x, y):
         some = jax.random.randint(key, (SIZE,), 0, NUM_ROWS)
@@ -108,6 +109,7 @@ def test_a_loop_over_new_data_compiles_nothing():
     assert int(state.step) == 6
 
 
+@pytest.mark.slow
 def test_an_update_may_be_jitted_and_scanned():
     init, update = svi_step(posterior, **SETTINGS)
     start = state = init(KEY, *rows(0))
@@ -118,6 +120,7 @@ def test_an_update_may_be_jitted_and_scanned():
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, 1e-5), scanned, state)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_finite_leaves_the_state():
     init, update = svi_step(posterior, **SETTINGS)
     state = init(KEY, *rows(0))
@@ -178,6 +181,7 @@ def test_torch_tensors_are_batches():
     assert_same(fit(batches=loader).state, fit().state)
 
 
+@pytest.mark.slow
 def test_without_arguments_the_first_batch_judges():
     result = svi(KEY, posterior, batches=load(), num_steps=150, **SETTINGS)
     assert result.batching == "first"
@@ -232,6 +236,7 @@ def test_an_interrupt_keeps_the_steps(where):
     assert_same(result.state, fit(num_steps=num_steps).state)
 
 
+@pytest.mark.slow
 def test_batches_that_are_noise_advise_a_learning_rate():
     result = dataclasses.replace(fit(num_steps=300), pareto_k=np.float64(2.0))
     (problem,) = (x for x in result.summary().problems if "Pareto k is 2.00" in x)
@@ -272,6 +277,7 @@ def test_what_cannot_be_is_refused(name):
         fit(**settings)
 
 
+@pytest.mark.slow
 def test_a_step_refuses_what_svi_refuses():
     init, update = svi_step(posterior, **SETTINGS)
     with pytest.raises(TypeError, match="state must be one of init"):

@@ -89,6 +89,7 @@ def by_hand(values: Any, names: Any, oriented: Any, x: Any) -> Any:
     return jnp.log(2) + normal(tau) + prior + normal(values["y"], mean).sum()
 
 
+@pytest.mark.slow_rows("flax-linen")
 @every_library
 def test_a_network_with_a_prior_has_its_density(library, x64):
     """One distribution for all arrays, here with a random scale; gradients, too."""
@@ -102,6 +103,7 @@ def test_a_network_with_a_prior_has_its_density(library, x64):
     assert_close(ours, both(lambda values: by_hand(values, names, oriented, x)))
 
 
+@pytest.mark.slow_rows("equinox", "flax-nnx")
 @every_library
 def test_parameters_start_at_the_network_and_can_be_planted(library, x64):
     model, names, oriented = regression(library, None)
@@ -128,7 +130,9 @@ NET = {"in": {"w": np.zeros((3, 2), np.float32), "b": np.zeros(3, np.float32)}, 
 
 
 def drawn(prior: Any, net: Any = NET, **more: Any) -> Any:
-    model = lambda key: ppl.module(key, net, prior, name="f", **more)  # noqa: E731
+    def model(key: Any) -> None:
+        ppl.module(key, net, prior, name="f", **more)
+
     return ppl.trace(model)(key(0)).sites.get("f", {}), ppl.reap(model, tag="param")(key(0))
 
 
@@ -166,10 +170,34 @@ def test_arrays_keep_their_dtype(x64):
 
 def test_a_network_is_rebuilt_from_draws():
     rebuild = lambda key: ppl.module(key, NET, dist.Normal(0.0, 1.0), name="f")  # noqa: E731
-    draws = jax.vmap(ppl.simulate(rebuild))(jax.random.split(key(0), 4))
-    nets = jax.vmap(lambda draw: ppl.intervene(rebuild, draw)(key(0)))(draws)
+    draws = jax.jit(jax.vmap(ppl.simulate(rebuild)))(jax.random.split(key(0), 4))
+    nets = jax.jit(jax.vmap(lambda draw: ppl.intervene(rebuild, draw)(key(0))))(draws)
     assert jax.tree.structure(nets) == jax.tree.structure(NET)
     np.testing.assert_array_equal(nets["in"]["w"], draws["f"]["in.w"])
+
+
+def test_trees_of_modules_are_networks():
+    """Two modules of Equinox are no pair of functions, and of NNX only variables `Param` count."""
+    eqx = pytest.importorskip("equinox", reason="equinox is not installed")
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    linear = eqx.nn.Linear(2, 3, key=key(0))
+    sites, _ = drawn(dist.Normal(), (linear, linear))
+    assert set(sites) == {"0.weight", "0.bias", "1.weight", "1.bias"}
+    tree = {"a": [nnx.BatchNorm(3, rngs=nnx.Rngs(0)), nnx.Dropout(0.5, rngs=nnx.Rngs(0))]}
+    sites, _ = drawn(dist.Normal(), tree)
+    assert set(sites) == {"a.0.scale", "a.0.bias"}
+    made = ppl.module(key(0), tree, dist.Normal(), name="f")["a"]
+    assert made[1](made[0](jnp.ones((4, 3)))).shape == (4, 3)
+
+
+def test_objects_with_init_and_apply_are_pairs():
+    class Transformed:
+        init = staticmethod(lambda key, x: {"w": jnp.ones((2, 1))})
+        apply = staticmethod(lambda params, x: x @ params["w"])
+
+    sites, _ = drawn(dist.Normal(), Transformed(), inputs=(X,))
+    f = ppl.module(key(0), Transformed(), dist.Normal(), name="f", inputs=(X,))
+    np.testing.assert_allclose(f(X), X.astype(np.float32) @ sites["w"].value, rtol=1e-6)
 
 
 def with_rank(x: Any) -> Any:
@@ -191,6 +219,7 @@ REPEATED = {
 }
 
 
+@pytest.mark.slow_rows("tfp", "mixture")
 @pytest.mark.parametrize("name", REPEATED)
 def test_repeated_distributions_are_independent_copies(name, x64):
     d = REPEATED[name]()
