@@ -64,14 +64,17 @@ def test_pictures_are_there(name):
 
 
 def test_all_public_names_are_in_the_pages_of_the_api():
-    listed = set()
-    for page in (DOCS / "api").glob("*.md"):
-        listed |= set(re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE))
-    for package in (*PACKAGES, "ppl.harvest"):
-        for name in importlib.import_module(package).__all__:
-            homes = (f"{package}.{name}", f"ppl.harvest.{name}")
-            own_page = package == "distributions" and (DOCS / f"distributions/{name}.md").exists()
-            assert own_page or listed & set(homes), name
+    """A new one needs a line `::: package.name` in a page of `docs/api`."""
+    pages = [page.read_text() for page in (DOCS / "api").glob("*.md")]
+    listed = {name for page in pages for name in re.findall(r"^::: (\S+)$", page, re.MULTILINE)}
+    listed |= {f"distributions.{page.stem}" for page in (DOCS / "distributions").glob("*.md")}
+    public = {
+        f"{package}.{name}"
+        for package in (*PACKAGES, "ppl.harvest")
+        for name in importlib.import_module(package).__all__
+    }
+    of_harvest = {f"ppl.{name}" for name in ("call_and_reap", "plant", "reap", "sow", "sow_cond")}
+    assert public - listed == of_harvest
 
 
 @pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])

@@ -25,7 +25,8 @@ def displayed(match: re.Match[str]) -> str:
 def as_markdown(text: str) -> str:
     """A docstring without roles, its example under the title that Griffe knows."""
     text = DISPLAY.sub(displayed, text)
-    text = MATH.sub(lambda match: formula(match[1], "inline"), text)
+    # In a span, as Markdown takes a line that begins with <math> for a block.
+    text = MATH.sub(lambda match: f"<span>{formula(match[1], 'inline')}</span>", text)
     text = re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.MULTILINE)
     return ROLE.sub(r"`\1`", text)
 
