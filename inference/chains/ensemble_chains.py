@@ -14,6 +14,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
 from inference.ensemble.kernel import EnsembleKernel
+from inference.runtime.signature import shapes_of
 
 
 class EnsembleChains(NamedTuple):
@@ -111,7 +112,7 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
     """
     name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
     number = jax.ShapeDtypeStruct((), np.int32)
-    found = jax.eval_shape(lambda key, state: kernel.step(key, state), key, state)
+    found = shapes_of(_step, kernel, key, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"{name}.step must return a plain tuple of two, the next state and an info (a "
@@ -124,9 +125,7 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the info of {name}.step must be a NamedTuple of scalars, or of arrays of shape "
             f"({num_chains},) with a number for each chain, got {info}"
         )
-    adapted = jax.eval_shape(
-        lambda state, info, i, n: kernel.adapt(state, info, i, n), state, info, number, number
-    )
+    adapted = shapes_of(_adapt, kernel, state, info, number, number)
     for method, new in (("step", after), ("adapt", adapted)):
         before, now = (
             (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
@@ -137,10 +136,19 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
                 f"{name}.{method} must return a state like that of {name}.init: it has {now}, and "
                 f"that of init {before}"
             )
-    kinds = jax.eval_shape(jax.vmap(layout.unravel), np.zeros((num_chains, layout.size)))
-    shapes = jax.tree.map(lambda x: x.shape, kinds), jax.tree.map(np.shape, state.position)
+    one = layout.unravel(np.zeros(layout.size))
+    expected = jax.tree.map(lambda x: (num_chains, *x.shape), one)
+    shapes = expected, jax.tree.map(np.shape, state.position)
     if shapes[0] != shapes[1]:
         raise TypeError(
             f"the position of {name} must stay as init has got it, with shapes {shapes[0]}, got "
             f"{shapes[1]}"
         )
+
+
+def _step(kernel: Any, key: jax.Array, state: Any) -> Any:
+    return kernel.step(key, state)
+
+
+def _adapt(kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
+    return kernel.adapt(state, info, iteration, num_warmup)

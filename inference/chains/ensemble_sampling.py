@@ -37,6 +37,7 @@ from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
 from inference.runtime.interrupts import without_interrupts
+from inference.runtime.signature import shapes_of
 
 MAX_SUPERCHAINS = 16  # starting points of an ensemble; chains in turn share them
 MIN_SUBCHAINS = 4  # chains that share a start, else each chain has its own
@@ -145,11 +146,7 @@ class _EnsembleRun(StepRun):
     def _compile_together(self, chains: EnsembleChains) -> None:
         num_chains = self.share.num_chains
         self.batches = [StepBatch(chains)]
-        _, row = jax.eval_shape(
-            lambda kernel, chains: make_transitions(kernel, self.layout, chains),
-            self.kernel,
-            chains,
-        )
+        _, row = shapes_of(make_transitions, self.kernel, self.layout, chains)
         row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), row)
         self._make_rows(row, num_chains, MAX_NUMBERS_WHOLE)
         arguments = chains, self.no_rows, np.int32(0), np.int32(1), self.kernel, self.layout
