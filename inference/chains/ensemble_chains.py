@@ -136,7 +136,7 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
                 f"{name}.{method} must return a state like that of {name}.init: it has {now}, and "
                 f"that of init {before}"
             )
-    one = layout.unravel(np.zeros(layout.size))
+    one = layout.unravel(jnp.zeros(layout.size))
     expected = jax.tree.map(lambda x: (num_chains, *x.shape), one)
     shapes = expected, jax.tree.map(np.shape, state.position)
     if shapes[0] != shapes[1]:
