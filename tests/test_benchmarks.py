@@ -24,6 +24,12 @@ TINY = ["--models", MODEL, "--tools", "ppl", "--warmup", "20", "--draws", "20", 
     [
         pytest.param(["nuts.py", "--chains", "4"], [4], False, id="nuts"),
         pytest.param(["gpu.py", "--cpu", "--chains", "1", "3"], [1, 3], True, id="mapped"),
+        pytest.param(
+            ["many_chains.py", "--cpu", "--chains", "32", "--tools", "ppl ChEES"],
+            [32],
+            False,
+            id="many chains",
+        ),
     ],
 )
 def test_a_tiny_comparison_runs(tmp_path, arguments, chains, is_mapped):

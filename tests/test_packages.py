@@ -131,7 +131,7 @@ def test_harvest_imports_nothing_of_the_language():
 
 
 APPROXIMATIONS = ("optimize", "svi", "svgd", "laplace", "pathfinder", "importance")
-CHAINS = ("inference.chains", "inference.hamiltonian", "inference.warmup")
+CHAINS = ("inference.chains", "inference.ensemble", "inference.hamiltonian", "inference.warmup")
 
 
 def routes(module: str) -> dict[str, list[str]]:

@@ -103,15 +103,6 @@ def make_transitions(
     return chains._replace(iteration=iteration + 1, state=state), (positions, stats)
 
 
-def _step(kernel: EnsembleKernel, state: Any) -> Any:
-    return kernel.step(random.key(0), state)
-
-
-def _adapt(kernel: EnsembleKernel, state: Any) -> Any:
-    _, info = _step(kernel, state)
-    return kernel.adapt(state, info, jnp.int32(0), jnp.int32(1))
-
-
 def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> None:
     """Checks that `step` and `adapt` keep the protocol of :class:`EnsembleKernel`.
 
@@ -119,7 +110,9 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
         TypeError: if `step` returns no pair, the state changes its form, or the info is not a
             NamedTuple of scalars and of arrays with a number for each chain.
     """
-    name, found = type(kernel).__name__, shapes_of(_step, kernel, state)
+    name, key = type(kernel).__name__, jax.eval_shape(lambda: random.key(0))
+    number = jax.ShapeDtypeStruct((), np.int32)
+    found = shapes_of(_step, kernel, key, state)
     if hasattr(found, "_asdict") or not isinstance(found, tuple) or len(found) != 2:
         raise TypeError(
             f"{name}.step must return a plain tuple of two, the next state and an info (a "
@@ -132,7 +125,8 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
             f"the info of {name}.step must be a NamedTuple of scalars, or of arrays of shape "
             f"({num_chains},) with a number for each chain, got {info}"
         )
-    for method, new in (("step", after), ("adapt", shapes_of(_adapt, kernel, state))):
+    adapted = shapes_of(_adapt, kernel, state, info, number, number)
+    for method, new in (("step", after), ("adapt", adapted)):
         before, now = (
             (jax.tree.structure(x), [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(x)])
             for x in (state, new)
@@ -142,10 +136,19 @@ def check_ensemble(kernel: Any, layout: Layout, state: Any, num_chains: int) -> 
                 f"{name}.{method} must return a state like that of {name}.init: it has {now}, and "
                 f"that of init {before}"
             )
-    kinds = jax.eval_shape(jax.vmap(layout.unravel), np.zeros((num_chains, layout.size)))
-    shapes = jax.tree.map(lambda x: x.shape, kinds), jax.tree.map(np.shape, state.position)
+    one = layout.unravel(jnp.zeros(layout.size))
+    expected = jax.tree.map(lambda x: (num_chains, *x.shape), one)
+    shapes = expected, jax.tree.map(np.shape, state.position)
     if shapes[0] != shapes[1]:
         raise TypeError(
             f"the position of {name} must stay as init has got it, with shapes {shapes[0]}, got "
             f"{shapes[1]}"
         )
+
+
+def _step(kernel: Any, key: jax.Array, state: Any) -> Any:
+    return kernel.step(key, state)
+
+
+def _adapt(kernel: Any, state: Any, info: Any, iteration: jax.Array, num_warmup: jax.Array) -> Any:
+    return kernel.adapt(state, info, iteration, num_warmup)

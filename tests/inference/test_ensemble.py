@@ -39,7 +39,7 @@ def avals(tree):
     return jax.tree.map(lambda x: (jnp.shape(x), jnp.result_type(x)), tree)
 
 
-@pytest.mark.slow_rows("float32-ChEES", "float32-MEADS")
+@pytest.mark.slow_rows("float32-ChEES", "float32-MEADS", "float64-AdjustedMCLMC")
 @pytest.mark.parametrize("name", KERNELS)
 def test_states_keep_their_form_for_keys_of_both_kinds(name, float_dtype):
     kernel = make(name, float_dtype)

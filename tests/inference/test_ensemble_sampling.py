@@ -84,6 +84,7 @@ def test_eight_schools_have_their_exact_moments(name):
     assert not [x for x in result.summary().problems if "diverged" not in x]
 
 
+@pytest.mark.slow
 def test_exact_moments_of_eight_schools_are_by_quadrature():
     def density(mu, tau):
         likelihood = st.norm.pdf(EFFECTS, mu, np.hypot(ERRORS, tau)).prod()
