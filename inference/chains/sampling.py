@@ -57,8 +57,8 @@ _AXIS = "chain"
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 # Coordinates up to which a dense or a low-rank mass matrix costs little.
 MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
-# Gradients of the first call, and maximal factor by which that budget grows.
 _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
+# Gradients of the first call, and maximal factor by which that budget grows.
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
 
 

@@ -13,9 +13,23 @@ from ppl.harvest._jax import is_traced
 
 
 def check_inputs(
-    driver: Callable[..., Any], key: Any, model: Any, args: Any, kwargs: Mapping[str, Any]
+    driver: Callable[..., Any],
+    key: Any,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    has_keywords: bool = True,
 ) -> None:
     """Refuses all but one random key, typed or legacy, inputs that JAX is tracing, other keywords.
+
+    Args:
+        driver: The driver, whose name is in errors.
+        key: What was given for a key.
+        model: What was given for a model.
+        args: Positional arguments of the model.
+        kwargs: Keyword arguments of the model.
+        has_keywords: Whether the driver takes keywords of its own beside those of the model.
 
     Raises:
         TypeError: if `key` is not one key, an input is traced, `model` is no function, or a keyword
@@ -34,7 +48,7 @@ def check_inputs(
         order = f"the key comes first: inference.{driver.__name__}(key, model, *args)"
         hint = order if callable(key) else "such as jax.random.key(0)"
         raise TypeError(f"key must be one key; {hint}; got {_describe(key)}")
-    check_keywords(driver, model, args, kwargs)
+    check_keywords(driver, model, args, kwargs, has_keywords=has_keywords)
     # Within jax.jit, the array made here is traced, even if no input is.
     if any(map(is_traced, jax.tree.leaves((key, model, args, kwargs, jnp.zeros(()))))):
         raise TypeError(

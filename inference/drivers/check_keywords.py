@@ -54,7 +54,12 @@ def _hint(name: str, own: Sequence[str], known: Sequence[str]) -> str:
 
 
 def check_keywords(
-    driver: Callable[..., Any], model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    driver: Callable[..., Any],
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    has_keywords: bool = True,
 ) -> None:
     """Refuses keywords that neither a driver nor the model has, with what is meant if it is known.
 
@@ -72,7 +77,7 @@ def check_keywords(
     # The key comes by position.
     names = [p.name for p in [*taken][1:] if p.kind is not p.POSITIONAL_ONLY]
     parameters = inspect.signature(driver).parameters.values()
-    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and has_keywords]
     for p in [*taken][1 + len(args) :]:
         is_needed = p.default is p.empty and p.kind is not p.VAR_POSITIONAL
         if p.name in own and is_needed and p.name not in _bound(model):

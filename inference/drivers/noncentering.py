@@ -11,7 +11,8 @@ from inference.results.diagnostics import ess_bulk
 from inference.results.problems import LOW_ESS_PER_CHAIN, may_need_reparam
 from inference.results.psis import largest_pareto_k
 
-_MAX_NUMBERS = 1 << 18  # draws whose ESS is looked at, which takes some hundredths of a second
+# Draws whose ESS is looked at, which takes some hundredths of a second.
+_MAX_NUMBERS, _MAX_CHAINS, _MAX_LEAVES = 1 << 18, 64, 64
 
 
 def find_noncentering(target: Any) -> str | None:
@@ -52,7 +53,10 @@ def _is_slow(draws: Any) -> bool:
     if not leaves:
         return False
     num_chains, num_draws = leaves[0].shape[:2]
+    leaves, num_chains = leaves[:_MAX_LEAVES], min(num_chains, _MAX_CHAINS)
+    num_draws = min(num_draws, _MAX_NUMBERS // (num_chains * len(leaves)))
     number = max(1, _MAX_NUMBERS // (num_chains * num_draws * len(leaves)))
-    some = [x.reshape(num_chains, num_draws, -1)[..., :number] for x in leaves]
+    some = [x[:num_chains, :num_draws] for x in leaves]
+    some = [x.reshape(num_chains, num_draws, -1)[..., :number] for x in some]
     ess = ess_bulk(np.concatenate(some, 2))
     return bool(np.any(ess < LOW_ESS_PER_CHAIN * num_chains))

@@ -175,7 +175,8 @@ def svi(
         work?: evaluating variational inference; Shamir and Zhang (2013), Stochastic gradient
         descent for non-smooth optimization, on averages.
     """
-    check_inputs(svi, key, model, args, kwargs)
+    if batches is None:
+        check_inputs(svi, key, model, args, kwargs)
     num_steps = check_count("num_steps", num_steps, least=1 if state is None else 0)
     num_particles = check_count("num_particles", num_particles, least=1)
     num_draws = check_count("num_draws", num_draws, least=1)
@@ -190,6 +191,7 @@ def svi(
             raise TypeError("batch and batches exclude each other: give one of them")
         feed, batching = iterate_batches(batches), "all" if args else "first"
         first = next(feed)
+        check_inputs(svi, key, model, args or first, kwargs)
         feed, args = itertools.chain([first], feed), args or first
         kwargs = copy_to_default_device(kwargs)  # once for all steps
     is_function = not hasattr(guide, "sample")

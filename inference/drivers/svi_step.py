@@ -21,7 +21,7 @@ from inference.guides.normal import MeanField
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.jax_settings import full_precision, numbers_of_any_kind
 from inference.variational.elbo import ELBO, Objective
-from inference.variational.svi_loop import start_fed
+from inference.variational.svi_loop import restore_state, start_fed
 from inference.variational.svi_step import NEVER, Problem, SVIState, step_svi
 from ppl.harvest._jax import is_traced
 
@@ -115,9 +115,10 @@ def svi_step(
     check_guide(guide)
     at = check_init(init, is_function=not hasattr(guide, "sample"))
     made: list[Problem] = []  # that of the first batch; others differ from it by their data alone
+    known: set[Any] = set()  # structures and shapes of states that fit the problem
 
     def problem_for(key: jax.Array, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Problem:
-        check_inputs(svi_step, key, model, args, kwargs)
+        check_inputs(svi_step, key, model, args, kwargs, has_keywords=False)
         return make_problem(
             key, model, args, kwargs, guide, optimizer, num_particles, objective, is_fed=True
         )
@@ -134,6 +135,9 @@ def svi_step(
         if not made:  # a state from elsewhere
             made.append(problem_for(jax.random.key(0), args, kwargs))
         problem = with_batch(made[0], args, kwargs)
+        if _form(state) not in known:
+            state = restore_state(problem, state)
+            known.add(_form(state))
         arguments = problem, state, np.asarray(NEVER, problem.layout.dtype)
         has_tracers = any(map(is_traced, jax.tree.leaves(arguments)))
         with numbers_of_any_kind(), full_precision():
@@ -142,3 +146,8 @@ def svi_step(
         return moved.state, SVIInfo(moved.elbos, moved.is_finite)
 
     return SVIStep(start, update)
+
+
+def _form(state: SVIState) -> Any:
+    leaves, structure = jax.tree.flatten(state)
+    return structure, tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)

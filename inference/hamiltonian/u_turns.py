@@ -68,10 +68,8 @@ def turns_within_at_once(
 
     On an accelerator one large operation costs less than a loop of small ones.
     """
-    row, first_rows = (
-        lax.population_count(index),
-        jnp.arange(len(checkpoints) - 1, dtype=index.dtype),
-    )
+    row = lax.population_count(index)
+    first_rows = jnp.arange(len(checkpoints) - 1, dtype=index.dtype)
     counts = (first_rows < row) & (first_rows >= row - _count_complete(index))
     turns = jax.vmap(_turns_between, (0, 0, None, None))(
         checkpoints[:-1], checkpoints[1:], momentum, momentum_sum

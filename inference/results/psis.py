@@ -15,6 +15,7 @@ import numpy as np
 from inference.common.argument_checks import as_real
 
 _MIN_TAIL_DRAWS = 5  # draws, to which a Pareto distribution can be fitted
+_MIN_STEPS = 16  # units in the last place of the log weights, of which a shape can be fitted
 _ROUNDING = 200  # units in the last place of the log density: a spread that is rounding alone
 
 
@@ -47,6 +48,7 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
         The smoothed log weights and :math:`\hat k`. In these cases the weights are not smoothed:
 
         - fewer than 21 draws: :math:`\hat k` is NaN;
+        - the largest weights are equal up to rounding: :math:`\hat k` is minus infinity;
         - a log weight is NaN or plus infinity, or all weights are 0: :math:`\hat k` is infinite.
 
     Raises:
@@ -71,10 +73,12 @@ def psis(log_weights: jax.typing.ArrayLike) -> SmoothedWeights:
 
 @jax.jit
 def _psis(raw: jax.Array) -> SmoothedWeights:
-    return _smooth_tail(jnp, raw, lambda x, index, values: x.at[index].set(values))
+    size = jnp.max(jnp.where(jnp.isfinite(raw), jnp.abs(raw), 0))
+    put = lambda x, index, values: x.at[index].set(values)  # noqa: E731
+    return _smooth_tail(jnp, raw, put, _MIN_STEPS * jnp.finfo(raw.dtype).eps * size)
 
 
-def psis_on_host(log_weights: np.ndarray) -> SmoothedWeights:
+def psis_on_host(log_weights: np.ndarray, least_spread: float = 0.0) -> SmoothedWeights:
     """PSIS as :func:`psis`, in NumPy and float64, without compilation."""
 
     def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -84,7 +88,7 @@ def psis_on_host(log_weights: np.ndarray) -> SmoothedWeights:
     raw = np.array(log_weights, np.float64)
     _check(raw)
     with np.errstate(all="ignore"):
-        return _smooth_tail(np, raw, put)
+        return _smooth_tail(np, raw, put, least_spread)
 
 
 def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights:
@@ -97,13 +101,9 @@ def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights
         log_weights: Log weights, ``(draw,)``.
         log_density: Log density at the draws, ``(draw,)``, whose size sets the rounding error.
     """
-    smoothed = psis_on_host(log_weights)
     known = np.abs(log_density[np.isfinite(log_density)])
-    rounding = float(np.finfo(log_weights.dtype).eps) * np.max(known, initial=1.0)
-    has_several = log_weights.size > 1 and np.isfinite(log_weights).all()
-    if has_several and np.ptp(log_weights) <= _ROUNDING * rounding:
-        return smoothed._replace(pareto_k=-np.inf)
-    return smoothed
+    eps = float(np.finfo(log_weights.dtype).eps)
+    return psis_on_host(log_weights, _ROUNDING * eps * np.max(known, initial=1.0))
 
 
 def _check(raw: Any) -> None:
@@ -113,8 +113,14 @@ def _check(raw: Any) -> None:
         raise ValueError("log_weights must hold the weight of one draw at least, got none")
 
 
-def _smooth_tail(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> SmoothedWeights:
-    """PSIS in the array library `xp`; `put(x, index, values)` sets elements."""
+def _smooth_tail(
+    xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any], least_spread: Any
+) -> SmoothedWeights:
+    """PSIS in the array library `xp`; `put(x, index, values)` sets elements.
+
+    Where the largest log weights differ by `least_spread` at most, they are equal for all that is
+    known, and Pareto k is minus infinity.
+    """
     num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
     if num_tail < _MIN_TAIL_DRAWS:
         return SmoothedWeights(raw, xp.full((), xp.nan, raw.dtype))
@@ -125,7 +131,7 @@ def _smooth_tail(xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any]) -> Smoo
     floor = math.log(float(xp.finfo(raw.dtype).tiny))
     scaled_tail, scaled_cutoff = (xp.maximum(x - top, floor) for x in (tail, cutoff))
     excess = -xp.exp(scaled_tail) * xp.expm1(scaled_cutoff - scaled_tail)
-    has_spread = excess[-1] > 0
+    has_spread = (excess[-1] > 0) & ~(top - cutoff <= least_spread)
     shape, scale = fit_pareto(excess, xp)
     levels = (xp.arange(num_tail, dtype=raw.dtype) + 0.5) / num_tail
     fitted = xp.log(xp.exp(scaled_cutoff) + pareto_quantile(levels, shape, scale, xp)) + top

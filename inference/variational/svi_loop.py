@@ -216,11 +216,7 @@ class _SVIRun:
 
     def resume_fit(self, state: SVIState) -> SVIState:
         """The state to continue from; a state that has settled must settle again."""
-        problem, layout = self.problem, self.problem.layout
-        seed = jax.ShapeDtypeStruct((2,), np.uint32)
-        expected = jax.eval_shape(begin_svi, problem, _any_position(layout), seed)
-        state = restore_structure(state, expected)
-        _check_state(state, expected)
+        state = restore_state(self.problem, state)
         settling = jax.device_get(state.settling)
         if settling.is_settled(self.tolerance):
             settling = settling._replace(changes=np.full_like(settling.changes, np.inf))
@@ -273,6 +269,20 @@ def _batches(num_draws: int) -> np.ndarray:
     """The numbers 0 to ``num_draws - 1``, ``(batch, draw)``."""
     size = next(n for n in range(min(_MAX_DRAWS_PER_BATCH, num_draws), 0, -1) if num_draws % n == 0)
     return np.arange(num_draws, dtype=np.uint32).reshape(-1, size)
+
+
+def restore_state(problem: Problem, state: Any) -> SVIState:
+    """A state of a result or of a file, with the structure of the states of a problem.
+
+    Raises:
+        TypeError: if it is no state.
+        ValueError: if it belongs to another problem.
+    """
+    seed = jax.ShapeDtypeStruct((2,), np.uint32)
+    expected = jax.eval_shape(begin_svi, problem, _any_position(problem.layout), seed)
+    state = restore_structure(state, expected)
+    _check_state(state, expected)
+    return state
 
 
 def _check_state(state: Any, expected: SVIState) -> None:

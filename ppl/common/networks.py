@@ -114,6 +114,10 @@ def _of_leaves(tree: Any, rebuild: Callable[[Any], Any], where: str) -> Network:
     """The arrays of floats of a tree by path; its other leaves stay as they are."""
     leaves, structure = tree_flatten_with_path(tree)
     named = {_path_name(path): leaf for path, leaf in leaves}
+    if len(named) < len(leaves):
+        names = [_path_name(path) for path, _ in leaves]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{where}: two parts of the network have the path {twice!r}: rename one.")
     parameters = {name: jnp.asarray(x) for name, x in named.items() if _is_parameter(x)}
     if not parameters:
         raise TypeError(

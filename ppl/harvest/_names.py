@@ -173,20 +173,24 @@ def _difference(expected: Any, got: Any, path: tuple[Any, ...] = ()) -> str:
 
 
 def _missing_and_extra(expected: Any, got: Any) -> str:
-    """Words for the leaves that only one of two pytrees has; empty if both have the same."""
+    """Words for leaves that only one of two nested dicts has; empty if they differ otherwise."""
     paths = [
-        [keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(tree)]
-        for tree in (expected, got)
+        [path for path, _ in jax.tree_util.tree_leaves_with_path(tree)] for tree in (expected, got)
     ]
     missing = [path for path in paths[0] if path not in paths[1]]
     extra = [path for path in paths[1] if path not in paths[0]]
-    if not extra and len(missing) == len(paths[0]):
+    is_of_dicts = all(
+        path and all(isinstance(key, jax.tree_util.DictKey) for key in path)
+        for path in (*missing, *extra)
+    )
+    if not is_of_dicts or (not extra and len(missing) == len(paths[0])):
         return ""
-    parts = [
-        f"{what} {', '.join(some[:_MAX_NAMES])}{f' and {more} more' if more > 0 else ''}"
-        for what, some in (("the value lacks", missing), ("it does not have", extra))
-        if some and (more := len(some) - _MAX_NAMES) is not None
-    ]
+    parts = []
+    for what, paths_of_one in (("the value lacks", missing), ("it does not have", extra)):
+        listed = ", ".join(map(keystr, paths_of_one[:_MAX_NAMES]))
+        if more := len(paths_of_one[_MAX_NAMES:]):
+            listed += f" and {more} more"
+        parts += [f"{what} {listed}"] * bool(listed)
     return ", and ".join(parts)
 
 

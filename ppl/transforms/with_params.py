@@ -1,5 +1,6 @@
 """with_params: a model or guide with numbers in place of its parameters."""
 
+import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,8 +28,9 @@ def with_params(model: Model, values: Mapping[str, Any]) -> Callable[..., Any]:
         A function of the same arguments, without these parameters.
 
     Raises:
-        ValueError: When called: if the model has none of the parameters, or a value has another
-            shape than the parameter.
+        TypeError: if `values` is no dict.
+        ValueError: When called: if the model has none of the parameters, a name is nearly that of
+            one of its others, or a value has another shape than the parameter.
 
     Example:
         >>> import jax, ppl, distributions as dist
@@ -53,6 +55,13 @@ def _run(model: Model, values: dict[str, Any], key: Any, *args: Any, **kwargs: A
             f"with_params: {name_of(model)} has none of the parameters {_listed(values)}; it has "
             f"{_listed(found)}."
         )
+    for name in values.keys() - found.keys():
+        rest = [other for other in found if other not in values]
+        if close := difflib.get_close_matches(name, rest, 1):
+            raise ValueError(
+                f"with_params: {name_of(model)} has no parameter {name!r}: did you mean "
+                f"{close[0]!r}?"
+            )
     planted = Partial(plant(model, tag=PARAM_VALUE), plants)
     # Nothing reads the positions now. They are planted to be parameters no more.
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), _common(positions, plants))

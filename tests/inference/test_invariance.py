@@ -105,7 +105,7 @@ def test_one_wrong_sign_is_caught(monkeypatch, module, mistake):
 
 
 def test_trees_that_may_turn_inside_are_caught(monkeypatch):
-    monkeypatch.setattr(tree_module, "turns_within", lambda *_: jnp.zeros((), bool))
+    monkeypatch.setattr(tree_module, "turns_within_by_loop", lambda *_: jnp.zeros((), bool))
     assert p_values(KERNELS["NUTS"])[1] < FAILURE_RATE
 
 

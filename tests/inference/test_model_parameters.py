@@ -260,6 +260,8 @@ def test_with_params_takes_what_a_function_has():
     np.testing.assert_array_equal(site["z"].distribution.loc, [2.0, 2.0])
     np.testing.assert_array_equal(site["y"].distribution.scale, 3.0)
     assert not ppl.reap(fitted, tag="param_value")(KEY, 2)
+    with pytest.raises(ValueError, match="has no parameter 'levl': did you mean 'level'"):
+        ppl.with_params(prior_predictive, {"levl": 2.0, "part": {"noise": 3.0}})(KEY, 2)
     with pytest.raises(ValueError, match="'guide' has none of the parameters 'level', 'part', 'm"):
         ppl.with_params(guide, values)(KEY, floats(Y))
     with pytest.raises(TypeError, match="expected a dict of values by name"):

@@ -150,3 +150,13 @@ def test_no_draw_is_refused_and_not_a_number_has_no_shape():
             smoothed, pareto_k = smooth(raw)
             np.testing.assert_array_equal(pareto_k, expected)
             np.testing.assert_array_equal(smoothed, raw)
+
+
+@pytest.mark.parametrize("constant", [0.0, -1436.0, -141851.0, 3e6])
+def test_weights_that_are_equal_up_to_rounding_have_a_low_k(constant):
+    """Ties of float32, in which a log density of thousands leaves them, are no heavy tail."""
+    for seed in range(20):
+        noise = -0.01 * np.random.default_rng(seed).normal(size=1000) ** 2
+        raw = np.float32(noise + constant)
+        assert psis(raw).pareto_k < 0
+        assert psis_of(raw, np.full(1000, constant, np.float32)).pareto_k < 0

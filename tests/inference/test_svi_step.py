@@ -295,3 +295,28 @@ def test_a_step_refuses_what_svi_refuses():
     with pytest.raises(ValueError, match="latent sites of a batch"):
         svi(KEY, lambda key, n: ppl.sample(key, dist.Normal(jnp.zeros(n), 1.0), name="x"), 3,
             batches=[2])  # fmt: skip
+
+
+def test_arguments_of_the_model_may_have_names_of_the_driver():
+    """Those that batches give come by position, and a step has no keywords of its own."""
+
+    def of_batch(key, batch, init=1.0):
+        ppl.condition(regression, {"y": batch[1]})(key, batch[0], init)
+
+    loader = [((x, y),) for x, y in load(2)]
+    assert svi(KEY, of_batch, batches=loader, num_steps=2, num_draws=1).elbos.shape == (2,)
+    init, update = svi_step(of_batch)
+    _, info = update(init(KEY, rows(0), init=2.0), rows(1), init=2.0)
+    assert info.is_finite
+
+
+def test_a_step_goes_on_from_a_file_and_refuses_another_fit(tmp_path):
+    path = tmp_path / "fit.npz"
+    result = fit(3)
+    result.save(path)
+    _, update = svi_step(posterior, **SETTINGS)
+    expected, _ = update(result.state, *rows(3))
+    found, _ = update(inference.SVIResult.load(path).state, *rows(3))
+    assert_same(found.parameters, expected.parameters)
+    with pytest.raises(ValueError, match="state must be that of a result with the same sites"):
+        svi_step(posterior)[1](result.state, *rows(3))

@@ -275,3 +275,9 @@ def test_what_cannot_be_a_network_is_refused(name):
     call, error, message = REFUSED[name]
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+def test_two_arrays_of_one_path_are_refused():
+    net = {"a.b": jnp.zeros(1), "a": {"b": jnp.ones(1)}}
+    with pytest.raises(ValueError, match=r"two parts of the network have the path 'a\.b'"):
+        ppl.module(jax.random.key(0), net, name="net")
