@@ -20,6 +20,7 @@ from inference.results.guide_result import (
     describe_tail,
     describe_unknown_means,
 )
+from inference.results.psis import largest_pareto_k
 from inference.results.summary import Summary
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_step import BLOCK, SVIState
@@ -30,6 +31,7 @@ from ppl.harvest.pytrees import register_dataclass
 _MIN_STEPS, _SHARE = 100, 10
 _MOVES, _NATS = 4.0, 0.1
 _MANY = 500  # coordinates, beyond which a full-rank covariance is too large to suggest
+_MAX_DIVERGENCE = 0.5  # nats for each scalar
 _JUMP = 30.0  # interquartile ranges: exponential tails reach 13 in a million steps
 # Smaller jumps do no harm; they occur while a fit without noise settles.
 _MIN_JUMP_NATS = 10.0
@@ -174,8 +176,29 @@ class SVIResult(GuideResult):
                 richer = f"{self._slower}. If k stays, {richer[0].lower()}{richer[1:]}"
             size = self.log_weights.size
             yield from describe_tail(float(self.pareto_k), size, richer, self.noncentering)
+            yield from self._describe_width()
         yield from describe_outside(self.log_density)
         yield from describe_unknown_means(summary)
+
+    def _describe_width(self) -> Iterator[str]:
+        """Warning if the guide is much wider than the posterior, which Pareto k cannot see.
+
+        Reliable weights give the evidence, and with it the divergence of the guide from the
+        posterior, KL(q || p), which is the evidence less the ELBO. That of a guide with twice the
+        standard deviations is 0.8 for each coordinate.
+        """
+        weights = np.asarray(self.log_weights, np.float64).ravel()
+        if not (self.pareto_k <= largest_pareto_k(weights.size) and np.isfinite(weights).all()):
+            return
+        evidence = np.logaddexp.reduce(weights) - np.log(weights.size)
+        divergence = evidence - np.mean(weights)
+        if divergence > _MAX_DIVERGENCE * max(self._size, 1):
+            yield (
+                f"the guide is {divergence:.2g} nats from the posterior, by its own weights: ELBO "
+                f"{np.mean(weights):.2f}, evidence {evidence:.2f}. It is far wider than the "
+                "posterior, so that spreads are too large. Go on, svi(..., state=result.state), "
+                "with a larger learning rate, or start from inference.laplace, init=result."
+            )
 
 
 def _suggest_richer_guide(guide: Guide, size: int) -> str:

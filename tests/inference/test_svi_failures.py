@@ -208,3 +208,20 @@ def test_a_state_of_another_guide_is_refused():
 def test_a_key_is_asked_for(key):
     with pytest.raises(TypeError, match="key must be one key"):
         svi(key, posterior(), design())
+
+
+@pytest.mark.parametrize(("num_steps", "is_wide"), [(200, True), (5000, False)])
+def test_a_guide_that_is_far_too_wide_is_told(num_steps, is_wide):
+    """Pareto k is low there, and the rise of the ELBO is within its noise."""
+
+    def model(key, x):
+        w = ppl.sample(key, dist.Normal(0.0, 3.0), name="w")
+        ppl.sample(key, dist.Normal(w * x, 1.0), name="y")
+
+    x = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    posterior = ppl.condition(model, {"y": 2 * x})
+    guide = MeanField(init_scale=1.0)
+    result = svi(jax.random.key(0), posterior, x, guide=guide, num_steps=num_steps)
+    wide = [text for text in result.summary().problems if "far wider than the posterior" in text]
+    assert bool(wide) == is_wide
+    assert (np.std(result.draws["w"]) > 2 / np.sqrt(1000)) == is_wide
