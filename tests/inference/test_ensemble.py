@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from inference import MEADS, AdjustedMCLMC, ChEES, EnsembleKernel
 from inference.ensemble import adjusted_mclmc, chees
 from inference.ensemble.adjusted_mclmc import turn
-from inference.ensemble.meads import largest_eigenvalue, wrap
+from inference.ensemble.meads import largest_deviation, wrap
 from inference.ensemble.tuning import chees_gradient, halton
 
 KERNELS = {"ChEES": ChEES(), "AdjustedMCLMC": AdjustedMCLMC(), "MEADS": MEADS()}
@@ -143,13 +143,41 @@ def test_a_turn_is_that_of_the_sphere_and_goes_back(x64):
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (3, 7)])
-def test_largest_eigenvalue_is_by_pairs_of_rows(x64, shape):
+def test_largest_deviation_is_by_pairs_of_rows(x64, shape):
     rows = np.random.default_rng(2).normal(size=shape)
     n = len(rows)
     pairs = [(rows[i] @ rows[j]) ** 2 for i in range(n) for j in range(n) if i != j]
     expected = np.mean(pairs) / np.mean(np.sum(rows**2, 1))
-    np.testing.assert_allclose(largest_eigenvalue(jnp.asarray(rows)[None]), [expected])
-    assert largest_eigenvalue(jnp.zeros((1, *shape))) > 0
+    for unit in (1.0, 1e-200, 1e300):  # squares under- and overflow
+        found = largest_deviation(unit * jnp.asarray(rows)[None])
+        np.testing.assert_allclose(found, [unit * np.sqrt(expected)])
+    bad = np.concatenate([rows, np.full((1, shape[1]), np.inf)])
+    np.testing.assert_allclose(largest_deviation(jnp.asarray(bad)[None]), [np.sqrt(expected)])
+    assert np.all(np.isfinite(largest_deviation(jnp.zeros((1, *shape)))))
+
+
+def test_meads_goes_on_after_a_steep_start_and_bad_momenta():
+    kernel = MEADS(Partial(lambda power, x: -jnp.sum(x**power), jnp.int32(4)))
+    start = np.random.default_rng(5).normal(size=(NUM_CHAINS, 2))
+    start[2] = 1e6  # where the square of a squared gradient overflows
+    state = kernel.init(jnp.asarray(start, jnp.float32))
+    bad = state._replace(
+        momentum=state.momentum.at[3].set(jnp.nan),
+        level=state.level.at[4].set(jnp.nan),
+        count=jnp.int32(8),
+    )
+    for start in (state, bad):
+        new, info = STEP(kernel, jax.random.key(0), start)
+        assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((new, info)))
+        assert np.sum(np.asarray(new.position) != np.asarray(start.position)) > NUM_CHAINS
+
+
+def test_all_momenta_of_meads_are_drawn_in_the_first_cycle():
+    normal = MEADS(Partial(lambda half, x: -half * jnp.sum(x**2), jnp.float32(0.5)))
+    position = np.random.default_rng(6).normal(size=(8192, 32))
+    state = normal.init(jnp.asarray(position, jnp.float32))
+    new, _ = STEP(normal, jax.random.key(0), state)
+    assert abs(np.var(new.momentum) - 1) < 4.5 * np.sqrt(2 / position.size)
 
 
 def test_halton_fills_the_unit_interval_and_levels_wrap():
