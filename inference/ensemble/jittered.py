@@ -7,6 +7,7 @@ two differ in their dynamics.
 import abc
 import dataclasses
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -169,6 +170,15 @@ class JitteredKernel(DensityKernel, abc.ABC):
         )
         return state._replace(tuning=tuning)
 
+    def check(self, layout: Layout) -> None:
+        """Checks all settings, as far as they are known.
+
+        Raises:
+            TypeError: if a setting is not a real number.
+            ValueError: if a setting is out of range, or there are too few coordinates.
+        """
+        self._tuning(layout)
+
     @abc.abstractmethod
     def move(
         self,
@@ -219,6 +229,13 @@ class JitteredKernel(DensityKernel, abc.ABC):
                     f"inverse_mass_matrix must be a vector of {layout.size} variances, one for "
                     f"each coordinate, got shape {variance.shape}"
                 )
+            with suppress(jax.errors.TracerArrayConversionError):
+                wrong = ~((np.asarray(variance) > 0) & np.isfinite(variance))
+                if wrong.any():
+                    raise ValueError(
+                        "inverse_mass_matrix must have positive, finite variances, got "
+                        f"{np.asarray(variance)[wrong][0]} at place {np.argmax(wrong)}"
+                    )
         return init_tuning(
             check_scalar("step_size", self.step_size, layout.dtype, positive, is_positive),
             check_scalar("trajectory_length", length, layout.dtype, positive, is_positive),

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from inference.common.argument_checks import check_count, check_scalar
+from inference.common.layout import Layout
 from inference.common.threefry import normal, random_words, seed_of, unit_of
 from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
 from inference.hamiltonian.leapfrog import DIVERGENCE_THRESHOLD
@@ -138,14 +139,23 @@ class MEADS(DensityKernel):
                 f"num_chains must be a multiple of the {self.num_folds} folds of MEADS, got "
                 f"{num_chains}; change num_chains or MEADS(num_folds=...)"
             )
-        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
-        factor = self.step_size_factor
-        check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
+        self.check(layout)
         position = jax.tree.map(jnp.asarray, position)
         density = self.density_of(layout)
         log_density, gradient = density(jax.vmap(layout.ravel)(position))
         momentum, level = jnp.zeros_like(gradient), jnp.zeros_like(log_density)
         return MEADSState(position, log_density, gradient, momentum, level, jnp.int32(0))
+
+    def check(self, layout: Layout) -> None:
+        """Checks `step_size_factor`.
+
+        Raises:
+            TypeError: if it is not a real number.
+            ValueError: if it is not a scalar, or is known not to be positive and finite.
+        """
+        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
+        factor = self.step_size_factor
+        check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
 
     def step(self, key: jax.Array, state: MEADSState) -> tuple[MEADSState, MEADSInfo]:
         """One cycle of moves of all chains."""

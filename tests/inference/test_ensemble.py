@@ -173,8 +173,8 @@ def test_meads_goes_on_after_a_steep_start_and_bad_momenta():
 
 
 def test_all_momenta_of_meads_are_drawn_in_the_first_cycle():
-    normal = MEADS(Partial(lambda half, x: -half * jnp.sum(x**2), jnp.float32(0.5)))
-    position = np.random.default_rng(6).normal(size=(8192, 32))
+    normal = MEADS(Partial(lambda half, x: -half * jnp.sum(x**2), jnp.float32(0.5)), num_folds=2)
+    position = np.random.default_rng(6).normal(size=(1024, 4))
     state = normal.init(jnp.asarray(position, jnp.float32))
     new, _ = STEP(normal, jax.random.key(0), state)
     assert abs(np.var(new.momentum) - 1) < 4.5 * np.sqrt(2 / position.size)

@@ -152,6 +152,25 @@ def test_arguments_of_other_kernels_are_refused_in_words(tmp_path):
         run(ChEES(), num_chains=1)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (ChEES(step_size=-1.0), "step_size must be a positive"),
+        (ChEES(trajectory_length=np.inf), "trajectory_length must be a positive"),
+        (ChEES(target_acceptance_rate=1.5), "target_acceptance_rate must be a number between"),
+        (AdjustedMCLMC(max_num_steps=0), "max_num_steps must be a number of at least 1"),
+        (
+            ChEES(inverse_mass_matrix=[1.0, 1.0, 0.0]),
+            r"positive, finite variances, got 0.0 at .* 2",
+        ),
+        (MEADS(step_size_factor=-1.0), "step_size_factor must be a positive"),
+    ],
+)
+def test_settings_of_the_kernel_are_checked_by_mcmc(kernel, words):
+    with pytest.raises(ValueError, match=words):
+        run(kernel)
+
+
 class Walkers(NamedTuple):
     position: Any
     log_density: jax.Array
