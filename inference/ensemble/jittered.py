@@ -89,7 +89,8 @@ class JitteredKernel(DensityKernel, abc.ABC):
         trajectory_length: Trajectory length before warm-up, or `None` for the kernel's own choice.
             The length of a transition is this times the next number of a Halton sequence in (0, 1).
         inverse_mass_matrix: Variances of the coordinates before warm-up, ``(size,)``, in the order
-            of ``jax.tree.leaves`` of a position; `None` for ones.
+            of ``jax.tree.leaves`` of a position; `None` for ones, which the first iteration
+            replaces. Given ones count for five iterations of warm-up.
         target_acceptance_rate: Harmonic mean of acceptance rates over chains to adapt to.
         max_num_steps: Maximum of leapfrog steps of a trajectory.
     """
@@ -167,6 +168,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
             num_warmup,
             self.target_acceptance_rate,
             self.max_num_steps,
+            self.inverse_mass_matrix is not None,
         )
         return state._replace(tuning=tuning)
 

@@ -180,6 +180,32 @@ def test_all_momenta_of_meads_are_drawn_in_the_first_cycle():
     assert abs(np.var(new.momentum) - 1) < 4.5 * np.sqrt(2 / position.size)
 
 
+def adapted(kernel, num_warmup, num_iterations):
+    """State after some adaptations to equal acceptance rates, at exact draws."""
+    kernel = dataclasses.replace(kernel, log_density=Partial(lambda x: -0.5 * jnp.sum(x**2)))
+    state = kernel.init(jnp.asarray(np.random.default_rng(7).normal(size=(256, 2))))
+    _, info = jax.eval_shape(kernel.step, jax.random.key(0), state)
+    info = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), info)
+    for i in range(num_iterations):
+        state = kernel.adapt(state, info, jnp.int32(i), jnp.int32(num_warmup))
+    return state.tuning
+
+
+@pytest.mark.parametrize("num_warmup", [1, 4, 5])
+def test_a_warmup_of_few_iterations_keeps_the_step_size(num_warmup):
+    step_size = adapted(ChEES(step_size=0.3), num_warmup, num_warmup).step_size
+    assert np.isclose(step_size, 0.3) == (num_warmup < 5)
+
+
+def test_a_given_mass_matrix_fades_in_warmup():
+    given = ChEES(inverse_mass_matrix=jnp.array([100.0, 100.0]))
+    after = [adapted(given, 100, n).variance[0] for n in (1, 10, 50)]
+    assert 50 < after[0] < 70
+    assert 3 < after[1] < 6
+    assert after[2] < 1.5
+    np.testing.assert_allclose(adapted(ChEES(), 100, 1).variance, 1.0, rtol=0.2)
+
+
 def test_halton_fills_the_unit_interval_and_levels_wrap():
     numbers = np.sort([float(halton(jnp.int32(i), jnp.float32)) for i in range(16)])
     np.testing.assert_allclose(numbers, np.arange(16) / 16, atol=1e-6)
