@@ -26,7 +26,7 @@ from inference.chains.ensemble_chains import (
 from inference.chains.sampling import Samples, check_sites
 from inference.chains.step_sampling import MAX_NUMBERS_WHOLE, StepBatch, StepRun, with_density
 from inference.common.target import Target
-from inference.ensemble.kernel import EnsembleKernel
+from inference.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.initialization.initial_positions import (
     STRATEGIES,
     Init,
@@ -120,10 +120,13 @@ class _EnsembleRun(StepRun):
             init: Initial positions.
 
         Raises:
-            TypeError: if the kernel breaks the protocol.
-            ValueError: if a start finds no such point, or there are too few chains.
+            TypeError: if the kernel breaks the protocol, or a setting of it is not a real number.
+            ValueError: if a start finds no such point, there are too few chains, or a setting of
+                the kernel is out of range.
         """
         kernel, target = self.unplaced
+        if isinstance(kernel, DensityKernel):
+            kernel.check(self.layout)  # in the program to compile, settings are unknown
         num_chains, unspread = self.share.num_chains, dataclasses.replace(self.share, mesh=None)
         empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)

@@ -7,6 +7,7 @@ two differ in their dynamics.
 import abc
 import dataclasses
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import jax
@@ -88,7 +89,8 @@ class JitteredKernel(DensityKernel, abc.ABC):
         trajectory_length: Trajectory length before warm-up, or `None` for the kernel's own choice.
             The length of a transition is this times the next number of a Halton sequence in (0, 1).
         inverse_mass_matrix: Variances of the coordinates before warm-up, ``(size,)``, in the order
-            of ``jax.tree.leaves`` of a position; `None` for ones.
+            of ``jax.tree.leaves`` of a position; `None` for ones, which the first iteration
+            replaces. Given ones count for five iterations of warm-up.
         target_acceptance_rate: Harmonic mean of acceptance rates over chains to adapt to.
         max_num_steps: Maximum of leapfrog steps of a trajectory.
     """
@@ -166,8 +168,18 @@ class JitteredKernel(DensityKernel, abc.ABC):
             num_warmup,
             self.target_acceptance_rate,
             self.max_num_steps,
+            self.inverse_mass_matrix is not None,
         )
         return state._replace(tuning=tuning)
+
+    def check(self, layout: Layout) -> None:
+        """Checks all settings, as far as they are known.
+
+        Raises:
+            TypeError: if a setting is not a real number.
+            ValueError: if a setting is out of range, or there are too few coordinates.
+        """
+        self._tuning(layout)
 
     @abc.abstractmethod
     def move(
@@ -219,6 +231,13 @@ class JitteredKernel(DensityKernel, abc.ABC):
                     f"inverse_mass_matrix must be a vector of {layout.size} variances, one for "
                     f"each coordinate, got shape {variance.shape}"
                 )
+            with suppress(jax.errors.TracerArrayConversionError):
+                wrong = ~((np.asarray(variance) > 0) & np.isfinite(variance))
+                if wrong.any():
+                    raise ValueError(
+                        "inverse_mass_matrix must have positive, finite variances, got "
+                        f"{np.asarray(variance)[wrong][0]} at place {np.argmax(wrong)}"
+                    )
         return init_tuning(
             check_scalar("step_size", self.step_size, layout.dtype, positive, is_positive),
             check_scalar("trajectory_length", length, layout.dtype, positive, is_positive),

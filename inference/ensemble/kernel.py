@@ -59,6 +59,14 @@ class DensityKernel:
         if callable(self.log_density) and not isinstance(self.log_density, Partial):
             object.__setattr__(self, "log_density", Partial(self.log_density))
 
+    def check(self, layout: Layout) -> None:
+        """Checks the settings, as far as they are known.
+
+        Raises:
+            TypeError: if a setting is not a real number.
+            ValueError: if a setting is out of range.
+        """
+
     def density_of(self, layout: Layout) -> Callable[[jax.Array], tuple[jax.Array, jax.Array]]:
         """Log densities ``(chain,)`` and gradients as a function of positions ``(chain, size)``.
 

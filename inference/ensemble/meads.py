@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from inference.common.argument_checks import check_count, check_scalar
+from inference.common.layout import Layout
 from inference.common.threefry import normal, random_words, seed_of, unit_of
 from inference.ensemble.kernel import DensityKernel, check_num_chains, layout_of
 from inference.hamiltonian.leapfrog import DIVERGENCE_THRESHOLD
@@ -123,7 +124,7 @@ class MEADS(DensityKernel):
     def init(self, position: Any) -> MEADSState:
         """The state of all chains at `position`, a pytree with the chains in front.
 
-        Momenta are drawn in the first move, whose damping is complete.
+        Momenta are drawn in the first two moves, whose damping is complete.
 
         Raises:
             TypeError: if a setting is not a real number, or the position has other leaves than
@@ -138,14 +139,23 @@ class MEADS(DensityKernel):
                 f"num_chains must be a multiple of the {self.num_folds} folds of MEADS, got "
                 f"{num_chains}; change num_chains or MEADS(num_folds=...)"
             )
-        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
-        factor = self.step_size_factor
-        check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
+        self.check(layout)
         position = jax.tree.map(jnp.asarray, position)
         density = self.density_of(layout)
         log_density, gradient = density(jax.vmap(layout.ravel)(position))
         momentum, level = jnp.zeros_like(gradient), jnp.zeros_like(log_density)
         return MEADSState(position, log_density, gradient, momentum, level, jnp.int32(0))
+
+    def check(self, layout: Layout) -> None:
+        """Checks `step_size_factor`.
+
+        Raises:
+            TypeError: if it is not a real number.
+            ValueError: if it is not a scalar, or is known not to be positive and finite.
+        """
+        positive, is_positive = "a positive, finite number", lambda x: 0 < x < np.inf
+        factor = self.step_size_factor
+        check_scalar("step_size_factor", factor, layout.dtype, positive, is_positive)
 
     def step(self, key: jax.Array, state: MEADSState) -> tuple[MEADSState, MEADSInfo]:
         """One cycle of moves of all chains."""
@@ -159,7 +169,8 @@ class MEADS(DensityKernel):
         shape = num_folds, num_folds - 1, each, size
         noise = normal(seed, np.prod(shape).item(), layout.dtype).reshape(shape)
         first = 2 * unit_of(words[num_chains:]).astype(layout.dtype) - 1
-        level = jnp.where(state.count == 0, first, state.level)
+        is_first = (state.count == 0) | ~jnp.isfinite(state.level)
+        level = jnp.where(is_first, first, state.level)
         log_density = state.log_density.astype(layout.dtype)
         zero, no = jnp.zeros_like(log_density), jnp.zeros(num_chains, bool)
         chains = _Folds(
@@ -200,6 +211,7 @@ class MEADS(DensityKernel):
         size = noise.shape[-1]
         scale, step_size, damping = self._parameters(folds, count)
         momentum = jnp.sqrt(1 - damping) * old.momentum + jnp.sqrt(damping) * noise
+        momentum = jnp.where(jnp.isfinite(momentum), momentum, noise)
         level = wrap(old.level + damping[..., 0] / 2)
         reach = step_size * scale
         middle = momentum + 0.5 * reach * old.gradient
@@ -240,12 +252,12 @@ class MEADS(DensityKernel):
         deviation = jnp.sqrt(jnp.mean(centered**2, 1, keepdims=True))
         scale = jnp.where((deviation > 0) & jnp.isfinite(deviation), deviation, 1)
         factor = jnp.asarray(self.step_size_factor, dtype)
-        step_size = jnp.minimum(factor / jnp.sqrt(largest_eigenvalue(scale * gradients)), 1)
-        number = (count + 1).astype(dtype)
-        rate = 1 / jnp.sqrt(largest_eigenvalue(centered / scale))
-        rate = jnp.maximum(rate, 1 / (number * step_size))
-        damping = -jnp.expm1(-2 * step_size * rate)
-        damping = jnp.where(count == 0, 1, damping)
+        step_size = jnp.minimum(factor / largest_deviation(scale * gradients), 1)
+        angle = step_size / largest_deviation(centered / scale)
+        angle = jnp.maximum(angle, 1 / (count + 1).astype(dtype))
+        damping = -jnp.expm1(-2 * angle)
+        # A fold that rests in the first move has no momentum before the second.
+        damping = jnp.where(count <= 1, 1, damping)
         return scale, step_size[:, None, None], damping[:, None, None]
 
 
@@ -254,11 +266,12 @@ def wrap(level: jax.Array) -> jax.Array:
     return jnp.mod(level + 1, 2) - 1
 
 
-def largest_eigenvalue(rows: jax.Array) -> jax.Array:
-    r"""Estimate of the largest eigenvalue of :math:`C = E[y y^T]`.
+def largest_deviation(rows: jax.Array) -> jax.Array:
+    r"""Square root of an estimate of the largest eigenvalue of :math:`C = E[y y^T]`.
 
-    It is :math:`\mathrm{tr}\,C^2 / \mathrm{tr}\,C`. The square is estimated
-    from pairs of different rows, so that it has no bias.
+    The estimate is :math:`\mathrm{tr}\,C^2 / \mathrm{tr}\,C`. The square is estimated
+    from pairs of different rows, so that it has no bias. Rows are in units of their largest number,
+    so that fourth powers do not overflow; a row that is not finite counts for nothing.
 
     Args:
         rows: Draws of :math:`y`, ``(fold, chain, size)``.
@@ -269,13 +282,17 @@ def largest_eigenvalue(rows: jax.Array) -> jax.Array:
     References:
         Hoffman and Sountsov (2022), section 3.1.
     """
-    num_rows, size = rows.shape[1:]
+    is_finite = jnp.all(jnp.isfinite(rows), -1)
+    rows = jnp.where(is_finite[..., None], rows, 0)
+    largest = jnp.max(jnp.abs(rows), (1, 2), initial=jnp.finfo(rows.dtype).tiny)
+    rows = rows / largest[:, None, None]
     # Both Gram matrices have the same sum of squares.
-    product = "fns,fms->fnm" if num_rows <= size else "fns,fnt->fst"
+    product = "fns,fms->fnm" if rows.shape[1] <= rows.shape[2] else "fns,fnt->fst"
     gram = jnp.einsum(product, rows, rows)
     squares = jnp.sum(rows**2, -1)
     of_pairs = jnp.sum(gram**2, (1, 2)) - jnp.sum(squares**2, 1)
-    trace_of_square = of_pairs / (num_rows * (num_rows - 1))
+    num_others = jnp.maximum(jnp.sum(is_finite, 1) - 1, 1).astype(rows.dtype)
     tiny = jnp.finfo(rows.dtype).tiny
-    estimate = trace_of_square / jnp.maximum(jnp.mean(squares, 1), tiny)
-    return jnp.maximum(estimate, jnp.finfo(rows.dtype).eps * jnp.max(squares, 1) + tiny)
+    estimate = of_pairs / (num_others * jnp.maximum(jnp.sum(squares, 1), tiny))
+    least = jnp.finfo(rows.dtype).eps * jnp.max(squares, 1) + tiny
+    return largest * jnp.sqrt(jnp.maximum(estimate, least))

@@ -12,6 +12,8 @@
 | to three quarters | all is adapted in every iteration                                            |
 | last quarter      | the mass matrix is kept, and the step size goes on from its average          |
 | last iteration    | step size and trajectory length become their averages                        |
+
+A warm-up of fewer than five iterations keeps the step size: it would end with one never tried.
 """
 
 from typing import NamedTuple
@@ -29,6 +31,8 @@ from inference.warmup.dual_averaging import (
 _MIN_RATE = 0.01  # of a chain in the harmonic mean, which one stuck chain would else rule
 _LEARNING_RATE, _DECAY = 0.025, 0.95  # of Adam without momentum (Hoffman et al. 2021)
 _MAX_CHANGE = 0.35  # of the log trajectory length in an iteration
+_LEAST_WARMUP = 5  # iterations to adapt the step size in
+_GIVEN = 5  # iterations that a given mass matrix counts for
 _BRIEF_STEPS = 16  # leapfrog steps, in the first tenth of warm-up
 
 
@@ -80,6 +84,7 @@ def adapt_tuning(
     num_warmup: jax.Array,
     target: jax.typing.ArrayLike,
     max_num_steps: jax.typing.ArrayLike,
+    is_given: bool = False,
 ) -> Tuning:
     """Parameters after a transition of warm-up.
 
@@ -92,6 +97,7 @@ def adapt_tuning(
         num_warmup: Number of transitions of warm-up.
         target: Harmonic mean of acceptance rates to adapt to.
         max_num_steps: Maximum of leapfrog steps of a trajectory.
+        is_given: Whether the variance before warm-up is a user's, and counts for some iterations.
     """
     count = (iteration + 1).astype(positions.dtype)
     freeze = (3 * num_warmup) // 4
@@ -101,18 +107,19 @@ def adapt_tuning(
     change = _LEARNING_RATE * length_gradient / jnp.where(root > 0, root, 1)
     log_length = tuning.log_length + jnp.clip(change, -_MAX_CHANGE, _MAX_CHANGE)
     most_steps = jnp.asarray(max_num_steps, positions.dtype)
-    log_step_size = averaging.log_step_size
+    keeps_step = num_warmup < _LEAST_WARMUP
+    log_step_size = jnp.where(keeps_step, jnp.log(tuning.step_size), averaging.log_step_size)
     log_length = jnp.clip(log_length, log_step_size, log_step_size + jnp.log(most_steps))
     weight = count**-0.5
     average = (1 - weight) * tuning.log_length_average + weight * log_length
 
     is_last = iteration + 1 >= num_warmup
-    step_size = jnp.exp(jnp.where(is_last, averaging.log_average, log_step_size))
+    step_size = jnp.exp(jnp.where(is_last & ~keeps_step, averaging.log_average, log_step_size))
     most = jnp.where(
         iteration < num_warmup // 10, jnp.minimum(_BRIEF_STEPS, most_steps), most_steps
     )
     length = jnp.exp(jnp.where(is_last, average, log_length))
-    mean, variance = _adapt_variance(tuning, positions, count)
+    mean, variance = _adapt_variance(tuning, positions, count, _GIVEN if is_given else 0)
     is_kept = iteration >= freeze
     return Tuning(
         step_size=step_size,
@@ -141,12 +148,16 @@ def _adapt_step_size(
 
 
 def _adapt_variance(
-    tuning: Tuning, positions: jax.Array, count: jax.Array
+    tuning: Tuning, positions: jax.Array, count: jax.Array, num_given: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Weighted mean and variance of positions of all iterations; weights grow as their square."""
+    """Weighted mean and variance of positions of all iterations; weights grow as their square.
+
+    The variance before warm-up is that of `num_given` iterations.
+    """
     weight = 3 / (count + 2)
     mean = tuning.mean + weight * (jnp.mean(positions, 0) - tuning.mean)
     spread = jnp.mean((positions - tuning.mean[None]) * (positions - mean[None]), 0)
+    weight = 3 / (count + num_given + 2)
     variance = (1 - weight) * tuning.variance + weight * spread
     tiny = jnp.finfo(positions.dtype).tiny
     is_known = (variance > tiny) & jnp.isfinite(variance)

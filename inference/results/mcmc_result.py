@@ -63,7 +63,8 @@ class MCMCResult(Result):
         given = dict(self.settings)
         num_chains = len(jax.tree.leaves((self.stats, self.draws))[0])
         is_whole = given.pop("num_chains", None) == num_chains  # no chain was taken out
-        superchains = given.pop("num_superchains", None) if is_whole else None
+        superchains = given.pop("num_superchains", None)
+        superchains = superchains if is_whole else None
         summary = summarize(self.draws, self.sites, intervals, superchains)
         if superchains is not None:
             about = f"{num_chains} chains x {summary.num_draws} draws"
@@ -73,7 +74,7 @@ class MCMCResult(Result):
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         settings = {"mass_matrix": kind, "num_superchains": superchains, **given}
         problems = find_problems(self.draws, self.stats, summary, settings)
-        verdict = describe_checks(self.stats, superchains is not None)
+        verdict = describe_checks(self.stats, summary, settings)
         return dataclasses.replace(summary, problems=problems, verdict=verdict)
 
     def __repr__(self) -> str:

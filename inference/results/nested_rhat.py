@@ -1,11 +1,17 @@
 """Nested R-hat: convergence of many short chains, in groups that share a start."""
 
+import math
+
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from inference.common.argument_checks import check_count
 from inference.results.diagnostics import as_numbers, by_block
 from inference.results.rank_scores import Array, rank_normalize
+
+HIGH_RHAT = 1.01
+_MAX_FALSE = 1e-4  # probability that independent draws exceed the limit by their noise
 
 
 def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
@@ -20,8 +26,11 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
                                {\mathrm{mean}_k(\tilde B_k + \tilde W_k)}}.
 
     Like :func:`rhat`, it is close to 1 if chains have forgotten their starts, and the larger of the
-    bulk and the folded statistic. :func:`rhat` compares single chains, and so needs each to be long
-    enough for a good estimate; this needs the superchain to be, and chains of a few draws do.
+    bulk and the folded statistic. Of independent draws, :math:`\hat R^2 - 1` is about 1 over the
+    number of draws of a superchain; the summary of a run of superchains warns above
+    a limit that allows for that: 1.01 for long chains. :func:`rhat` compares single chains, and so
+    needs each to be long enough for a good estimate; this needs the superchain to be, and chains of
+    a few draws do.
 
     The chains of a superchain must share their start. If each has its own, the mean over chains
     averages over starts, the variance between groups is smaller by the number of chains in a group,
@@ -36,7 +45,8 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
 
     Raises:
         TypeError: if `num_superchains` is no integer.
-        ValueError: if it is less than 2, or does not divide the number of chains.
+        ValueError: if it is less than 2, or does not divide the number of chains, or superchains
+            are of a single draw.
 
     Example:
         >>> draws = np.random.default_rng(0).normal(size=(1024, 5))
@@ -57,11 +67,37 @@ def nested_rhat(draws: ArrayLike, num_superchains: int) -> Array:
         raise ValueError(
             f"num_superchains must divide the number of chains, {len(array)}, got {number}"
         )
+    if len(array) == number and array.shape[1] == 1:
+        raise ValueError(
+            "nested_rhat needs two chains of a superchain or two draws of a chain at least, to "
+            f"know a variance within superchains, got {number} superchains of one chain with one "
+            "draw; reduce num_superchains, or draw more"
+        )
 
     def statistic(block: Array) -> Array:
         return np.fmax(*(_nested_rhat(scores, number) for scores in rank_normalize(block)))[None]
 
     return by_block(statistic, array, 1, least=1)[0]
+
+
+def nested_rhat_limit(num_superchains: int, num_chains: int, num_draws: int) -> float:
+    r"""Limit of nested R-hat above which chains have not forgotten their starts.
+
+    Of :math:`n` independent draws of each of the :math:`m` chains of a superchain, means of
+    superchains have the variance :math:`1 / (mn)`, in units of that of draws, and the variance
+    within superchains is :math:`1 + 1/n`, for :math:`m, n > 1`. Their ratio times :math:`1 + 1/n`
+    and :math:`mn` follows, nearly, an F distribution. The limit is
+
+    .. math:: \sqrt{1.01^2 + \frac{q}{mn (1 + 1/n)}},
+
+    with the quantile :math:`q` that independent draws exceed once in 10,000 times. For long
+    chains, it is 1.01.
+    """
+    size = num_chains // num_superchains
+    within = (num_draws > 1) + (size > 1) / num_draws
+    degrees = num_superchains - 1, num_superchains * (size * num_draws - 1)
+    quantile = float(scipy.special.fdtri(*degrees, 1 - _MAX_FALSE))
+    return math.sqrt(HIGH_RHAT**2 + quantile / (size * num_draws * within))
 
 
 def _nested_rhat(chains: Array, num_superchains: int) -> Array:

@@ -9,11 +9,12 @@ import numpy as np
 from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
+from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit
 from inference.results.summary import Summary
 
 # Thresholds of warnings.
-LOW_EBFMI, HIGH_RHAT, LOW_ESS_PER_CHAIN = 0.3, 1.01, 100
-LOW_ESS = 400  # of all chains together, if they are many and short
+LOW_EBFMI, LOW_ESS_PER_CHAIN = 0.3, 100
+LOW_ESS = 400  # of all chains together, if they are of an ensemble
 LOW_ACCEPTANCE, LOW_STEP_SIZE = 0.1, 0.2  # mean rate; step size over the median chain's
 FROZEN_STEP_SIZE = 1e-3  # over the median chain's
 MAX_ROUNDING = 0.1  # nats; rounding of a log density to its dtype
@@ -52,7 +53,7 @@ def find_problems(
             does not adapt.
     """
     return (
-        *_range_problems(draws, stats, summary),
+        *_range_problems(draws, stats, summary, settings),
         *_divergence_problems(stats, settings),
         *_truncation_problems(stats, settings),
         *_acceptance_problems(stats, settings),
@@ -64,7 +65,9 @@ def find_problems(
     )
 
 
-def describe_checks(stats: Mapping[str, np.ndarray], is_nested: bool = False) -> str:
+def describe_checks(
+    stats: Mapping[str, np.ndarray], summary: Summary, settings: Mapping[str, Any]
+) -> str:
     """Line that lists the checks made, all without a finding.
 
     Some checks need statistics that not every kernel has.
@@ -74,10 +77,13 @@ def describe_checks(stats: Mapping[str, np.ndarray], is_nested: bool = False) ->
         "energy": f"E-BFMI at least {LOW_EBFMI}",
     }
     found = [check for name, check in checks.items() if name in stats]
-    if is_nested:
-        found += [f"nested R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS}"]
+    high_rhat, _ = _limits(summary, settings)
+    nested = "" if settings.get("num_superchains") is None else "nested "
+    found.append(f"{nested}R-hat at most {high_rhat:.3g}")
+    if settings.get("is_ensemble"):
+        found.append(f"ESS at least {LOW_ESS}")
     else:
-        found += [f"R-hat at most {HIGH_RHAT}", f"ESS at least {LOW_ESS_PER_CHAIN} per chain"]
+        found.append(f"ESS at least {LOW_ESS_PER_CHAIN} per chain")
     return f"No problem found: {', '.join(found)}."
 
 
@@ -88,8 +94,21 @@ def may_need_reparam(stats: Mapping[str, np.ndarray]) -> bool:
     return "energy" in stats and bool(np.any(ebfmi(stats["energy"]) < LOW_EBFMI))
 
 
+def _limits(summary: Summary, settings: Mapping[str, Any]) -> tuple[float, int]:
+    """Highest R-hat and lowest ESS of a run without a finding."""
+    high_rhat = HIGH_RHAT
+    superchains = settings.get("num_superchains")
+    if superchains is not None:
+        high_rhat = nested_rhat_limit(superchains, summary.num_chains, summary.num_draws)
+    enough = LOW_ESS_PER_CHAIN * summary.num_chains
+    return high_rhat, LOW_ESS if settings.get("is_ensemble") else enough
+
+
 def _range_problems(
-    draws: dict[str, Any], stats: Mapping[str, np.ndarray], summary: Summary
+    draws: dict[str, Any],
+    stats: Mapping[str, np.ndarray],
+    summary: Summary,
+    settings: Mapping[str, Any],
 ) -> Iterator[str]:
     """Warnings for sites whose draws reach very far, as under an improper posterior.
 
@@ -97,7 +116,8 @@ def _range_problems(
     low ESS or high R-hat.
     """
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    is_slow = (ess < LOW_ESS_PER_CHAIN * summary.num_chains) | (summary.rhat > HIGH_RHAT)
+    high_rhat, enough = _limits(summary, settings)
+    is_slow = (ess < enough) | (summary.rhat > high_rhat)
     is_wrong = np.any(stats.get("is_divergent", 0)) or np.any(stats.get("is_truncated", 0))
     if not (is_wrong or is_slow.any()):
         return
@@ -265,7 +285,8 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
             f"{what} {MIN_DRAWS} draws of each chain at least, got {summary.num_draws}: nothing "
             f"can be said of {unknown}. Raise num_draws."
         )
-    high = np.flatnonzero(summary.rhat > HIGH_RHAT)
+    high_rhat, enough = _limits(summary, settings)
+    high = np.flatnonzero(summary.rhat > high_rhat)
     if high.size:
         worst = summary.names[int(np.nanargmax(summary.rhat))]
         adapts = _is_adapted(settings) or settings.get("is_ensemble")
@@ -274,18 +295,15 @@ def _mixing_problems(summary: Summary, settings: Mapping[str, Any]) -> Iterator[
         if is_nested:
             what, why = "Nested R-hat", "chains have not forgotten the starts that they share"
         yield (
-            f"{what} exceeds {HIGH_RHAT} for {high.size} of {len(summary)} scalars, most for "
+            f"{what} exceeds {high_rhat:.3g} for {high.size} of {len(summary)} scalars, most for "
             f"{worst} ({np.nanmax(summary.rhat):.2f}): {why}, so neither means "
             f"nor intervals can be trusted. Raise {longer}; if that does not help, "
             "look for several modes or parameters that the data cannot tell apart."
         )
     ess = np.fmin(summary.ess_bulk, summary.ess_tail)
-    enough = LOW_ESS_PER_CHAIN * summary.num_chains
-    if is_nested:
-        enough = LOW_ESS
     if np.any(ess < enough):
         worst = summary.names[int(np.nanargmin(ess))]
-        each = "" if is_nested else f" ({LOW_ESS_PER_CHAIN} per chain)"
+        each = "" if settings.get("is_ensemble") else f" ({LOW_ESS_PER_CHAIN} per chain)"
         unreliable = "quantiles are" if is_nested else "quantiles and R-hat are"
         yield (
             f"ESS is below {enough}{each} for {np.sum(ess < enough)} of "

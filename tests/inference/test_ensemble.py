@@ -12,7 +12,7 @@ from jax.tree_util import Partial
 from inference import MEADS, AdjustedMCLMC, ChEES, EnsembleKernel
 from inference.ensemble import adjusted_mclmc, chees
 from inference.ensemble.adjusted_mclmc import turn
-from inference.ensemble.meads import largest_eigenvalue, wrap
+from inference.ensemble.meads import largest_deviation, wrap
 from inference.ensemble.tuning import chees_gradient, halton
 
 KERNELS = {"ChEES": ChEES(), "AdjustedMCLMC": AdjustedMCLMC(), "MEADS": MEADS()}
@@ -143,13 +143,67 @@ def test_a_turn_is_that_of_the_sphere_and_goes_back(x64):
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (3, 7)])
-def test_largest_eigenvalue_is_by_pairs_of_rows(x64, shape):
+def test_largest_deviation_is_by_pairs_of_rows(x64, shape):
     rows = np.random.default_rng(2).normal(size=shape)
     n = len(rows)
     pairs = [(rows[i] @ rows[j]) ** 2 for i in range(n) for j in range(n) if i != j]
     expected = np.mean(pairs) / np.mean(np.sum(rows**2, 1))
-    np.testing.assert_allclose(largest_eigenvalue(jnp.asarray(rows)[None]), [expected])
-    assert largest_eigenvalue(jnp.zeros((1, *shape))) > 0
+    for unit in (1.0, 1e-200, 1e300):  # squares under- and overflow
+        found = largest_deviation(unit * jnp.asarray(rows)[None])
+        np.testing.assert_allclose(found, [unit * np.sqrt(expected)])
+    bad = np.concatenate([rows, np.full((1, shape[1]), np.inf)])
+    np.testing.assert_allclose(largest_deviation(jnp.asarray(bad)[None]), [np.sqrt(expected)])
+    assert np.all(np.isfinite(largest_deviation(jnp.zeros((1, *shape)))))
+
+
+def test_meads_goes_on_after_a_steep_start_and_bad_momenta():
+    kernel = MEADS(Partial(lambda power, x: -jnp.sum(x**power), jnp.int32(4)))
+    start = np.random.default_rng(5).normal(size=(NUM_CHAINS, 2))
+    start[2] = 1e6  # where the square of a squared gradient overflows
+    state = kernel.init(jnp.asarray(start, jnp.float32))
+    bad = state._replace(
+        momentum=state.momentum.at[3].set(jnp.nan),
+        level=state.level.at[4].set(jnp.nan),
+        count=jnp.int32(8),
+    )
+    for start in (state, bad):
+        new, info = STEP(kernel, jax.random.key(0), start)
+        assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves((new, info)))
+        assert np.sum(np.asarray(new.position) != np.asarray(start.position)) > NUM_CHAINS
+
+
+def test_all_momenta_of_meads_are_drawn_in_the_first_cycle():
+    normal = MEADS(Partial(lambda half, x: -half * jnp.sum(x**2), jnp.float32(0.5)), num_folds=2)
+    position = np.random.default_rng(6).normal(size=(1024, 4))
+    state = normal.init(jnp.asarray(position, jnp.float32))
+    new, _ = STEP(normal, jax.random.key(0), state)
+    assert abs(np.var(new.momentum) - 1) < 4.5 * np.sqrt(2 / position.size)
+
+
+def adapted(kernel, num_warmup, num_iterations):
+    """State after some adaptations to equal acceptance rates, at exact draws."""
+    kernel = dataclasses.replace(kernel, log_density=Partial(lambda x: -0.5 * jnp.sum(x**2)))
+    state = kernel.init(jnp.asarray(np.random.default_rng(7).normal(size=(256, 2))))
+    _, info = jax.eval_shape(kernel.step, jax.random.key(0), state)
+    info = jax.tree.map(lambda x: jnp.ones(x.shape, x.dtype), info)
+    for i in range(num_iterations):
+        state = kernel.adapt(state, info, jnp.int32(i), jnp.int32(num_warmup))
+    return state.tuning
+
+
+@pytest.mark.parametrize("num_warmup", [1, 4, 5])
+def test_a_warmup_of_few_iterations_keeps_the_step_size(num_warmup):
+    step_size = adapted(ChEES(step_size=0.3), num_warmup, num_warmup).step_size
+    assert np.isclose(step_size, 0.3) == (num_warmup < 5)
+
+
+def test_a_given_mass_matrix_fades_in_warmup():
+    given = ChEES(inverse_mass_matrix=jnp.array([100.0, 100.0]))
+    after = [adapted(given, 100, n).variance[0] for n in (1, 10, 50)]
+    assert 50 < after[0] < 70
+    assert 3 < after[1] < 6
+    assert after[2] < 1.5
+    np.testing.assert_allclose(adapted(ChEES(), 100, 1).variance, 1.0, rtol=0.2)
 
 
 def test_halton_fills_the_unit_interval_and_levels_wrap():

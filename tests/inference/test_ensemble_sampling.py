@@ -111,6 +111,7 @@ def test_a_correlated_gaussian_has_its_moments_and_superchains(name):
     np.testing.assert_array_equal(summary.rhat, nested_rhat(result.draws["x"], 16))
     fewer = jax.tree.map(lambda x: x[1:], result)  # superchains are known no more
     assert "nested" not in str(fewer.summary())
+    assert not any("ESS" in x for x in fewer.summary().problems)  # 400 are asked for, as before
 
 
 def test_given_starts_have_no_superchains_and_names_few():
@@ -128,7 +129,7 @@ def test_given_starts_have_no_superchains_and_names_few():
 def test_chains_not_warmed_up_are_seen_by_nested_rhat():
     result = run(ChEES(step_size=1e-3, max_num_steps=1), num_warmup=0, num_draws=4, num_chains=32)
     (words,) = [x for x in result.summary().problems if "R-hat" in x]
-    assert "Nested R-hat exceeds 1.01" in words
+    assert "Nested R-hat exceeds 1.12" in words
     assert "have not forgotten the starts" in words
 
 
@@ -150,6 +151,25 @@ def test_arguments_of_other_kernels_are_refused_in_words(tmp_path):
         run(MEADS(), mass_matrix="dense")
     with pytest.raises(ValueError, match="needs 2 of them at least, got 1"):
         run(ChEES(), num_chains=1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words"),
+    [
+        (ChEES(step_size=-1.0), "step_size must be a positive"),
+        (ChEES(trajectory_length=np.inf), "trajectory_length must be a positive"),
+        (ChEES(target_acceptance_rate=1.5), "target_acceptance_rate must be a number between"),
+        (AdjustedMCLMC(max_num_steps=0), "max_num_steps must be a number of at least 1"),
+        (
+            ChEES(inverse_mass_matrix=[1.0, 1.0, 0.0]),
+            r"positive, finite variances, got 0.0 at .* 2",
+        ),
+        (MEADS(step_size_factor=-1.0), "step_size_factor must be a positive"),
+    ],
+)
+def test_settings_of_the_kernel_are_checked_by_mcmc(kernel, words):
+    with pytest.raises(ValueError, match=words):
+        run(kernel)
 
 
 class Walkers(NamedTuple):

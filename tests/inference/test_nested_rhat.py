@@ -5,6 +5,7 @@ import pytest
 import scipy.stats as st
 
 from inference import nested_rhat, rhat
+from inference.results.nested_rhat import nested_rhat_limit
 
 
 def scores(values):
@@ -51,7 +52,21 @@ def test_short_chains_that_agree_pass_where_rhat_cannot_tell():
     assert nested_rhat(draws + start, 16) > 1.1
 
 
+@pytest.mark.parametrize(
+    ("num_superchains", "shape"), [(8, (32, 4)), (8, (32, 10)), (16, (128, 5)), (16, (1024, 1))]
+)
+def test_independent_draws_hardly_exceed_the_limit(num_superchains, shape):
+    draws = np.random.default_rng(2).normal(size=(*shape, 300))
+    found = nested_rhat(draws, num_superchains)
+    limit = nested_rhat_limit(num_superchains, *shape)
+    assert np.max(found) < limit
+    assert np.max(found) ** 2 - 1 > 0.3 * (limit**2 - 1)  # nor is the limit far above
+    assert nested_rhat_limit(num_superchains, shape[0], 10**5) < 1.0101
+
+
 def test_arguments_are_checked():
+    with pytest.raises(ValueError, match="got 8 superchains of one chain with one draw"):
+        nested_rhat(np.arange(8.0)[:, None], 8)
     draws = np.zeros((8, 3))
     with pytest.raises(ValueError, match="must divide the number of chains, 8, got 3"):
         nested_rhat(draws, 3)
