@@ -161,7 +161,7 @@ def test_arguments_of_other_kernels_are_refused_in_words(tmp_path):
         (ChEES(target_acceptance_rate=1.5), "target_acceptance_rate must be a number between"),
         (AdjustedMCLMC(max_num_steps=0), "max_num_steps must be a number of at least 1"),
         (
-            ChEES(inverse_mass_matrix=[1.0, 1.0, 0.0]),
+            ChEES(inverse_mass_matrix=np.array([1.0, 1.0, 0.0])),
             r"positive, finite variances, got 0.0 at .* 2",
         ),
         (MEADS(step_size_factor=-1.0), "step_size_factor must be a positive"),
