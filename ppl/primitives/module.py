@@ -125,15 +125,15 @@ def _check_paths(prior: Mapping[str, Any], parameters: Mapping[str, Any], where:
     """
     found = {path: matching(prior, path) for path in parameters}
     listed = ", ".join(map(repr, parameters))
-    without = [path for path, name in found.items() if name is None]
-    if without:
-        raise ValueError(
-            f"{where}: prior has no distribution for {', '.join(map(repr, without))}. Give one, or "
-            "None to make it a param."
-        )
     unused = [name for name in prior if name not in found.values()]
     if unused:
         raise ValueError(
             f"{where}: prior has {', '.join(map(repr, unused))}, but the arrays of the network are "
             f"{listed}."
+        )
+    without = [path for path, name in found.items() if name is None]
+    if without:
+        raise ValueError(
+            f"{where}: prior has no distribution for {', '.join(map(repr, without))}. Give one, or "
+            "None to make it a param."
         )
