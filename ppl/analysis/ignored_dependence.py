@@ -6,7 +6,8 @@ from ppl.analysis.dependence import Dependence, MutableArrayError, SownSite
 from ppl.common.missing_data import Ignored
 from ppl.harvest import _values
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, Sites
 from ppl.primitives.site_kinds import DETERMINISTIC
 

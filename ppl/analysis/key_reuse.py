@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ppl.analysis.symbolic_evaluation import Place, Symbolic
 from ppl.analysis.terms import Term
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, Survey
 
 _LOOPS = {

@@ -6,7 +6,8 @@ from typing import Any
 from jax.extend import core as jex
 
 from ppl.harvest import _jax
-from ppl.harvest._sow import describe, sites_in
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import sites_in
 from ppl.harvest._survey import MisplacedError
 from ppl.primitives.site_kinds import RANDOM
 

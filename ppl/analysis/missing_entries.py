@@ -16,7 +16,8 @@ from ppl.harvest._construct import Construct
 from ppl.harvest._interpreter import Action, Interpreter, Opened, Operands, Reaped, Results
 from ppl.harvest._liveness import Liveness, Mask
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, Sites, Survey
 from ppl.harvest._wiring import Branches, Call, Scan, Wiring
 from ppl.harvest.rules import CONSTRUCTS

@@ -21,7 +21,8 @@ from ppl.harvest import _values
 from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
-from ppl.harvest._sow import Axis, Site, describe, join_scopes
+from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._sow import Axis, Site
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import (

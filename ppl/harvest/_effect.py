@@ -10,7 +10,8 @@ from jax.extend import core as jex
 
 from ppl.harvest import _jax, _values
 from ppl.harvest._names import fit
-from ppl.harvest._sow import check_hashable, describe, sow_p
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import check_hashable, sow_p
 from ppl.harvest._survey import struct_of
 
 

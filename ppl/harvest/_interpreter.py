@@ -15,7 +15,8 @@ from ppl.harvest import _jax, _jaxprs, _values
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._liveness import Liveness, LiveRule, Mask
 from ppl.harvest._plants import Plants, move_axis
-from ppl.harvest._sow import Site, describe, sow_p, tangent_p
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site, sow_p, tangent_p
 from ppl.harvest._survey import FindRule, Found, Path, Sites, Survey
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.pytrees import register_dataclass

@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import keystr
 
 from ppl.harvest import _jax, _values
-from ppl.harvest._sow import describe
+from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path, Sites, show
 
 Leaves = tuple[jax.Array, ...]

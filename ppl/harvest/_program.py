@@ -13,7 +13,7 @@ from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._interpreter import Action, Interpreter
 from ppl.harvest._jaxprs import Jaxpr
 from ppl.harvest._plants import unstack
-from ppl.harvest._sow import describe
+from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Path, Sites, Survey
 from ppl.harvest.leaked_tracers import explain_leaked_tracer
 from ppl.harvest.rules import CONSTRUCTS

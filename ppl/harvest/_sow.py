@@ -106,16 +106,6 @@ class Site:
         return tuple(values), pred, tuple(extras), keys[0] if self.has_key else None
 
 
-def join_scopes(path: tuple[Hashable, ...]) -> str:
-    """Path of a site as one name, scopes joined by dots: `a.x`."""
-    return ".".join(map(str, path))
-
-
-def describe(path: tuple[Hashable, ...]) -> str:
-    """Path of a site as errors print it: `'a.x'`."""
-    return repr(join_scopes(path))
-
-
 def bind_site(
     value: Any,
     *,

@@ -11,7 +11,8 @@ from jax.extend import core as jex
 from ppl.harvest import _jax, _jaxprs
 from ppl.harvest._hidden_sows import hides_sow, sows
 from ppl.harvest._jaxprs import Jaxpr
-from ppl.harvest._sow import Site, describe, sow_p
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site, sow_p
 
 Path = tuple[Hashable, ...]
 Sites = Mapping[Path, "Found"]

@@ -12,7 +12,8 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import suggest_names
-from ppl.harvest._sow import Site, join_scopes
+from ppl.harvest._site_names import join_scopes
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import Hidden
 from ppl.transforms.intervene import as_deterministic

@@ -34,7 +34,8 @@ from ppl.core.model_run import (
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.primitives.site_kinds import OBSERVED
 

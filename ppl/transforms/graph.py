@@ -17,7 +17,7 @@ from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
-from ppl.harvest._sow import join_scopes
+from ppl.harvest._site_names import join_scopes
 from ppl.harvest._survey import Found, Path, show
 from ppl.primitives.site_kinds import kind_of
 from ppl.transforms.trace import Inspect

@@ -13,7 +13,8 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT
 
 

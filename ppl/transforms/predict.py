@@ -18,7 +18,8 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import DETERMINISTIC, LATENT, OBSERVED, RANDOM, kind_of

@@ -14,7 +14,7 @@ from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._program import Program
-from ppl.harvest._sow import describe
+from ppl.harvest._site_names import describe
 from ppl.harvest._survey import Found, Path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import OBSERVED, kind_of

@@ -16,7 +16,8 @@ from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._sow import Site, describe, join_scopes
+from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.site_kinds import LATENT, kind_of

@@ -17,7 +17,8 @@ from ppl.harvest import _jax
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, join_scopes
+from ppl.harvest._site_names import join_scopes
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key

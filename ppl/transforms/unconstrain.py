@@ -23,7 +23,8 @@ from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in, suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Program
-from ppl.harvest._sow import Site, describe
+from ppl.harvest._site_names import describe
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, Path, show
 from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.sample import check_key
