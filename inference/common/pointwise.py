@@ -1,0 +1,82 @@
+"""Pointwise log probabilities of many draws, computed in memory-bounded chunks."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from jax import lax
+
+from inference.runtime.compiled_program import compile_once
+
+_CHUNK_NUMBERS = 1 << 22  # log probabilities of one chunk
+
+
+class PointwiseLikelihood(Protocol):
+    """Log probabilities of a model at a draw, made by a driver; a pytree."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Log probabilities of all random sites by name."""
+        ...
+
+
+def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Log likelihood of each element of each observed site, by name.
+
+    Args:
+        likelihood: The likelihood, ``ppl.transforms.likelihood.Likelihood``.
+        draws: Values of the latent sites, ``(chain, draw, *shape)``; deterministic ones are
+            skipped.
+
+    Returns:
+        Arrays ``(chain, draw, *observation shape)``.
+    """
+    return _map(_log_likelihood, likelihood, draws)
+
+
+def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Log probability of each latent site, and of all data under the name ``""``.
+
+    Returns:
+        Arrays ``(chain, draw)``.
+    """
+    return _map(_log_prior, likelihood, draws)
+
+
+def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, np.ndarray]:
+    batch = np.shape(jax.tree.leaves(draws)[0])[:2]
+    flat = jax.tree.map(lambda x: np.reshape(x, (math.prod(batch), *np.shape(x)[2:])), dict(draws))
+    found = compile_once(of_draw, likelihood, flat)(likelihood, flat)
+    return {name: np.asarray(x).reshape(*batch, *x.shape[1:]) for name, x in found.items()}
+
+
+def _log_likelihood(likelihood: Any, draws: Any) -> Any:
+    def one(draw: Any) -> Any:
+        found = likelihood.log_probs(draw)
+        return {name: found[name] for name, _ in likelihood.shapes}
+
+    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+
+
+def _log_prior(likelihood: Any, draws: Any) -> Any:
+    observed = dict(likelihood.shapes)
+
+    def one(draw: Any) -> Any:
+        found = {name: x.sum() for name, x in likelihood.log_probs(draw).items()}
+        data = sum(x for name, x in found.items() if name in observed)
+        return {name: x for name, x in found.items() if name not in observed} | {"": data}
+
+    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+
+
+def _batch_size(likelihood: Any, draws: Any) -> int | None:
+    leaves = jax.tree.leaves(draws)
+    if any(x.size == 0 for x in leaves):
+        return None  # JAX cannot make batches of arrays without elements
+    num_draws = len(leaves[0])
+    size = sum(math.prod(shape) for _, shape in likelihood.shapes)
+    size += sum(x.size // num_draws for x in leaves)
+    return max(1, min(num_draws, _CHUNK_NUMBERS // max(size, 1)))
