@@ -17,8 +17,13 @@ from distributions.common import other_names as _other_names
 from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
+from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
+from inference.comparison.model_comparison import Comparison as Comparison
+from inference.comparison.model_comparison import compare as compare
+from inference.drivers.cross_validate import cross_validate as cross_validate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
+from inference.drivers.loo import loo as loo
 from inference.drivers.mcmc import mcmc as mcmc
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
@@ -84,6 +89,8 @@ __all__ = [
     "AdjustedMCLMC",
     "BySite",
     "ChEES",
+    "Comparison",
+    "ElpdEstimate",
     "EnsembleKernel",
     "ForwardKL",
     "FullRank",
@@ -119,12 +126,15 @@ __all__ = [
     "State",
     "Structured",
     "Summary",
+    "compare",
+    "cross_validate",
     "ebfmi",
     "ess_bulk",
     "ess_mean",
     "ess_tail",
     "importance",
     "laplace",
+    "loo",
     "mcmc",
     "mcse_mean",
     "mcse_quantile",

@@ -86,7 +86,7 @@ def sample(
     num_chains: int,
     mass_matrix: str = "auto",
     target_acceptance_rate: float,
-    init: str | Mapping[str, Any] = "uniform",
+    init: str | Mapping[str, Any] | Init = "uniform",
     covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
     on_progress: Callable[..., None] | None = None,

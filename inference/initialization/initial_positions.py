@@ -68,12 +68,12 @@ STRATEGIES = ("uniform", "prior", "optimum")
 
 
 def parse_init(
-    init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
+    init: str | Mapping[str, Any] | Init, target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
     """Initial positions from the argument `init` of a driver.
 
     Args:
-        init: Name of a strategy, or values by site.
+        init: Name of a strategy, values by site, or the initial positions themselves.
         target: Target with the sites.
         num_chains: Number of chains, or of other starts.
         noun: Word for a chain or another start, for messages.
@@ -82,6 +82,8 @@ def parse_init(
         TypeError: if `init` is neither a name nor a mapping.
         ValueError: if it is no known name, or its values do not fit the sites.
     """
+    if isinstance(init, Init):
+        return init
     if isinstance(init, str) and init in STRATEGIES:
         return Init(init)
     if not isinstance(init, Mapping):
