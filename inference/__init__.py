@@ -7,6 +7,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`; for thousands of
   chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
+- Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare` and
+  :func:`power_scale`.
 - Results, diagnostics and :func:`psis`.
 """
 
@@ -20,6 +22,7 @@ from inference.common.matrices import LowRankMatrix as LowRankMatrix
 from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
 from inference.comparison.model_comparison import Comparison as Comparison
 from inference.comparison.model_comparison import compare as compare
+from inference.comparison.power_scaling import PowerScaling as PowerScaling
 from inference.drivers.cross_validate import cross_validate as cross_validate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
@@ -27,6 +30,7 @@ from inference.drivers.loo import loo as loo
 from inference.drivers.mcmc import mcmc as mcmc
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
+from inference.drivers.power_scale import power_scale as power_scale
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
 from inference.drivers.svi_step import SVIInfo as SVIInfo
@@ -116,6 +120,7 @@ __all__ = [
     "OptimizeResult",
     "PathfinderResult",
     "PointMass",
+    "PowerScaling",
     "Renyi",
     "SVGDResult",
     "SVIInfo",
@@ -142,6 +147,7 @@ __all__ = [
     "nested_rhat",
     "optimize",
     "pathfinder",
+    "power_scale",
     "psis",
     "rhat",
     "svgd",
