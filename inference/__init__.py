@@ -20,8 +20,10 @@ from inference.common.matrices import LowRankMatrix as LowRankMatrix
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
 from inference.drivers.mcmc import mcmc as mcmc
+from inference.drivers.mcmc_each import mcmc_each as mcmc_each
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
+from inference.drivers.sampler import sampler as sampler
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
 from inference.drivers.svi_step import SVIInfo as SVIInfo
@@ -60,6 +62,7 @@ from inference.results.guide_result import GuideResult as GuideResult
 from inference.results.importance_result import ImportanceResult as ImportanceResult
 from inference.results.laplace_result import LaplaceResult as LaplaceResult
 from inference.results.mcmc_result import MCMCResult as MCMCResult
+from inference.results.mcmc_results import MCMCResults as MCMCResults
 from inference.results.nested_rhat import nested_rhat as nested_rhat
 from inference.results.optimize_result import ModeSummary as ModeSummary
 from inference.results.optimize_result import OptimizeResult as OptimizeResult
@@ -100,6 +103,7 @@ __all__ = [
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
+    "MCMCResults",
     "MaskedAutoregressive",
     "MeanField",
     "ModeSummary",
@@ -126,6 +130,7 @@ __all__ = [
     "importance",
     "laplace",
     "mcmc",
+    "mcmc_each",
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
@@ -134,6 +139,7 @@ __all__ = [
     "pathfinder",
     "psis",
     "rhat",
+    "sampler",
     "svgd",
     "svi",
     "svi_step",
