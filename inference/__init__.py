@@ -17,6 +17,8 @@ from distributions.common import other_names as _other_names
 from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
+from inference.calibration.report import CalibrationReport as CalibrationReport
+from inference.drivers.calibrate import calibrate as calibrate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
 from inference.drivers.mcmc import mcmc as mcmc
@@ -86,6 +88,7 @@ __all__ = [
     "NUTS",
     "AdjustedMCLMC",
     "BySite",
+    "CalibrationReport",
     "ChEES",
     "EnsembleKernel",
     "ForwardKL",
@@ -123,6 +126,7 @@ __all__ = [
     "State",
     "Structured",
     "Summary",
+    "calibrate",
     "ebfmi",
     "ess_bulk",
     "ess_mean",

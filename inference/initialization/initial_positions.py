@@ -237,9 +237,7 @@ def _starting_points(
     return seeds, lax.map(position, (seeds, attempts, values), batch_size=at_once)
 
 
-def uniform_start(
-    seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout
-) -> jax.Array:
+def uniform_start(seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout) -> jax.Array:
     """Flat position to try, uniform, of the chain with a seed; traceable."""
     return _start(seed, attempt, target, layout, Init(), None)
 

@@ -194,9 +194,7 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adapta
     )
 
 
-def set_first_diagonal(
-    state: Adaptation, gradient: Any, kind: str, xp: Any = np
-) -> Adaptation:
+def set_first_diagonal(state: Adaptation, gradient: Any, kind: str, xp: Any = np) -> Adaptation:
     r"""State with a first inverse mass matrix, guessed from the gradient at the start.
 
     .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
