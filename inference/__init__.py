@@ -24,13 +24,17 @@ from inference.comparison.model_comparison import Comparison as Comparison
 from inference.comparison.model_comparison import compare as compare
 from inference.comparison.power_scaling import PowerScaling as PowerScaling
 from inference.drivers.cross_validate import cross_validate as cross_validate
+from inference.calibration.report import CalibrationReport as CalibrationReport
+from inference.drivers.calibrate import calibrate as calibrate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
 from inference.drivers.loo import loo as loo
 from inference.drivers.mcmc import mcmc as mcmc
+from inference.drivers.mcmc_each import mcmc_each as mcmc_each
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
 from inference.drivers.power_scale import power_scale as power_scale
+from inference.drivers.sampler import sampler as sampler
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
 from inference.drivers.svi_step import SVIInfo as SVIInfo
@@ -69,6 +73,7 @@ from inference.results.guide_result import GuideResult as GuideResult
 from inference.results.importance_result import ImportanceResult as ImportanceResult
 from inference.results.laplace_result import LaplaceResult as LaplaceResult
 from inference.results.mcmc_result import MCMCResult as MCMCResult
+from inference.results.mcmc_results import MCMCResults as MCMCResults
 from inference.results.nested_rhat import nested_rhat as nested_rhat
 from inference.results.optimize_result import ModeSummary as ModeSummary
 from inference.results.optimize_result import OptimizeResult as OptimizeResult
@@ -92,6 +97,7 @@ __all__ = [
     "NUTS",
     "AdjustedMCLMC",
     "BySite",
+    "CalibrationReport",
     "ChEES",
     "Comparison",
     "ElpdEstimate",
@@ -111,6 +117,7 @@ __all__ = [
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
+    "MCMCResults",
     "MaskedAutoregressive",
     "MeanField",
     "ModeSummary",
@@ -133,6 +140,7 @@ __all__ = [
     "Summary",
     "compare",
     "cross_validate",
+    "calibrate",
     "ebfmi",
     "ess_bulk",
     "ess_mean",
@@ -141,6 +149,7 @@ __all__ = [
     "laplace",
     "loo",
     "mcmc",
+    "mcmc_each",
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
@@ -150,6 +159,7 @@ __all__ = [
     "power_scale",
     "psis",
     "rhat",
+    "sampler",
     "svgd",
     "svi",
     "svi_step",

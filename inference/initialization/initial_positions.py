@@ -230,16 +230,26 @@ def _starting_points(
     seeds = jnp.stack(threefry(seed, numbers), axis=-1)
 
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
-        seed, attempt, values = chain
-        words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
-        key = random.wrap_key_data(words, impl="threefry2x32")
-        position = init.position(target, layout, key, values)
-        if init.strategy == "uniform" and init.values is None:
-            position *= _contraction(attempt).astype(position.dtype)
-        return position
+        return _start(*chain[:2], target, layout, init, chain[2])
 
     values = jax.tree.map(lambda x: x[numbers], init.values)
     # On the CPU, JAX's generator compiles slowly for a batch of keys. On an accelerator, a loop
     # over thousands of chains is slow.
     at_once = None if jax.default_backend() == "cpu" else _POINTS_AT_ONCE
     return seeds, lax.map(position, (seeds, attempts, values), batch_size=at_once)
+
+
+def uniform_start(seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout) -> jax.Array:
+    """Flat position to try, uniform, of the chain with a seed; traceable."""
+    return _start(seed, attempt, target, layout, Init(), None)
+
+
+def _start(
+    seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout, init: Init, values: Any
+) -> jax.Array:
+    words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
+    key = random.wrap_key_data(words, impl="threefry2x32")
+    position = init.position(target, layout, key, values)
+    if init.strategy == "uniform" and init.values is None:
+        position *= _contraction(attempt).astype(position.dtype)
+    return position
