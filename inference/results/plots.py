@@ -23,6 +23,7 @@ class Plots:
     """
 
     to_arviz: Callable[..., Any]
+    _statistics: Callable[..., Mapping[str, Any]]
 
     def plot_trace(
         self, names: Names = None, *, coords: Any = None, dims: Any = None, **options: Any
@@ -35,8 +36,7 @@ class Plots:
     ) -> Any:
         """Pair plot: scatter of every two scalars, with divergences marked."""
         data = self._data(coords, dims)
-        stats = data["sample_stats"]
-        has = "diverging" in stats and bool(np.any(stats["diverging"]))
+        has = bool(np.any(self._statistics().get("diverging", False)))
         marks = {"visuals": {"divergence": has}} if is_new(_arviz()) else {"divergences": has}
         return _plot("pairs", "plot_pair", data, names, {**marks, **options})
 
@@ -59,13 +59,12 @@ class Plots:
         Raises:
             ValueError: if the kernel has no energy.
         """
-        data = self._data(None, None)
-        if "energy" not in data["sample_stats"]:
+        if "energy" not in self._statistics():
             raise ValueError(
                 "plot_energy: these draws have no energy, which HMC and NUTS have; plot_trace and "
                 "plot_ranks show draws of any kind"
             )
-        return _plot("energy", "plot_energy", data, None, options)
+        return _plot("energy", "plot_energy", self._data(None, None), None, options)
 
     def plot_predictive(
         self,
@@ -89,7 +88,8 @@ class Plots:
         data = self._data(None, None, model, *args, key=key, **kwargs)
         name = "plot_ppc_dist" if is_new(_arviz()) else "plot_ppc"
         group = "posterior_predictive"
-        return _plot("predictive", name, data, names, dict(options or {}), group)
+        few = {} if is_new(_arviz()) else {"num_pp_samples": 50, "random_seed": 0}
+        return _plot("predictive", name, data, names, {**few, **(options or {})}, group)
 
     def plot_loo_pit(
         self,

@@ -139,7 +139,8 @@ class Result(Plots, abc.ABC):
                 the draws are of another model; or if `coords` or `dims` do not fit the sites.
         """
         import_arviz("to_arviz")
-        leaves = list(named_leaves(self.draws))
+        order = {name: i for i, (name, _) in enumerate(self.sites)}
+        leaves = sorted(named_leaves(self.draws), key=lambda x: order.get(x[0], len(order)))
         groups = {"posterior": dict(leaves), "sample_stats": self._statistics()}
         if len(groups["posterior"]) < len(leaves):
             names = [name for name, _ in leaves]
