@@ -28,7 +28,7 @@ _NUM_PRIOR = 1000  # draws from the prior
 
 
 class ModelGroups(NamedTuple):
-    """What a model adds to draws.
+    """Groups that a model adds to draws, and names of axes.
 
     Attributes:
         groups: Arrays by name, by group.
