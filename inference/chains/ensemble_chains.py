@@ -70,7 +70,6 @@ def move_ensemble(
 
     A row is a flat position and statistics; the first of these rows is at `offset`.
     """
-
     advance = functools.partial(make_transitions, kernel, layout)
     return repeat_transitions(advance, chains, rows, offset, number, axis=1)
 

@@ -106,8 +106,8 @@ def mcmc(
             - ``"uniform"``: of ten points that are uniform on (-2, 2) in unconstrained space, each
               coordinate, the one of highest log density;
             - ``"prior"``: a draw from the prior;
-            - ``"optimum"``: as ``"uniform"``, then a short climb by L-BFGS, for densities that are narrow or
-              far away; it takes time to compile;
+            - ``"optimum"``: as ``"uniform"``, then a short climb by L-BFGS, for densities that are
+              narrow or far away; it takes time to compile;
             - a dict of values by site, for all chains or with an axis over chains in front; the
               other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
             - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,

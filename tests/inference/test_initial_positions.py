@@ -233,7 +233,7 @@ def test_a_climb_comes_near_to_where_uniform_starts_are_far():
     assert np.all(optimum > -50.0)
 
 
-@pytest.mark.parametrize("size", [1.0, 25.0])
+@pytest.mark.parametrize("size", [1.0, 20.0])
 def test_a_climb_from_where_squares_overflow_arrives(size):
     """Rates of up to exp(87), the largest of single precision, whose gradients have no square."""
     x = jnp.asarray(np.random.default_rng(0).normal(size=(50, 3)), jnp.float32)
