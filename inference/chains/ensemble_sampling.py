@@ -72,6 +72,9 @@ def sample_ensemble(
             "mesh, or give one of jax.local_devices()"
         )
     starts = parse_init(init, target, num_chains)
+    if starts.strategy == "uniform" and starts.values is None and num_warmup:
+        # One far start would rule the step size that all chains share.
+        starts = dataclasses.replace(starts, strategy="bulk")
     share = dataclasses.replace(share, is_mapped=True)
     run = _EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
     numbers = np.arange(num_superchains(init, num_chains) or num_chains)

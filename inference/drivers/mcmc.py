@@ -106,8 +106,8 @@ def mcmc(
             - ``"uniform"``: of ten points that are uniform on (-2, 2) in unconstrained space, each
               coordinate, the one of highest log density;
             - ``"prior"``: a draw from the prior;
-            - ``"optimum"``: uniform, then a short climb by L-BFGS, for densities that are narrow or
-              far away; it takes time to compile;
+            - ``"optimum"``: as ``"uniform"``, then a short climb by L-BFGS, for densities that are
+              narrow or far away; it takes time to compile;
             - a dict of values by site, for all chains or with an axis over chains in front; the
               other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
             - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,
@@ -118,7 +118,8 @@ def mcmc(
 
             With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
             Consecutive chains share one, so that the summary can compare these superchains by
-            :func:`nested_rhat`.
+            :func:`nested_rhat`. As all chains share a step size, which one far start would rule,
+            ``"uniform"`` is followed by a climb there that ends among the bulk of the draws.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
@@ -190,7 +191,7 @@ def mcmc(
         )
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
-        noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
+        noncentering = noncentering_of_chains(target, samples.draws, samples.stats, is_ensemble)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,

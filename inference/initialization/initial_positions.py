@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ from jax import lax, random
 
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
+from inference.common.lockstep import select_leaves
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.initialization.short_lbfgs import climb_briefly
@@ -31,7 +32,9 @@ class Init:
     """Choice of the initial positions of chains.
 
     Attributes:
-        strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
+        strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, or `"bulk"`: like `"optimum"`, but
+            a climb ends once an iteration gains less than half the number of coordinates, as do
+            points of the bulk of a normal distribution, which lie so far below its mode.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
             `"flat"`, the flat positions, ``(chain, size)``.
     """
@@ -45,10 +48,34 @@ class Init:
             return values
         if self.strategy == "prior":
             return layout.ravel(target.prior(key))
+        if self.strategy == "uniform":
+            return layout.ravel(target.initial(key, values))
+        log_density = lambda flat: target.log_density(layout.unravel(flat))  # noqa: E731
+        min_gain = max(1.0, layout.size / 2) if self.strategy == "bulk" else 1.0
+        return climb_briefly(
+            log_density, _best_of_ten(log_density, target, layout, key, values), min_gain
+        )
+
+
+def _best_of_ten(
+    log_density: Callable[[jax.Array], jax.Array],
+    target: Target,
+    layout: Layout,
+    key: jax.Array,
+    values: Any,
+) -> jax.Array:
+    """Of ten uniform positions the one of highest finite log density, ``(size,)``."""
+
+    def better(best: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
         position = layout.ravel(target.initial(key, values))
-        if self.strategy == "optimum":
-            return climb_briefly(lambda flat: target.log_density(layout.unravel(flat)), position)
-        return position
+        value = log_density(position)
+        value = jnp.where(jnp.isfinite(value), value, -jnp.inf)
+        return select_leaves(value > best[1], (position, value), best), None
+
+    first = layout.ravel(target.initial(key, values))
+    value = jnp.asarray(-jnp.inf, jax.eval_shape(log_density, first).dtype)
+    keys = random.split(key, NUM_CANDIDATES)
+    return lax.scan(better, (first, value), keys)[0][0]
 
 
 class NormalStart(NamedTuple):
