@@ -151,12 +151,12 @@ NEVER_SAVED = re.findall(
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
     ClimbSettings Climber CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
     ELBOTrace Edge Effort EnsembleChains EnsembleState Fit GivenBatch GuideDraws GuideFunction HMC
-    HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout MEADS MEADSInfo
+    HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Live MEADS MEADSInfo
     MEADSState Masks ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory
     NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress
-    Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights
-    Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
-    Tuning Welford _Folds _Gap _ShortClimb
+    ProgressReport Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup
+    SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow
+    SummarySite Swarm Tally Tuning Until Welford _Folds _Gap _ShortClimb
     """,
 )
 
