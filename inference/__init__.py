@@ -61,6 +61,8 @@ from inference.hamiltonian.kernel import Kernel as Kernel
 from inference.hamiltonian.leapfrog import State as State
 from inference.hamiltonian.nuts import NUTS as NUTS
 from inference.hamiltonian.nuts import NUTSInfo as NUTSInfo
+from inference.monitoring.streamed_diagnostics import StreamedDiagnostics as StreamedDiagnostics
+from inference.monitoring.until import Until as Until
 from inference.results.diagnostics import ebfmi as ebfmi
 from inference.results.diagnostics import ess_bulk as ess_bulk
 from inference.results.diagnostics import ess_mean as ess_mean
@@ -82,6 +84,8 @@ from inference.results.psis import psis as psis
 from inference.results.summary import Summary as Summary
 from inference.results.svgd_result import SVGDResult as SVGDResult
 from inference.results.svi_result import SVIResult as SVIResult
+from inference.runtime.progress import Live as Live
+from inference.runtime.progress import ProgressReport as ProgressReport
 from inference.variational.elbo import ELBO as ELBO
 from inference.variational.elbo import Objective as Objective
 from inference.variational.multi_sample_bounds import ForwardKL as ForwardKL
@@ -114,6 +118,7 @@ __all__ = [
     "Kernel",
     "LaplaceResult",
     "Layout",
+    "Live",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
@@ -128,6 +133,7 @@ __all__ = [
     "PathfinderResult",
     "PointMass",
     "PowerScaling",
+    "ProgressReport",
     "Renyi",
     "SVGDResult",
     "SVIInfo",
@@ -136,11 +142,13 @@ __all__ = [
     "SVIStep",
     "ScoreFunction",
     "State",
+    "StreamedDiagnostics",
     "Structured",
     "Summary",
     "compare",
     "cross_validate",
     "calibrate",
+    "Until",
     "ebfmi",
     "ess_bulk",
     "ess_mean",

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
+from inference.chains.run_control import Monitor
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
@@ -32,6 +33,8 @@ class ChainBatch:
             before rows are read, and by calls of `look`.
         looked: Time of the last look, in seconds.
         step_size: Step size of the last row that it has seen of each chain; NaN before.
+        monitor: Monitor that is told new draws by `look`.
+        number: Number of the first chain among those of this process.
     """
 
     def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
@@ -45,6 +48,7 @@ class ChainBatch:
         self.seen, self.num_divergent = self.iteration.copy(), 0
         self.step_size = np.full(num_chains, np.nan)
         self.is_watched, self.looked = False, time.monotonic()
+        self.monitor, self.number = Monitor(), 0
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
@@ -130,6 +134,9 @@ class ChainBatch:
         sizes = step_size[np.arange(len(last)), last]
         self.step_size = np.where(is_new.any(1), sizes, self.step_size)
         self.seen = np.maximum(self.seen, self.iteration)
+        if self.monitor.look_seconds is not None:
+            for i, (chain, is_wanted) in enumerate(zip(rows, is_drawn, strict=True)):
+                self.monitor.add(self.number + i, chain[:-1][is_wanted[:-1], :size])
 
     def take(self, values: Callable[[Any], Any]) -> None:
         """Reads draws and windows from the rows; `values` computes values of sites from rows."""
@@ -155,9 +162,11 @@ class ChainBatch:
         """Keeps values in rows ``begin <= row < end`` of each chain, ``(chain, row, ...)``."""
         plan = self.plan
         num_draws = int(np.asarray(plan.num_iterations) - np.asarray(plan.schedule.num_warmup))
-        if self.kept is None:
+        if self.kept is None or self.kept[1].shape[1] < num_draws:
             empty = lambda x: np.empty((len(x), num_draws, *x.shape[2:]), x.dtype)  # noqa: E731
-            self.kept = jax.tree.map(empty, values)
+            before, self.kept = self.kept, jax.tree.map(empty, values)
+            if before is not None:
+                jax.tree.map(_copy_draws, self.kept, before)
         start = self.first + begin - self.plan.schedule.num_warmup
         spans = np.stack([start, start + end - begin, begin, end], -1)
         pairs = zip(*map(jax.tree.leaves, (self.kept, values)), strict=True)
@@ -170,6 +179,10 @@ class ChainBatch:
         for kept, new in pairs:
             for chain, (to_start, to_end, from_start, from_end) in enumerate(spans):
                 kept[chain, to_start:to_end] = new[chain, from_start:from_end]
+
+
+def _copy_draws(whole: np.ndarray, part: np.ndarray) -> None:
+    whole[:, : part.shape[1]] = part
 
 
 def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from inference.chains.chain_programs import compile_values
-from inference.chains.chain_threads import warn_of_interrupt
 from inference.chains.ensemble_chains import (
     EnsembleChains,
     begin_ensemble,
@@ -23,6 +22,7 @@ from inference.chains.ensemble_chains import (
     make_transitions,
     move_ensemble,
 )
+from inference.chains.run_control import Monitor, finish_run
 from inference.chains.sampling import Samples, check_sites
 from inference.chains.step_sampling import MAX_NUMBERS_WHOLE, StepBatch, StepRun, with_density
 from inference.common.target import Target
@@ -53,7 +53,7 @@ def sample_ensemble(
     num_chains: int,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    monitor: Monitor | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains that adapt together in warm-up.
 
@@ -83,14 +83,9 @@ def sample_ensemble(
         numbers,
         starts,
     )
-    try:
-        run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return run.samples(run.num_drawn)
+        return run.samples(num_drawn)
 
 
 def num_superchains(init: Any, num_chains: int) -> int | None:

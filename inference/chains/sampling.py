@@ -32,9 +32,9 @@ from inference.chains.chain_threads import (
     CALL_SECONDS,
     ChainThreads,
     batch_size,
-    warn_of_interrupt,
 )
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
+from inference.chains.run_control import Monitor, finish_run
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
@@ -89,7 +89,7 @@ def sample(
     init: str | Mapping[str, Any] | Init = "uniform",
     covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
-    on_progress: Callable[..., None] | None = None,
+    monitor: Monitor | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains; see :func:`inference.mcmc` for more arguments.
 
@@ -106,8 +106,7 @@ def sample(
         covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the
             inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
-        on_progress: Function called now and then with the number of finished iterations, and the
-            number of divergences and the step size in words.
+        monitor: Monitor that is told how far the run is, and may end it; by default none.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -138,15 +137,10 @@ def sample(
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
     with share.together():
         run.begin(start, starts)
-    try:
-        with nullcontext() if kind == "diagonal" else one_blas_thread():
-            run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+    with nullcontext() if kind == "diagonal" else one_blas_thread():
+        num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
+        return share.gather(run.samples(num_drawn))
 
 
 def check_sites(sites: Mapping[str, Any]) -> None:
@@ -183,7 +177,7 @@ class _SamplingRun:
         self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.batches: list[ChainBatch] = []
-        self.budget = np.int32(_FIRST_BUDGET)
+        self.budget, self.look_seconds = np.int32(_FIRST_BUDGET), _LOOK_SECONDS
 
     def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
@@ -217,20 +211,20 @@ class _SamplingRun:
             parts = zip(*[batch.start for batch in self.batches], strict=True)
             return StartingPoints(*map(np.concatenate, parts))
 
+        for i, batch in enumerate(self.batches):
+            batch.number = i * size
         find_starts(evaluate, init, self.share.chains, self.target, self.layout)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
 
-    def go_on(self, on_progress: Callable[..., None] | None) -> None:
-        """Moves all chains until they are complete, on a thread for each core."""
+    def go_on(self, num_iterations: int, monitor: Monitor) -> None:
+        """Moves all chains to an iteration, on a thread for each core."""
+        self._set_end(num_iterations)
+        self.look_seconds = min(_LOOK_SECONDS, monitor.look_seconds or _LOOK_SECONDS)
         for batch in self.batches:
-            batch.is_watched = on_progress is not None
-
-        def report() -> None:
-            if on_progress is not None:
-                on_progress(self.num_done, self.news)
-
+            batch.is_watched, batch.monitor = monitor.is_watched, monitor
+        report = lambda: monitor.tell(self)  # noqa: E731
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
             while not all(batch.is_complete for batch in self.batches):
@@ -239,6 +233,17 @@ class _SamplingRun:
                     self._renew_together()
                 if all(batch.awaits_comparison for batch in self.batches):
                     self._compare()
+
+    def _set_end(self, num_iterations: int) -> None:
+        """Sets the number of transitions after which chains are complete; it is data."""
+        self.num_iterations = num_iterations
+        number = np.int32(num_iterations)
+        self.host_plan = self.host_plan._replace(num_iterations=number)
+        for batch in self.batches:
+            batch.plan = self.host_plan
+        placed = jax.device_put(number, self.share.everywhere)
+        self.plan = self.plan._replace(num_iterations=placed)
+        self.constant = jax.tree.leaves((self.target, self.kernel, self.plan, self.layout))
 
     def _compare(self) -> None:
         """Lets chains that are lost go on from where others are; draws of each are its own."""
@@ -311,7 +316,7 @@ class _SamplingRun:
             batch.chains, rows, batch.first, budget, self.constant
         )
         batch.iteration = np.asarray(batch.chains.progress.iteration)
-        if batch.is_watched and time.monotonic() - batch.looked > _LOOK_SECONDS:
+        if batch.is_watched and time.monotonic() - batch.looked > self.look_seconds:
             batch.look()
         if not self.is_pooled:
             batch.renew(self._values)
@@ -329,14 +334,15 @@ class _SamplingRun:
         return int(np.mean(np.minimum(iterations, self.num_iterations)))
 
     @property
-    def news(self) -> str:
-        """Number of divergences so far and median step size, in words; "" before they are known."""
+    def num_divergent(self) -> int:
+        """Number of divergences that have been seen after warm-up."""
+        return sum(batch.num_divergent for batch in self.batches)
+
+    @property
+    def step_size(self) -> float:
+        """Median step size; NaN before it is known."""
         sizes = np.concatenate([batch.step_size for batch in self.batches])
-        if np.all(np.isnan(sizes)):
-            return ""
-        number = sum(batch.num_divergent for batch in self.batches)
-        noun = "divergence" if number == 1 else "divergences"
-        return f"step size {np.nanmedian(sizes):.2g}, {number} {noun}"
+        return float("nan") if np.all(np.isnan(sizes)) else float(np.nanmedian(sizes))
 
     @property
     def num_drawn(self) -> int:

@@ -20,8 +20,8 @@ from inference.chains.chain_threads import (
     CALL_SECONDS,
     ChainThreads,
     batch_size,
-    warn_of_interrupt,
 )
+from inference.chains.run_control import Monitor, finish_run
 from inference.chains.sampling import Samples, check_sites
 from inference.chains.step_chains import (
     StepChain,
@@ -43,6 +43,7 @@ from inference.runtime.interrupts import without_interrupts
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, one of many and one of all chains.
 _MAX_ROWS, _MAX_NUMBERS, MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
+_LOOK_SECONDS = 1.0  # seconds between looks at the rows of chains that somebody watches
 
 
 def sample_by_steps(
@@ -55,7 +56,7 @@ def sample_by_steps(
     num_chains: int,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
-    on_progress: Callable[..., None] | None = None,
+    monitor: Monitor | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains, after `num_warmup` iterations that are dropped.
 
@@ -74,14 +75,9 @@ def sample_by_steps(
             lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
             starts,
         )
-    try:
-        run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
+        return share.gather(run.samples(num_drawn))
 
 
 def with_density(kernel: Any, target: Target) -> Any:
@@ -104,13 +100,34 @@ class StepBatch:
         num_done: Number of complete transitions of each chain.
         rows: Memory for draws, positions and statistics; `None` before the first call.
         num_stored: Number of rows that hold draws not yet read.
+        num_seen: Number of these that `look` has seen.
+        num_divergent, step_size: Divergences after warm-up and step sizes that it has seen.
+        number: Number of the first chain.
         pieces: Draws read from the rows, in pieces: values of sites, and statistics by name.
     """
 
-    def __init__(self, chains: Any) -> None:
-        self.chains, self.num_done = chains, 0
+    def __init__(self, chains: Any, number: int = 0) -> None:
+        self.chains, self.num_done, self.number = chains, 0, number
         self.rows: Any = None
         self.num_stored, self.pieces = 0, []
+        self.num_seen, self.looked = 0, time.monotonic()
+        self.num_divergent, self.step_size = 0, np.array(np.nan)
+
+    def look(self, last: int, monitor: Monitor) -> None:
+        """Counts divergences in new rows, and tells their positions; the `last` has a step size."""
+        self.looked = time.monotonic()
+        positions, stats = self.rows
+        if not jax.tree.leaves(self.rows)[0].is_fully_addressable:
+            return
+        if "step_size" in stats:
+            self.step_size = np.asarray(stats["step_size"])[:, last]
+        new = slice(self.num_seen, self.num_stored)
+        self.num_seen = self.num_stored
+        if "is_divergent" in stats:
+            self.num_divergent += int(np.sum(np.asarray(stats["is_divergent"])[:, new]))
+        if monitor.look_seconds is not None:
+            for i, chain in enumerate(np.asarray(positions)[:, new]):
+                monitor.add(self.number + i, chain)
 
     def take(self, values: Callable[[Any], Any]) -> None:
         """Reads draws from the rows; `values` computes values of sites from positions."""
@@ -119,7 +136,7 @@ class StepBatch:
         positions, stats = self.rows
         piece = jax.device_get((values(positions), stats))
         self.pieces.append(jax.tree.map(lambda x: x[:, : self.num_stored].copy(), piece))
-        self.num_stored = 0
+        self.num_stored = self.num_seen = 0
 
 
 class StepRun:
@@ -132,7 +149,7 @@ class StepRun:
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
         self.layout, self.share = Layout.of(target.position_shapes), share
         self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
-        self.number = 1
+        self.number, self.monitor = 1, Monitor()
         self.batches: list[StepBatch] = []
 
     def begin(
@@ -178,7 +195,7 @@ class StepRun:
         parts = [
             jax.tree.map(lambda x, i=i: x[i : i + size], chains) for i in range(0, num_chains, size)
         ]
-        self.batches = [StepBatch(part) for part in parts]
+        self.batches = [StepBatch(part, i * size) for i, part in enumerate(parts)]
         chain = jax.tree.map(lambda x: x[0], chains)
         _, row = jax.eval_shape(
             lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain
@@ -203,12 +220,12 @@ class StepRun:
         shape = size, self.num_rows + 1
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
 
-    def go_on(self, on_progress: Callable[..., None] | None) -> None:
-        """Moves all chains until they are complete, on a thread for each core."""
+    def go_on(self, num_iterations: int, monitor: Monitor) -> None:
+        """Moves all chains to an iteration, on a thread for each core."""
+        self.num_iterations, self.monitor = num_iterations, monitor
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            report = on_progress or (lambda _: None)
-            threads.finish(self.batches, self._move, lambda: report(self.num_done))
+            threads.finish(self.batches, self._move, lambda: monitor.tell(self))
 
     def _move(self, batch: StepBatch) -> bool:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
@@ -230,7 +247,11 @@ class StepRun:
         batch.num_done += number
         batch.num_stored += 0 if is_warmup else number
         is_complete = batch.num_done == self.num_iterations
-        if batch.num_stored == self.num_rows or is_complete:
+        is_read = batch.num_stored == self.num_rows or is_complete
+        pause = min(_LOOK_SECONDS, self.monitor.look_seconds or _LOOK_SECONDS)
+        if self.monitor.is_watched and (is_read or time.monotonic() - batch.looked > pause):
+            batch.look(int(numbers[0]) + number - 1, self.monitor)
+        if is_read:
             batch.take(self._values)
         return not is_complete
 
@@ -241,6 +262,16 @@ class StepRun:
     def num_done(self) -> int:
         """Number of complete iterations, the average over batches."""
         return int(np.mean([batch.num_done for batch in self.batches]))
+
+    @property
+    def num_divergent(self) -> int:
+        """Number of divergences that have been seen after warm-up."""
+        return sum(batch.num_divergent for batch in self.batches)
+
+    @property
+    def step_size(self) -> float:
+        """Median step size; NaN before it is known, and of a kernel without one."""
+        return float(np.median(np.concatenate([np.ravel(x.step_size) for x in self.batches])))
 
     @property
     def num_drawn(self) -> int:

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import os
+import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import jax
@@ -16,13 +16,15 @@ from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
-from inference.common.target import named_sites
+from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
+from inference.monitoring.monitor import RunMonitor
+from inference.monitoring.until import Until
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
@@ -31,9 +33,10 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
+_NUM_DRAWS, _MAX_DRAWS = 1000, 100_000  # defaults of num_draws, without and with `until`
 _KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
@@ -43,14 +46,15 @@ def mcmc(
     *args: Any,
     kernel: Kernel = NUTS(),
     num_warmup: int = 1000,
-    num_draws: int = 1000,
+    num_draws: int | None = None,
     num_chains: int = 4,
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     mesh: Mesh | None = None,
+    until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> MCMCResult:
     """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
@@ -85,7 +89,8 @@ def mcmc(
             an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations
             are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
-        num_draws: Draws to keep per chain.
+        num_draws: Draws to keep per chain, by default 1000; with `until` the maximum of these, by
+            default 100 000.
         num_chains: Number of chains.
         mass_matrix: Structure of the mass matrix that warm-up learns:
 
@@ -127,10 +132,14 @@ def mcmc(
             ``jax.default_device`` if it is set. Data on other devices are copied. Leave `mesh` out
             for a model with a ``shard_map``: the devices of the ``shard_map`` then work together
             on each chain.
+        until: Precision at which the run ends, see :class:`Until`: errors of means, ESS, R-hat, or
+            a limit of time. The summary says why the run ended.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
             the same model and shapes of data.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
-            file it is a line every ten seconds.
+        progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
+            it is a line every ten seconds. :class:`Live` shows ESS, R-hat and the time left, too. A
+            function gets a :class:`ProgressReport` ten times a second, and an error in it ends the
+            run as an interrupt does.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -159,9 +168,12 @@ def mcmc(
         (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
         Development Team, Stan Reference Manual, MCMC sampling.
     """
+    began = time.monotonic()
     check_inputs(mcmc, key, model, args, kwargs)
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
+    if num_draws is None:
+        num_draws = _NUM_DRAWS if until is None else _MAX_DRAWS
     num_draws = check_count("num_draws", num_draws, least=1)
     num_chains = check_count("num_chains", num_chains, least=1)
     if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
@@ -170,14 +182,25 @@ def mcmc(
         )
     target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    if until is not None:
+        _check_until(until, target, num_chains)
     run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
     is_ensemble = isinstance(kernel, EnsembleKernel)
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     kernel = copy_to_default_device(kernel)
-    progress = _progress(progress_bar, num_warmup, num_draws)
-    with settings(cache_dir), progress as on_progress:
+    shown = show_progress(progress, num_warmup + num_draws, "iteration")
+    with settings(cache_dir), shown as report:
+        monitor = RunMonitor(
+            report,
+            until,
+            num_warmup=num_warmup,
+            num_draws=num_draws,
+            num_chains=num_chains,
+            num_superchains=superchains,
+            began=began,
+        )
         samples = run(
             key,
             target,
@@ -187,8 +210,9 @@ def mcmc(
             num_chains=num_chains,
             init=init,
             mesh=mesh,
-            on_progress=on_progress,
+            monitor=monitor,
         )
+        monitor.finish()
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats, is_ensemble)
@@ -199,6 +223,8 @@ def mcmc(
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
     }
+    if monitor.ended:
+        about |= {"ended": monitor.ended, "is_unmet": monitor.is_unmet}
     if is_ensemble:
         about |= {
             "is_ensemble": True,
@@ -225,15 +251,10 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
     )
 
 
-@contextmanager
-def _progress(is_shown: bool | None, num_warmup: int, num_draws: int) -> Any:
-    """Context with a callback for finished iterations and news of them; None if nobody looks."""
-    with show_progress(is_shown, num_warmup + num_draws, "iteration") as report:
-
-        def tell(num_done: int, news: str = "") -> None:
-            report(num_done, "warm-up" if num_done < num_warmup else "draws", news)
-
-        yield tell if report.is_shown else None
+def _check_until(until: Any, target: Target, num_chains: int) -> None:
+    if not isinstance(until, Until):
+        raise TypeError(f"until must be inference.Until(...) or None, got {until!r}")
+    until.check_names(jax.eval_shape(target.constrain, target.position_shapes), num_chains)
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

@@ -3,7 +3,6 @@
 import itertools
 import signal
 import types
-from contextlib import contextmanager
 
 import jax
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from inference import mcmc
 from inference.chains import chain_threads, sampling, step_sampling
-from inference.drivers import mcmc as mcmc_module
 from tests.inference.regression import design, posterior
 from tests.inference.test_own_kernels import RandomWalk
 
@@ -19,20 +17,16 @@ from tests.inference.test_own_kernels import RandomWalk
 def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
     """A run whose user interrupts when chains have come to `iteration` on the average."""
 
-    @contextmanager
-    def progress(*_):
-        def on_progress(num_done, _=""):
-            if num_done >= iteration:
-                raise KeyboardInterrupt
-
-        yield on_progress
+    def interrupt(report):
+        if report.num_done >= iteration:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         for module in (chain_threads, sampling, step_sampling):
             patched.setattr(module, "CALL_SECONDS", 1e-3)
-        patched.setattr(mcmc_module, "_progress", progress)
         settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": num_chains}
-        return mcmc(jax.random.key(2), posterior(), design(), **settings, **more)
+        settings |= {"progress": interrupt, **more}
+        return mcmc(jax.random.key(2), posterior(), design(), **settings)
 
 
 @pytest.mark.slow

@@ -291,7 +291,7 @@ def test_a_higher_target_acceptance_rate_gives_a_higher_one():
 
 
 def test_progress_bar(capsys):
-    mcmc(jax.random.key(0), posterior(), design(), progress_bar=True, **QUICK)
+    mcmc(jax.random.key(0), posterior(), design(), progress=True, **QUICK)
     line = r"draws, 350 of 350 iterations after \d+ s, step size \S+, \d+ divergences?\n"
     assert re.fullmatch(line, capsys.readouterr().err)
 

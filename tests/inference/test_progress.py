@@ -1,6 +1,5 @@
 """How many steps a call is given, and how far a loop is said to be."""
 
-import contextlib
 import io
 import re
 import sys
@@ -58,7 +57,7 @@ def test_a_terminal_shows_a_bar_that_begins_with_compiling(monkeypatch, is_shown
 
 def test_what_is_no_boolean_is_refused():
     with (
-        pytest.raises(TypeError, match="progress_bar must be True, False or None, got 'no'"),
+        pytest.raises(TypeError, match=r"progress must be .*inference.Live.*, got 'no'"),
         show_progress("no", 10),
     ):
         pass
@@ -112,7 +111,7 @@ def test_stages_are_lines_in_a_file_and_a_bar_in_a_terminal(
     driver, settings, line, monkeypatch, capsys
 ):
     run = lambda **shown: driver(jax.random.key(0), POSTERIOR, **settings, **shown)  # noqa: E731
-    run(progress_bar=True)
+    run(progress=True)
     assert re.fullmatch(rf"{line} after \d+ s\n", capsys.readouterr().err)
     run()
     assert capsys.readouterr().err == ""
@@ -120,8 +119,8 @@ def test_stages_are_lines_in_a_file_and_a_bar_in_a_terminal(
     run()
     assert "compiling" in sys.stderr.getvalue()
     assert "100%" in sys.stderr.getvalue()
-    with pytest.raises(TypeError, match="progress_bar must be True, False or None"):
-        run(progress_bar=1)
+    with pytest.raises(TypeError, match=r"progress must be True, False, None, inference.Live"):
+        run(progress=1)
 
 
 def cut_off(key):
@@ -130,20 +129,13 @@ def cut_off(key):
     ppl.factor(jnp.where(x.sum() > 1.0, -jnp.inf, 0.0), name="edge")
 
 
-def test_the_bar_of_mcmc_tells_divergences_and_the_step_size(monkeypatch, capsys):
+def test_the_bar_of_mcmc_tells_divergences_and_the_step_size():
     """The last words are those of the result: they are counted as rows come in."""
     settings = {"num_warmup": 50, "num_draws": 400}
     told = []
-    report = lambda num_done, phase="", text="": told.append((num_done, phase, text))  # noqa: E731
-    report.is_shown = True
-
-    @contextlib.contextmanager
-    def show(*_):
-        yield report
-
-    monkeypatch.setattr("inference.drivers.mcmc.show_progress", show)
-    result = inference.mcmc(jax.random.key(0), cut_off, **settings)
+    result = inference.mcmc(jax.random.key(0), cut_off, progress=told.append, **settings)
     number = int(np.sum(result.stats["is_divergent"]))
     size = np.median(result.stats["step_size"][:, -1])
     assert number > 1
-    assert told[-1] == (450, "draws", f"step size {size:.2g}, {number} divergences")
+    assert (told[-1].num_done, told[-1].num_iterations, told[-1].phase) == (450, 450, "draws")
+    assert told[-1].describe() == f"step size {size:.2g}, {number} divergences"
