@@ -22,6 +22,7 @@ from inference.drivers.laplace import laplace as laplace
 from inference.drivers.mcmc import mcmc as mcmc
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
+from inference.drivers.resume import resume as resume
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
 from inference.drivers.svi_step import SVIInfo as SVIInfo
@@ -133,6 +134,7 @@ __all__ = [
     "optimize",
     "pathfinder",
     "psis",
+    "resume",
     "rhat",
     "svgd",
     "svi",

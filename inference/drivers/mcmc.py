@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -12,12 +12,14 @@ from jax.sharding import Mesh
 
 import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
+from inference.chains.recorder import Recorder, is_kept
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.checkpoints import check_kept, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
@@ -51,6 +53,8 @@ def mcmc(
     mesh: Mesh | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress_bar: bool | None = None,
+    keep: str | Sequence[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> MCMCResult:
     """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
@@ -130,6 +134,12 @@ def mcmc(
             the same model and shapes of data.
         progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
             file it is a line every ten seconds.
+        keep: Names of the sites whose draws are kept, scopes and deterministic sites among them,
+            such as ``["mu", "scope"]``; by default all. What only other sites need is not computed.
+        checkpoint: A folder for draws and states of the chains. The same call goes on after a kill,
+            an interrupt or an error, from a state that is at most about 15 seconds old, and its
+            draws have the bits of an undisturbed run. Draws are arrays that are mapped into memory,
+            so that there may be more than memory holds. See :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -137,7 +147,9 @@ def mcmc(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, if `init` is a result of another model, or if no
+        OSError: if `checkpoint` cannot be written.
+        ValueError: if `checkpoint` has another run, is damaged or in use, if a name to keep is
+            unknown, if a value is out of range, if `init` is a result of another model, or if no
             starting point of finite density is found. The message names the sites that are not
             finite there.
 
@@ -159,6 +171,50 @@ def mcmc(
         Development Team, Stan Reference Manual, MCMC sampling.
     """
     check_inputs(mcmc, key, model, args, kwargs)
+    return run_chains(
+        key,
+        model,
+        args,
+        kwargs,
+        kernel=kernel,
+        num_warmup=num_warmup,
+        num_draws=num_draws,
+        num_chains=num_chains,
+        mass_matrix=mass_matrix,
+        target_acceptance_rate=target_acceptance_rate,
+        init=init,
+        mesh=mesh,
+        cache_dir=cache_dir,
+        progress_bar=progress_bar,
+        keep=keep,
+        checkpoint=checkpoint,
+    )
+
+
+def run_chains(
+    key: jax.Array,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    kernel: Any,
+    num_warmup: int,
+    num_draws: int,
+    num_chains: int,
+    mass_matrix: str,
+    target_acceptance_rate: float,
+    init: Any,
+    mesh: Mesh | None,
+    cache_dir: str | os.PathLike[str] | None,
+    progress_bar: bool | None,
+    keep: str | Sequence[str] | None,
+    checkpoint: Any,
+) -> MCMCResult:
+    """Runs chains, as :func:`mcmc`.
+
+    `checkpoint` may be a folder that is locked already; `init` is not compared with that of the run
+    in the folder if it is `None`.
+    """
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
     num_draws = check_count("num_draws", num_draws, least=1)
@@ -169,6 +225,42 @@ def mcmc(
         )
     target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    keep = check_kept(keep, named_sites(target))
+    settings_of_run = {
+        "key": key,
+        "kernel": kernel,
+        "num_warmup": num_warmup,
+        "num_chains": num_chains,
+        "mass_matrix": mass_matrix,
+        "target_acceptance_rate": target_acceptance_rate,
+        "init": init,
+        "keep": keep,
+        "num_draws": num_draws,
+    }
+    recorder = Recorder(keep)
+    if checkpoint is not None:
+        recorder = open_recorder(checkpoint, target, model, settings_of_run, mesh)
+    try:
+        return _run(key, target, kernel, settings_of_run, recorder, mesh, cache_dir, progress_bar)
+    finally:
+        recorder.close()
+
+
+def _run(
+    key: jax.Array,
+    target: Any,
+    kernel: Kernel,
+    given: Mapping[str, Any],
+    recorder: Recorder,
+    mesh: Mesh | None,
+    cache_dir: str | os.PathLike[str] | None,
+    progress_bar: bool | None,
+) -> MCMCResult:
+    num_warmup, num_draws, num_chains = (
+        given[name] for name in ("num_warmup", "num_draws", "num_chains")
+    )
+    init = "uniform" if given["init"] is None else given["init"]
+    mass_matrix, target_acceptance_rate = given["mass_matrix"], given["target_acceptance_rate"]
     run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
     is_ensemble = isinstance(kernel, EnsembleKernel)
     superchains = num_superchains(init, num_chains) if is_ensemble else None
@@ -186,6 +278,7 @@ def mcmc(
             num_chains=num_chains,
             init=init,
             mesh=mesh,
+            recorder=recorder,
             on_progress=on_progress,
         )
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
@@ -204,7 +297,10 @@ def mcmc(
             "num_chains": num_chains,
             "num_superchains": superchains,
         }
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
+    sites = named_sites(target)
+    if recorder.keep is not None:
+        sites = tuple(site for site in sites if is_kept(site[0], recorder.keep))
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
