@@ -16,6 +16,7 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from distributions.common import other_names as _other_names
+from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
@@ -23,9 +24,8 @@ from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
 from inference.comparison.model_comparison import Comparison as Comparison
 from inference.comparison.model_comparison import compare as compare
 from inference.comparison.power_scaling import PowerScaling as PowerScaling
-from inference.drivers.cross_validate import cross_validate as cross_validate
-from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.drivers.calibrate import calibrate as calibrate
+from inference.drivers.cross_validate import cross_validate as cross_validate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
 from inference.drivers.loo import loo as loo
@@ -34,6 +34,7 @@ from inference.drivers.mcmc_each import mcmc_each as mcmc_each
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
 from inference.drivers.power_scale import power_scale as power_scale
+from inference.drivers.resume import resume as resume
 from inference.drivers.sampler import sampler as sampler
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
@@ -145,10 +146,10 @@ __all__ = [
     "StreamedDiagnostics",
     "Structured",
     "Summary",
+    "Until",
+    "calibrate",
     "compare",
     "cross_validate",
-    "calibrate",
-    "Until",
     "ebfmi",
     "ess_bulk",
     "ess_mean",
@@ -166,6 +167,7 @@ __all__ = [
     "pathfinder",
     "power_scale",
     "psis",
+    "resume",
     "rhat",
     "sampler",
     "svgd",

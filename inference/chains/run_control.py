@@ -7,6 +7,7 @@ import numpy as np
 
 from inference.chains.chain_threads import warn_of_interrupt
 from inference.runtime.devices import Share
+from inference.runtime.interrupts import without_interrupts
 
 
 class StopRun(Exception):  # noqa: N818, like StopIteration
@@ -41,6 +42,10 @@ class Run(Protocol):
 
     def go_on(self, num_iterations: int, monitor: "Monitor") -> None:
         """Moves all chains until each has made so many transitions."""
+        ...
+
+    def record(self) -> None:
+        """Records the state of the run, from which it can go on."""
         ...
 
     def samples(self, num_drawn: int) -> Any:
@@ -96,10 +101,15 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
             if monitor.is_enough(num_drawn, samples, share):
                 break
     except (KeyboardInterrupt, StopRun) as reason:
+        with without_interrupts():
+            run.record()
         num_drawn = run.num_drawn
         if not num_drawn:
             raise (reason.__cause__ or reason) from None
         monitor.interrupted(run, reason)
         if isinstance(reason, KeyboardInterrupt) or reason.__cause__:
             warn_of_interrupt(num_drawn, num_draws, reason.__cause__)
+    else:
+        with without_interrupts():
+            run.record()
     return share.min_over_processes(num_drawn)

@@ -18,15 +18,14 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from inference.chains.chain import Chain, ChainPlan, stats_of
-from inference.chains.chain_batch import ChainBatch, renew_together
+from inference.chains.chain_batch import ChainBatch, renew_together, restore_windows, state_of
 from inference.chains.chain_programs import compile_advance, compile_values
 from inference.chains.chain_threads import (
     CALL_SECONDS,
@@ -34,11 +33,12 @@ from inference.chains.chain_threads import (
     batch_size,
 )
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
+from inference.chains.recorder import KeptSites, Recorder, State, restore_leaves
 from inference.chains.run_control import Monitor, finish_run
+from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
-from inference.common.leaf_names import named_leaves
-from inference.common.matrices import Matrix, kind_of, restrict_covariance
+from inference.common.matrices import kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
@@ -62,20 +62,6 @@ _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that s
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
 
 
-class Samples(NamedTuple):
-    """Draws of a run.
-
-    Attributes:
-        draws: Values of sites, arrays of shape ``(chain, draw, *shape)``.
-        stats: Statistics of transitions by name, ``(chain, draw)``.
-        inverse_mass_matrix: Matrices at the end of warm-up, with the chains in front, or `None`.
-    """
-
-    draws: dict[str, Any]
-    stats: dict[str, np.ndarray]
-    inverse_mass_matrix: Matrix | None
-
-
 def sample(
     key: jax.Array,
     target: Target,
@@ -90,6 +76,7 @@ def sample(
     covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
     monitor: Monitor | None = None,
+    recorder: Recorder | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains; see :func:`inference.mcmc` for more arguments.
 
@@ -107,6 +94,7 @@ def sample(
             inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
         monitor: Monitor that is told how far the run is, and may end it; by default none.
+        recorder: Keeper of draws and of states, which may have a state to go on from.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -135,26 +123,18 @@ def sample(
         return place_chains(chain, *points)
 
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
+    run.recorder = recorder or run.recorder
     with share.together():
-        run.begin(start, starts)
+        if run.recorder.state is None:
+            run.begin(start, starts)
+        else:
+            empty = np.zeros((num_chains, layout.size), layout.dtype)
+            unplaced = place_chains(chain, np.zeros((num_chains, 2), np.uint32), empty)
+            run.restore(unplaced, run.recorder.state)
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
         return share.gather(run.samples(num_drawn))
-
-
-def check_sites(sites: Mapping[str, Any]) -> None:
-    """Checks that NumPy arrays can hold the values of all sites.
-
-    Raises:
-        TypeError: if the values of a site are random keys.
-    """
-    for name, leaf in named_leaves(sites):
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
-            raise TypeError(
-                f"site {name!r} has random keys as its values, {leaf.dtype}, of which no draws are "
-                "kept; record jax.random.key_data(key)"
-            )
 
 
 class _SamplingRun:
@@ -178,6 +158,7 @@ class _SamplingRun:
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.batches: list[ChainBatch] = []
         self.budget, self.look_seconds = np.int32(_FIRST_BUDGET), _LOOK_SECONDS
+        self.recorder, self.is_whole = Recorder(), False
 
     def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
         """Makes the chains at starting points of finite density and gradient.
@@ -196,9 +177,7 @@ class _SamplingRun:
         if self.share.mesh is None and not self.share.is_mapped:
             size = batch_size(num_chains)
         self._compile(chains := start(np.zeros(num_chains, np.int32)), size)
-        self.batches = [
-            ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
-        ]
+        self._make_batches(chains, size)
 
         def evaluate(attempts: np.ndarray) -> StartingPoints:
             seconds = np.inf  # of a call with one gradient, overhead included
@@ -211,12 +190,43 @@ class _SamplingRun:
             parts = zip(*[batch.start for batch in self.batches], strict=True)
             return StartingPoints(*map(np.concatenate, parts))
 
-        for i, batch in enumerate(self.batches):
-            batch.number = i * size
         find_starts(evaluate, init, self.share.chains, self.target, self.layout)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
+        self.is_whole = True
+        self.record()
+
+    def restore(self, chains: Chain, state: State) -> None:
+        """Makes the chains as they were when a state of this run was recorded.
+
+        Args:
+            chains: Chains of the same shapes.
+            state: The state, as `state` gives it.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        size = int(state["chains_per_call"])
+        self._compile(chains, size)
+        self._make_batches(restore_leaves("chain", state, chains), size)
+        restore_windows(self.batches, state)
+        self.is_whole = True
+
+    def state(self) -> State:
+        """State of the run between two calls, from which it can go on to the same draws."""
+        return state_of(self.batches, self._values, self.no_rows[0, :0])
+
+    def record(self) -> None:
+        """Records the state, unless chains are being compared or other processes have some."""
+        if self.is_whole and not self.share.is_partial:
+            self.recorder.record(self.state)
+
+    def _make_batches(self, chains: Chain, size: int) -> None:
+        self.batches = [
+            ChainBatch(part, self.host_plan, self.kinds, self.recorder, i * size)
+            for i, part in enumerate(_split_chains(chains, size))
+        ]
 
     def go_on(self, num_iterations: int, monitor: Monitor) -> None:
         """Moves all chains to an iteration, on a thread for each core."""
@@ -227,16 +237,21 @@ class _SamplingRun:
         report = lambda: monitor.tell(self)  # noqa: E731
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            while not all(batch.is_complete for batch in self.batches):
-                threads.finish(self.batches, self._move_on, report)
-                if self.is_pooled and not self.batches[0].is_complete:
+            while moving := [batch for batch in self.batches if not batch.is_complete]:
+                threads.finish(moving, self._move_on, report)
+                self.is_whole = False
+                if self.is_pooled and all(batch.is_due.all() for batch in self.batches):
                     self._renew_together()
                 if all(batch.awaits_comparison for batch in self.batches):
                     self._compare()
+                self.is_whole = True
+                if self.recorder.is_due:
+                    self.record()
 
     def _set_end(self, num_iterations: int) -> None:
         """Sets the number of transitions after which chains are complete; it is data."""
         self.num_iterations = num_iterations
+        self.recorder.reserve(num_iterations - self.num_warmup)
         number = np.int32(num_iterations)
         self.host_plan = self.host_plan._replace(num_iterations=number)
         for batch in self.batches:
@@ -287,7 +302,8 @@ class _SamplingRun:
             self.budget = np.int32(min(growth * int(budget), 1 << 28))
         elif seconds > 2 * CALL_SECONDS:
             self.budget = np.int32(max(1, int(budget) // 2))
-        return not (batch.is_complete or batch.is_due.all() or batch.awaits_comparison)
+        waits = batch.is_complete or batch.is_due.all() or batch.awaits_comparison
+        return not (waits or self.recorder.is_due)
 
     def _compile(self, chains: Chain, size: int) -> None:
         """Compiles the programs that move a batch of chains and compute values from its rows.
@@ -305,9 +321,12 @@ class _SamplingRun:
         self.constant = jax.tree.leaves(constant)  # once, not in each call
         arguments = batch, self.no_rows, first, self.budget, *constant
         self.advance = compile_advance(*arguments, share=self.share)
-        arguments = self.target, self.layout, self.no_rows
-        self.values = compile_values(*arguments, share=self.share)
+        self.kept = KeptSites(self.target, self.recorder.keep)
+        self.values = compile_values(self.kept, self.layout, self.no_rows, share=self.share)
         check_sites(self.values.out_info)
+        sites = shapes_of_draws(self.values.out_info)
+        num_draws = self.num_iterations - self.num_warmup
+        self.recorder.open((sites, self.kinds), len(self.share.chains), num_draws)
 
     def _move(self, batch: ChainBatch, budget: np.int32) -> int:
         """Moves a batch of chains by one call, and reads the rows when they are full."""
@@ -325,7 +344,7 @@ class _SamplingRun:
         return int(np.asarray(num_spent).max())
 
     def _values(self, rows: Any) -> Any:
-        return self.values(self.target, self.layout, rows)
+        return self.values(self.kept, self.layout, rows)
 
     @property
     def num_done(self) -> int:
@@ -354,13 +373,7 @@ class _SamplingRun:
         """The first `num_drawn` draws of each chain."""
         for batch in self.batches:
             batch.take(self._values)
-        kept = [batch.kept for batch in self.batches]
-        join = lambda *x: (x[0] if len(x) == 1 else np.concatenate(x))[:, :num_drawn]  # noqa: E731
-        draws, numbers = jax.tree.map(join, *kept)
-        stats = {
-            name: numbers[..., i].astype(kind.dtype)
-            for i, (name, kind) in enumerate(self.kinds.items())
-        }
+        draws, stats = self.recorder.read(num_drawn)
         metrics = [batch.chains.progress.adaptation.inverse_mass_matrix for batch in self.batches]
         return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
 

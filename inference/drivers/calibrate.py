@@ -27,7 +27,7 @@ from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
 from inference.results.mcmc_results import MAX_RHAT, MIN_ESS_PER_CHAIN
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from ppl.core.model_pytree import as_pytree
 
 _POOLED = ("kernel", "num_warmup", "num_draws", "num_chains", "target_acceptance_rate")
@@ -45,7 +45,7 @@ def calibrate(
     result: Any = None,
     vectorized: bool = False,
     level: float = 0.01,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **settings: Any,
 ) -> CalibrationReport:
     """Simulation-based calibration: whether a fit draws from the posterior of its model.
@@ -87,7 +87,7 @@ def calibrate(
         vectorized: Whether `fit` is made of JAX's operations, so that ``jax.vmap`` maps it over all
             simulations.
         level: Probability, at most, that the report on a right fit names any failure.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook.
+        progress: Whether to show a bar; by default in a terminal and in a notebook.
         **settings: Keywords of `fit`, such as `num_warmup`.
 
     Returns:
@@ -127,7 +127,7 @@ def calibrate(
     keys = jax.random.split(key, 3)
     values = problem.simulate(keys[0], num)
     data = pick(values, problem.names)
-    fits = _fit_all(keys[1], fit, problem, data, num, settings, vectorized, progress_bar)
+    fits = _fit_all(keys[1], fit, problem, data, num, settings, vectorized, progress)
     truth = pick(values, problem.latent)
     names, truths = problem.measure(truth, data, 0)
     _, draws = problem.measure(fits.draws, data, 2)
@@ -292,13 +292,13 @@ def _fit_all(
     num: int,
     settings: dict[str, Any],
     vectorized: bool,
-    progress_bar: bool | None,
+    progress: Shown,
 ) -> _Fits:
     posterior, args = problem.posterior(), problem.args
     if fit is mcmc and set(settings) <= set(_POOLED):
         axes = (0, *[None] * len(args))
         fits = mcmc_each(
-            key, posterior, data, *args, in_axes=axes, progress_bar=progress_bar, **settings
+            key, posterior, data, *args, in_axes=axes, progress=progress, **settings
         )
         is_divergent = fits.stats.get("is_divergent")
         number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
@@ -318,8 +318,8 @@ def _fit_all(
         return _Fits(_with_chains(draws, problem, 1), None, False)
     found, num_divergent = [], None
     if fit is mcmc:
-        settings = {"progress_bar": False, **settings}
-    with show_progress(progress_bar, num, "fit") as report:
+        settings = {"progress": False, **settings}
+    with show_progress(progress, num, "fit") as report:
         for i in range(num):
             made = one(keys[i], jax.tree.map(lambda x, i=i: x[i], data))
             stats = getattr(made, "stats", None)

@@ -1,4 +1,4 @@
-"""Models that calibration fits: conditioned on simulated data, alone or beside the observed ones."""
+"""Models that calibration fits: conditioned on simulated data, or on these and on observed ones."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -118,7 +118,7 @@ def cross_validate(
         num_warmup=max(1000, num_warmup),
         num_draws=num_draws,
         num_chains=num_chains,
-        progress_bar=False,
+        progress=False,
         **kwargs,
     )
     with settings(None):

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -12,12 +12,14 @@ from jax.sharding import Mesh
 
 import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
+from inference.chains.recorder import KeptSites, Recorder, is_kept
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.checkpoints import check_kept, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
@@ -33,7 +35,7 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Shown, show_progress
+from inference.runtime.progress import Report, Shown, show_progress
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
 _NUM_DRAWS, _MAX_DRAWS = 1000, 100_000  # defaults of num_draws, without and with `until`
@@ -55,6 +57,8 @@ def mcmc(
     until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     progress: Shown = None,
+    keep: str | Sequence[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> MCMCResult:
     """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
@@ -140,6 +144,12 @@ def mcmc(
             it is a line every ten seconds. :class:`Live` shows ESS, R-hat and the time left, too. A
             function gets a :class:`ProgressReport` ten times a second, and an error in it ends the
             run as an interrupt does.
+        keep: Names of the sites whose draws are kept, scopes and deterministic sites among them,
+            such as ``["mu", "scope"]``; by default all. What only other sites need is not computed.
+        checkpoint: A folder for draws and states of the chains. The same call goes on after a kill,
+            an interrupt or an error, from a state that is at most about 15 seconds old, and its
+            draws have the bits of an undisturbed run. Draws are arrays that are mapped into memory,
+            so that there may be more than memory holds. See :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -147,7 +157,9 @@ def mcmc(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, if `init` is a result of another model, or if no
+        OSError: if `checkpoint` cannot be written.
+        ValueError: if `checkpoint` has another run, is damaged or in use, if a name to keep is
+            unknown, if a value is out of range, if `init` is a result of another model, or if no
             starting point of finite density is found. The message names the sites that are not
             finite there.
 
@@ -168,8 +180,54 @@ def mcmc(
         (2025), Preconditioning Hamiltonian Monte Carlo by minimizing Fisher divergence; Stan
         Development Team, Stan Reference Manual, MCMC sampling.
     """
-    began = time.monotonic()
     check_inputs(mcmc, key, model, args, kwargs)
+    return run_chains(
+        key,
+        model,
+        args,
+        kwargs,
+        kernel=kernel,
+        num_warmup=num_warmup,
+        num_draws=num_draws,
+        num_chains=num_chains,
+        mass_matrix=mass_matrix,
+        target_acceptance_rate=target_acceptance_rate,
+        init=init,
+        mesh=mesh,
+        until=until,
+        cache_dir=cache_dir,
+        progress=progress,
+        keep=keep,
+        checkpoint=checkpoint,
+    )
+
+
+def run_chains(
+    key: jax.Array,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    kernel: Any,
+    num_warmup: int,
+    num_draws: int | None,
+    num_chains: int,
+    mass_matrix: str,
+    target_acceptance_rate: float,
+    init: Any,
+    mesh: Mesh | None,
+    until: Until | None,
+    cache_dir: str | os.PathLike[str] | None,
+    progress: Shown,
+    keep: str | Sequence[str] | None,
+    checkpoint: Any,
+) -> MCMCResult:
+    """Runs chains, as :func:`mcmc`.
+
+    `checkpoint` may be a folder that is locked already; `init` is not compared with that of the run
+    in the folder if it is `None`.
+    """
+    began = time.monotonic()
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
     if num_draws is None:
@@ -182,37 +240,64 @@ def mcmc(
         )
     target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
+    keep = check_kept(keep, named_sites(target))
     if until is not None:
-        _check_until(until, target, num_chains)
-    run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
+        _check_until(until, target, num_chains, keep)
+    given = {
+        "key": key,
+        "kernel": kernel,
+        "num_warmup": num_warmup,
+        "num_chains": num_chains,
+        "mass_matrix": mass_matrix,
+        "target_acceptance_rate": target_acceptance_rate,
+        "init": init,
+        "keep": keep,
+        "num_draws": num_draws,
+    }
+    recorder = Recorder(keep)
+    if checkpoint is not None:
+        recorder = open_recorder(checkpoint, target, model, given, mesh)
+    try:
+        progress_of_run = show_progress(progress, num_warmup + num_draws, "iteration")
+        with settings(cache_dir), progress_of_run as report:
+            return _run(target, given, recorder, mesh, report, until, began)
+    finally:
+        recorder.close()
+
+
+def _run(
+    target: Target,
+    given: Mapping[str, Any],
+    recorder: Recorder,
+    mesh: Mesh | None,
+    report: Report,
+    until: Until | None,
+    began: float,
+) -> MCMCResult:
+    """Runs chains of checked settings, which `recorder` may let go on from a state."""
+    key, kernel = given["key"], given["kernel"]
+    init = "uniform" if given["init"] is None else given["init"]
+    target_acceptance_rate = given["target_acceptance_rate"]
+    run = _driver_of(kernel, init, given["mass_matrix"], target_acceptance_rate)
     is_ensemble = isinstance(kernel, EnsembleKernel)
+    numbers = {name: given[name] for name in ("num_warmup", "num_draws", "num_chains")}
+    num_warmup, num_chains = numbers["num_warmup"], numbers["num_chains"]
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     kernel = copy_to_default_device(kernel)
-    shown = show_progress(progress, num_warmup + num_draws, "iteration")
-    with settings(cache_dir), shown as report:
-        monitor = RunMonitor(
-            report,
-            until,
-            num_warmup=num_warmup,
-            num_draws=num_draws,
-            num_chains=num_chains,
-            num_superchains=superchains,
-            began=began,
-        )
-        samples = run(
-            key,
-            target,
-            kernel,
-            num_warmup=num_warmup,
-            num_draws=num_draws,
-            num_chains=num_chains,
-            init=init,
-            mesh=mesh,
-            monitor=monitor,
-        )
-        monitor.finish()
+    monitor = RunMonitor(report, until, num_superchains=superchains, began=began, **numbers)
+    samples = run(
+        key,
+        target,
+        kernel,
+        **numbers,
+        init=init,
+        mesh=mesh,
+        monitor=monitor,
+        recorder=recorder,
+    )
+    monitor.finish()
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
         noncentering = noncentering_of_chains(target, samples.draws, samples.stats, is_ensemble)
@@ -231,7 +316,10 @@ def mcmc(
             "num_chains": num_chains,
             "num_superchains": superchains,
         }
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
+    sites = named_sites(target)
+    if recorder.keep is not None:
+        sites = tuple(site for site in sites if is_kept(site[0], recorder.keep))
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
@@ -251,10 +339,11 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
     )
 
 
-def _check_until(until: Any, target: Target, num_chains: int) -> None:
+def _check_until(until: Any, target: Target, num_chains: int, keep: tuple[str, ...] | None) -> None:
     if not isinstance(until, Until):
         raise TypeError(f"until must be inference.Until(...) or None, got {until!r}")
-    until.check_names(jax.eval_shape(target.constrain, target.position_shapes), num_chains)
+    kept = KeptSites(target, keep)
+    until.check_names(jax.eval_shape(kept.constrain, target.position_shapes), num_chains)
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

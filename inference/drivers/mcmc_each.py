@@ -19,7 +19,7 @@ from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MCMCResults
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from ppl.common.arguments import Arguments
 
 
@@ -33,7 +33,7 @@ def mcmc_each(
     num_draws: int = 1000,
     num_chains: int = 4,
     target_acceptance_rate: float = 0.8,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> MCMCResults:
     """Markov chain Monte Carlo on many data sets of one model, in one compiled program.
@@ -54,7 +54,7 @@ def mcmc_each(
         num_draws: Draws to keep per chain; another number compiles anew.
         num_chains: Number of chains of each data set.
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook.
+        progress: Whether to show a bar; by default in a terminal and in a notebook.
         **kwargs: More arguments of the model, which all data sets share.
 
     Returns:
@@ -86,7 +86,7 @@ def mcmc_each(
     first = copy_to_default_device(_target_of(model, args, is_stacked, 0, kwargs))
     targets = _targets_of(first, model, args, is_stacked, num, kwargs)
     run = WholeRun.of(kernel, first, num_warmup, num_draws, rate)
-    with settings(None), show_progress(progress_bar, num * num_chains, "chain") as report:
+    with settings(None), show_progress(progress, num * num_chains, "chain") as report:
         on_progress = report if report.is_shown else None
         made = sample_pool(key, run, targets, num, num_chains, on_progress)
     about = settings_of(first, num_warmup, rate)

@@ -1,6 +1,5 @@
 """PSIS-LOO: against closed forms, ArviZ and exact fits; units, weights, words."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
