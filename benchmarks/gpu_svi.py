@@ -6,8 +6,8 @@
     batches      mean field, a batch of 10,000 rows of 10,000,000 for each step, drawn on the device
     streamed     as batches, of data in the host's memory, of which a loader gives a batch for each
                  step; ours by ``svi(batches=)``, which puts the next batch on the device meanwhile
-    digits vae   a variational autoencoder of images of 8 by 8 pixels, with networks of 128 units and
-                 batches of 100 images, as `examples/digits_vae.py`
+    digits vae   a variational autoencoder of images of 8 by 8 pixels, with networks of 128 units
+                 and batches of 100 images, as `examples/digits_vae.py`
 
 Both take steps of Adam(1e-2) with one draw each. Ours are the extra steps of a longer call of
 `inference.svi` over the extra time, after both lengths have run once; NumPyro's are those of its
@@ -169,7 +169,7 @@ def streamed(num_rows: int) -> tuple[Steps, Steps]:
         logistic(key, x, y, num_rows)
 
     held = x[:BATCH], y[:BATCH]
-    mine = ours(part, *held, few=few, many=many, batches=Loader(x, y), num_rows=num_rows)
+    mine = ours(part, *held, few=few, many=many, batches=Loader(x, y))
 
     def their(x: jax.Array, y: jax.Array) -> None:
         slopes = numpyro.sample("slopes", theirs.Normal(jnp.zeros(COLUMNS), 1.0).to_event(1))
