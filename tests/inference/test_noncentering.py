@@ -8,9 +8,8 @@ import pytest
 import distributions as dist
 import inference
 import ppl
-from inference.drivers.noncentering import _is_slow
 from inference import NUTS, MCMCResult
-from inference.drivers.noncentering import noncentering_of_chains, noncentering_of_guide
+from inference.drivers.noncentering import _is_slow, noncentering_of_chains, noncentering_of_guide
 from inference.results.guide_result import describe_tail
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 from tests.inference.test_own_kernels import POSTERIOR, RandomWalk
