@@ -33,6 +33,7 @@ from inference.initialization.initial_positions import (
     parse_init,
     starting_points,
 )
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
@@ -135,14 +136,18 @@ class _EnsembleRun(StepRun):
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
         seeds, starts = np.zeros((0, 2), np.uint32), empty
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
+        def evaluate(points: np.ndarray) -> StartingPoints:
+            arguments = target, self.layout, points
+            program = compile_once(evaluate_starts, *arguments, share=unspread)
+            return StartingPoints(points, *jax.device_get(program(*arguments)))
+
+        def try_starts(attempts: np.ndarray) -> StartingPoints:
             nonlocal seeds, starts
             seeds, starts = start(attempts)
-            arguments = target, self.layout, starts
-            program = compile_once(evaluate_starts, *arguments, share=unspread)
-            return StartingPoints(starts, *jax.device_get(program(*arguments)))
+            return evaluate(starts)
 
-        find_starts(evaluate, init, numbers, target, self.layout)
+        find_starts(try_starts, init, numbers, target, self.layout)
+        warn_of_jitter(lambda nearby: evaluate(nearby).log_density, starts)
         positions = np.repeat(starts, num_chains // len(starts), 0)
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)

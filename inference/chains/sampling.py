@@ -42,6 +42,7 @@ from inference.common.matrices import kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
@@ -122,15 +123,17 @@ def sample(
         points = starting_points(key, share.chains, attempts, starts, target, layout)
         return place_chains(chain, *points)
 
+    def place(positions: np.ndarray) -> Chain:
+        return place_chains(chain, np.zeros((len(positions), 2), np.uint32), positions)
+
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
     run.recorder = recorder or run.recorder
     with share.together():
         if run.recorder.state is None:
-            run.begin(start, starts)
+            run.begin(start, place, starts)
         else:
             empty = np.zeros((num_chains, layout.size), layout.dtype)
-            unplaced = place_chains(chain, np.zeros((num_chains, 2), np.uint32), empty)
-            run.restore(unplaced, run.recorder.state)
+            run.restore(place(empty), run.recorder.state)
     with nullcontext() if kind == "diagonal" else one_blas_thread():
         num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
@@ -160,7 +163,12 @@ class _SamplingRun:
         self.budget, self.look_seconds = np.int32(_FIRST_BUDGET), _LOOK_SECONDS
         self.recorder, self.is_whole = Recorder(), False
 
-    def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
+    def begin(
+        self,
+        start: Callable[[np.ndarray], Chain],
+        place: Callable[[np.ndarray], Chain],
+        init: Init,
+    ) -> None:
         """Makes the chains at starting points of finite density and gradient.
 
         Before warm-up, the mass matrix is guessed from the gradient, unless the kernel has a
@@ -169,6 +177,7 @@ class _SamplingRun:
         Args:
             init: Initial positions.
             start: Function from the number of the attempt of each chain to chains at new points.
+            place: Function from flat positions to chains there.
 
         Raises:
             ValueError: if a chain finds no such point.
@@ -179,9 +188,9 @@ class _SamplingRun:
         self._compile(chains := start(np.zeros(num_chains, np.int32)), size)
         self._make_batches(chains, size)
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
+        def evaluate(chains: Chain) -> StartingPoints:
             seconds = np.inf  # of a call with one gradient, overhead included
-            for batch, part in zip(self.batches, _split_chains(start(attempts), size), strict=True):
+            for batch, part in zip(self.batches, _split_chains(chains, size), strict=True):
                 batch.chains = part
                 began = time.monotonic()
                 self._move(batch, np.int32(1))
@@ -190,7 +199,11 @@ class _SamplingRun:
             parts = zip(*[batch.start for batch in self.batches], strict=True)
             return StartingPoints(*map(np.concatenate, parts))
 
-        find_starts(evaluate, init, self.share.chains, self.target, self.layout)
+        try_starts = lambda attempts: evaluate(start(attempts))  # noqa: E731
+        chosen = find_starts(try_starts, init, self.share.chains, self.target, self.layout)
+        positions = np.concatenate([batch.start[0] for batch in self.batches])
+        warn_of_jitter(lambda nearby: evaluate(place(nearby)).log_density, positions)
+        try_starts(chosen)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)

@@ -42,6 +42,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import Share, share_chains
@@ -245,16 +246,20 @@ class StepRun:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""
         unspread, states = dataclasses.replace(self.share, mesh=None), None
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
-            nonlocal seeds, states
-            seeds, positions = start(attempts)
+        def evaluate(positions: np.ndarray) -> tuple[Any, np.ndarray]:
             arguments = *self.unplaced, self.layout, positions
             begun = compile_once(begin_chains, *arguments, share=unspread)(*arguments)
-            states, log_densities = jax.device_get(begun)
+            return jax.device_get(begun)
+
+        def try_starts(attempts: np.ndarray) -> StartingPoints:
+            nonlocal seeds, positions, states
+            seeds, positions = start(attempts)
+            states, log_densities = evaluate(positions)
             return StartingPoints(positions, log_densities)
 
-        seeds = np.zeros(0)
-        find_starts(evaluate, init, self.share.chains, self.unplaced[1], self.layout)
+        seeds = positions = np.zeros(0)
+        find_starts(try_starts, init, self.share.chains, self.unplaced[1], self.layout)
+        warn_of_jitter(lambda nearby: evaluate(nearby)[1], positions)
         return seeds, states
 
     def _compile(self, chains: StepChain, chains_per_call: int | None = None) -> None:

@@ -221,9 +221,10 @@ class JitteredKernel(DensityKernel, abc.ABC):
         kicked = kick(start, gradient, jnp.full((), 0.5, position.dtype))
         empty = jnp.zeros(position.shape[:1], position.dtype)
         carry = position, empty, jnp.zeros_like(position), kicked
-        *end, momentum = lax.fori_loop(0, num_steps, leap, carry)
-        change = log_density - end[1] + self.kinetic_change(start, momentum)
-        return Proposal(*end, self.velocity(momentum), change)
+        looped = lax.fori_loop(0, num_steps, leap, carry)
+        end, log_density_end, gradient_end, momentum = looped
+        change = log_density - log_density_end + self.kinetic_change(start, momentum)
+        return Proposal(end, log_density_end, gradient_end, self.velocity(momentum), change)
 
     @abc.abstractmethod
     def momentum(self, noise: jax.Array) -> Any:

@@ -18,7 +18,7 @@ from inference import HMC, MEADS, NUTS, mcmc
 from inference.chains import chain_threads, sampling, step_sampling
 from inference.checkpoints import disk_recorder, draw_files
 from inference.checkpoints.run_folder import RunFolder
-from inference.drivers import mcmc as mcmc_module
+from inference.monitoring.monitor import RunMonitor
 from tests.inference.regression import Y, design, posterior
 from tests.inference.test_own_kernels import RandomWalk
 
@@ -77,16 +77,12 @@ def test_an_interrupted_run_ends_with_the_same_bits(monkeypatch, tmp_path, name)
     calls = itertools.count(1)
     dies = []
 
-    @contextmanager
-    def progress(*_):
-        def on_progress(*_):
-            if next(calls) % 25 == 0 and len(dies) < 4:
-                dies.append(True)
-                raise RuntimeError("killed")
+    def tell(*_):
+        if next(calls) % 25 == 0 and len(dies) < 4:
+            dies.append(True)
+            raise RuntimeError("killed")
 
-        yield on_progress
-
-    monkeypatch.setattr(mcmc_module, "_progress", progress)
+    monkeypatch.setattr(RunMonitor, "tell", tell)
     while True:
         try:
             result = mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **settings)
@@ -113,18 +109,14 @@ def test_the_interrupted_run_gives_what_it_has(monkeypatch, tmp_path):
     """And a resumed one the rest, from the state that the interrupt has recorded."""
     whole = mcmc(KEY, posterior(), design(), **LONG)
 
-    @contextmanager
-    def progress(*_):
-        def on_progress(num_done, _=""):
-            if num_done >= 700:
-                raise KeyboardInterrupt
-
-        yield on_progress
+    def tell(_, run):
+        if run.num_done >= 700:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         for module in (chain_threads, sampling):
             patched.setattr(module, "CALL_SECONDS", 1e-3)
-        patched.setattr(mcmc_module, "_progress", progress)
+        patched.setattr(RunMonitor, "tell", tell)
         with pytest.warns(RuntimeWarning, match="interrupted"):
             part = mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **LONG)
     number = part.draws["w"].shape[1]
