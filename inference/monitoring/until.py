@@ -66,6 +66,8 @@ class Until:
                 'mcse of Until must be a dict of numbers by name, as {"mu": 0.01}, got '
                 f"{self.mcse!r}"
             )
+        if isinstance(self.ess, np.number):
+            object.__setattr__(self, "ess", self.ess.item())
         for name, given in (("mcse", self.mcse), ("ess", self.ess)):
             numbers = given if isinstance(given, Mapping) else {"": given}
             for key, number in numbers.items():
@@ -129,15 +131,13 @@ class Until:
             few = _worst(names, ess_mean, is_known & _places(name, names), np.argmin)
             text = f"ESS of the mean of {few[0]} is {few[1]:.0f}, not the {MIN_ESS} that mcse needs"
             yield _ratio(MIN_ESS, few[1]), text
-        ess = self.ess if isinstance(self.ess, Mapping) else {"": self.ess}
-        for name, least in ess.items() if self.ess is not None else ():
+        ess = {"": self.ess} if isinstance(self.ess, int | float) else self.ess
+        for name, least in (ess or {}).items():
             places = is_known & (_places(name, names) if name else True)
             for part in ("bulk", "tail"):
                 few = _worst(names, getattr(summary, f"ess_{part}"), places, np.argmin)
-                yield (
-                    _ratio(least, few[1]),
-                    f"{part} ESS of {few[0]} is {few[1]:.0f}, not {least:g}",
-                )
+                text = f"{part} ESS of {few[0]} is {few[1]:.0f}, not {least:g}"
+                yield _ratio(least, few[1]), text
         if self.rhat is not None:
             high = _worst(names, summary.rhat, is_known, np.argmax)
             yield high[1] / self.rhat, f"R-hat of {high[0]} is {high[1]:.4g}, not {self.rhat:g}"

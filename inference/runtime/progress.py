@@ -14,7 +14,7 @@ import numpy as np
 _FIRST, _CALL_SECONDS = 64, 0.1  # steps of the first call, seconds of a call
 # Seconds between two lines in a log file, at first and as a share of the time so far.
 _LINE_SECONDS, _LINE_GROWTH = 10.0, 0.1
-_LIVE_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
+_LIVE_FORMAT = "{percentage:3.0f}%|{bar}| {desc}"  # the bar takes what room is left
 
 
 class Pace:
@@ -82,13 +82,15 @@ class ProgressReport:
         """Step size and divergences in words, if they are known."""
         if math.isnan(self.step_size):
             return self.text
-        number = self.num_divergent
-        return f"step size {self.step_size:.2g}, {number} divergence{'s' * (number != 1)}"
+        return f"step size {self.step_size:.2g}, {self._divergences()}"
 
     def describe_all(self) -> str:
         """One line: chains, step size, divergences, ESS, R-hat and the time left, as known."""
         parts = [f"{self.num_chains} chain{'s' * (self.num_chains > 1)}"] * (self.num_chains > 0)
-        parts += [self.describe()] if self.describe() else []
+        if not math.isnan(self.step_size):
+            parts += [self._divergences(), f"step {self.step_size:.2g}"]
+        elif self.text:
+            parts += [self.text]
         if not math.isnan(self.ess):
             parts += [f"ESS {self.ess:.0f}"]
         if not math.isnan(self.rhat):
@@ -96,6 +98,9 @@ class ProgressReport:
         if self.seconds_left > 0:
             parts += [f"{_duration(self.seconds_left)} left"]
         return ", ".join(parts)
+
+    def _divergences(self) -> str:
+        return f"{self.num_divergent} divergence{'s' * (self.num_divergent != 1)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,13 +252,13 @@ class _Bar(Report):
         self.look_seconds = None if live is None else live.seconds
 
     def tell(self, news: ProgressReport) -> None:
-        text = news.describe_all()
         if self.look_seconds is None:
-            text = news.describe()
             self.bar.set_description(news.phase, refresh=False)
+            self.bar.set_postfix_str(news.describe(), refresh=False)
         else:
-            self.bar.set_description_str(news.phase, refresh=False)
-        self.bar.set_postfix_str(text, refresh=False)
+            parts = (news.phase, news.describe_all())
+            text = ", ".join(part for part in parts if part)
+            self.bar.set_description_str(text, refresh=False)
         self.bar.total = news.num_iterations
         self.bar.update(news.num_done - self.bar.n)
         if news.phase != self.phase or news.num_done >= news.num_iterations:

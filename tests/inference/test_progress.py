@@ -14,7 +14,7 @@ import distributions as dist
 import inference
 import ppl
 from inference.runtime import progress
-from inference.runtime.progress import Pace, show_progress
+from inference.runtime.progress import Live, Pace, ProgressReport, show_progress
 
 
 @pytest.mark.parametrize(
@@ -139,3 +139,79 @@ def test_the_bar_of_mcmc_tells_divergences_and_the_step_size():
     assert number > 1
     assert (told[-1].num_done, told[-1].num_iterations, told[-1].phase) == (450, 450, "draws")
     assert told[-1].describe() == f"step size {size:.2g}, {number} divergences"
+
+
+CALL = {"num_warmup": 100, "num_draws": 2000}
+
+
+def test_live_is_one_line_in_a_terminal_with_all_news(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "100")
+    inference.mcmc(jax.random.key(0), POSTERIOR, progress=Live(), **CALL)
+    shown = sys.stderr.getvalue()
+    assert "compiling" in shown
+    assert "\n" not in shown.rstrip("\n")
+    line = r"100%\|.* draws, 4 chains, 0 divergences, step \S+, ESS \d+, R-hat 1\.0\d\d\s*"
+    assert re.fullmatch(line, shown.split("\r")[-1])
+
+
+def test_live_is_a_line_without_control_characters_in_a_file(capsys):
+    inference.mcmc(jax.random.key(0), POSTERIOR, progress=Live(), **CALL)
+    line = (
+        r"draws, 2100 of 2100 iterations after \d+ s, 4 chains, 0 divergences, step \S+, ESS .*\n"
+    )
+    found = capsys.readouterr().err
+    assert re.fullmatch(line, found)
+    assert found.isprintable() or found[:-1].isprintable()
+
+
+@pytest.mark.parametrize("kernel", [inference.NUTS(), inference.ChEES()], ids=["NUTS", "ChEES"])
+def test_a_callback_gets_what_the_draws_tell(kernel):
+    reports, settings = [], {"kernel": kernel, "num_chains": 16, **CALL}
+    result = inference.mcmc(jax.random.key(0), POSTERIOR, progress=reports.append, **settings)
+    last = reports[-1]
+    assert {report.phase for report in reports} <= {"warm-up", "draws"}
+    assert (last.num_done, last.num_iterations, last.num_chains) == (2100, 2100, 16)
+    assert last.num_divergent == np.sum(result.stats["is_divergent"])
+    assert np.isclose(last.step_size, np.median(result.stats["step_size"][:, -1]))
+    exact = inference.ess_mean(result.draws["x"]).min()  # the site is unconstrained
+    assert 0.5 < last.ess / exact < 2
+    assert abs(last.rhat - inference.rhat(result.draws["x"]).max()) < 0.01
+    assert all(0 <= report.seconds <= last.seconds for report in reports)
+
+
+def test_an_error_in_a_callback_keeps_the_draws():
+    def fail(report):
+        if report.num_done > 500:
+            raise ZeroDivisionError("mine")
+
+    settings = {"num_warmup": 100, "num_draws": 500_000}
+    with pytest.warns(RuntimeWarning, match=r"interrupted by an error .* ZeroDivisionError\('mine"):
+        result = inference.mcmc(jax.random.key(0), POSTERIOR, progress=fail, **settings)
+    assert 100 < result.draws["x"].shape[1] < 500_000
+    assert "progress ended the run" in result.summary().problems[0]
+    settings["num_warmup"] = 500_000
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        inference.mcmc(jax.random.key(0), POSTERIOR, progress=fail, **settings)
+
+
+def test_a_callback_hears_of_other_loops_too():
+    reports = []
+    inference.svi(jax.random.key(0), POSTERIOR, num_steps=200, progress=reports.append)
+    assert (reports[-1].num_done, reports[-1].num_iterations) == (200, 200)
+    assert reports[-1].text.startswith("ELBO")
+
+
+@pytest.mark.parametrize(("seconds", "error"), [("1", TypeError), (0, ValueError)])
+def test_seconds_of_live_are_positive(seconds, error):
+    with pytest.raises(error, match="seconds of Live must be a positive number"):
+        Live(seconds)
+
+
+def test_log_files_of_long_runs_stay_short(capsys):
+    with show_progress(Live(), 10**6) as report:
+        for second in range(36_000):
+            report.tell(ProgressReport("draws", second, 10**6, seconds=float(second)))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "draws, 10 of 1000000 steps after 10 s"
+    assert len(lines) < 80
