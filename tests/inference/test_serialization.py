@@ -154,9 +154,9 @@ NEVER_SAVED = re.findall(
     HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout MEADS MEADSInfo
     MEADSState Masks ModeSearchResult ModeSummary ModelGroups ModelParameters NUTS NUTSInfo
     NUTSTrajectory NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point
-    Problem Progress Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights
-    Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
-    Tuning Welford _Folds _Gap _ShortClimb _Site
+    Problem Progress Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup
+    SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite
+    Swarm Tally Tuning Welford _Folds _Gap _ShortClimb _Site
     """,
 )
 
