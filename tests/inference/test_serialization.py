@@ -155,8 +155,8 @@ NEVER_SAVED = re.findall(
     MEADSState Masks ModeSearchResult ModeSummary ModelGroups ModelParameters NUTS NUTSInfo
     NUTSTrajectory NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point
     Problem Progress Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup
-    SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite
-    Swarm Tally Tuning Welford _Folds _Gap _ShortClimb _Site
+    SmoothedWeights Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow
+    SummarySite Swarm Tally Tuning Welford _Folds _Gap _ShortClimb _Site
     """,
 )
 
