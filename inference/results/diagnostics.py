@@ -26,6 +26,7 @@ from inference.results.rank_scores import Array, rank_normalize_halves, split_ha
 
 _TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
 _MANY = 10_000  # draws of a chain; from here on the rounding of float32 is no matter for ESS
+_FEW_LAGS = 512  # lags of long chains, after which autocorrelations mostly are noise
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
 
@@ -308,19 +309,35 @@ def _ess_below(draws: Array, bounds: Array) -> Array:
 
 
 def _ess(chains: Array) -> Array:
-    """Effective sample size by Geyer's initial monotone sequence of autocorrelations."""
+    """Effective sample size by Geyer's initial monotone sequence of autocorrelations.
+
+    The sequence mostly ends at a short lag: of long chains all lags are computed only where it does
+    not.
+    """
+    num_draws = chains.shape[2]
+    if num_draws < _MANY:
+        return _ess_by_lags(chains, _mean_autocovariance(chains))[0]
+    ess, has_ended = _ess_by_lags(chains, _first_autocovariances(chains, _FEW_LAGS))
+    if not has_ended.all():
+        rest = chains[~has_ended]
+        ess[~has_ended] = _ess_by_lags(rest, _mean_autocovariance(rest))[0]
+    return ess
+
+
+def _ess_by_lags(chains: Array, covariance: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Effective sample size from autocovariances, and whether the sequence ended among them."""
     num_parameters, num_chains, num_draws = chains.shape
     size = num_chains * num_draws
-    covariance = _mean_autocovariance(chains)
     within = covariance[:, :1] * num_draws / (num_draws - 1)
     total = covariance[:, :1] + chains.mean(2).var(1, ddof=int(num_chains > 1))[:, None]
     correlation = 1 - (within - covariance) / total
     correlation[:, 0] = 1
 
-    num_pairs = max(0, (num_draws - 3) // 2) + 1
+    num_pairs = min(max(0, (num_draws - 3) // 2) + 1, covariance.shape[1] // 2)
     pairs = correlation[:, : 2 * num_pairs].reshape(num_parameters, num_pairs, 2)
     sums = pairs.sum(2)
     stops = ~(sums > 0)
+    has_ended = stops[:, :-1].any(1)
     stops[:, -1] = True
     end = np.argmax(stops, 1)[:, None]
     positive = np.minimum.accumulate(sums, 1)
@@ -331,20 +348,50 @@ def _ess(chains: Array) -> Array:
 
     is_constant = np.ptp(chains, axis=(1, 2)) == 0
     is_undefined = np.isnan(correlation[:, 1])
-    return np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
+    ess = np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
+    return ess, has_ended | is_constant | is_undefined
 
 
-def _mean_autocovariance(chains: Array) -> Array:
-    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``.
+def _center(chains: Array) -> tuple[NDArray[np.floating], Array]:
+    """Deviations of chains from their means, and a unit for each parameter.
 
     Those of long chains have the precision of float32, far below their Monte Carlo error.
     """
-    num_draws = chains.shape[2]
-    length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
     centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
-    if num_draws >= _MANY:
+    if chains.shape[2] >= _MANY:
         unit = np.abs(centered).max((1, 2))[:, None]
         centered = (centered / unit[:, None]).astype(np.float32)
+    return centered, unit
+
+
+def _mean_autocovariance(chains: Array) -> Array:
+    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
+    num_draws = chains.shape[2]
+    length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
+    centered, unit = _center(chains)
     spectrum = scipy.fft.rfft(centered, length)
     power = (spectrum.real**2 + spectrum.imag**2).mean(1)
     return scipy.fft.irfft(power, length)[:, :num_draws] * (unit**2 / num_draws)
+
+
+def _first_autocovariances(chains: Array, num_lags: int) -> Array:
+    """Autocovariances at the first lags, averaged over chains: ``(parameter, lag)``.
+
+    A chain is cut into blocks of `num_lags` draws, padded by as many zeros for the transform. The
+    products of a block with itself and with the next are all that these lags need; the next stands
+    half a period later, which changes the sign of every other frequency.
+    """
+    num_parameters, num_chains, num_draws = chains.shape
+    centered, unit = _center(chains)
+    num_blocks = -(-num_draws // num_lags)
+    signs = (-1.0) ** np.arange(num_lags + 1, dtype=np.float32)
+    power = np.zeros((num_parameters, num_lags + 1), np.complex128)
+    for i in range(num_parameters):
+        for chain in centered[i]:
+            blocks = np.zeros((num_blocks, num_lags), chain.dtype)
+            blocks.ravel()[:num_draws] = chain
+            spectrum = scipy.fft.rfft(blocks, 2 * num_lags)
+            power[i] += np.einsum("bf,bf->f", spectrum.conj(), spectrum)
+            power[i] += signs * np.einsum("bf,bf->f", spectrum[:-1].conj(), spectrum[1:])
+    found = scipy.fft.irfft(power / num_chains, 2 * num_lags)
+    return found[:, :num_lags] * (unit**2 / num_draws)

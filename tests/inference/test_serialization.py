@@ -153,12 +153,12 @@ NEVER_SAVED = re.findall(
     DualAveraging ELBOTrace Edge Effort ElpdEstimate EnsembleChains EnsembleState Fit Fold
     GivenBatch GuideDraws GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init
     JitteredInfo LanczosNormal Layout Live MEADS MEADSInfo MEADSState Masks ModeSearchResult
-    ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds
-    Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling
-    Problem Progress ProgressReport Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule
-    Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints State StepChain
-    Subtree Summary SummaryRow SummarySite Swarm Tally Tuning Units Until Welford _Folds
-    _Gap _ShortClimb
+    ModeSummary ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart
+    Observed Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO
+    PowerScaling Problem Progress ProgressReport Proposal SVGDAdvance SVIInfo SVIStep
+    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints
+    State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Tuning Units Until
+    Welford _Folds _Gap _ShortClimb _Site
     """,
 )
 
