@@ -149,14 +149,15 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
-    ClimbSettings Climber Comparison CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
-    ELBOTrace Edge Effort ElpdEstimate EnsembleChains EnsembleState Fit Fold GivenBatch GuideDraws GuideFunction HMC
+    ClimbSettings Climber CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
+    ELBOTrace Edge Effort EnsembleChains EnsembleState Fit GivenBatch GuideDraws GuideFunction HMC
     HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout MEADS MEADSInfo
     MEADSState Masks ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory
-    NormalStart Observed Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling Problem Progress
+    NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress
     Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights
     Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
-    Tuning Units Welford _Folds _Gap _ShortClimb
+    Tuning Welford _Folds _Gap _ShortClimb
+    Comparison ElpdEstimate Fold Observed PointwiseLOO PowerScaling Units
     """,
 )
 
