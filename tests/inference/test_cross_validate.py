@@ -88,11 +88,11 @@ def kalman(horizon, start):
     """Log density of the next rows given the first t, for each t from `start` on."""
     times = np.arange(1, LENGTH + 1)
     covariance = WALK**2 * np.minimum.outer(times, times) + LEVEL_NOISE**2 * np.eye(LENGTH)
-    of_first = (
-        lambda n: scipy.stats.multivariate_normal(  # noqa: E731
-            np.zeros(n), covariance[:n, :n]
-        ).logpdf(SERIES[:n])
-    )
+
+    def of_first(num):
+        normal = scipy.stats.multivariate_normal(np.zeros(num), covariance[:num, :num])
+        return normal.logpdf(SERIES[:num])
+
     ends = range(start, LENGTH - horizon + 1)
     return np.array([of_first(t + horizon) - of_first(t) for t in ends])
 
