@@ -215,4 +215,20 @@ MUTANTS = (
         tests=("tests/inference/test_mcmc_result.py",),
         keyword="each_problem",
     ),
+    Mutant(
+        name="loo-weights-inverted",
+        file="inference/comparison/psis_loo.py",
+        old="psis_on_host(base - column,",
+        new="psis_on_host(base + column,",
+        breaks="draws are weighted as if an observation counted twice, not as if it were left out",
+        tests=("tests/inference/test_loo.py",),
+    ),
+    Mutant(
+        name="held-out-counts",
+        file="inference/comparison/units.py",
+        old="name: ~is_out[numbers]",
+        new="name: is_out[numbers]",
+        breaks="a fold is fitted to the observations that it should leave out",
+        tests=("tests/inference/test_loo.py",),
+    ),
 )

@@ -14,7 +14,7 @@ from inference.comparison.elpd import ElpdEstimate, make_estimate
 from inference.comparison.psis_loo import log_sum_exp
 from inference.comparison.units import Units
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.held_out import Refits, describe_draws, log_mean_exp, observe
+from inference.drivers.held_out import Refits, describe_draws, observe
 from inference.drivers.mcmc import mcmc
 from inference.runtime.jax_settings import settings
 
@@ -139,16 +139,15 @@ def cross_validate(
 
 def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:
     """Terms in the order of the units, or of the folds where they are joint."""
+    of_fold = [
+        refits.terms(i, fold.held_out, fold.scored, is_joint=fold.is_joint)
+        for i, fold in enumerate(parts)
+    ]
     if parts[0].is_joint:
-        return np.array(
-            [
-                float(log_mean_exp(refits.log_densities(i, f.held_out, f.scored).sum(-1)))
-                for i, f in enumerate(parts)
-            ]
-        )
-    terms = np.full(len(refits.units), np.nan)
-    for i, fold in enumerate(parts):
-        terms[fold.scored] = log_mean_exp(refits.log_densities(i, fold.held_out, fold.scored))
+        return np.concatenate(of_fold)
+    terms = np.empty(len(refits.units))
+    for fold, found in zip(parts, of_fold, strict=True):
+        terms[fold.scored] = found
     return terms
 
 

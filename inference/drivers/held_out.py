@@ -27,6 +27,7 @@ from ppl.transforms.likelihood import Likelihood, select
 _LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
 _NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
 _RATE = 0.8
+_FEW = 10  # draws that carry a predictive density
 
 
 class Observed(NamedTuple):
@@ -126,14 +127,37 @@ class Refits:
         values = jax.tree.map(lambda x: x[chosen], flat)
         return positions_of(values, self.target, layout).astype(layout.dtype)
 
-    def log_densities(self, number: int, held_out: np.ndarray, scored: np.ndarray) -> np.ndarray:
-        """Log likelihoods of the units `scored` in a fit without `held_out`, ``(draw, unit)``.
+    def terms(
+        self, number: int, held_out: np.ndarray, scored: np.ndarray, *, is_joint: bool = False
+    ) -> np.ndarray:
+        """Log predictive densities of the units `scored` by a fit without `held_out`.
 
         Args:
             number: Number of the fit, folded into the key.
             held_out: Numbers of the units that are left out.
             scored: Numbers of the units that are predicted.
+            is_joint: Whether they are predicted jointly, in one term.
+
+        Returns:
+            ``(unit,)``, or ``(1,)`` if joint.
         """
+        found = self._log_likelihoods(number, held_out, scored)
+        if is_joint:
+            found = found.sum(-1, keepdims=True)
+        total, squares = log_sum_exp(found, 0), log_sum_exp(2 * found, 0)
+        with np.errstate(invalid="ignore"):
+            num_effective = np.exp(2 * total - squares)
+        worst = int(np.argmin(num_effective))
+        if num_effective[worst] < _FEW:
+            self.problems.append(
+                f"{self.units.names[int(scored[worst])]} is far from what is predicted without "
+                f"it: {num_effective[worst]:.1f} draws carry its density, and its term is rough, "
+                "mostly too low."
+            )
+        return total - np.log(len(found))
+
+    def _log_likelihoods(self, number: int, held_out: np.ndarray, scored: np.ndarray) -> np.ndarray:
+        """Log likelihoods of the units `scored` in a fit without `held_out`, ``(draw, unit)``."""
         selecting = self.target.model
         assert isinstance(selecting, Partial)
         counts = jax.tree.map(jax.numpy.asarray, self.units.counts(held_out))
@@ -169,11 +193,6 @@ class Refits:
         more = len(self.problems) - 1
         rest = (f"{more} more such problems in other fits.",) * (more > 0)
         return (*self.problems[:1], *rest)
-
-
-def log_mean_exp(x: np.ndarray) -> np.ndarray:
-    """Logarithm of the mean of exponentials over the first axis."""
-    return log_sum_exp(x, 0) - np.log(len(x))
 
 
 def describe_draws(draws: Any) -> str:

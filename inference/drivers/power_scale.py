@@ -79,6 +79,8 @@ def power_scale(
                     f"{', '.join(likelihood.latent)}"
                 )
         scores = log_priors(likelihood, result.draws)
-    draws = {name: np.asarray(x) for name, x in named_leaves(result.draws)}
+    place = {name: i for i, name in enumerate(likelihood.latent)}
+    leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))
+    draws = {name: np.asarray(x) for name, x in leaves}
     of_sites = {name: scores[name] for name in names}
     return power_scaling(draws, of_sites, scores[""], log_weights_of(result))

@@ -124,9 +124,9 @@ def test_relative_efficiency_of_draws_in_pairs():
 def outlier():
     """A regression with one observation far off, its result and its estimate by PSIS."""
     y = Y.copy()
-    y[5] += 40.0
+    y[5] += 4.0
     x = X.copy()
-    x[5, 1] = 6.0
+    x[5, 1] = 2.5
     result = as_result(exact_draws(2000, x, y))
     posterior = posterior_of(y)
     return x, y, result, posterior, inference.loo(result, posterior, jnp.asarray(x))
@@ -137,7 +137,8 @@ def test_words_on_an_unreliable_term(outlier):
     assert estimate.pareto_k[5] > 0.7
     assert np.flatnonzero(estimate.is_bad).tolist() == [5]
     assert "1 of 30 Pareto k above 0.7" in estimate.problems[0]
-    assert "y[5]" in str(estimate) and "refit=0.7" in estimate._repr_html_()
+    assert "y[5]" in str(estimate)
+    assert "refit=0.7" in estimate._repr_html_()
 
 
 def test_refit_makes_the_term_exact(outlier):
@@ -145,12 +146,11 @@ def test_refit_makes_the_term_exact(outlier):
     found = inference.loo(result, posterior, jnp.asarray(x), refit=0.7, num_draws=1000)
     assert found.is_exact.tolist() == [i == 5 for i in range(SIZE)]
     exact = exact_loo(x, y)[5]
-    # Far out, the log of a mean density of 4000 draws has a standard error of about 0.6.
-    assert abs(found.pointwise[5] - exact) < 2.5
-    assert abs(by_psis.pointwise[5] - exact) > 20
+    assert abs(found.pointwise[5] - exact) < 0.5 < abs(by_psis.pointwise[5] - exact)
     others = np.arange(SIZE) != 5
     np.testing.assert_array_equal(found.pointwise[others], by_psis.pointwise[others])
-    assert not found.problems and "1 exact" in str(found)
+    assert not found.problems
+    assert "1 exact" in str(found)
 
 
 @pytest.mark.slow
@@ -193,7 +193,8 @@ def test_units_of_several_sites_and_missing_data():
     draws = {"mu": np.random.default_rng(4).normal(size=(2, 100))}
     result = MCMCResult(draws, {}, None)
     whole = inference.loo(result, posterior)
-    assert len(whole.names) == 8 and "a[1, 0]" not in whole.names
+    assert len(whole.names) == 8
+    assert "a[1, 0]" not in whole.names
     one = inference.loo(result, posterior, site="b")
     np.testing.assert_allclose(one.pointwise, whole.pointwise[-3:])
     rows = inference.loo(result, posterior, unit="row")
@@ -209,7 +210,8 @@ def test_counts_leave_out_the_units():
     units = Units.of(shapes, missing, "a")
     assert units.names == ("a[0, 0]", "a[1, 0]", "a[1, 1]")
     counts = units.counts(np.array([1]))
-    assert counts["a"].tolist() == [[True, True], [False, True]] and counts["b"].all()
+    assert counts["a"].tolist() == [[True, True], [False, True]]
+    assert counts["b"].all()
 
 
 def test_mistakes():
@@ -229,9 +231,9 @@ def test_mistakes():
         mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
         ppl.sample(key, dist.iid(dist.Normal(mu, 1.0), 5), name="y")
 
+    one = MCMCResult({"mu": np.zeros((1, 30))}, {}, None)
     with pytest.raises(ValueError, match="two observations at least"):
-        draws = {"mu": np.zeros((1, 30))}
-        inference.loo(MCMCResult(draws, {}, None), ppl.condition(joint, {"y": jnp.zeros(5)}))
+        inference.loo(one, ppl.condition(joint, {"y": jnp.zeros(5)}))
 
 
 def test_few_draws_are_named():

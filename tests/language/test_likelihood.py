@@ -71,8 +71,6 @@ def test_gradients_of_a_selection(x64):
     density = lambda a: target.log_density({"a": a})  # noqa: E731
     numeric = (density(0.7 + 1e-5) - density(0.7 - 1e-5)) / 2e-5
     np.testing.assert_allclose(jax.grad(density)(0.7), numeric, rtol=1e-7)
-    values = lambda a: density(a)  # noqa: E731
-    np.testing.assert_allclose(jax.jvp(values, (0.7,), (1.0,))[1], numeric, rtol=1e-7)
 
 
 def test_ignored_data_are_missing():
