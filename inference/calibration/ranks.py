@@ -9,6 +9,7 @@ from inference.results.diagnostics import diagnose
 
 _MIN_KEPT = 20  # draws that are kept at least, however correlated
 _SPARING = 2  # effective draws for each one that is kept
+MIN_ESS = _MIN_KEPT * _SPARING  # effective draws; with fewer, those kept are correlated
 
 
 class Ranks(NamedTuple):

@@ -1,4 +1,4 @@
-"""Models that calibration fits: conditioned on simulated data, alone or beside the observed ones."""
+"""Models that calibration fits: conditioned on simulated data, or on observed data as well."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
