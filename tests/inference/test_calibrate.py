@@ -8,6 +8,8 @@ import pytest
 import distributions as dist
 import inference
 import ppl
+from inference.calibration.ecdf_band import p_value
+from inference.calibration.ranks import rank
 
 KEY = jax.random.key(0)
 NOISE, NUM_DATA = 2.0, 3
@@ -18,10 +20,17 @@ def model(key):
     return ppl.sample(key, dist.Normal(mu * jnp.ones(NUM_DATA), NOISE), name="y")
 
 
-def exact(key, posterior, data, scale=1.0, num=NUM_DATA):
+def weak(key):
+    """Data that say little, so that the posterior is nearly the prior."""
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    return ppl.sample(key, dist.Normal(mu * jnp.ones(1), 3.0), name="y")
+
+
+def exact(key, posterior, data, scale=1.0, num=NUM_DATA, noise=NOISE):
     """Draws of the conjugate posterior, with another prior scale or fewer data than it has."""
-    precision = 1 / scale**2 + num / NOISE**2
-    mean = jnp.sum(data["y"][:num]) / NOISE**2 / precision
+    y = data["y"][:num]
+    precision = 1 / scale**2 + y.size / noise**2
+    mean = jnp.sum(y) / noise**2 / precision
     return {"mu": mean + jax.random.normal(key, (100,)) / jnp.sqrt(precision)}
 
 
@@ -42,18 +51,19 @@ def run(model, fit, number, key=KEY, **settings):
 
 
 def test_right_fits_pass():
-    assert run(model, exact, 2000).is_calibrated
-    assert run(rates, exact_rates, 2000).is_calibrated
+    assert run(model, exact, 1000).is_calibrated
+    assert run(rates, exact_rates, 1000).is_calibrated
 
 
 MISTAKES = {
-    "a prior scale 10 % off": (model, exact, {"scale": 1.1}, 40_000, {"mu"}),
+    "a prior scale 10 % off": (weak, exact, {"scale": 1.1, "noise": 3.0}, 16_000, {"mu"}),
     "one observation missing": (model, exact, {"num": 2}, 1000, {"log likelihood"}),
     "no Jacobian": (rates, exact_rates, {"jacobian": 0}, 200, {"rate", "log likelihood"}),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.slow_rows("a prior scale 10 % off")
 def test_a_mistake_is_found(mistake):
     model, fit, settings, number, names = MISTAKES[mistake]
     assert names <= {*run(model, fit, number, **settings).failures}
@@ -84,7 +94,7 @@ def test_quantities_of_a_user_are_ranked():
     assert "product" in report.failures
 
 
-BRIEF = {"num_warmup": 100, "num_draws": 100, "num_simulations": 100}
+BRIEF = {"num_warmup": 50, "num_draws": 50, "num_simulations": 60}
 
 
 def scoped(key):
@@ -102,26 +112,51 @@ def test_chains_of_all_simulations_share_a_pool():
 
 
 def test_a_fit_is_called_for_one_simulation_after_the_other():
-    """Discrete draws have ties, which are broken at random."""
+    """With one chain or several in front, and arguments of the model."""
+    seen = []
 
-    def coin(key, posterior, data, share):
-        size = np.random.default_rng(int(jax.random.bits(key))).integers(0, 2, 200)
-        return {"size": size[None].astype(np.float32)}
+    def fit(key, posterior, noise, data, num_chains):
+        seen.append(noise)
+        draws = exact(key, posterior, data, noise=noise)["mu"]
+        return {"mu": draws.reshape(num_chains, -1) if num_chains else draws}
 
-    def tosses(key, share):
-        size = ppl.sample(key, dist.Uniform(0.0, 1.0), name="size")
-        ppl.sample(key, dist.Normal(0.0 * size, share), name="y")
+    def noisy(key, noise):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu * jnp.ones(NUM_DATA), noise), name="y")
 
-    report = inference.calibrate(
-        KEY, tosses, 2.0, observed=["y"], num_simulations=30, fit=lambda k, p, s, data: coin(k, p, data, s)
-    )  # fmt: skip
-    assert len(report.ranks) == 30
+    settings = {"observed": ["y"], "num_simulations": 30, "fit": fit}
+    for num_chains in (0, 2):
+        report = inference.calibrate(KEY, noisy, 2.0, **settings, num_chains=num_chains)
+        assert report.is_calibrated
+        assert report.ranks.shape == (30, 2)
+    assert seen == [2.0] * 60
+
+
+def test_ties_are_broken_at_random():
+    """Draws and truth are each 0 or 1: without that, ranks would be 0 and 1 / 2."""
+    generator = np.random.default_rng(0)
+    draws = generator.integers(0, 2, (2000, 1, 50, 1)).astype(float)
+    truths = generator.integers(0, 2, (2000, 1)).astype(float)
+    assert p_value(rank(draws, truths, generator).values[:, 0]) > 1e-3
+
+
+def test_correlated_draws_are_thinned():
+    """Steps of a random walk with 10 % of innovation, and a truth of the same law."""
+    generator = np.random.default_rng(1)
+    chains = np.empty((1000, 4, 500, 1))
+    state = generator.normal(size=(1000, 4, 1))
+    for i in range(500):
+        state = 0.9 * state + np.sqrt(0.19) * generator.normal(size=state.shape)
+        chains[:, :, i] = state
+    found = rank(chains, generator.normal(size=(1000, 1)), generator)
+    assert p_value(found.values[:, 0]) > 1e-3
+    assert 60 < np.median(found.ess) < 200
 
 
 def test_drivers_fit_one_simulation_after_the_other():
-    settings = {"observed": ["y"], "num_simulations": 8, "fit": inference.laplace}
+    settings = {"observed": ["y"], "num_simulations": 4, "fit": inference.laplace}
     report = inference.calibrate(KEY, model, **settings)
-    assert report.ranks.shape == (8, 2)
+    assert report.ranks.shape == (4, 2)
     assert report.num_divergent is None
 
 
@@ -170,8 +205,8 @@ def test_wrong_arguments_are_explained(settings, error, words):
 
 
 def test_more_simulations_than_draws_are_refused(result):
+    given = {"observed": {"y": jnp.ones(3)}, "result": result, "num_simulations": 2001}
     with pytest.raises(ValueError, match="at most the 2000 draws"):
-        given = {"observed": {"y": jnp.ones(3)}, "result": result, "num_simulations": 2001}
         inference.calibrate(KEY, model, **given)
 
 

@@ -1,7 +1,5 @@
 """Whole runs as one function, and many data sets at once: the same draws, words for mistakes."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +9,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import HMC, NUTS, MCMCResult, MCMCResults, mcmc, mcmc_each, sampler
+from inference.runtime import compiled_program
 
 KEY = jax.random.key(0)
 DATA = jnp.array([[1.0, 2.0, 0.5], [4.0, 5.0, 4.5], [-1.0, 0.0, -0.5]])
@@ -32,7 +31,7 @@ def exact(y):
 
 
 BRIEF = {"num_warmup": 150, "num_draws": 200, "num_chains": 2}
-run = functools.partial(jax.jit, static_argnums=())(sampler(posterior, **BRIEF))
+run = jax.jit(sampler(posterior, **BRIEF))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_draws_are_those_of_mcmc(dtype):
         theirs = mcmc(KEY, posterior, y, SCALE, mass_matrix="diagonal", **settings)
         assert ours.draws["mu"].dtype == dtype
         tolerance = 1e-9 if dtype == jnp.float64 else 1e-3
-        np.testing.assert_allclose(ours.draws["mu"], theirs.draws["mu"], rtol=tolerance)
+        np.testing.assert_allclose(ours.draws["mu"], theirs.draws["mu"], tolerance, tolerance)
         np.testing.assert_array_equal(ours.stats["num_steps"], theirs.stats["num_steps"])
 
 
@@ -108,9 +107,7 @@ def test_axes_may_stand_anywhere(fits):
     np.testing.assert_allclose(other.draws["mu"], fits.draws["mu"], rtol=1e-3, atol=1e-3)
 
 
-def test_other_data_compile_nothing(fits, count_compilations=None):
-    from inference.runtime import compiled_program
-
+def test_other_data_compile_nothing(fits):
     before = compiled_program.compile_program.cache_info().misses
     mcmc_each(KEY, posterior, DATA + 1.0, 3.0, in_axes=(0, None), **BRIEF)
     assert compiled_program.compile_program.cache_info().misses == before
@@ -139,19 +136,26 @@ def test_a_chain_without_a_start_has_draws_of_nan():
     assert fits.summary().is_doubtful.tolist() == [False, True]
 
 
+def with_gaps(key, y):
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        return ppl.sample(key, dist.Normal(mu * jnp.ones(3), 0.1), name="y")
+
+    return ppl.condition(model, {"y": y})(key)
+
+
 def test_missing_entries_of_each_data_set_are_drawn():
-    def gaps(key, y):
-        def model(key):
-            mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
-            return ppl.sample(key, dist.Normal(mu * jnp.ones(3), 0.1), name="y")
-
-        return ppl.condition(model, {"y": ppl.impute(y)})(key)
-
-    y = np.array([[1.0, np.nan, 1.0], [np.nan, -1.0, -1.0]], np.float32)
-    fits = mcmc_each(KEY, gaps, y, **BRIEF)
-    np.testing.assert_allclose(np.nanmean(fits.draws["y"], (1, 2)), np.sign(fits.draws["y"].mean((1, 2))), atol=0.1)  # fmt: skip
-    np.testing.assert_array_equal(fits.draws["y"][0, :, :, 0], 1.0)
-    np.testing.assert_array_equal(fits.draws["y"][1, :, :, 1], -1.0)
+    gaps = [
+        ppl.impute(jnp.array([1.0, jnp.nan, 1.0])),
+        ppl.impute(jnp.array([jnp.nan, -1.0, -1.0])),
+    ]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *gaps)
+    draws = mcmc_each(KEY, with_gaps, stacked, **BRIEF).draws["y"]
+    np.testing.assert_array_equal(draws[0][..., [0, 2]], 1.0)
+    np.testing.assert_array_equal(draws[1][..., 1:], -1.0)
+    np.testing.assert_allclose(
+        [draws[0, ..., 1].mean(), draws[1, ..., 0].mean()], [1, -1], atol=0.1
+    )
 
 
 @pytest.mark.parametrize(
