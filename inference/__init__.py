@@ -14,10 +14,10 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from distributions.common import other_names as _other_names
+from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
-from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.drivers.calibrate import calibrate as calibrate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
