@@ -4,6 +4,30 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
+        name="band-one-sided",
+        file="inference/calibration/ecdf_band.py",
+        old="tail = statistic / 2 * (1 + _SLACK)",
+        new="tail = statistic * (1 + _SLACK)",
+        breaks="bands are too narrow, and p-values too large",
+        tests=("tests/inference/test_ecdf_band.py",),
+    ),
+    Mutant(
+        name="ties-never-broken",
+        file="inference/calibration/ranks.py",
+        old="rank = below + generator.integers(0, ties + 1)",
+        new="rank = below + 0 * generator.integers(0, ties + 1)",
+        breaks="ranks of discrete quantities are too low",
+        tests=("tests/inference/test_calibrate.py",),
+    ),
+    Mutant(
+        name="pool-takes-one-data-set",
+        file="inference/chains/pool.py",
+        old="which, chains = numbers // num_chains, numbers % num_chains",
+        new="which, chains = 0 * numbers, numbers % num_chains",
+        breaks="all chains of a pool draw from the posterior of the first data set",
+        tests=("tests/inference/test_mcmc_each.py",),
+    ),
+    Mutant(
         name="leapfrog-sign",
         file="inference/hamiltonian/leapfrog.py",
         old="+ 0.5 * step_size * force",

@@ -5,10 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.results.diagnostics import diagnose
+from inference.results.diagnostics import rhat_and_ess_bulk
 
 _MIN_KEPT = 20  # draws that are kept at least, however correlated
 _SPARING = 2  # effective draws for each one that is kept
+MIN_ESS = _MIN_KEPT * _SPARING  # effective draws; with fewer, those kept are correlated
 
 
 class Ranks(NamedTuple):
@@ -46,7 +47,7 @@ def rank(
         Simulation-based calibration checking for Bayesian computation, section 2, on ties.
     """
     num, num_chains, num_draws, size = draws.shape
-    rhat, bulk, *_ = diagnose(np.moveaxis(draws, 0, 2))
+    rhat, bulk = rhat_and_ess_bulk(np.moveaxis(draws, 0, 2))
     total = num_chains * num_draws
     wanted = np.where(np.isfinite(bulk), bulk, total) / _SPARING
     kept = np.clip(wanted.astype(int), min(_MIN_KEPT, total), total)

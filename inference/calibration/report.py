@@ -22,7 +22,7 @@ class CalibrationReport:
         level: Probability, at most, that a report on a correct fit has any quantity fail.
         num_divergent: Number of fits with a divergent transition, or `None` where unknown.
         num_unconverged: Number of fits with an R-hat above 1.05, or an effective sample size below
-            50 for each chain, of a quantity, or with draws of NaN. All fits are in the ranks.
+            40, of a quantity, or with draws of NaN. All fits are in the ranks.
     """
 
     names: tuple[str, ...]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 import ppl
-from inference.calibration.ranks import rank
+from inference.calibration.ranks import MIN_ESS, rank
 from inference.calibration.report import CalibrationReport
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.leaf_names import element_names, named_leaves
@@ -26,8 +26,13 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
+<<<<<<< HEAD
 from inference.results.mcmc_results import MAX_RHAT, MIN_ESS_PER_CHAIN
 from inference.runtime.progress import Shown, show_progress
+=======
+from inference.results.mcmc_results import MAX_RHAT
+from inference.runtime.progress import show_progress
+>>>>>>> h6
 from ppl.core.model_pytree import as_pytree
 
 _POOLED = ("kernel", "num_warmup", "num_draws", "num_chains", "target_acceptance_rate")
@@ -133,8 +138,8 @@ def calibrate(
     _, draws = problem.measure(fits.draws, data, 2)
     generator = np.random.default_rng(np.asarray(seed_of(keys[2])))
     ranks = rank(draws, truths, generator)
-    few = ranks.ess < MIN_ESS_PER_CHAIN * draws.shape[1]
-    is_bad = (ranks.rhat > MAX_RHAT) | (few & fits.is_markov) | np.isnan(draws).any((1, 2))
+    is_few = fits.is_markov & (ranks.ess < MIN_ESS)
+    is_bad = (ranks.rhat > MAX_RHAT) | is_few | np.isnan(draws).any((1, 2))
     diverged = fits.num_divergent
     return CalibrationReport(
         names, ranks.values, float(level), diverged, int(np.sum(is_bad.any(1)))

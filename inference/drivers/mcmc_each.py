@@ -27,7 +27,7 @@ def mcmc_each(
     key: jax.Array,
     model: Callable[..., Any],
     *args: Any,
-    in_axes: int | None | Sequence[Any] = 0,
+    in_axes: int | Sequence[Any] | None = 0,
     kernel: HamiltonianKernel = NUTS(),
     num_warmup: int = 1000,
     num_draws: int = 1000,

@@ -76,6 +76,17 @@ def diagnose(
     return found[0], found[1], found[2], found[3], found[4:]
 
 
+def rhat_and_ess_bulk(draws: NDArray[Any]) -> tuple[Array, Array]:
+    """`rhat` and `ess_bulk` of draws ``(chain, draw, *shape)``, from one sort of the draws."""
+
+    def statistics(block: Array) -> Array:
+        ranks, _ = rank_normalize_halves(block)
+        return np.stack([_rhat_of_scores(*ranks), _ess(ranks[0])])
+
+    found = by_block(statistics, draws, 2)
+    return found[0], found[1]
+
+
 def by_block(
     statistics: Callable[[Array], Array],
     draws: NDArray[Any],
