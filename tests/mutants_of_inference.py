@@ -4,6 +4,23 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
+        name="state-without-windows",
+        file="inference/chains/chain_batch.py",
+        old="self.windows = [[x] if len(x) else [] for x in pieces]",
+        new="self.windows = [[] for x in pieces]",
+        breaks="a resumed run learns its mass matrix from the rest of a window",
+        tests=("tests/inference/test_checkpoints.py",),
+        keyword="same_bits",
+    ),
+    Mutant(
+        name="checksum-of-last-draws",
+        file="inference/checkpoints/draw_files.py",
+        old="zlib.crc32(content, int(self.checksums[chain]))",
+        new="zlib.crc32(content)",
+        breaks="draws before the last call are not checked, and sound files are refused",
+        tests=("tests/inference/test_checkpoints.py",),
+    ),
+    Mutant(
         name="leapfrog-sign",
         file="inference/hamiltonian/leapfrog.py",
         old="+ 0.5 * step_size * force",
