@@ -4,6 +4,7 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
+<<<<<<< HEAD
         name="band-one-sided",
         file="inference/calibration/ecdf_band.py",
         old="tail = statistic / 2 * (1 + _SLACK)",
@@ -26,6 +27,23 @@ MUTANTS = (
         new="which, chains = 0 * numbers, numbers % num_chains",
         breaks="all chains of a pool draw from the posterior of the first data set",
         tests=("tests/inference/test_mcmc_each.py",),
+=======
+        name="state-without-windows",
+        file="inference/chains/chain_batch.py",
+        old="self.windows = [[x] if len(x) else [] for x in pieces]",
+        new="self.windows = [[] for x in pieces]",
+        breaks="a resumed run learns its mass matrix from the rest of a window",
+        tests=("tests/inference/test_checkpoints.py",),
+        keyword="same_bits",
+    ),
+    Mutant(
+        name="checksum-of-last-draws",
+        file="inference/checkpoints/draw_files.py",
+        old="zlib.crc32(content, int(self.checksums[chain]))",
+        new="zlib.crc32(content)",
+        breaks="draws before the last call are not checked, and sound files are refused",
+        tests=("tests/inference/test_checkpoints.py",),
+>>>>>>> h2
     ),
     Mutant(
         name="leapfrog-sign",
