@@ -4,7 +4,6 @@ from tests.mutation import Mutant
 
 MUTANTS = (
     Mutant(
-<<<<<<< HEAD
         name="band-one-sided",
         file="inference/calibration/ecdf_band.py",
         old="tail = statistic / 2 * (1 + _SLACK)",
@@ -27,7 +26,8 @@ MUTANTS = (
         new="which, chains = 0 * numbers, numbers % num_chains",
         breaks="all chains of a pool draw from the posterior of the first data set",
         tests=("tests/inference/test_mcmc_each.py",),
-=======
+    ),
+    Mutant(
         name="state-without-windows",
         file="inference/chains/chain_batch.py",
         old="self.windows = [[x] if len(x) else [] for x in pieces]",
@@ -43,7 +43,6 @@ MUTANTS = (
         new="zlib.crc32(content)",
         breaks="draws before the last call are not checked, and sound files are refused",
         tests=("tests/inference/test_checkpoints.py",),
->>>>>>> h2
     ),
     Mutant(
         name="leapfrog-sign",

@@ -26,13 +26,8 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
-<<<<<<< HEAD
-from inference.results.mcmc_results import MAX_RHAT, MIN_ESS_PER_CHAIN
-from inference.runtime.progress import Shown, show_progress
-=======
 from inference.results.mcmc_results import MAX_RHAT
-from inference.runtime.progress import show_progress
->>>>>>> h6
+from inference.runtime.progress import Shown, show_progress
 from ppl.core.model_pytree import as_pytree
 
 _POOLED = ("kernel", "num_warmup", "num_draws", "num_chains", "target_acceptance_rate")

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""Models that calibration fits: conditioned on simulated data, or on these and on observed ones."""
-=======
 """Models that calibration fits: conditioned on simulated data, or on observed data as well."""
->>>>>>> h6
 
 import dataclasses
 from collections.abc import Mapping, Sequence

@@ -81,30 +81,15 @@ def test_an_interrupted_run_ends_with_the_same_bits(monkeypatch, tmp_path, name)
     calls = itertools.count(1)
     dies = []
 
-<<<<<<< HEAD
     def tell(*_):
         if next(calls) % 25 == 0 and len(dies) < 4:
             dies.append(True)
-            raise RuntimeError("killed")
+            raise KilledError
 
     monkeypatch.setattr(RunMonitor, "tell", tell)
-    while True:
-        try:
-=======
-    @contextmanager
-    def progress(*_):
-        def on_progress(*_):
-            if next(calls) % 25 == 0 and len(dies) < 4:
-                dies.append(True)
-                raise KilledError
-
-        yield on_progress
-
-    monkeypatch.setattr(mcmc_module, "_progress", progress)
     result = None
     while result is None:
         with suppress(KilledError):
->>>>>>> h2
             result = mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **settings)
     assert dies
     same(result, whole)
