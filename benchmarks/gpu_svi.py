@@ -106,8 +106,11 @@ def logistic(key: jax.Array, x: jax.Array, y: jax.Array, num_rows: int) -> None:
 
 def their_logistic(x: jax.Array, y: jax.Array) -> None:
     slopes = numpyro.sample("slopes", theirs.Normal(jnp.zeros(COLUMNS), 1.0).to_event(1))
-    with numpyro.plate("rows", len(x), subsample_size=min(BATCH, len(x))) as index:
-        part = (x, y) if len(x) <= BATCH else (x[index], y[index])
+    part, num_rows = (x, y), len(x)
+    if num_rows > BATCH:  # a plate would permute all rows for each batch
+        index = jax.random.randint(numpyro.prng_key(), (BATCH,), 0, num_rows)
+        part = x[index], y[index]
+    with numpyro.handlers.scale(scale=num_rows / len(part[0])), numpyro.plate("rows", len(part[0])):
         numpyro.sample("y", theirs.Bernoulli(logits=part[0] @ slopes), obs=part[1])
 
 

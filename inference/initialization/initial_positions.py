@@ -64,7 +64,7 @@ def _best_of_ten(
     key: jax.Array,
     values: Any,
 ) -> jax.Array:
-    """Of ten uniform positions the one of highest finite log density, ``(size,)``."""
+    """Uniform position of the highest finite log density among ten, ``(size,)``."""
 
     def better(best: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
         position = layout.ravel(target.initial(key, values))

@@ -84,5 +84,5 @@ def test_arguments_are_checked():
 def test_independent_draws_keep_the_limit_of_short_chains(num_chains, num_draws):
     draws = np.random.default_rng(0).normal(size=(num_chains, num_draws, 400))
     limit = rhat_limit(num_chains, num_draws)
-    assert 1.01 < np.max(rhat(draws)) < limit < 1.12
+    assert np.max(rhat(draws)) < limit < 1.12
     assert rhat(draws[..., 0] + np.arange(num_chains)[:, None]) > limit
