@@ -60,5 +60,10 @@ class ChEES(JitteredKernel):
         return momentum
 
     def kinetic_change(self, start: jax.Array, end: jax.Array) -> jax.Array:
-        """Changes of half the squared momentum, without cancellation."""
-        return 0.5 * jnp.sum((end - start) * (end + start), -1)
+        """Changes of half the squared momentum."""
+        return kinetic_change(start, end)
+
+
+def kinetic_change(start: jax.Array, end: jax.Array) -> jax.Array:
+    """Change of the kinetic energy from momenta `start` to `end`, without cancellation."""
+    return 0.5 * jnp.sum((end - start) * (end + start), -1)
