@@ -113,7 +113,7 @@ class Live:
     whenever the time has grown by a tenth.
 
     ESS and R-hat are those of the mean of unconstrained coordinates, of up to 64 chains and 256
-    coordinates. They are computed from batch means in less than a hundredth of the time. The
+    coordinates. They are computed from batch means. The
     summary, with ranks and tails of all sites, is the judge at the end.
 
     Attributes:
