@@ -42,7 +42,7 @@ def main() -> None:
         peer = "        -                 -"
         if num_draws <= options.peer_up_to:
             theirs, table = timed(lambda data=data: arviz.summary(data, round_to="none"))
-            column = table["ess_bulk"].to_numpy(np.float64)
+            column = np.asarray(table["ess_bulk"], np.float64)
             gap = np.max(np.abs(column / summary.ess_bulk - 1))
             peer = f"{theirs:13.2f}     {gap:14.1e}"
         print(f"{4 * num_draws:12,}   {ours:9.3f}   {converted:10.3f}   {peer}", flush=True)

@@ -201,7 +201,7 @@ def _log_probs(
     def one(model: Any, args: Any, kwargs: Any, values: Any) -> Any:
         return ppl.log_probs(model)(nest_by_path(values), *args, **kwargs)
 
-    def every(model: Any, args: Any, kwargs: Any, flat: Any, num_at_once: int) -> Any:
+    def every(model: Any, args: Any, kwargs: Any, flat: Any, num_at_once: int | None) -> Any:
         return lax.map(functools.partial(one, model, args, kwargs), flat, batch_size=num_at_once)
 
     first = jax.tree.map(lambda x: x[0], flat)
