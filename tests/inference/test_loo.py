@@ -100,7 +100,8 @@ def arviz_loo(log_likelihood, reff):
     return found.elpd_loo, found.se, found.p_loo, found.loo_i, found.pareto_k
 
 
-@pytest.mark.parametrize("reff", [1.0, 0.4])
+# Tails of 100 and 150 draws: ArviZ 1 rounds their number down, and the paper up.
+@pytest.mark.parametrize("reff", [0.9, 0.4])
 @pytest.mark.filterwarnings("ignore")
 def test_loo_agrees_with_arviz(reff):
     scales = np.linspace(0.05, 1.2, 12)
