@@ -34,7 +34,8 @@ def data() -> tuple[Any, Any, Any]:
     if len(sys.argv) > 1:
         found = json.loads(pathlib.Path(sys.argv[1]).read_text())
         found = found.get("data", found)
-        return tuple(jnp.array(found[x], float) for x in ("kid_score", "mom_iq", "mom_hs"))
+        of = lambda name: jnp.array(found[name], float)  # noqa: E731
+        return of("kid_score"), of("mom_iq"), of("mom_hs")
     rng = np.random.default_rng(0)
     iq, hs = rng.normal(100, 15, 434), rng.uniform(size=434) < 0.8
     score = 26 + 0.56 * iq + 6 * hs + rng.normal(0, 18, 434)

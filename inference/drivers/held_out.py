@@ -97,7 +97,7 @@ class Refits:
         num_chains: int,
     ) -> None:
         self.key, self.likelihood, self.units = key, observed.likelihood, observed.units
-        self.numbers = {"num_draws": num_draws, "num_chains": num_chains}
+        self.numbers: dict[str, Any] = {"num_draws": num_draws, "num_chains": num_chains}
         counts = self.units.counts(np.zeros(0, int))
         target = ppl.unconstrain(select(model, counts), *args, **kwargs)
         self.target = copy_to_default_device(target)

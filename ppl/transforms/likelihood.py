@@ -137,8 +137,8 @@ class Likelihood:
                 )
             return shapes, tuple(map(join_scopes, latent))
 
-        found, numbers = trace_and_fingerprint(look, model, arguments, data)
-        return cls(model, data, arguments, *found, numbers)
+        (shapes, latent), numbers = trace_and_fingerprint(look, model, arguments, data)
+        return cls(model, data, arguments, shapes, latent, numbers)
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Log probabilities of all random sites at the values of the latent ones, by name."""

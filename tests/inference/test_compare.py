@@ -63,25 +63,19 @@ def test_stacking_weights_are_the_best_on_a_grid(terms):
 def test_comparison_agrees_with_arviz():
     arviz = pytest.importorskip("arviz")
     xarray = pytest.importorskip("xarray")
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        pytest.skip("ArviZ 1 has another class of estimates")
+    from arviz.stats import ELPDData
+
     found = comparison()
     elpds = {}
     for name, terms in zip("abc", TERMS, strict=True):
         elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var()), 2.0
         array = xarray.DataArray(terms, dims="obs")
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            from arviz_stats.utils import ELPDData
-
-            elpds[name] = ELPDData(
-                "loo", elpd, se, p, 1000, SIZE, "log", False, 0.7, array, array * 0
-            )
-        else:
-            from arviz.stats import ELPDData
-
-            index = "elpd_loo se p_loo n_samples n_data_points warning loo_i pareto_k scale good_k"
-            data = [elpd, se, p, 1000, SIZE, False, array, array * 0, "log", 0.7]
-            elpds[name] = ELPDData(data, index=index.split())
-    more = {"round_to": "none"} if int(arviz.__version__.split(".")[0]) >= 1 else {}
-    table = arviz.compare(elpds, method="stacking", **more)
+        index = "elpd_loo se p_loo n_samples n_data_points warning loo_i pareto_k scale good_k"
+        data = [elpd, se, p, 1000, SIZE, False, array, array * 0, "log", 0.7]
+        elpds[name] = ELPDData(data, index=index.split())
+    table = arviz.compare(elpds, method="stacking")
     difference = table["elpd_diff"].to_numpy(float)
     assert tuple(table.index) == found.names
     np.testing.assert_allclose(np.abs(difference), -found.difference, rtol=1e-6, atol=1e-9)

@@ -94,12 +94,14 @@ def arviz_loo(log_likelihood, reff):
     }
     if int(arviz.__version__.split(".")[0]) >= 1:
         found = arviz.loo(arviz.from_dict(groups), pointwise=True, reff=reff)
-        return found.elpd, found.se, found.p, found.elpd_i, found.pareto_k
+        se = found.se * np.sqrt(1 - 1 / log_likelihood.shape[-1])  # it divides by n - 1
+        return found.elpd, se, found.p, found.elpd_i, found.pareto_k
     found = arviz.loo(arviz.from_dict(**groups), pointwise=True, reff=reff)
     return found.elpd_loo, found.se, found.p_loo, found.loo_i, found.pareto_k
 
 
-@pytest.mark.parametrize("reff", [1.0, 0.4])
+# Tails of 100 and 150 draws: ArviZ 1 rounds their number down, and the paper up.
+@pytest.mark.parametrize("reff", [0.9, 0.4])
 @pytest.mark.filterwarnings("ignore")
 def test_loo_agrees_with_arviz(reff):
     scales = np.linspace(0.05, 1.2, 12)
