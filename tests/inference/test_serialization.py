@@ -162,7 +162,14 @@ NEVER_SAVED = re.findall(
 
 
 def test_every_class_that_a_result_may_hold_has_a_tag():
-    without = {cls.__name__ for cls in records() if tag_of(cls) is None}
+    without = {
+    "Combined",
+    "Conditioned",
+    "FitsSummary",
+    "Ranks",
+    "Run",
+    "Targets",
+    "WholeRun",cls.__name__ for cls in records() if tag_of(cls) is None}
     assert without <= set(NEVER_SAVED), without - set(NEVER_SAVED)
     assert all(tag_of(cls) for cls in records() if issubclass(cls, Result))
 
