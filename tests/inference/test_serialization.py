@@ -148,7 +148,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Combined Conditioned FitsSummary Ranks Run Targets WholeRun
+    Combined Conditioned FitsSummary Ranks Run Targets WholeRun _Fits _Problem
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
     ClimbSettings Climber CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
     ELBOTrace Edge Effort EnsembleChains EnsembleState Fit GivenBatch GuideDraws GuideFunction HMC
