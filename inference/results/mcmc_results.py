@@ -78,7 +78,7 @@ class MCMCResults:
         divergent = np.asarray(self.stats.get("is_divergent", np.zeros((len(self), 1, 1), bool)))
         started = np.isfinite(np.asarray(self.stats["log_density"])).all((1, 2))
         with np.errstate(all="ignore"):
-            worst = [_extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)]
+            worst = _extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)
         return FitsSummary(*worst, divergent.sum((1, 2)), ~started, divergent.shape[1])
 
     def save(self, path: str | os.PathLike[str]) -> None:

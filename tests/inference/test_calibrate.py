@@ -56,7 +56,7 @@ def test_right_fits_pass():
 
 
 MISTAKES = {
-    "a prior scale 10 % off": (weak, exact, {"scale": 1.1, "noise": 3.0}, 16_000, {"mu"}),
+    "a prior scale 10 % off": (weak, exact, {"scale": 1.1, "noise": 3.0}, 10_000, {"mu"}),
     "one observation missing": (model, exact, {"num": 2}, 1000, {"log likelihood"}),
     "no Jacobian": (rates, exact_rates, {"jacobian": 0}, 200, {"rate", "log likelihood"}),
 }

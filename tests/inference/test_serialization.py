@@ -148,6 +148,7 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
+    Combined Conditioned FitsSummary Ranks Run Targets WholeRun _Fits _Problem
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
     ClimbSettings Climber Comparison CompiledProgram Curvature DensityKernel DiscreteTarget
     DualAveraging ELBOTrace Edge Effort ElpdEstimate EnsembleChains EnsembleState Fit Fold
