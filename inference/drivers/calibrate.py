@@ -297,9 +297,7 @@ def _fit_all(
     posterior, args = problem.posterior(), problem.args
     if fit is mcmc and set(settings) <= set(_POOLED):
         axes = (0, *[None] * len(args))
-        fits = mcmc_each(
-            key, posterior, data, *args, in_axes=axes, progress=progress, **settings
-        )
+        fits = mcmc_each(key, posterior, data, *args, in_axes=axes, progress=progress, **settings)
         is_divergent = fits.stats.get("is_divergent")
         number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
         return _Fits(pick(fits.draws, problem.latent), number, True)

@@ -4,7 +4,7 @@ import errno
 import itertools
 import os
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import jax
 import jax.numpy as jnp
