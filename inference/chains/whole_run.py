@@ -23,6 +23,7 @@ from inference.chains.chain import Chain, ChainPlan, advance_chain, stats_of, st
 from inference.chains.chain_programs import constrain_rows
 from inference.chains.initial_chain import make_unplaced_chain
 from inference.chains.mapped_chain import advance_mapped_chain
+from inference.chains.recorder import KeptSites
 from inference.common.layout import Layout
 from inference.common.matrices import kind_of
 from inference.common.target import Target
@@ -125,7 +126,9 @@ class WholeRun:
         first, budget = self.plan.schedule.num_warmup, jnp.int32(np.iinfo(np.int32).max)
         constant = self.kernel, target, self.layout, self.plan
         chain, rows, _ = advance(*constant, chain, rows, jnp.asarray(first), budget)
-        draws = jax.tree.map(lambda x: x[0], constrain_rows(target, self.layout, rows[None]))
+        draws = jax.tree.map(
+            lambda x: x[0], constrain_rows(KeptSites(target, None), self.layout, rows[None])
+        )
         stats = {
             name: rows[:-1, size + i].astype(kind.dtype)
             for i, (name, kind) in enumerate(kinds.items())

@@ -76,10 +76,12 @@ class MCMCResults:
             columns.append((rhat, bulk, tail))
         rhat, bulk, tail = (np.concatenate(x, -1) for x in zip(*columns, strict=True))
         divergent = np.asarray(self.stats.get("is_divergent", np.zeros((len(self), 1, 1), bool)))
-        started = np.isfinite(np.asarray(self.stats["log_density"])).all((1, 2))
+        started = np.asarray(np.isfinite(self.stats["log_density"])).all((1, 2))
         with np.errstate(all="ignore"):
             worst = _extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)
-        return FitsSummary(*worst, divergent.sum((1, 2)), ~started, divergent.shape[1])
+        return FitsSummary(
+            *worst, divergent.sum((1, 2)), np.logical_not(started), divergent.shape[1]
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the results to `path`, a NumPy ``.npz`` archive, under exactly that name."""

@@ -148,18 +148,18 @@ def records():
 NEVER_SAVED = re.findall(
     r"\w+",
     """
-    Combined Conditioned FitsSummary Ranks Run Targets WholeRun _Fits _Problem
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
-    ClimbSettings Climber Comparison CompiledProgram Curvature DensityKernel DiscreteTarget
-    DualAveraging ELBOTrace Edge Effort ElpdEstimate EnsembleChains EnsembleState Fit Fold
-    GivenBatch GuideDraws GuideFunction HMC HMCInfo HMCTrajectory HessianNormal Init
-    JitteredInfo LanczosNormal Layout Live MEADS MEADSInfo MEADSState Masks ModeSearchResult
-    ModeSummary ModelGroups ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart
-    Observed Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO
-    PowerScaling Problem Progress ProgressReport Proposal SVGDAdvance SVIInfo SVIStep
-    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints
-    State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Tuning Units Until
-    Welford _Folds _Gap _ShortClimb _Site
+    ClimbSettings Climber Combined Comparison CompiledProgram Conditioned Curvature
+    DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
+    EnsembleChains EnsembleState Fit FitsSummary Fold GivenBatch GuideDraws GuideFunction
+    HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Live
+    MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
+    ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
+    PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling Problem
+    Progress ProgressReport Proposal Ranks Run SVGDAdvance SVIInfo SVIStep Samples Schedule
+    Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints State StepChain
+    Subtree Summary SummaryRow SummarySite Swarm Tally Targets Tuning Units Until Welford
+    WholeRun _Fits _Folds _Gap _LineSearch _Pairs _Problem _ShortClimb _Site
     """,
 )
 
