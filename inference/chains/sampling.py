@@ -38,7 +38,7 @@ from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
-from inference.common.matrices import kind_of, restrict_covariance
+from inference.common.matrices import default_kind, kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
@@ -56,8 +56,6 @@ _AXIS = "chain"
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
-# Coordinates up to which a dense or a low-rank mass matrix costs little.
-MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
 _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
 # Gradients of the first call, and maximal factor by which that budget grows.
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
@@ -105,7 +103,7 @@ def sample(
     kind = mass_matrix
     if mass_matrix == "auto":
         metric = kernel.inverse_mass_matrix
-        kind = _kind(layout.size, share) if metric is None else kind_of(metric)
+        kind = default_kind(layout.size, share.is_mapped) if metric is None else kind_of(metric)
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
         kernel = dataclasses.replace(
             kernel, inverse_mass_matrix=restrict_covariance(covariance, kind)
@@ -389,21 +387,6 @@ class _SamplingRun:
         draws, stats = self.recorder.read(num_drawn)
         metrics = [batch.chains.progress.adaptation.inverse_mass_matrix for batch in self.batches]
         return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
-
-
-def _kind(size: int, share: Share) -> str:
-    """Kind of mass matrix learnt by default.
-
-    | Chains            | Coordinates      | Kind         |
-    |-------------------|------------------|--------------|
-    | on an accelerator | any              | ``diagonal`` |
-    | on the CPU        | 100 at most      | ``dense``    |
-    | on the CPU        | 101 to 2000      | ``low_rank`` |
-    | on the CPU        | more than 2000   | ``diagonal`` |
-    """
-    if share.is_mapped or size > MAX_LOW_RANK_SIZE:
-        return "diagonal"
-    return "dense" if size <= MAX_DENSE_SIZE else "low_rank"
 
 
 def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:

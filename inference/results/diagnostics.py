@@ -22,10 +22,10 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction
+from inference.results import autocovariance
 from inference.results.rank_scores import Array, rank_normalize_halves, split_halves
 
 _TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
-_MANY = 10_000  # draws of a chain; from here on the rounding of float32 is no matter for ESS
 _FEW_LAGS = 512  # lags of long chains, after which autocorrelations mostly are noise
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
@@ -326,12 +326,12 @@ def _ess(chains: Array) -> Array:
     not.
     """
     num_draws = chains.shape[2]
-    if num_draws < _MANY:
-        return _ess_by_lags(chains, _mean_autocovariance(chains))[0]
-    ess, has_ended = _ess_by_lags(chains, _first_autocovariances(chains, _FEW_LAGS))
+    if num_draws < autocovariance.MANY:
+        return _ess_by_lags(chains, autocovariance.mean_autocovariance(chains))[0]
+    ess, has_ended = _ess_by_lags(chains, autocovariance.first_autocovariances(chains, _FEW_LAGS))
     if not has_ended.all():
         rest = chains[~has_ended]
-        ess[~has_ended] = _ess_by_lags(rest, _mean_autocovariance(rest))[0]
+        ess[~has_ended] = _ess_by_lags(rest, autocovariance.mean_autocovariance(rest))[0]
     return ess
 
 
@@ -361,48 +361,3 @@ def _ess_by_lags(chains: Array, covariance: Array) -> tuple[Array, NDArray[np.bo
     is_undefined = np.isnan(correlation[:, 1])
     ess = np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
     return ess, has_ended | is_constant | is_undefined
-
-
-def _center(chains: Array) -> tuple[NDArray[np.floating], Array]:
-    """Deviations of chains from their means, and a unit for each parameter.
-
-    Those of long chains have the precision of float32, far below their Monte Carlo error.
-    """
-    centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
-    if chains.shape[2] >= _MANY:
-        unit = np.abs(centered).max((1, 2))[:, None]
-        centered = (centered / unit[:, None]).astype(np.float32)
-    return centered, unit
-
-
-def _mean_autocovariance(chains: Array) -> Array:
-    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``."""
-    num_draws = chains.shape[2]
-    length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
-    centered, unit = _center(chains)
-    spectrum = scipy.fft.rfft(centered, length)
-    power = (spectrum.real**2 + spectrum.imag**2).mean(1)
-    return scipy.fft.irfft(power, length)[:, :num_draws] * (unit**2 / num_draws)
-
-
-def _first_autocovariances(chains: Array, num_lags: int) -> Array:
-    """Autocovariances at the first lags, averaged over chains: ``(parameter, lag)``.
-
-    A chain is cut into blocks of `num_lags` draws, padded by as many zeros for the transform. The
-    products of a block with itself and with the next are all that these lags need; the next stands
-    half a period later, which changes the sign of every other frequency.
-    """
-    num_parameters, num_chains, num_draws = chains.shape
-    centered, unit = _center(chains)
-    num_blocks = -(-num_draws // num_lags)
-    signs = (-1.0) ** np.arange(num_lags + 1, dtype=np.float32)
-    power = np.zeros((num_parameters, num_lags + 1), np.complex128)
-    for i in range(num_parameters):
-        for chain in centered[i]:
-            blocks = np.zeros((num_blocks, num_lags), chain.dtype)
-            blocks.ravel()[:num_draws] = chain
-            spectrum = scipy.fft.rfft(blocks, 2 * num_lags)
-            power[i] += np.einsum("bf,bf->f", spectrum.conj(), spectrum)
-            power[i] += signs * np.einsum("bf,bf->f", spectrum[:-1].conj(), spectrum[1:])
-    found = scipy.fft.irfft(power / num_chains, 2 * num_lags)
-    return found[:, :num_lags] * (unit**2 / num_draws)

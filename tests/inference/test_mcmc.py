@@ -12,8 +12,13 @@ import distributions as dist
 import ppl
 from inference import HMC, NUTS, mcmc
 from inference.chains import sampling
-from inference.chains.sampling import MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE
-from inference.common.matrices import RANK, LowRankMatrix, expand_diagonal
+from inference.common.matrices import (
+    MAX_DENSE_SIZE,
+    MAX_LOW_RANK_SIZE,
+    RANK,
+    LowRankMatrix,
+    expand_diagonal,
+)
 from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget
