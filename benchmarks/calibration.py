@@ -57,7 +57,7 @@ def timed(function):
 def run_schools():
     def calibrate(seed):
         key = jax.random.key(seed)
-        settings = {"observed": ["y"], "progress_bar": False, **BRIEF}
+        settings = {"observed": ["y"], "progress": False, **BRIEF}
         return inference.calibrate(key, schools, SIGMA, **settings)
 
     first, _ = timed(lambda: calibrate(0))
@@ -89,7 +89,7 @@ def run_numpyro():
 
 def run_each():
     data = np.random.default_rng(0).normal(size=(NUM_SERIES, LENGTH)).astype(np.float32)
-    key, quiet = jax.random.key(0), {"progress_bar": False, **BRIEF}
+    key, quiet = jax.random.key(0), {"progress": False, **BRIEF}
     inference.mcmc_each(key, series, data, **quiet)
     each, fits = timed(lambda: inference.mcmc_each(key, series, data, **quiet))
     inference.mcmc(key, series, data[0], **quiet)

@@ -48,9 +48,17 @@ def observe(
     """Likelihood of a model and its units, given draws of the posterior.
 
     Raises:
-        ValueError: if nothing is observed, or a name or kind of unit is unknown.
+        ValueError: if nothing is observed, a latent site has no draws, or a name or kind of unit is
+            unknown.
     """
     likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
+    drawn = [name for name, _ in named_leaves(draws)]
+    for latent in likelihood.latent:
+        if not any(name == latent or name.startswith(f"{latent}.") for name in drawn):
+            raise ValueError(
+                f"result has no draws of {latent!r}, which the likelihood needs; run mcmc without "
+                "keep, or keep all latent sites"
+            )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
     missing = jax.jit(lambda likelihood, draw: likelihood.missing(draw))(likelihood, first)
     return Observed(likelihood, Units.of(likelihood.shapes, missing, site, unit))

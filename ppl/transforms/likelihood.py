@@ -17,6 +17,7 @@ from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nest_by_path, paths_in
 from ppl.harvest._program import Program
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
@@ -133,7 +134,8 @@ class Likelihood:
             if not shapes:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
-                    "conditioned on the data: ppl.condition(model, {site: data})."
+                    "conditioned on the data: ppl.condition(model, {site: data}). A site with "
+                    "missing entries by ppl.impute is a latent one: use ppl.ignore instead."
                 )
             return shapes, tuple(map(join_scopes, latent))
 
@@ -153,7 +155,8 @@ class Likelihood:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
         args, kwargs = self.arguments.join(self.data)
         run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
-        records = run.run(run.fit(values, "missing", complete=True))[1]
+        latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
+        records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
         found = {join_scopes(path): site.distribution for path, site in records.items()}
         return {name: _missing(found[name], shape) for name, shape in self.shapes}
 

@@ -163,7 +163,7 @@ def test_drivers_fit_one_simulation_after_the_other():
 @pytest.fixture(scope="module")
 def result():
     posterior = ppl.condition(model, {"y": jnp.array([3.0, 4.0, 5.0])})
-    settings = {"num_warmup": 200, "num_draws": 500, "progress_bar": False}
+    settings = {"num_warmup": 200, "num_draws": 500, "progress": False}
     return inference.mcmc(KEY, posterior, **settings)
 
 

@@ -102,8 +102,9 @@ def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds
     monkeypatch.setattr(sampling, "time", ticking)
     mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
     starts = list(itertools.takewhile(lambda number: number == 1, budgets))
-    assert budgets[len(starts) :][:1] == [budget][: budget > 1]
-    assert len(starts) in (10, 11) or budget == 1
+    first = budgets[len(starts) :][:1]
+    assert not first if budget == 1 else first[0] in (budget - 1, budget)
+    assert 10 <= len(starts) <= 20 or budget == 1  # ten starts, and neighbours of one
 
 
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):

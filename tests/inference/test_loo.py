@@ -185,15 +185,18 @@ def test_weights_of_draws_count(estimate):
 
 
 def test_units_of_several_sites_and_missing_data():
+    """Of a model with a deterministic site, too."""
+
     def model(key):
         mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.deterministic(2 * mu, name="twice")
         ppl.sample(key, dist.Normal(mu * jnp.ones((3, 2)), 1.0), name="a")
         ppl.sample(key, dist.Normal(mu * jnp.ones(3), 1.0), name="b")
 
     a = jnp.arange(6.0).reshape(3, 2).at[1, 0].set(jnp.nan)
     posterior = ppl.condition(model, {"a": ppl.ignore(a), "b": jnp.arange(3.0)})
     draws = {"mu": np.random.default_rng(4).normal(size=(2, 100))}
-    result = MCMCResult(draws, {}, None)
+    result = MCMCResult(draws | {"twice": 2 * draws["mu"]}, {}, None)
     whole = inference.loo(result, posterior)
     assert len(whole.names) == 8
     assert "a[1, 0]" not in whole.names
@@ -241,3 +244,14 @@ def test_mistakes():
 def test_few_draws_are_named():
     estimate = inference.loo(as_result(exact_draws(16)), posterior_of(), jnp.asarray(X))
     assert "too few draws" in estimate.problems[0]
+
+
+def test_draws_that_were_not_kept_are_named():
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+
+    posterior = ppl.condition(model, {"y": 1.0})
+    result = MCMCResult({"other": np.zeros((1, 30))}, {}, None)
+    with pytest.raises(ValueError, match=r"no draws of 'mu'.*without keep"):
+        inference.loo(result, posterior)

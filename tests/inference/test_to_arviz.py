@@ -234,13 +234,13 @@ def normal(key):
 
 
 SMALL = ppl.condition(normal, {"y": np.ones(3)})
-FEW = {"num_draws": 50, "progress_bar": False}
+FEW = {"num_draws": 50, "progress": False}
 WAYS = {
     "svi": lambda: inference.svi(KEY, SMALL, num_steps=5, **FEW),
     "laplace": lambda: inference.laplace(KEY, SMALL, num_draws=50),
     "pathfinder": lambda: inference.pathfinder(KEY, SMALL, num_draws=50),
     "importance": lambda: inference.importance(KEY, SMALL, num_draws=50),
-    "svgd": lambda: inference.svgd(KEY, SMALL, num_steps=2, num_particles=50, progress_bar=False),
+    "svgd": lambda: inference.svgd(KEY, SMALL, num_steps=2, num_particles=50, progress=False),
 }
 
 
