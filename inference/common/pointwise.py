@@ -25,7 +25,7 @@ class PointwiseLikelihood(Protocol):
         ...
 
     def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Which entries are missing, by name of latent site that is observed in part."""
+        """Masks of missing entries by name of latent site that is observed in part."""
         ...
 
 
