@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from inference.results.diagnostics import rhat_and_ess_bulk
 
 _MIN_KEPT = 20  # draws that are kept at least, however correlated
-_SPARING = 2  # effective draws for each one that is kept
-MIN_ESS = _MIN_KEPT * _SPARING  # effective draws; with fewer, those kept are correlated
+SPARING = 2  # effective draws for each one that is kept
+MIN_ESS = _MIN_KEPT * SPARING  # effective draws; with fewer, those kept are correlated
 
 
 class Ranks(NamedTuple):
@@ -49,7 +49,7 @@ def rank(
     num, num_chains, num_draws, size = draws.shape
     rhat, bulk = rhat_and_ess_bulk(np.moveaxis(draws, 0, 2))
     total = num_chains * num_draws
-    wanted = np.where(np.isfinite(bulk), bulk, total) / _SPARING
+    wanted = np.where(np.isfinite(bulk), bulk, total) / SPARING
     kept = np.clip(wanted.astype(int), min(_MIN_KEPT, total), total)
     pooled = np.moveaxis(draws.reshape(num, total, size), 1, 2)
     values = np.empty((num, size))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -17,9 +18,14 @@ class PointwiseLikelihood(Protocol):
     """Log probabilities of a model at a draw, made by a driver; a pytree."""
 
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    latent: tuple[str, ...]
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Log probabilities of all random sites by name."""
+        """Log probabilities of all random sites and factors by name."""
+        ...
+
+    def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Masks of missing entries by name of latent site that is observed in part."""
         ...
 
 
@@ -38,7 +44,9 @@ def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.n
 
 
 def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Log probability of each latent site, and of all data under the name ``""``.
+    """Log probability of each latent site, and of all data and factors under the name ``""``.
+
+    Of a site that is observed in part, the missing entries are latent, and the others are data.
 
     Returns:
         Arrays ``(chain, draw)``.
@@ -62,12 +70,19 @@ def _log_likelihood(likelihood: Any, draws: Any) -> Any:
 
 
 def _log_prior(likelihood: Any, draws: Any) -> Any:
-    observed = dict(likelihood.shapes)
+    imputed = likelihood.imputed(jax.tree.map(lambda x: x[0], draws))
 
     def one(draw: Any) -> Any:
-        found = {name: x.sum() for name, x in likelihood.log_probs(draw).items()}
-        data = sum(x for name, x in found.items() if name in observed)
-        return {name: x for name, x in found.items() if name not in observed} | {"": data}
+        found, data = likelihood.log_probs(draw), jnp.zeros(())
+        priors = {}
+        for name, x in found.items():
+            is_prior = jnp.full(x.shape, name in likelihood.latent)
+            if name in imputed:
+                is_prior = imputed[name].all(tuple(range(x.ndim, imputed[name].ndim)))
+            if name in likelihood.latent:
+                priors[name] = jnp.sum(jnp.where(is_prior, x, 0))
+            data = data + jnp.sum(jnp.where(is_prior, 0, x))
+        return priors | {"": data}
 
     return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
 

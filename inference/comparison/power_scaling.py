@@ -87,6 +87,8 @@ def power_scaling(
     log_priors: Mapping[str, np.ndarray],
     log_likelihood: np.ndarray,
     log_weights: np.ndarray | None = None,
+    *,
+    is_smoothed: bool = False,
 ) -> PowerScaling:
     """Sensitivities of scalars.
 
@@ -95,6 +97,7 @@ def power_scaling(
         log_priors: Log prior of each site that is scaled, ``(chain, draw)``.
         log_likelihood: Log likelihood of all data, ``(chain, draw)``.
         log_weights: Log weights of the draws, or `None`.
+        is_smoothed: Whether the weights are smoothed already.
     """
     names, columns = [], []
     for name, x in draws.items():
@@ -103,7 +106,7 @@ def power_scaling(
         names += [f"{name}[{', '.join(map(str, at))}]" if at else name for at in _places(x)]
     flat = np.concatenate(columns, 1)
     base = np.zeros(len(flat)) if log_weights is None else np.ravel(log_weights)
-    of = lambda x: sensitivity(flat, np.ravel(x).astype(np.float64), base)  # noqa: E731
+    of = lambda x: sensitivity(flat, np.ravel(x).astype(np.float64), base, is_smoothed)  # noqa: E731
     by_site = {name: of(x) for name, x in log_priors.items()}
     priors = list(log_priors.values())
     (prior, worst), (likelihood, other) = of(sum(priors[1:], priors[0])), of(log_likelihood)
@@ -126,7 +129,10 @@ def _places(x: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def sensitivity(
-    draws: np.ndarray, log_component: np.ndarray, log_weights: np.ndarray
+    draws: np.ndarray,
+    log_component: np.ndarray,
+    log_weights: np.ndarray,
+    is_smoothed: bool = False,
 ) -> tuple[np.ndarray, float]:
     r"""Sensitivity of each column of draws to the power of a component, and the worst Pareto k.
 
@@ -138,18 +144,24 @@ def sensitivity(
         draws: ``(draw, scalar)``.
         log_component: Log density of the component at each draw, ``(draw,)``.
         log_weights: Log weights of the draws before, ``(draw,)``.
+        is_smoothed: Whether these are smoothed already. Other weights are smoothed before and
+            after the change of power, so that smoothing is no part of the distance.
 
     References:
         Kallioinen et al. (2023), section 2.4.
     """
-    power, before = 1 + _STEP, np.exp(log_weights - log_sum_exp(log_weights))
+
+    def weights(change: np.ndarray | float) -> tuple[np.ndarray, float]:
+        smoothed, k = psis_on_host(log_weights + change)
+        kept = log_weights + change if is_smoothed else smoothed
+        return np.exp(kept - log_sum_exp(kept)), float(k)
+
+    power, (before, _) = 1 + _STEP, weights(0.0)
     distance, worst = np.zeros(draws.shape[1]), -np.inf
     for alpha in (power, 1 / power):
-        change = (alpha - 1) * log_component
-        smoothed, k = psis_on_host(change + log_weights if np.ptp(log_weights) else change)
-        after = np.exp(smoothed - log_sum_exp(smoothed))
+        after, k = weights((alpha - 1) * log_component)
         distance += _distances(draws, before, after)
-        worst = max(worst, float(k))
+        worst = max(worst, k)
     return distance / (2 * np.log2(power)), worst
 
 

@@ -14,6 +14,7 @@ from inference.calibration.report import CalibrationReport
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.leaf_names import element_names, named_leaves
 from inference.common.threefry import seed_of
+from inference.drivers.calibration_draws import check_number, fewest_effective, flat_draws
 from inference.drivers.calibration_models import (
     Combined,
     Conditioned,
@@ -26,6 +27,8 @@ from inference.drivers.check_inputs import check_inputs
 from inference.drivers.mcmc import mcmc
 from inference.drivers.mcmc_each import mcmc_each
 from inference.drivers.optimize import optimize
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_results import MAX_RHAT
 from inference.runtime.progress import Shown, show_progress
 from ppl.core.model_pytree import as_pytree
@@ -58,7 +61,9 @@ def calibrate(
 
     With `result`, latent values are drawn from the posterior of that result, and data from its
     posterior predictive distribution. The fit is made to the observed and the new data together
-    (posterior SBC). This tests the fit where the posterior is, not all over a wide prior.
+    (posterior SBC). This tests the fit where the posterior is, not all over a wide prior. Draws of
+    a chain are correlated, and so would be the ranks: there may be half as many simulations as
+    the smallest bulk ESS of `result`.
 
     Ranks are of draws that are thinned to near independence. Fits that diverge or do not converge
     are counted in the report, and stay in the ranks.
@@ -73,7 +78,7 @@ def calibrate(
         fit: Function that draws from the posterior:
 
             - :func:`mcmc` of NUTS or HMC: all fits share one program and the cores, as under
-              :func:`mcmc_each`; with settings that :func:`mcmc_each` does not take, one by one;
+              :func:`mcmc_each`; with a kernel or settings that it does not take, one by one;
             - another driver of the library, such as :func:`svi`, :func:`laplace` or
               :func:`pathfinder`, called for one simulation after the other;
             - a function ``(key, posterior, *args, **settings) -> draws``. Draws are a result with
@@ -96,7 +101,7 @@ def calibrate(
     Raises:
         TypeError: if an argument has the wrong type.
         ValueError: if a value is out of range, `observed` names no site or leaves no latent site,
-            or draws of `fit` do not fit the sites.
+            draws of `fit` do not fit the sites, or `result` has too few effective draws.
 
     Example:
         >>> import ppl, distributions as dist
@@ -124,6 +129,8 @@ def calibrate(
     level = check_fraction("level", level)
     problem = _Problem.of(model, args, observed, result, quantities or {})
     _check_fit(fit)
+    if result is not None:
+        check_number(num, result, problem.latent)
     keys = jax.random.split(key, 3)
     values = problem.simulate(keys[0], num)
     data = pick(values, problem.names)
@@ -200,7 +207,7 @@ class _Problem(NamedTuple):
                 raise TypeError(
                     f"quantities: {name!r} must be a function of values and data, got {function!r}"
                 )
-        draws = None if result is None else _flat_draws(result, latent)
+        draws = None if result is None else flat_draws(result, latent)
         return cls(model, args, names, latent, data, draws, quantities, shapes)
 
     def posterior(self) -> Any:
@@ -216,11 +223,6 @@ class _Problem(NamedTuple):
             one = lambda key: ppl.simulate(self.model)(key, *self.args)  # noqa: E731
             return jax.jit(jax.vmap(one))(jax.random.split(key, num))
         total = len(jax.tree.leaves(self.draws)[0])
-        if num > total:
-            raise ValueError(
-                f"num_simulations must be at most the {total} draws of the result, got {num}; "
-                "each simulation takes another draw"
-            )
         which = np.arange(num) * total // num
         draws = jax.tree.map(lambda x: x[which], self.draws)
         return merge(draws, ppl.predict(self.model, draws)(key, *self.args))
@@ -266,17 +268,6 @@ def _latent(model: Any, data: Values, args: Any) -> Values:
     return pick(target.constrain(position), names)
 
 
-def _flat_draws(result: Any, latent: Sequence[str]) -> Values:
-    if not isinstance(getattr(result, "draws", None), Mapping):
-        raise TypeError(f"result must be a result with draws, such as of mcmc, got {result!r}")
-    draws = result.draws
-    if hasattr(result, "resample"):
-        number = len(jax.tree.leaves(draws)[0][0])
-        return pick(result.resample(jax.random.key(0), number), latent)
-    flat = lambda x: np.asarray(x).reshape(-1, *x.shape[2:])  # noqa: E731
-    return jax.tree.map(flat, pick(draws, latent))
-
-
 def _check_fit(fit: Any) -> None:
     if not callable(fit):
         raise TypeError(f"fit must be a function (key, posterior, *args), got {fit!r}")
@@ -295,14 +286,18 @@ def _fit_all(
     progress: Shown,
 ) -> _Fits:
     posterior, args = problem.posterior(), problem.args
-    if fit is mcmc and set(settings) <= set(_POOLED):
+    is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
+    if fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED):
         axes = (0, *[None] * len(args))
         fits = mcmc_each(key, posterior, data, *args, in_axes=axes, progress=progress, **settings)
         is_divergent = fits.stats.get("is_divergent")
         number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
         return _Fits(pick(fits.draws, problem.latent), number, True)
     keys = jax.random.split(key, num)
-    takes_data = "data" in inspect.signature(fit).parameters
+    parameters = inspect.signature(fit).parameters
+    takes_data = "data" in parameters
+    if "progress" in parameters:
+        settings = {"progress": False, **settings}  # one bar is that of all fits
 
     def one(key: jax.Array, data: Values) -> Any:
         given = {"data": data} if takes_data else {}
@@ -314,35 +309,29 @@ def _fit_all(
     if vectorized:
         draws = jax.jit(jax.vmap(one))(keys, data)
         return _Fits(_with_chains(draws, problem, 1), None, False)
-    found, num_divergent = [], None
-    if fit is mcmc:
-        settings = {"progress": False, **settings}
+    found, num_divergent, number = [], None, None
     with show_progress(progress, num, "fit") as report:
         for i in range(num):
             made = one(keys[i], jax.tree.map(lambda x, i=i: x[i], data))
             stats = getattr(made, "stats", None)
             if isinstance(stats, Mapping) and "is_divergent" in stats:
                 num_divergent = (num_divergent or 0) + bool(np.any(stats["is_divergent"]))
-            found.append(_with_chains(_draws_of(made, keys[i]), problem, 0))
+            if hasattr(made, "resample"):
+                number = fewest_effective(number, made.ess)
+                made = made.resample(keys[i], number)
+            found.append(_with_chains(made, problem, 0))
             report(i + 1)
     try:
-        draws = jax.tree.map(lambda *x: np.stack(x), *found)
+        draws = jax.tree.map(lambda *x: np.stack([y[:, :number] for y in x]), *found)
     except ValueError as error:
         raise ValueError(
             f"fit: numbers of draws differ between simulations ({error}); return equally many"
         ) from error
-    return _Fits(draws, num_divergent, num_divergent is not None)
+    return _Fits(draws, num_divergent, fit is mcmc or num_divergent is not None)
 
 
 def _given(posterior: Any, data: Values, key: jax.Array, *args: Any) -> Any:
     return posterior(key, data, *args)
-
-
-def _draws_of(made: Any, key: jax.Array) -> Any:
-    """Draws of a result, or those that a function returned."""
-    if hasattr(made, "resample"):
-        return made.resample(key, max(20, int(made.ess)))
-    return getattr(made, "draws", made)
 
 
 def _with_chains(draws: Any, problem: _Problem, num_axes: int) -> Values:

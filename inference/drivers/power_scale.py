@@ -35,6 +35,9 @@ def power_scale(
     | 0.05 or more | below 0.05 | strong prior or weak likelihood |
     | 0.05 or more | 0.05 or more | prior-data conflict |
 
+    The likelihood is that of all data and factors. Of a site that ``ppl.impute`` observes in part,
+    the entries that are missing count as prior, and the others as likelihood.
+
     Args:
         result: Result of :func:`mcmc`, or of another driver with draws, for this model and data.
         model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
@@ -68,7 +71,9 @@ def power_scale(
     check_result("power_scale", result, model)
     check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
     with settings(None):
-        likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
+        likelihood = copy_to_default_device(
+            Likelihood.of(model, args, kwargs, needs_observed=False)
+        )
         names = [prior] if isinstance(prior, str) else list(likelihood.latent)
         if prior is not None and not isinstance(prior, str):
             names = list(prior)
@@ -83,4 +88,6 @@ def power_scale(
     leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))
     draws = {name: np.asarray(x) for name, x in leaves}
     of_sites = {name: scores[name] for name in names}
-    return power_scaling(draws, of_sites, scores[""], log_weights_of(result))
+    is_smoothed = getattr(result, "weights", None) is not None
+    weights = log_weights_of(result)
+    return power_scaling(draws, of_sites, scores[""], weights, is_smoothed=is_smoothed)

@@ -57,7 +57,7 @@ def sampler(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> import ppl, distributions as dist
+        >>> import ppl, distributions as dist, inference
         >>> def model(key):
         ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
         ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")

@@ -68,9 +68,11 @@ class MCMCResults:
     def summary(self) -> "FitsSummary":
         """Diagnostics of each data set, and which fits are doubtful."""
         columns: list[Any] = []
+        is_finite = np.ones(len(self), bool)
         for _, x in named_leaves(self.draws):
             x = np.asarray(x)
             num, num_chains, num_draws = x.shape[:3]
+            is_finite &= np.isfinite(x).reshape(num, -1).all(1)
             flat = np.moveaxis(x.reshape(num, num_chains, num_draws, -1), 0, 2)
             rhat, bulk, tail, *_ = diagnose(flat)
             columns.append((rhat, bulk, tail))
@@ -80,7 +82,11 @@ class MCMCResults:
         with np.errstate(all="ignore"):
             worst = _extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)
         return FitsSummary(
-            *worst, divergent.sum((1, 2)), np.logical_not(started), divergent.shape[1]
+            *worst,
+            divergent.sum((1, 2)),
+            np.logical_not(started),
+            np.logical_not(is_finite),
+            divergent.shape[1],
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -100,9 +106,9 @@ class MCMCResults:
 
 def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:
     """Extreme over scalars that vary, ``(dataset,)``; NaN if none has a diagnostic."""
-    empty = -np.inf if of is np.max else np.inf
-    found = of(np.where(np.isnan(numbers), empty, numbers), axis=-1)
-    return np.where(np.isfinite(found), found, np.nan)
+    is_known = ~np.isnan(numbers)
+    found = of(np.where(is_known, numbers, -np.inf if of is np.max else np.inf), axis=-1)
+    return np.where(is_known.any(-1), found, np.nan)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +120,7 @@ class FitsSummary:
         ess_bulk, ess_tail: Smallest effective sample sizes of a scalar, ``(dataset,)``.
         num_divergent: Number of divergent transitions, ``(dataset,)``.
         has_no_start: Whether a chain found no start of finite density, ``(dataset,)``.
+        has_non_finite: Whether a draw is NaN or infinite, ``(dataset,)``.
         num_chains: Number of chains of each data set.
     """
 
@@ -122,6 +129,7 @@ class FitsSummary:
     ess_tail: np.ndarray
     num_divergent: np.ndarray
     has_no_start: np.ndarray
+    has_non_finite: np.ndarray
     num_chains: int
 
     @property
@@ -132,8 +140,8 @@ class FitsSummary:
 
     @property
     def is_doubtful(self) -> np.ndarray:
-        """Data sets with an unconverged or a divergent fit."""
-        return self.is_unconverged | (self.num_divergent > 0)
+        """Data sets with an unconverged or a divergent fit, or draws that are not finite."""
+        return self.is_unconverged | (self.num_divergent > 0) | self.has_non_finite
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -144,6 +152,8 @@ class FitsSummary:
         cases = (
             (self.has_no_start, 0 * ess, "have a chain without a start of finite density; their "
              "draws are NaN"),
+            (self.has_non_finite & ~self.has_no_start, 0 * ess, "have draws that are not finite; "
+             "look for overflow in the transformation of their sites"),
             (self.num_divergent > 0, -self.num_divergent, "have divergent transitions; raise "
              "target_acceptance_rate, or reparameterise (ppl.auto_reparam)"),
             (self.rhat > MAX_RHAT, -self.rhat, f"have an R-hat above {MAX_RHAT}: their chains "

@@ -11,7 +11,7 @@ from jax.tree_util import Partial
 
 from ppl.common import distribution_protocol
 from ppl.common.arguments import Arguments
-from ppl.common.missing_data import Ignored
+from ppl.common.missing_data import Ignored, Imputed, is_imputed
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
@@ -23,7 +23,7 @@ from ppl.harvest._site_names import join_scopes
 from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 from ppl.harvest.pytrees import register_dataclass
-from ppl.primitives.site_kinds import LATENT, OBSERVED, kind_of
+from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
 from ppl.transforms.density import LogProbs
 from ppl.transforms.trace import inspection
 
@@ -113,8 +113,17 @@ class Likelihood:
     captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
 
     @classmethod
-    def of(cls, model: Model, args: tuple[Any, ...], kwargs: Any) -> "Likelihood":
+    def of(
+        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs_observed: bool = True
+    ) -> "Likelihood":
         """The likelihood of a model called with some arguments.
+
+        Args:
+            model: The model, conditioned on data.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+            needs_observed: Whether a whole site must be observed; if not, a factor or a site
+                observed in part is enough.
 
         Raises:
             ValueError: If the model has no observed site.
@@ -131,7 +140,9 @@ class Likelihood:
             planted = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
             records = jax.eval_shape(run.records, planted)
             shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
-            if not shapes:
+            sites = [found.site for found in run.sites.values()]
+            has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
+            if not (shapes or (has_more and not needs_observed)):
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
@@ -143,30 +154,44 @@ class Likelihood:
         return cls(model, data, arguments, shapes, latent, numbers)
 
     def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Log probabilities of all random sites at the values of the latent ones, by name."""
+        """Log probabilities of all random sites and factors at values of the latent sites."""
         args, kwargs = self.arguments.join(self.data)
         run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), LogProbs())
-        kinds = LATENT, OBSERVED
+        kinds = LATENT, OBSERVED, FACTOR
         kept = [path for path, found in run.sites.items() if kind_of(found.site) in kinds]
         records = run.records(run.fit(values, "log_probs", complete=True))
         return {join_scopes(path): records[path] for path in kept}
 
     def missing(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
+        found = self._distributions(values)
+        return {name: _missing(found[name], shape) for name, shape in self.shapes}
+
+    def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Boolean arrays by latent site that `ppl.impute` observes in part: missing entries."""
+        found = {name: _flags(d, Imputed) for name, d in self._distributions(values).items()}
+        return {name: flags[0] for name, flags in found.items() if flags}
+
+    def _distributions(self, values: Mapping[str, Any]) -> dict[str, Any]:
         args, kwargs = self.arguments.join(self.data)
         run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
         latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
         records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
-        found = {join_scopes(path): site.distribution for path, site in records.items()}
-        return {name: _missing(found[name], shape) for name, shape in self.shapes}
+        return {join_scopes(path): site.distribution for path, site in records.items()}
 
 
 def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:
     missing = jnp.zeros(shape, bool)
-    while isinstance(d, distribution_protocol.DistributionWrapper):
-        if isinstance(d, Ignored):
-            flags = jnp.asarray(d.missing)
-            ends = tuple(range(len(shape), flags.ndim))
-            missing = missing | flags.all(ends)
-        d = d.base  # pyright: ignore[reportAttributeAccessIssue]
+    for flags in _flags(d, Ignored):
+        missing = missing | flags.all(tuple(range(len(shape), flags.ndim)))
     return missing
+
+
+def _flags(d: Any, kind: type[Ignored] | type[Imputed]) -> list[jax.Array]:
+    """Masks of the missing entries of the wrappers of a kind around a distribution."""
+    found = []
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        if isinstance(d, kind):
+            found.append(jnp.asarray(d.missing))
+        d = d.base  # pyright: ignore[reportAttributeAccessIssue]
+    return found

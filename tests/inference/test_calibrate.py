@@ -163,7 +163,7 @@ def test_drivers_fit_one_simulation_after_the_other():
 @pytest.fixture(scope="module")
 def result():
     posterior = ppl.condition(model, {"y": jnp.array([3.0, 4.0, 5.0])})
-    settings = {"num_warmup": 200, "num_draws": 500, "progress": False}
+    settings = {"num_warmup": 200, "num_draws": 1000, "progress": False}
     return inference.mcmc(KEY, posterior, **settings)
 
 
@@ -205,9 +205,60 @@ def test_wrong_arguments_are_explained(settings, error, words):
 
 
 def test_more_simulations_than_draws_are_refused(result):
-    given = {"observed": {"y": jnp.ones(3)}, "result": result, "num_simulations": 2001}
-    with pytest.raises(ValueError, match="at most the 2000 draws"):
+    given = {"observed": {"y": jnp.ones(3)}, "result": result, "num_simulations": 4001}
+    with pytest.raises(ValueError, match="at most the 4000 draws"):
         inference.calibrate(KEY, model, **given)
+
+
+def test_correlated_draws_of_a_result_are_refused():
+    """New data that say little, an exact fit, and draws that are correlated or independent."""
+    observed = {"y": jnp.array([1.0])}
+
+    def both(key, posterior, data):
+        precision = 1 + 2 / 9
+        mean = (1.0 + data["y"][0]) / 9 / precision
+        return {"mu": mean + jax.random.normal(key, (50,)) / precision**0.5}
+
+    rng = np.random.default_rng(6)
+    draws = rng.normal(size=(4, 1000))
+    for i in range(1, 1000):
+        draws[:, i] = 0.95 * draws[:, i - 1] + np.sqrt(1 - 0.95**2) * draws[:, i]
+    draws = (1 / 10 + np.sqrt(9 / 10) * draws).astype(np.float32)
+    given = {"observed": observed, "fit": both, "vectorized": True}
+    chains = inference.MCMCResult({"mu": draws}, {}, None)
+    with pytest.raises(ValueError, match=r"half the effective sample size .* at site 'mu'"):
+        inference.calibrate(KEY, weak, **given, result=chains, num_simulations=300)
+    assert inference.calibrate(KEY, weak, **given, result=chains, num_simulations=40).is_calibrated
+    posterior = ppl.condition(weak, observed)
+    guide = inference.laplace(KEY, posterior, num_draws=1000)
+    report = inference.calibrate(KEY, weak, **given, result=guide, num_simulations=1000)
+    assert report.is_calibrated
+
+
+def test_fits_with_weights_have_equally_many_draws():
+    settings = {"observed": ["y"], "num_simulations": 30, "fit": inference.importance}
+    report = inference.calibrate(KEY, model, **settings, num_draws=300)
+    assert report.is_calibrated
+    assert report.ranks.shape == (30, 2)
+
+
+def test_other_kernels_fit_one_simulation_after_the_other():
+    settings = {"num_chains": 8, "num_warmup": 100, "num_draws": 50, "num_simulations": 2}
+    kernel = inference.ChEES()
+    report = inference.calibrate(KEY, model, observed=["y"], kernel=kernel, **settings)
+    assert report.ranks.shape == (2, 2)
+
+
+def test_only_the_bar_of_all_fits_is_shown():
+    """Drivers show none of their own."""
+    seen = []
+
+    def fit(key, posterior, data, progress=None):
+        seen.append(progress)
+        return exact(key, posterior, data)
+
+    inference.calibrate(KEY, model, observed=["y"], fit=fit, num_simulations=2)
+    assert seen == [False, False]
 
 
 def schools(key, sigma):

@@ -9,6 +9,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import HMC, NUTS, MCMCResult, MCMCResults, mcmc, mcmc_each, sampler
+from inference.results import mcmc_results
 from inference.runtime import compiled_program
 
 KEY = jax.random.key(0)
@@ -134,6 +135,23 @@ def test_a_chain_without_a_start_has_draws_of_nan():
     words = str(fits.summary())
     assert "1 data set (1) have a chain without a start" in words
     assert fits.summary().is_doubtful.tolist() == [False, True]
+
+
+def test_draws_that_are_not_finite_make_a_fit_doubtful():
+    """In one data set a scalar of one draw, in another chains that are stuck apart."""
+    draws = np.random.default_rng(0).normal(size=(4, 4, 500, 2))
+    draws[1, 2, 7, 1] = np.nan
+    draws[2, 0, 0, 0] = np.inf
+    draws[3, :, :, 1] = np.arange(4.0)[:, None]
+    stats = {"log_density": np.zeros((4, 4, 500)), "is_divergent": np.zeros((4, 4, 500), bool)}
+    found = MCMCResults({"x": draws}, stats, None, (), (("x", False),)).summary()
+    assert found.is_doubtful.tolist() == [False, True, True, True]
+    assert found.has_non_finite.tolist() == [False, True, True, False]
+    assert found.rhat[3] > 1e6
+    assert "2 data sets (1, 2) have draws that are not finite" in str(found)
+    assert "R-hat above" in str(found)
+    numbers = np.array([[np.inf, 1.0], [np.nan, 1.0], [np.nan, np.nan]])
+    np.testing.assert_array_equal(mcmc_results._extreme(np.max, numbers), [np.inf, 1, np.nan])
 
 
 def with_gaps(key, y):

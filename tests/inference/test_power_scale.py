@@ -1,5 +1,8 @@
 """Power scaling: against the closed form of a normal model, and diagnoses."""
 
+import dataclasses
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,8 +11,9 @@ import scipy.stats
 import distributions as dist
 import inference
 import ppl
-from inference.comparison.power_scaling import cjs_distance, power_scaling
+from inference.comparison.power_scaling import cjs_distance, power_scaling, sensitivity
 from inference.results.mcmc_result import MCMCResult
+from inference.results.psis import psis_on_host
 
 NUM = 40_000
 
@@ -45,10 +49,10 @@ def test_sensitivity_of_a_normal_model(mean):
     log_prior = scipy.stats.norm.logpdf(draws, mean, 0.8)
     log_likelihood = scipy.stats.norm.logpdf(y[:, None], draws, 2.0).sum(0)
     found = power_scaling({"mu": draws[None]}, {"mu": log_prior[None]}, log_likelihood[None])
-    for name, sensitivity in (("prior", found.prior), ("likelihood", found.likelihood)):
+    for name, computed in (("prior", found.prior), ("likelihood", found.likelihood)):
         ends = [posterior(*given, **{name: power}) for power in (1.01, 1 / 1.01)]
         exact = exact_sensitivity((center, spread), *ends)
-        np.testing.assert_allclose(sensitivity, exact, rtol=0.03)
+        np.testing.assert_allclose(computed, exact, rtol=0.03)
 
 
 def test_distance_of_distribution_functions():
@@ -102,3 +106,67 @@ def test_sites_by_name():
     np.testing.assert_array_equal(found.prior, found.by_site["mu"])
     with pytest.raises(ValueError, match="no latent site 'nu'; it has mu, idle"):
         inference.power_scale(result, conditioned, 0.0, 1.0, prior="nu")
+
+
+@pytest.mark.parametrize("is_smoothed", [False, True])
+def test_a_constant_component_has_no_sensitivity(is_smoothed):
+    rng = np.random.default_rng(4)
+    draws, log_weights = rng.normal(size=(1000, 2)), 1.5 * rng.exponential(size=1000)
+    for weights in (log_weights, np.zeros(1000), np.full(1000, -3.7)):
+        if is_smoothed:
+            weights = psis_on_host(weights).log_weights
+        found, _ = sensitivity(draws, np.full(1000, 2.7), weights, is_smoothed)
+        np.testing.assert_allclose(found, 0, atol=1e-5)
+
+
+def test_results_with_weights_scale_smoothed_ones():
+    """A prior without influence, of which all results know, whether they have weights or not."""
+
+    def flat(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1e6), name="mu")
+        return ppl.sample(key, dist.Normal(mu * jnp.ones(25), 1.0), name="y")
+
+    conditioned = ppl.condition(flat, {"y": jnp.asarray(Y)})
+    key = jax.random.key(0)
+    guide = inference.laplace(key, conditioned)
+    heavy = np.log1p(np.asarray(guide.draws["mu"], np.float64) ** 2) * 20
+    uneven = dataclasses.replace(guide, log_weights=heavy)
+    weighted = inference.importance(key, conditioned, guide=guide)
+    for result in (guide, uneven, weighted):
+        found = inference.power_scale(result, conditioned)
+        assert found.prior[0] < 1e-3
+        assert found.likelihood[0] > 0.05
+
+
+def test_data_observed_in_part_and_factors_are_likelihood():
+    """However the data are given, they say the same of the mean."""
+    y = np.append(np.linspace(-2.0, 2.0, 24), np.nan)
+
+    def factored(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.factor(jnp.sum(dist.Normal(mu, 1.0).log_prob(y[:24])), name="y")
+
+    def sampled(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        return ppl.sample(key, dist.Normal(mu * jnp.ones(25), 1.0), name="y")
+
+    rng = np.random.default_rng(5)
+    mu = rng.normal(size=(2, 500)) / 5
+    filled = np.broadcast_to(y, (2, 500, 25)).copy()
+    filled[..., -1] = mu + rng.normal(size=mu.shape)
+    cases = (
+        (ppl.condition(sampled, {"y": ppl.ignore(y)}), {"mu": mu}),
+        (factored, {"mu": mu}),
+        (ppl.condition(sampled, {"y": ppl.impute(y)}), {"mu": mu, "y": filled}),
+    )
+    found = []
+    for conditioned, draws in cases:
+        result = MCMCResult(draws, {}, None)
+        found.append(inference.power_scale(result, conditioned, prior="mu"))
+    for other in found[1:]:
+        np.testing.assert_allclose(other.prior[0], found[0].prior[0], rtol=1e-3)
+        np.testing.assert_allclose(other.likelihood[0], found[0].likelihood[0], rtol=1e-3)
+    of_missing = inference.power_scale(MCMCResult(cases[2][1], {}, None), cases[2][0], prior="y")
+    assert of_missing.prior[0] < 0.05 < of_missing.likelihood[0]
+    with pytest.raises(ValueError, match="no observed site"):
+        inference.power_scale(MCMCResult({"mu": mu, "y": filled}, {}, None), sampled)
