@@ -44,7 +44,8 @@ def resume(
             as many as the run was to have at most, also where its `until` ended it.
         kernel: The kernel of the run.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
-        until: Precision at which the run ends; see :func:`mcmc`.
+        until: Precision at which the run ends, with all draws that it has or more; see
+            :func:`mcmc`.
         cache_dir: A directory for compiled programs.
         progress: Whether to show a bar; see :func:`mcmc`.
         **kwargs: More arguments of the model.
