@@ -155,14 +155,14 @@ class ChainBatch:
         rows, schedule = np.asarray(self.rows), self.plan.schedule
         size = self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)
-        if self.has_windows:
-            learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
-            for chain, stop in enumerate(learnt):
-                self.windows[chain].append(rows[chain, :stop].copy())
         begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
         if np.any(begin < num_rows):
             stats = {name: rows[..., size + i] for i, name in enumerate(self.kinds)}
             self._keep((jax.device_get(values(self.rows)), stats), begin, num_rows)
+        if self.has_windows:
+            learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
+            for chain, stop in enumerate(learnt):
+                self.windows[chain].append(rows[chain, :stop].copy())
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
     def _keep(self, values: Any, begin: np.ndarray, end: np.ndarray) -> None:

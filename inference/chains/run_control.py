@@ -7,7 +7,6 @@ import numpy as np
 
 from inference.chains.chain_threads import warn_of_interrupt
 from inference.runtime.devices import Share
-from inference.runtime.interrupts import without_interrupts
 
 
 class StopRun(Exception):  # noqa: N818, like StopIteration
@@ -45,7 +44,7 @@ class Run(Protocol):
         ...
 
     def record(self) -> None:
-        """Records the state of the run, from which it can go on."""
+        """Records the state of the run, from which it can go on; Ctrl-C does not stop it."""
         ...
 
     def samples(self, num_drawn: int) -> Any:
@@ -89,20 +88,21 @@ class Monitor:
 def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
     """Moves the chains of a run to the end, and returns the number of draws of each.
 
+    A run that goes on from a state has had the looks at fewer draws than it has.
+
     Raises:
         KeyboardInterrupt: if an interrupt comes before there are draws.
         StopRun: if the monitor stops the run before.
     """
-    share, num_drawn = run.share, 0
+    share, num_drawn, begun = run.share, 0, run.num_drawn
     try:
-        for num_drawn in monitor.looks(num_draws):
+        for num_drawn in (number for number in monitor.looks(num_draws) if number >= begun):
             run.go_on(run.num_warmup + num_drawn, monitor)
             samples = lambda number=num_drawn: share.gather(run.samples(number))  # noqa: E731
             if monitor.is_enough(num_drawn, samples, share):
                 break
     except (KeyboardInterrupt, StopRun) as reason:
-        with without_interrupts():
-            run.record()
+        run.record()
         num_drawn = run.num_drawn
         if not num_drawn:
             raise (reason.__cause__ or reason) from None
@@ -110,6 +110,5 @@ def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
         if isinstance(reason, KeyboardInterrupt) or reason.__cause__:
             warn_of_interrupt(num_drawn, num_draws, reason.__cause__)
     else:
-        with without_interrupts():
-            run.record()
+        run.record()
     return share.min_over_processes(num_drawn)

@@ -231,7 +231,8 @@ class _SamplingRun:
     def record(self) -> None:
         """Records the state, unless chains are being compared or other processes have some."""
         if self.is_whole and not self.share.is_partial:
-            self.recorder.record(self.state)
+            with without_interrupts():
+                self.recorder.record(self.state)
 
     def _make_batches(self, chains: Chain, size: int) -> None:
         self.batches = [

@@ -219,7 +219,7 @@ class StepRun:
     def _go_on_at(self, num_done: np.ndarray) -> None:
         for batch, number in zip(self.batches, num_done, strict=True):
             batch.num_done = int(number)
-            batch.num_read = max(0, int(number) - self.num_warmup)
+            batch.num_read = batch.num_seen = max(0, int(number) - self.num_warmup)
 
     def state(self) -> State:
         """State of the run between two calls, from which it can go on to the same draws."""
@@ -238,7 +238,8 @@ class StepRun:
     def record(self) -> None:
         """Records the state, unless other processes have some of the chains."""
         if not self.share.is_partial:
-            self.recorder.record(self.state)
+            with without_interrupts():
+                self.recorder.record(self.state)
 
     def _find_starts(
         self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init

@@ -56,7 +56,7 @@ class DiskRecorder(Recorder):
         self._structure = jax.tree.structure(shapes)
         for name, x in named_leaves(shapes):
             kind, _, rest = name.partition(".")
-            file = f"{'stats' if kind == '1' else 'draws'}.{urllib.parse.quote(rest, safe='')}.npy"
+            file = f"{'stats' if kind == '1' else 'draws'}.{_quote(rest)}.npy"
             shape = (num_chains, num_draws, *x.shape)
             self.files.append(DrawFile(self.folder.path / file, shape, x.dtype))
         self._warn_of_little_room()
@@ -87,14 +87,22 @@ class DiskRecorder(Recorder):
         """Does nothing: the files have room for all draws."""
 
     def put(self, chain: int, values: Any, spans: np.ndarray) -> None:
-        """Writes draws of the chains of a batch; see :meth:`Recorder.put`."""
+        """Writes draws of the chains of a batch; see :meth:`Recorder.put`.
+
+        Draws are counted once they are written. Those that are there already are left out: after
+        an interrupt the same draws are put anew.
+        """
         for file, new in zip(self.files, jax.tree.leaves(values), strict=True):
             for i, (start, stop, first, last) in enumerate(spans.tolist()):
-                if stop == start:
+                num_there = int(file.num_drawn[chain + i])
+                if stop <= max(start, num_there):
                     continue
-                if start != file.num_drawn[chain + i]:
-                    raise AssertionError(f"draws from {start} on, and {file.num_drawn} are there")
-                self._write(file, *file.append(chain + i, new[i, first:last]))
+                if start > num_there:
+                    raise AssertionError(f"draws from {start} on, and {num_there} are there")
+                draws = new[i, first + num_there - start : last]
+                content = np.ascontiguousarray(draws, file.dtype).tobytes()
+                self._write(file, content, file.place(chain + i))
+                file.count(chain + i, len(draws), content)
 
     def _write(self, file: DrawFile, content: bytes, place: int) -> None:
         """Writes bytes, or keeps them in memory until the disk has room."""
@@ -152,3 +160,9 @@ class DiskRecorder(Recorder):
         for file in self.files:
             file.close()
         self.folder.close()
+
+
+def _quote(name: str) -> str:
+    """Name for a file, different for `a` and `A` also where a disk ignores the case of letters."""
+    escaped = (f"%{ord(x):X}" if "A" <= x <= "Z" else urllib.parse.quote(x, safe="") for x in name)
+    return "".join(escaped)

@@ -111,13 +111,15 @@ class DrawFile:
         os.replace(partial, self.path)
         self._file = new
 
-    def append(self, chain: int, draws: np.ndarray) -> tuple[bytes, int]:
-        """Counts draws of a chain; returns what `write` is to write, and where."""
-        content = np.ascontiguousarray(draws, self.dtype).tobytes()
-        place = chain * self.shape[1] + int(self.num_drawn[chain])
-        self.num_drawn[chain] += len(draws)
+    def place(self, chain: int) -> int:
+        """Place of the next draw of a chain, for `write`."""
+        number = chain * self.shape[1] + int(self.num_drawn[chain])
+        return len(self.header) + number * self._size
+
+    def count(self, chain: int, number: int, content: bytes) -> None:
+        """Counts the next draws of a chain, whose bytes have been written."""
         self.checksums[chain] = zlib.crc32(content, int(self.checksums[chain]))
-        return content, len(self.header) + place * self._size
+        self.num_drawn[chain] += number
 
     def write(self, content: bytes, place: int) -> None:
         """Writes bytes at a place of the file.

@@ -51,8 +51,8 @@ def describe_platform(devices: Any) -> dict[str, Any]:
 def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Checks that a call is of the run in a folder.
 
-    Entries of `new` that are `None` are not compared. The program of the model is not compared if
-    another version of JAX or of this library has made the folder, as its text may differ.
+    The program of the model is not compared if another version of JAX or of this library has made
+    the folder, as its text may differ.
 
     Raises:
         ValueError: if they differ; the message says in what.
@@ -67,8 +67,7 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
     differing = [
         f"{key}: the run has {_show(old.get(key))}, the call {_show(value)}"
         for key, value in new.items()
-        if value is not None
-        and key not in ("format", "num_draws", *_MAY_DIFFER)
+        if key not in ("format", "num_draws", *_MAY_DIFFER)
         and not (key == "the model's program" and has_other_program)
         and old.get(key) != value
     ]

@@ -28,6 +28,8 @@ except ImportError:  # on Windows, where a folder has no lock
     fcntl = None
 
 MANIFEST, STATE, LOCK = "manifest.json", "state.npz", "lock"
+# What a run may leave that was killed before its manifest was there.
+_OF_NO_RUN = LOCK, "probe", "probe.partial", f"{MANIFEST}.partial"
 _MARK = b"\nsha256:"
 _TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
 
@@ -35,12 +37,17 @@ _TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
 class RunFolder:
     """Folder of a run, locked until `close`."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, is_begun: bool = False) -> None:
         """Makes the folder if there is none, and locks it.
+
+        Args:
+            path: Path of the folder.
+            is_begun: Whether it must be there already.
 
         Raises:
             TypeError: if `path` is no path.
-            ValueError: if it holds something else than a run, or another process uses it.
+            ValueError: if it holds something else than a run, another process uses it, or it is not
+                there and must be.
             OSError: if it cannot be written.
         """
         if not isinstance(path, str | os.PathLike):
@@ -49,6 +56,8 @@ class RunFolder:
         self.name = repr(os.fspath(path))
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"checkpoint={self.name} is a file; give the path of a folder")
+        if is_begun and not self.path.exists():
+            raise self.emptiness()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._check_files()
@@ -62,7 +71,7 @@ class RunFolder:
             ) from error
 
     def _check_files(self) -> None:
-        names = [x.name for x in self.path.iterdir() if x.name not in (LOCK, "probe")]
+        names = [x.name for x in self.path.iterdir() if x.name not in _OF_NO_RUN]
         if names and MANIFEST not in names:
             raise ValueError(
                 f"checkpoint={self.name} is not the folder of a run: it has {sorted(names)[:3]} "
@@ -119,6 +128,13 @@ class RunFolder:
                 os.fsync(number)
             finally:
                 os.close(number)
+
+    def emptiness(self) -> ValueError:
+        """Error for a folder without a run."""
+        return ValueError(
+            f"checkpoint={self.name} has no run; begin one with inference.mcmc(..., "
+            f"checkpoint={self.name})"
+        )
 
     def damage(self, name: str, what: str) -> ValueError:
         """Error for a damaged file."""

@@ -1,5 +1,6 @@
 """Checkpoints of a run of a model: what is kept, and the manifest by which a call is compared."""
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,17 @@ from inference.checkpoints.run_folder import RunFolder
 from inference.common.leaf_names import named_leaves
 from inference.runtime.devices import default_device
 from ppl.core.model_pytree import innermost
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedInit:
+    """Initial positions of a run that goes on, which are known by their hash alone.
+
+    Attributes:
+        digest: The hash in the manifest.
+    """
+
+    digest: str
 
 
 def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] | None:
@@ -91,7 +103,9 @@ def _describe_run(target: Any, model: Any, given: Mapping[str, Any]) -> dict[str
     """Entries of a manifest: the settings, the arguments and the program of the model."""
     plain = {name: x for name, x in given.items() if name not in ("key", "kernel", "init", "keep")}
     init = given["init"]
-    if init is not None and not isinstance(init, str):
+    if isinstance(init, RecordedInit):
+        init = init.digest
+    elif not isinstance(init, str):
         init = digest(repr(describe_tree(init)))[:16]
     return {
         **plain,

@@ -19,7 +19,7 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import check_kept, open_recorder
+from inference.drivers.checkpoints import RecordedInit, check_kept, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
@@ -224,8 +224,7 @@ def run_chains(
 ) -> MCMCResult:
     """Runs chains, as :func:`mcmc`.
 
-    `checkpoint` may be a folder that is locked already; `init` is not compared with that of the run
-    in the folder if it is `None`.
+    `checkpoint` may be a folder that is locked already, and `init` what its manifest says.
     """
     began = time.monotonic()
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
@@ -275,8 +274,7 @@ def _run(
     began: float,
 ) -> MCMCResult:
     """Runs chains of checked settings, which `recorder` may let go on from a state."""
-    key, kernel = given["key"], given["kernel"]
-    init = "uniform" if given["init"] is None else given["init"]
+    key, kernel, init = given["key"], given["kernel"], given["init"]
     target_acceptance_rate = given["target_acceptance_rate"]
     run = _driver_of(kernel, init, given["mass_matrix"], target_acceptance_rate)
     is_ensemble = isinstance(kernel, EnsembleKernel)
@@ -292,7 +290,7 @@ def _run(
         target,
         kernel,
         **numbers,
-        init=init,
+        init="uniform" if isinstance(init, RecordedInit) else init,  # none is needed
         mesh=mesh,
         monitor=monitor,
         recorder=recorder,

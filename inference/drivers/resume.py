@@ -8,10 +8,11 @@ from jax.sharding import Mesh
 
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import restore_key
+from inference.drivers.checkpoints import RecordedInit, restore_key
 from inference.drivers.mcmc import run_chains
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS
+from inference.initialization.initial_positions import STRATEGIES
 from inference.monitoring.until import Until
 from inference.results.mcmc_result import MCMCResult
 from inference.runtime.progress import Shown
@@ -43,7 +44,8 @@ def resume(
             as many as the run was to have at most, also where its `until` ended it.
         kernel: The kernel of the run.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
-        until: Precision at which the run ends; see :func:`mcmc`.
+        until: Precision at which the run ends, with all draws that it has or more; see
+            :func:`mcmc`.
         cache_dir: A directory for compiled programs.
         progress: Whether to show a bar; see :func:`mcmc`.
         **kwargs: More arguments of the model.
@@ -68,14 +70,11 @@ def resume(
         >>> more.draws["mu"].shape, bool((more.draws["mu"][:, :100] == result.draws["mu"]).all())
         ((4, 300), True)
     """
-    folder = RunFolder(checkpoint)
+    folder = RunFolder(checkpoint, is_begun=True)
     try:
         manifest = folder.read_manifest()
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
-            raise ValueError(
-                f"checkpoint={folder.name} has no run; begin one with inference.mcmc(..., "
-                f"checkpoint={folder.name})"
-            )
+            raise folder.emptiness()
         if not (folder.path / "state.npz").exists():
             raise ValueError(
                 f"checkpoint={folder.name} has a run that ended before its chains had started; "
@@ -83,25 +82,25 @@ def resume(
             )
         key = restore_key(manifest["key"])
         check_inputs(resume, key, model, args, kwargs)
-    except BaseException:
+        init = manifest["init"]
+        return run_chains(
+            key,
+            model,
+            args,
+            kwargs,
+            kernel=kernel,
+            num_warmup=manifest["num_warmup"],
+            num_draws=manifest["num_draws"] if num_draws is None else num_draws,
+            num_chains=manifest["num_chains"],
+            mass_matrix=manifest["mass_matrix"],
+            target_acceptance_rate=manifest["target_acceptance_rate"],
+            init=init if init in STRATEGIES else RecordedInit(init),
+            mesh=mesh,
+            until=until,
+            cache_dir=cache_dir,
+            progress=progress,
+            keep=manifest["keep"],
+            checkpoint=folder,
+        )
+    finally:
         folder.close()
-        raise
-    return run_chains(
-        key,
-        model,
-        args,
-        kwargs,
-        kernel=kernel,
-        num_warmup=manifest["num_warmup"],
-        num_draws=manifest["num_draws"] if num_draws is None else num_draws,
-        num_chains=manifest["num_chains"],
-        mass_matrix=manifest["mass_matrix"],
-        target_acceptance_rate=manifest["target_acceptance_rate"],
-        init=None,
-        mesh=mesh,
-        until=until,
-        cache_dir=cache_dir,
-        progress=progress,
-        keep=manifest["keep"],
-        checkpoint=folder,
-    )

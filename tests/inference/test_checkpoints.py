@@ -209,6 +209,12 @@ def test_another_run_is_refused_and_said(run, name):
     assert before == {x.name: x.read_bytes() for x in run.iterdir() if x.name != "lock"}
 
 
+def test_sites_kept_by_name_are_not_all(tmp_path):
+    mcmc(KEY, posterior(), design(), keep=["w"], checkpoint=tmp_path, **SETTINGS)
+    with pytest.raises(ValueError, match=r"keep: the run has \['w'\], the call None"):
+        mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **SETTINGS)
+
+
 def test_another_version_is_a_warning(copied):
     folder = RunFolder(copied)
     folder.write_manifest(folder.read_manifest() | {"jax": "0.1", "device": "1 x abacus"})
@@ -260,6 +266,10 @@ def test_folders_of_something_else_are_refused(tmp_path):
         mcmc(KEY, posterior(), design(), checkpoint=3, **SETTINGS)  # pyright: ignore
     with pytest.raises(ValueError, match="has no run; begin one with"):
         inference.resume(tmp_path / "empty", posterior(), design())
+    assert not (tmp_path / "empty").exists()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "manifest.json.partial").write_text("{")  # of a run killed at its start
+    mcmc(KEY, posterior(), design(), checkpoint=tmp_path / "new", **SETTINGS)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
