@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inference.common.argument_checks import check_count, check_fraction
-from inference.monitoring.batch_means import Array, BatchMeans, join, merge_moments
+from inference.monitoring.batch_means import Array, BatchMeans, join, merge_moments, moments
 from inference.monitoring.quantile_sketch import QuantileSketch
 from inference.results.diagnostics import as_numbers
 
@@ -98,8 +98,7 @@ class StreamedDiagnostics:
         if not flat.size:
             return
         self._batches.add(flat)
-        mean = flat.mean(1)
-        new, before = (mean, ((flat - mean[:, None]) ** 2).sum(1)), self.num_draws
+        new, before = moments(flat), self.num_draws
         self._moments = merge_moments(self._moments, before, new, len(flat[0])) if before else new
         self._numbers = np.full(len(flat), before + len(flat[0]))
         self._sketch.add(np.moveaxis(flat, 2, 0).reshape(flat.shape[2], -1))
