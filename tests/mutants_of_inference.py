@@ -187,8 +187,8 @@ MUTANTS = (
     Mutant(
         name="until-without-minimum",
         file="inference/monitoring/until.py",
-        old="yield _ratio(MIN_ESS, few[1]), text",
-        new="yield _ratio(1, few[1]), text",
+        old="few, _ratio(MIN_ESS, few[1]), text",
+        new="few, _ratio(1, few[1]), text",
         breaks="a Monte Carlo standard error of a few draws ends a run",
         tests=("tests/inference/test_until.py",),
         keyword="minimum",

@@ -131,19 +131,20 @@ class ChainBatch:
         if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
             return
         size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
-        rows = np.asarray(self.rows)
-        is_divergent, step_size = (rows[..., size + kinds.index(name)] for name in wanted)
-        numbers = self.first[:, None] + np.arange(is_divergent.shape[1])
-        is_new = (numbers >= self.seen[:, None]) & (numbers < self.iteration[:, None])
-        is_drawn = is_new & (numbers >= self.plan.schedule.num_warmup)
-        self.num_divergent += int(np.sum(is_divergent[is_drawn]))
-        last = np.argmax(is_new * np.arange(1, is_new.shape[1] + 1), 1)
-        sizes = step_size[np.arange(len(last)), last]
-        self.step_size = np.where(is_new.any(1), sizes, self.step_size)
+        is_divergent, step_size = (size + kinds.index(name) for name in wanted)
+        rows, num_warmup = np.asarray(self.rows), self.plan.schedule.num_warmup
+        stops = np.minimum(self.iteration - self.first, rows.shape[1] - 1)
+        begins = np.clip(self.seen - self.first, 0, stops)
+        draws = np.clip(num_warmup - self.first, begins, stops)
+        spans = zip(rows, begins, draws, stops, strict=True)
+        for i, (chain, begin, draw, stop) in enumerate(spans):
+            if begin < stop:
+                self.step_size[i] = chain[stop - 1, step_size]
+            if draw < stop:
+                self.num_divergent += int(chain[draw:stop, is_divergent].sum())
+                if self.monitor.look_seconds is not None:
+                    self.monitor.add(self.place + i, chain[draw:stop, :size])
         self.seen = np.maximum(self.seen, self.iteration)
-        if self.monitor.look_seconds is not None:
-            for i, (chain, is_wanted) in enumerate(zip(rows, is_drawn, strict=True)):
-                self.monitor.add(self.place + i, chain[:-1][is_wanted[:-1], :size])
 
     def take(self, values: Callable[[Any], Any]) -> None:
         """Reads draws and windows from the rows; `values` computes values of sites from rows."""

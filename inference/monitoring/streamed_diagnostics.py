@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from inference.common.argument_checks import check_count, check_fraction
-from inference.monitoring.batch_means import Array, BatchMeans, join
+from inference.monitoring.batch_means import Array, BatchMeans, join, merge_moments, moments
 from inference.monitoring.quantile_sketch import QuantileSketch
 from inference.results.diagnostics import as_numbers
 
@@ -19,13 +19,15 @@ class StreamedDiagnostics:
 
     | Quantity              | Computed by                             | Error, relative           |
     |-----------------------|-----------------------------------------|---------------------------|
-    | mean, sd              | moments of batches, merged              | rounding                  |
+    | mean, sd              | moments of each chain, merged           | rounding                  |
     | split R-hat           | moments of batches; not rank-normalised | draws left out, see below |
     | ESS, MCSE of the mean | autocovariances of batch means          | 12 % and 6 % (4 chains)   |
     | quantiles             | KLL sketch                              | `rank_error`, about 0.5 % |
 
-    R-hat and ESS leave out the last incomplete batch, less than one part in 128 of all draws; after
-    a merge this holds for all.
+    R-hat and ESS leave out the last incomplete batch, less than one part in 128 of all draws. After
+    a merge of chains of several lengths they are those of the first draws of each chain, as many as
+    the shortest has in complete batches of the longest; NaN if that is less than two batches for
+    R-hat, or four for ESS. Mean, sd and quantiles are always those of all draws.
 
     Args:
         max_batches: Maximum of batches of a chain, an even number.
@@ -55,11 +57,14 @@ class StreamedDiagnostics:
         self._batches = BatchMeans(max_batches)
         self._sketch = QuantileSketch(check_count("sketch_capacity", sketch_capacity, least=8))
         self._shape: tuple[int, ...] | None = None
+        self._numbers = np.zeros(0, int)  # draws of each chain
+        self._moments: tuple[Array, Array] = (np.zeros((0, 0)), np.zeros((0, 0)))
+        self._is_merged = False
 
     @property
     def num_draws(self) -> int:
-        """Number of draws of each chain."""
-        return self._batches.num_draws
+        """Number of draws of each chain; of the shortest, if chains of other lengths are merged."""
+        return int(min(self._numbers, default=0))
 
     @property
     def rank_error(self) -> float:
@@ -73,8 +78,11 @@ class StreamedDiagnostics:
             draws: ``(chain, draw, *shape)``.
 
         Raises:
-            ValueError: if there are other chains, or another shape, than before.
+            ValueError: if there are other chains, or another shape, than before; or if chains have
+                been merged.
         """
+        if self._is_merged:
+            raise ValueError("no draws can be added after a merge: add all draws first, then merge")
         array = as_numbers("draws", draws)
         if array.ndim < 2:
             raise ValueError(f"draws must have shape (chain, draw, *shape), got {array.shape}")
@@ -90,28 +98,41 @@ class StreamedDiagnostics:
         if not flat.size:
             return
         self._batches.add(flat)
+        new, before = moments(flat), self.num_draws
+        self._moments = merge_moments(self._moments, before, new, len(flat[0])) if before else new
+        self._numbers = np.full(len(flat), before + len(flat[0]))
         self._sketch.add(np.moveaxis(flat, 2, 0).reshape(flat.shape[2], -1))
 
     def merge(self, other: Self) -> None:
-        """Takes in the draws of other chains; no draws can be added then.
+        """Takes in the draws of other chains, of any length; no draws can be added then.
 
         Raises:
             ValueError: if the shapes differ, or one of the two has no draws.
         """
-        if self._shape is None or other._shape is None or self._shape[1:] != other._shape[1:]:
-            mine, its = (x._shape and x._shape[1:] for x in (self, other))
+        mine, its = (x._shape[1:] if x._shape and x.num_draws else None for x in (self, other))
+        if self._shape is None or other._shape is None or mine is None or mine != its:
             raise ValueError(f"merge needs draws of equal shapes, got {mine} and {its}")
         self._batches = join([self._batches, other._batches])
         self._sketch.merge(other._sketch)
+        self._numbers = np.concatenate([self._numbers, other._numbers])
+        pairs = zip(self._moments, other._moments, strict=True)
+        self._moments = tuple(np.concatenate(x) for x in pairs)  # pyright: ignore
+        self._is_merged = True
         self._shape = self._shape[0] + other._shape[0], *self._shape[1:]
 
     def mean(self) -> Array:
         """Mean, ``shape``."""
-        return self._shaped(self._batches.mean_and_variance()[0])
+        return self._shaped(self._mean_and_variance()[0])
 
     def sd(self) -> Array:
         """Standard deviation, ``shape``."""
-        return self._shaped(np.sqrt(self._batches.mean_and_variance()[1]))
+        return self._shaped(np.sqrt(self._mean_and_variance()[1]))
+
+    def _mean_and_variance(self) -> tuple[Array, Array]:
+        (means, squares), number = self._moments, max(1, self._numbers.sum())
+        mean = self._numbers @ means / number
+        deviations = squares.sum(0) + self._numbers @ (means - mean) ** 2
+        return mean, deviations / max(1, number - 1)
 
     def rhat(self) -> Array:
         """Split R-hat, ``shape``, not rank-normalised; NaN for a single chain."""

@@ -3,11 +3,11 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from inference.common.leaf_names import element_names, named_leaves
+from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results.summary import Summary
 
 FIRST_LOOK, LOOK_GROWTH = 100, 1.5
@@ -31,10 +31,13 @@ class Until:
 
     Attributes:
         mcse: Largest Monte Carlo standard error of the mean, by name of a site, scope, row or
-            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``.
-        ess: Smallest effective sample size of the bulk and of the tails: a number for all scalars,
-            or a dict by name. Scalars that are constant need none.
-        rhat: Largest R-hat of all scalars, as 1.01; a number above 1.
+            scalar, such as ``{"mu": 0.01, "theta[0]": 0.1}``, with the names of the summary. A
+            named scalar must vary: as long as it is the same in all draws, as an indicator of a
+            rare event may be, the run goes on. So of a Cholesky factor or a correlation matrix name
+            the scalars that vary.
+        ess: Smallest effective sample size of the bulk and of the tails: a number for all scalars
+            but those that are constant, or a dict by name, as for `mcse`.
+        rhat: Largest R-hat of all scalars but those that are constant, as 1.01; a number above 1.
         seconds: Seconds since the call of `mcmc`, compiling included. When they are over, the run
             ends with the draws that it has, and says so. Warm-up is never cut short: a run whose
             time is over goes on until each chain has 4 draws.
@@ -95,12 +98,16 @@ class Until:
             num_chains: Number of chains.
 
         Raises:
-            ValueError: if a name is none of a site, scope, row or scalar; or if R-hat is asked for
-                and there is one chain.
+            ValueError: if a name is none of a site, scope, row or scalar of the summary; or if
+                R-hat is asked for and there is one chain.
         """
         if self.rhat is not None and num_chains == 1:
             raise ValueError("rhat of Until compares chains: num_chains must be at least 2, got 1")
-        sites = {name: element_names(name, leaf.shape) for name, leaf in named_leaves(shapes)}
+        sites = {
+            part: element_names(part, leaf.shape)
+            for name, leaf in named_leaves(shapes)
+            for part in part_names(name, leaf.dtype)
+        }
         for argument in ("mcse", "ess"):
             given = getattr(self, argument)
             for name in given if isinstance(given, Mapping) else ():
@@ -111,36 +118,59 @@ class Until:
                     )
 
     def unmet(self, summary: Summary) -> tuple[str, ...]:
-        """Criteria that do not hold, in words, each with its worst scalar."""
-        return tuple(text for share, text in self._criteria(summary) if not share <= 1)
+        """Criteria that do not hold, in words, each with its worst scalar.
+
+        Raises:
+            ValueError: if a name stands for no scalar of the summary.
+        """
+        wrong = (criterion.text for criterion in self._criteria(summary) if not criterion.holds)
+        return tuple(dict.fromkeys(wrong))
 
     def growth(self, summary: Summary) -> float:
         """Factor by which the number of draws must grow, a guess; R-hat is left out."""
-        shares = [x for x, text in self._criteria(summary) if not text.startswith("R-hat")]
+        shares = [x.share for x in self._criteria(summary) if x.kind != "rhat"]
         finite = [x for x in shares if math.isfinite(x)]
         return max([1.0, *finite]) if len(finite) == len(shares) else math.nan
 
-    def _criteria(self, summary: Summary) -> Iterator[tuple[float, str]]:
-        """Share of draws that each criterion needs, at most 1 if it holds; and it in words."""
-        names, is_known = np.array(summary.names), ~summary.is_constant
+    def _criteria(self, summary: Summary) -> Iterator["_Criterion"]:
         with np.errstate(divide="ignore", invalid="ignore"):
             ess_mean = (summary.sd / summary.mcse_mean) ** 2
         for name, most in (self.mcse or {}).items():
-            error = _worst(names, summary.mcse_mean, is_known & _places(name, names), np.argmax)
-            yield (error[1] / most) ** 2, f"MCSE of {error[0]} is {error[1]:.2g}, not {most:g}"
-            few = _worst(names, ess_mean, is_known & _places(name, names), np.argmin)
+            error = _worst(summary, summary.mcse_mean, np.argmax, name)
+            text = f"MCSE of {error[0]} is {error[1]:.2g}, not {most:g}"
+            yield _criterion("mcse", error, (error[1] / most) ** 2, text)
+            few = _worst(summary, ess_mean, np.argmin, name)
             text = f"ESS of the mean of {few[0]} is {few[1]:.0f}, not the {MIN_ESS} that mcse needs"
-            yield _ratio(MIN_ESS, few[1]), text
+            yield _criterion("mcse", few, _ratio(MIN_ESS, few[1]), text)
         ess = {"": self.ess} if isinstance(self.ess, int | float) else self.ess
         for name, least in (ess or {}).items():
-            places = is_known & (_places(name, names) if name else True)
             for part in ("bulk", "tail"):
-                few = _worst(names, getattr(summary, f"ess_{part}"), places, np.argmin)
+                few = _worst(summary, getattr(summary, f"ess_{part}"), np.argmin, name)
                 text = f"{part} ESS of {few[0]} is {few[1]:.0f}, not {least:g}"
-                yield _ratio(least, few[1]), text
+                yield _criterion("ess", few, _ratio(least, few[1]), text)
         if self.rhat is not None:
-            high = _worst(names, summary.rhat, is_known, np.argmax)
-            yield high[1] / self.rhat, f"R-hat of {high[0]} is {high[1]:.4g}, not {self.rhat:g}"
+            high = _worst(summary, summary.rhat, np.argmax)
+            text = f"R-hat of {high[0]} is {high[1]:.4g}, not {self.rhat:g}"
+            yield _criterion("rhat", high, high[1] / self.rhat, text)
+
+
+class _Criterion(NamedTuple):
+    """Criterion of a kind: the share of draws that it needs, at most 1 if it holds; in words."""
+
+    kind: str
+    share: float
+    text: str
+
+    @property
+    def holds(self) -> bool:
+        return self.share <= 1
+
+
+def _criterion(kind: str, worst: "_Worst", share: float, text: str) -> _Criterion:
+    if worst.varies:
+        return _Criterion(kind, share, text)
+    text = f"{worst.name} has not varied yet" if worst.name else "no scalar has varied yet"
+    return _Criterion(kind, math.inf, text)
 
 
 def looks(num_draws: int) -> Iterator[int]:
@@ -157,13 +187,29 @@ def looks(num_draws: int) -> Iterator[int]:
     yield num_draws
 
 
-def _worst(names: np.ndarray, values: np.ndarray, places: np.ndarray, find: Any) -> Any:
-    """Name and value of the worst scalar at some places; NaN is worse than any number."""
-    if not places.any():  # all are constant
-        return "none", {np.argmin: math.inf, np.argmax: 0.0}[find]
+class _Worst(NamedTuple):
+    name: str
+    value: float
+    varies: bool = True
+
+
+def _worst(summary: Summary, values: np.ndarray, find: Any, name: str = "") -> _Worst:
+    """The worst scalar of a name, or of all that vary.
+
+    One that has not varied is worse than NaN, and NaN is worse than any number.
+    """
+    names, is_constant = np.array(summary.names), summary.is_constant
+    places = _places(name, names) if name else ~is_constant
+    if name and not places.any():
+        known = ", ".join(site.name for site in summary.sites)
+        raise ValueError(f"Until: no site is called {name!r}; there are {known}")
+    if not places.any():
+        return _Worst("", math.nan, varies=False)
+    if is_constant[places].any():
+        return _Worst(names[places & is_constant][0], math.nan, varies=False)
     chosen = values[places]
     index = int(np.argmax(np.isnan(chosen)) if np.isnan(chosen).any() else find(chosen))
-    return names[places][index], float(chosen[index])
+    return _Worst(names[places][index], float(chosen[index]))
 
 
 def _ratio(wanted: float, found: float) -> float:

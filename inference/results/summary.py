@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from inference.common.leaf_names import element_names, named_leaves
+from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results import summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
@@ -284,10 +284,9 @@ def _scalars(
     order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
     place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
     for name, leaf in sorted(named_leaves(draws), key=place):
-        x, pieces = np.asarray(leaf), {name: leaf}
-        if np.iscomplexobj(x):
-            pieces = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
-        for piece, values in pieces.items():
+        x = np.asarray(leaf)
+        pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)
+        for piece, values in zip(part_names(name, x.dtype), pieces, strict=True):
             scalars, shape = element_names(piece, x.shape[2:]), x.shape[2:]
             parts.append((piece, scalars, order.get(name, (False,))[0], shape))
             size = len(parts[-1][1])

@@ -13,6 +13,7 @@ import pytest
 import distributions as dist
 import inference
 import ppl
+from inference.chains.chain_batch import ChainBatch
 from inference.runtime import progress
 from inference.runtime.progress import Live, Pace, ProgressReport, show_progress
 
@@ -139,6 +140,41 @@ def test_the_bar_of_mcmc_tells_divergences_and_the_step_size():
     assert number > 1
     assert (told[-1].num_done, told[-1].num_iterations, told[-1].phase) == (450, 450, "draws")
     assert told[-1].describe() == f"step size {size:.2g}, {number} divergences"
+
+
+def test_a_look_takes_in_each_new_draw_once_of_chains_anywhere():
+    """Chains of a batch are at iterations of their own, and the rows begin anew when read."""
+    rng, size, num_rows = np.random.default_rng(0), 2, 8
+    numbers = rng.normal(size=(3, 40, 4)).astype(np.float32)  # position, is_divergent, step_size
+    numbers[..., 2] = rng.integers(2, size=(3, 40))
+    chains = types.SimpleNamespace(
+        progress=types.SimpleNamespace(
+            iteration=np.zeros(3, np.int32), adaptation=types.SimpleNamespace(has_windows=False)
+        ),
+        trajectory=types.SimpleNamespace(position=np.zeros((3, size))),
+    )
+    plan = types.SimpleNamespace(schedule=types.SimpleNamespace(num_warmup=5))
+    batch = ChainBatch(chains, plan, {"is_divergent": bool, "step_size": float}, None, place=7)
+    taken = {7: [], 8: [], 9: []}
+    add = lambda chain, draws: taken[chain].append(draws.copy())  # noqa: E731
+    batch.monitor = types.SimpleNamespace(look_seconds=0.5, add=add)
+    batch.first = np.zeros(3, np.int32)
+    for iteration in ([3, 5, 0], [6, 8, 0], [6, 8, 2], [12, 14, 10]):
+        batch.iteration = np.array(iteration, np.int32)
+        rows = np.full((3, num_rows + 1, 4), np.nan, np.float32)
+        for i, (first, last) in enumerate(zip(batch.first, iteration, strict=True)):
+            rows[i, : last - first] = numbers[i, first:last]
+        batch.rows = jnp.asarray(rows)
+        batch.look()
+        batch.look()
+        if iteration == [6, 8, 2]:
+            batch.first = batch.iteration
+    for i, last in enumerate((12, 14, 10)):
+        drawn = np.concatenate(taken[7 + i])
+        np.testing.assert_array_equal(drawn, numbers[i, 5:last, :size])
+        assert batch.step_size[i] == numbers[i, last - 1, 3]
+    expected = sum(numbers[i, 5:last, 2].sum() for i, last in enumerate((12, 14, 10)))
+    assert batch.num_divergent == expected > 5
 
 
 CALL = {"num_warmup": 100, "num_draws": 2000}

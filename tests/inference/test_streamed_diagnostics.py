@@ -124,6 +124,40 @@ def test_merged_diagnostics_are_those_of_all_chains():
     np.testing.assert_allclose(first.rhat()[:, 0], split_rhat(draws[..., 0]), rtol=1e-9)
 
 
+def test_moments_of_merged_chains_of_any_length_are_exact():
+    """Batches of the long chains have more draws than the short ones: R-hat and ESS are unknown."""
+    rng = np.random.default_rng(0)
+    long, short, shortest = (
+        level + rng.normal(size=(chains, number, 2))
+        for level, chains, number in ((1e4, 2, 100_000), (2e4, 3, 200), (0.0, 1, 1))
+    )
+    merged = in_pieces(StreamedDiagnostics(), long, [1, 40_000, 59_999])
+    for draws in (short, shortest):
+        other = StreamedDiagnostics()
+        other.add(draws)
+        merged.merge(other)
+    pooled = np.concatenate([x.reshape(-1, 2) for x in (long, short, shortest)])
+    np.testing.assert_allclose(merged.mean(), pooled.mean(0), rtol=1e-12)
+    np.testing.assert_allclose(merged.sd(), pooled.std(0, ddof=1), rtol=1e-10)
+    np.testing.assert_allclose(merged.quantile(0.4), np.quantile(pooled, 0.4, 0), rtol=1e-2)
+    assert merged.num_draws == 1
+    for unknown in (merged.rhat(), merged.ess_mean(), merged.mcse_mean()):
+        assert np.all(np.isnan(unknown))
+    with pytest.raises(ValueError, match="no draws can be added after a merge"):
+        merged.add(np.zeros((6, 1, 2)))
+
+
+def test_rhat_and_ess_of_merged_chains_are_of_their_common_part():
+    draws = chains(1024)
+    first, second = StreamedDiagnostics(), StreamedDiagnostics()
+    first.add(draws[:2])
+    second.add(draws[2:, :608])
+    first.merge(second)
+    np.testing.assert_allclose(first.rhat(), split_rhat(draws[:, :608]), rtol=1e-9)
+    common = in_pieces(BatchMeans(1024), draws[:, :608], [608])
+    np.testing.assert_allclose(first.ess_mean(), common.ess_mean(), rtol=0.4)
+
+
 def test_mistakes_are_errors_in_words():
     streamed = StreamedDiagnostics()
     with pytest.raises(ValueError, match="no draws have been added"):
@@ -137,5 +171,9 @@ def test_mistakes_are_errors_in_words():
         streamed.add(np.zeros((4, 10)))
     with pytest.raises(ValueError, match="merge needs draws of equal shapes"):
         streamed.merge(StreamedDiagnostics())
+    empty = StreamedDiagnostics()
+    empty.add(np.zeros((4, 0, 2)))
+    with pytest.raises(ValueError, match="merge needs draws of equal shapes"):
+        streamed.merge(empty)
     with pytest.raises(ValueError, match="max_batches must be an even number"):
         StreamedDiagnostics(max_batches=17)

@@ -129,6 +129,40 @@ def test_constants_need_no_precision_and_nan_is_none():
     assert math.isnan(until.growth(summarize({"x": draws})))
 
 
+def test_what_is_named_must_vary_and_all_scalars_need_not():
+    draws = np.random.default_rng(0).normal(size=(4, 500))
+    summary = summarize({"x": draws, "c": np.ones_like(draws), "u": np.zeros((4, 500, 2))})
+    for name, scalar in {"c": "c", "u": "u[0]", "u[1]": "u[1]"}.items():
+        for until in (Until(mcse={name: 1e-5}), Until(ess={name: 4})):
+            assert until.unmet(summary) == (f"{scalar} has not varied yet",)
+            assert math.isnan(until.growth(summary))
+    alone = summarize({"c": np.ones_like(draws)})
+    assert Until(ess=4, rhat=1.1).unmet(alone) == ("no scalar has varied yet",)
+    with pytest.raises(ValueError, match="no site is called 'y'; there are c, u, x"):
+        Until(mcse={"y": 0.1}).unmet(summary)
+
+
+def test_a_rare_event_does_not_end_a_run_before_it_varies():
+    def rare(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.deterministic((mu > 30.0).astype(jnp.float32), name="rare")
+
+    settings = {"until": Until(mcse={"rare": 1e-5}), "num_warmup": 100, "num_draws": 150}
+    result = mcmc(KEY, rare, **settings)
+    assert result.draws["mu"].shape[1] == 150
+    assert "rare has not varied yet" in result.summary().problems[0]
+
+
+def test_complex_sites_are_named_as_in_the_summary():
+    shapes = {"z": jax.ShapeDtypeStruct((2,), jnp.complex64)}
+    draws = np.random.default_rng(0).normal(size=(4, 500, 2)) * (1 + 2j)
+    for name in ("z", "z.real", "z.imag[1]"):
+        Until(mcse={name: 0.1}).check_names(shapes, 4)
+        assert Until(mcse={name: 1e-9}).unmet(summarize({"z": draws}))
+    with pytest.raises(ValueError, match=r"no site is called 'z\[0\]'; there are z.real, z.imag"):
+        Until(mcse={"z[0]": 0.1}).check_names(shapes, 4)
+
+
 MISTAKES = {
     "mcse of Until: no site is called 'nu'; there are mu, theta, zero": {"mcse": {"nu": 0.1}},
     "ess of Until: no site is called 'theta.3.'": {"ess": {"theta[3]": 10}},
