@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         name="ess-autocovariance",
-        file="inference/results/diagnostics.py",
+        file="inference/results/autocovariance.py",
         old="(power, length)[:, :num_draws] * (unit**2 / num_draws)",
         new="(power, length)[:, :num_draws] * (unit**2 / np.arange(num_draws, 0, -1))",
         breaks="ESS takes the estimate of the autocovariance whose noise grows with the lag",
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         name="first-lags-without-next-block",
-        file="inference/results/diagnostics.py",
+        file="inference/results/autocovariance.py",
         old="power[i] += signs * ",
         new="power[i] += 0 * signs * ",
         breaks="the ESS of long chains leaves out products of draws on both sides of a block's end",

@@ -61,6 +61,7 @@ def resume(
 
     Example:
         >>> import tempfile
+        >>> import jax
         >>> import ppl, distributions as dist, inference
         >>> model = lambda key: ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
         >>> with tempfile.TemporaryDirectory() as folder:
