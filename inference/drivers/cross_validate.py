@@ -90,8 +90,8 @@ def cross_validate(
         ...     return ppl.sample(key, dist.Normal(mu * jnp.ones(20), 1.0), name="y")
         >>> posterior = ppl.condition(model, {"y": jnp.linspace(-2.0, 2.0, 20)})
         >>> estimate = inference.cross_validate(jax.random.key(0), posterior, folds=5)
-        >>> round(estimate.elpd)
-        -34
+        >>> bool(-37 < estimate.elpd < -30)
+        True
 
     References:
         Vehtari, Gelman and Gabry (2017), Statistics and Computing 27, section 2.3; Bürkner, Gabry
