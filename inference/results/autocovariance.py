@@ -1,7 +1,7 @@
 """Autocovariances of chains by Fourier transforms: at every lag, or at the first ones alone."""
 
 import numpy as np
-import scipy.fft
+import scipy
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
