@@ -27,14 +27,14 @@ class DiskRecorder(Recorder):
     Draws after the state are made again, with the same bits.
     """
 
-    def __init__(self, folder: RunFolder, keep: tuple[str, ...] | None) -> None:
-        """A recorder for a locked folder, whose state it reads.
+    def __init__(self, folder: RunFolder, keep: tuple[str, ...] | None, room: int = 0) -> None:
+        """A recorder for a locked folder, whose state it reads, with room for so many draws.
 
         Raises:
             ValueError: if the state is damaged.
         """
         super().__init__(keep, folder.read_state())
-        self.folder = folder
+        self.folder, self.room = folder, room
         self.files: list[DrawFile] = []
         self._structure: Any = None
         self._due = time.monotonic() + RECORD_SECONDS
@@ -57,7 +57,7 @@ class DiskRecorder(Recorder):
         for name, x in named_leaves(shapes):
             kind, _, rest = name.partition(".")
             file = f"{'stats' if kind == '1' else 'draws'}.{_quote(rest)}.npy"
-            shape = (num_chains, num_draws, *x.shape)
+            shape = (num_chains, max(num_draws, self.room), *x.shape)
             self.files.append(DrawFile(self.folder.path / file, shape, x.dtype))
         self._warn_of_little_room()
         if self.state is None:

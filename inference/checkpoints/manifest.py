@@ -67,7 +67,7 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
     differing = [
         f"{key}: the run has {_show(old.get(key))}, the call {_show(value)}"
         for key, value in new.items()
-        if key not in ("format", "num_draws", *_MAY_DIFFER)
+        if key not in ("format", "num_draws", "has_until", *_MAY_DIFFER)
         and not (key == "the model's program" and has_other_program)
         and old.get(key) != value
     ]
@@ -78,11 +78,6 @@ def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> No
             f"checkpoint={name} is the folder of another run. These differ:\n  "
             + "\n  ".join(differing)
             + "\nCall with what the run had, or give another folder."
-        )
-    if old["num_draws"] > new["num_draws"]:
-        raise ValueError(
-            f"checkpoint={name} has room for {old['num_draws']} draws of each chain, and num_draws "
-            f"is {new['num_draws']}; give as many at least"
         )
     if others:
         warnings.warn(

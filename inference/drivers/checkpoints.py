@@ -68,8 +68,8 @@ def open_recorder(
         checkpoint: Path of the folder, or the folder, locked.
         target: Density of the model.
         model: The model.
-        given: Settings of the run: `key`, `kernel`, `init`, `keep` and `num_draws`, and others
-            that JSON can hold.
+        given: Settings of the run: `key`, `kernel`, `init`, `keep`, `num_draws` and `has_until`,
+            and others that JSON can hold.
         mesh: Devices of the run, or `None`.
 
     Raises:
@@ -90,10 +90,11 @@ def open_recorder(
         old = folder.read_manifest()
         if old is not None:
             compare_manifests(folder.name, old, manifest)
-            manifest = old | {"num_draws": manifest["num_draws"]}
+            room = max(old["num_draws"], manifest["num_draws"])
+            manifest = old | {"num_draws": room, "has_until": manifest["has_until"]}
         if manifest != old:
             folder.write_manifest(manifest)
-        return DiskRecorder(folder, given["keep"])
+        return DiskRecorder(folder, given["keep"], manifest["num_draws"])
     except BaseException:
         folder.close()
         raise

@@ -252,6 +252,7 @@ def run_chains(
         "init": init,
         "keep": keep,
         "num_draws": num_draws,
+        "has_until": until is not None,
     }
     recorder = Recorder(keep)
     if checkpoint is not None:

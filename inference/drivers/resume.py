@@ -41,7 +41,7 @@ def resume(
         model: The model of the run.
         *args: Its arguments, as in the run.
         num_draws: Draws of each chain in the result, those of the run so far included; by default
-            as many as the run was to have at most, also where its `until` ended it.
+            as many as the run was to have; needed after a run with `until`, if none is given.
         kernel: The kernel of the run.
         mesh: Devices over which chains are spread; see :func:`mcmc`.
         until: Precision at which the run ends, with all draws that it has or more; see
@@ -80,6 +80,10 @@ def resume(
             raise ValueError(
                 f"checkpoint={folder.name} has a run that ended before its chains had started; "
                 "call inference.mcmc as before"
+            )
+        if num_draws is None and until is None and manifest.get("has_until"):
+            raise ValueError(
+                "the run had until=..., which is not in the folder: give it again, or num_draws="
             )
         key = restore_key(manifest["key"])
         check_inputs(resume, key, model, args, kwargs)

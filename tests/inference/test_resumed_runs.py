@@ -143,3 +143,20 @@ def test_a_resumed_run_tells_only_its_new_draws(monkeypatch, tmp_path, name):
     told = np.concatenate(told)
     assert len(told) == 20 * settings["num_chains"]
     assert np.all(np.any(told, 1))
+
+
+def test_a_run_with_until_has_more_draws_or_fewer(tmp_path):
+    """Its folder has room for many more draws than it has made."""
+    folder = tmp_path / "run"
+    until = inference.Until(ess=50)
+    few = mcmc(KEY, posterior(), design(), num_chains=2, checkpoint=folder, until=until)
+    number = few.draws["w"].shape[1]
+    with pytest.raises(ValueError, match="is not in the folder"):
+        inference.resume(folder, posterior(), design())
+    for num_draws in (number + 100, number - 20):
+        found = inference.resume(folder, posterior(), design(), num_draws=num_draws)
+        assert found.draws["w"].shape[1] == num_draws
+        common = min(number, num_draws)
+        np.testing.assert_array_equal(found.draws["w"][:, :common], few.draws["w"][:, :common])
+    again = mcmc(KEY, posterior(), design(), num_chains=2, checkpoint=folder, num_draws=number)
+    np.testing.assert_array_equal(again.draws["w"], few.draws["w"])
