@@ -194,7 +194,6 @@ MISMATCHES = {
     "starts": ({"init": "prior"}, "init: the run has 'uniform', the call 'prior'"),
     "matrix": ({"mass_matrix": "dense"}, "mass_matrix: the run has 'auto', the call 'dense'"),
     "rate": ({"target_acceptance_rate": 0.9}, "target_acceptance_rate: the run has 0.8"),
-    "fewer draws": ({"num_draws": 59}, "room for 60 draws of each chain, and num_draws is 59"),
 }
 
 
