@@ -113,6 +113,8 @@ class RunMonitor(Monitor):
             return True
         if num_drawn == self.num_draws and self.until.has_precision:
             self._end(num_drawn, f"num_draws, {num_drawn}, were drawn{self._missing()}", True)
+        elif num_drawn == self.num_draws:
+            self._end(num_drawn, f"num_draws, {num_drawn}, were drawn before {limit:g} seconds")
         return False
 
     def interrupted(self, run: Run, reason: BaseException) -> None:

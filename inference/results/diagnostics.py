@@ -279,7 +279,7 @@ def ebfmi(energy: ArrayLike) -> Array:
         Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
         Carlo.
     """
-    energy = as_numbers("energy", energy).astype(np.float64)
+    energy = np.asarray(as_numbers("energy", energy), np.float64)
     if energy.ndim != 2:
         raise ValueError(f"energy must have shape (chain, draw), got {energy.shape}")
     if energy.shape[1] < 2:

@@ -126,6 +126,7 @@ def _range_problems(
     for name, leaf in named_leaves(draws):
         if not np.issubdtype(leaf.dtype, np.floating):
             continue
+        leaf = np.asarray(leaf)
         sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
         farthest = float(np.max(sizes, initial=0.0))
         # A site that is large in its unit alone does not vary by as much.

@@ -290,7 +290,7 @@ def _scalars(
             scalars, shape = element_names(piece, x.shape[2:]), x.shape[2:]
             parts.append((piece, scalars, order.get(name, (False,))[0], shape))
             size = len(parts[-1][1])
-            columns.append(np.reshape(values, (*x.shape[:2], size)).astype(np.float64))
+            columns.append(np.asarray(np.reshape(values, (*x.shape[:2], size)), np.float64))
             is_float = jnp.issubdtype(x.dtype, jnp.inexact)
             units += [float(jnp.finfo(x.dtype).eps) if is_float else 0.0] * size
     if not columns:
