@@ -12,6 +12,7 @@ import numpy as np
 
 from inference.common import serialization
 from inference.common.leaf_names import named_leaves
+from inference.common.other_names import ExplainsAttributes
 from inference.results.inference_data import import_arviz, make_container
 from inference.results.plots import Plots
 from inference.results.summary import Summary
@@ -23,7 +24,7 @@ def _model_groups(*given: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result(Plots, abc.ABC):
+class Result(ExplainsAttributes, Plots, abc.ABC):
     """Base of results with draws: their summary, files, and conversion to ArviZ.
 
     Attributes:
