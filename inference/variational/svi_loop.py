@@ -318,8 +318,13 @@ def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
 
 
 def kinds(tree: Any) -> str:
-    """Structure, dtypes and shapes of a tree, as text."""
-    return str(jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", tree))
+    """Paths, dtypes and shapes of the leaves of a tree, as text.
+
+    The text of the tree itself would not do: objects of a user's class may print their address.
+    """
+    name = lambda path: jax.tree_util.keystr(path, simple=True, separator=".")  # noqa: E731
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return ", ".join(f"{name(path)} {x.dtype}{list(x.shape)}".lstrip() for path, x in leaves)
 
 
 def _failure(problem: Problem, state: SVIState) -> str:

@@ -14,6 +14,7 @@ import ppl
 from distributions import constraints
 from inference import ELBO, FullRank, MeanField, SVIResult, importance, mcmc, svi, svi_step
 from inference.drivers.svi_problem import make_problem
+from inference.variational.svi_loop import kinds
 from inference.variational.svi_step import ModelAndGuide
 
 Y = np.random.default_rng(0).normal(1.5, 2.0, size=40)
@@ -166,6 +167,12 @@ class Both:
         return cls(*parts)
 
 
+def test_kinds_of_parameters_name_no_address():
+    one, other = Both(floats(0.2), floats(1.0)), Both(floats(0.3), floats(2.0))
+    assert kinds({"tree": one}) == kinds({"tree": other})
+    assert kinds({"tree": one}) != kinds({"tree": Both(floats(0.2), floats([1.0]))})
+
+
 @pytest.mark.slow
 def test_a_guide_from_a_file_gets_its_structure_back(tmp_path):
     def tree_guide(key, y):
@@ -208,6 +215,8 @@ def test_what_a_file_needs_is_named(tmp_path):
         loaded.guide_function()
     with pytest.raises(TypeError, match="guide must be a guide"):
         SVIResult.load(path, guide=3)
+    with pytest.raises(ValueError, match=r"is of the guide guide, got guide=model$"):
+        SVIResult.load(path, guide=model)
     quick(guide=MeanField()).save(path)
     with pytest.raises(ValueError, match="keeps its guide, MeanField"):
         SVIResult.load(path, guide=guide)
