@@ -21,6 +21,7 @@ from inference.initialization.initial_positions import (
 from inference.initialization.not_finite import ADVICE, attempts, not_finite, not_finite_gradients
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.progress import Pace
+from inference.runtime.signature import signature
 from inference.variational.svi_step import (
     NEVER,
     NUM_ROWS,
@@ -101,7 +102,7 @@ def fit(
     now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     if num_steps == 0:
         return Fit(now, np.zeros(0, problem.layout.dtype))
-    first, parts, moved = int(now.step), [], None
+    first, parts, num_done, moved = int(now.step), [], 0, None
     told = _Teller(callback, first)
     if feed is None:
         moves = _moves(run, now, first + num_steps, stops=callback is not None)
@@ -111,7 +112,7 @@ def fit(
         for moved in moves:
             now = moved.state
             parts.append(moved.elbos)
-            num_done = sum(map(len, parts))
+            num_done += len(moved.elbos)
             on_progress(num_done, moved.elbos[-1] if len(moved.elbos) else np.nan)
             is_over = not moved.is_finite or moved.is_settled or num_done == num_steps
             if told.tell(now, moved.elbos, is_over) or is_over:
@@ -121,7 +122,7 @@ def fit(
     except KeyboardInterrupt:
         if not parts:
             raise
-        _warn(f"interrupted: the result is that of {sum(map(len, parts))} steps of {num_steps}")
+        _warn(f"interrupted: the result is that of {num_done} steps of {num_steps}")
     failure = "" if moved is None or moved.is_finite else _failure(run.problem, now)
     if failure:
         _warn(failure)
@@ -173,15 +174,19 @@ def _moves(run: "_SVIRun", now: SVIState, stop: int, *, stops: bool) -> Iterator
 
 
 def _fed_moves(run: "_SVIRun", now: SVIState, feed: Iterator[Problem]) -> Iterator[Advance]:
-    """The outcomes of single steps, each with its problem; the next one is made meanwhile."""
-    upcoming = next(feed, None)
-    while upcoming is not None:
-        run.problem = upcoming
-        started = run.start_step(now)
-        upcoming = next(feed, None)
-        moved = run.finish_step(started)
-        yield moved
-        now = moved.state
+    """The outcomes of single steps, each with its problem.
+
+    While a step is computed, the problem of the next one is made and that step is started, so that
+    the device need not wait for the host. It is lost if the run ends.
+    """
+    before: tuple[Problem, Advance] | None = None
+    for problem in feed:
+        started = run.start_step(problem, now)
+        if before is not None:
+            yield run.finish_step(*before)
+        before, now = (problem, started), started.state
+    if before is not None:
+        yield run.finish_step(*before)
 
 
 class _SVIRun:
@@ -189,6 +194,7 @@ class _SVIRun:
 
     def __init__(self, problem: Problem, tolerance: float | None, *, is_fed: bool = False) -> None:
         self.problem, self.is_fed = problem, is_fed
+        self.step: tuple[Any, Any] | None = None
         dtype = problem.layout.dtype
         self.tolerance = np.asarray(NEVER if tolerance is None else tolerance, dtype)
 
@@ -202,7 +208,7 @@ class _SVIRun:
             seeds, positions = starting_points(key, chains, number, starts, target, layout)
             arguments = self.problem, positions[0], seeds[0], scale
             state = compile_once(begin_svi, *arguments)(*arguments)
-            tried = self.start_step(state) if self.is_fed else self.advance(state, 1)
+            tried = self.start_step(self.problem, state) if self.is_fed else self.advance(state, 1)
             if bool(tried.is_finite):
                 return state
             if before is not None and np.array_equal(before, positions):
@@ -230,13 +236,19 @@ class _SVIRun:
         num_steps = int(now.state.step) - int(state.step)
         return Advance(now.state, elbos[:num_steps].copy(), bool(is_finite), bool(is_settled))
 
-    def start_step(self, state: SVIState) -> Advance:
-        """The outcome of one step, on the device: it may still be computed."""
-        arguments = self.problem, state, self.tolerance
-        return compile_once(step_svi, *arguments)(*arguments)
+    def start_step(self, problem: Problem, state: SVIState) -> Advance:
+        """The outcome of one step, on the device: it may still be computed.
 
-    def finish_step(self, started: Advance) -> Advance:
+        Problems of a run differ by their batches alone, so these alone say which program fits.
+        """
+        arguments, kinds = (problem, state, self.tolerance), signature(problem.batches)
+        if self.step is None or self.step[0] != kinds:
+            self.step = kinds, compile_once(step_svi, *arguments)
+        return self.step[1](*arguments)
+
+    def finish_step(self, problem: Problem, started: Advance) -> Advance:
         """The outcome of a step that has ended, with its ELBO if it is complete."""
+        self.problem = problem
         elbo, is_finite, is_settled = jax.device_get(
             (started.elbos, started.is_finite, started.is_settled)
         )

@@ -15,7 +15,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import HMC, MEADS, NUTS, mcmc
-from inference.chains import chain_threads, sampling, step_sampling
+from inference.chains import chain_threads, sampling, step_run
 from inference.checkpoints import disk_recorder, draw_files
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring.monitor import RunMonitor
@@ -75,7 +75,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(monkeypatch, tmp_path, name)
     """However often it is interrupted, in warm-up too, with a state after every few calls."""
     settings = LONG | KERNELS[name]
     whole = mcmc(KEY, posterior(), design(), **settings)
-    for module in (chain_threads, sampling, step_sampling):
+    for module in (chain_threads, sampling, step_run):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
     monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 2e-3)
     calls = itertools.count(1)

@@ -10,7 +10,7 @@ import pytest
 
 import inference
 from inference import MEADS, NUTS, Until, mcmc
-from inference.chains import chain_threads, sampling, step_sampling
+from inference.chains import chain_threads, sampling, step_run
 from inference.checkpoints import disk_recorder
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring import monitor
@@ -52,7 +52,7 @@ def test_a_resumed_run_looks_no_earlier_than_it_has_draws(monkeypatch, tmp_path)
 
 @pytest.mark.parametrize(("kernel", "num_draws"), [(NUTS(), 300), (RandomWalk(scale=0.1), 20_000)])
 def test_ctrl_c_while_a_state_is_recorded_does_nothing(monkeypatch, tmp_path, kernel, num_draws):
-    for module in (chain_threads, sampling, step_sampling):
+    for module in (chain_threads, sampling, step_run):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
     monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 2e-3)
     monkeypatch.setattr(disk_recorder, "_MAX_SHARE", 1.0)
