@@ -21,13 +21,7 @@ from inference.chains.chain_threads import (
     ChainThreads,
     batch_size,
 )
-from inference.chains.recorder import (
-    KeptSites,
-    Recorder,
-    State,
-    leaves_of_state,
-    restore_leaves,
-)
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.chains.step_chains import (
@@ -39,6 +33,7 @@ from inference.chains.step_chains import (
     step_chains_mapped,
 )
 from inference.common.layout import Layout
+from inference.common.state_leaves import State, leaves_of_state, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points

@@ -1,8 +1,6 @@
 """Recorder of a run that keeps draws and states in a folder."""
 
-import os
 import shutil
-import time
 import urllib.parse
 import warnings
 from collections.abc import Callable
@@ -11,13 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from inference.chains.recorder import Recorder, State
+from inference.chains.recorder import Recorder
 from inference.checkpoints.draw_files import DrawFile
 from inference.checkpoints.run_folder import RunFolder
+from inference.checkpoints.state_writer import StateWriter
 from inference.common.leaf_names import named_leaves
-
-RECORD_SECONDS = 15.0  # seconds between two states
-_MAX_SHARE = 0.02  # of the time that recording states may take
+from inference.common.state_leaves import State
 
 
 class DiskRecorder(Recorder):
@@ -37,14 +34,13 @@ class DiskRecorder(Recorder):
         self.folder, self.room = folder, room
         self.files: list[DrawFile] = []
         self._structure: Any = None
-        self._due = time.monotonic() + RECORD_SECONDS
+        self._writer = StateWriter(folder)
         self._unwritten: list[tuple[DrawFile, bytes, int]] = []
-        self._has_warned = False
 
     @property
     def is_due(self) -> bool:
         """Whether a state should be recorded now."""
-        return time.monotonic() >= self._due
+        return self._writer.is_due
 
     def open(self, shapes: Any, num_chains: int, num_draws: int) -> None:
         """Makes the files of draws, or looks whether they hold the draws of the state.
@@ -113,34 +109,20 @@ class DiskRecorder(Recorder):
 
     def record(self, state: Callable[[], State]) -> None:
         """Writes the state; if the disk is full, a later call does."""
-        began = time.monotonic()
-        self.state = state()
-        try:
+        self.state = now = state()
+
+        def make() -> State:
             while self._unwritten:
                 self._unwritten[-1][0].write(*self._unwritten[-1][1:])
                 self._unwritten.pop()
             for file in self.files:
                 file.sync()
-            counts = {
+            return now | {
                 "num_drawn": np.array([x.num_drawn for x in self.files]),
                 "checksums": np.array([x.checksums for x in self.files]),
             }
-            self.folder.write_state(self.state | counts)
-        except OSError as error:
-            self._warn(error)
-        now = time.monotonic()
-        self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
 
-    def _warn(self, error: OSError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                f"checkpoint={self.folder.name} cannot be written: {os.strerror(error.errno or 0)} "
-                "- the run goes on, and keeps in memory what is not written until there is room. "
-                "After a kill, it goes on from the last state on disk",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        self._writer.write(make)
 
     def read(self, num_drawn: int) -> Any:
         """The first `num_drawn` draws of each chain: maps of the files, if they hold all."""

@@ -19,9 +19,10 @@ from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import RecordedInit, check_kept, open_recorder
+from inference.drivers.checkpoints import check_kept, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
+from inference.drivers.run_description import RecordedInit
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
