@@ -24,14 +24,27 @@ class DiskRecorder(Recorder):
     Draws after the state are made again, with the same bits.
     """
 
-    def __init__(self, folder: RunFolder, keep: tuple[str, ...] | None, room: int = 0) -> None:
-        """A recorder for a locked folder, whose state it reads, with room for so many draws.
+    def __init__(
+        self,
+        folder: RunFolder,
+        keep: tuple[str, ...] | None,
+        room: int = 0,
+        *,
+        has_until: bool = False,
+    ) -> None:
+        """A recorder for a locked folder, whose state it reads.
+
+        Args:
+            folder: The folder.
+            keep: Names of the sites whose draws are kept; `None` for all.
+            room: Number of draws of each chain for which there is to be room.
+            has_until: Whether a rule ends the run, so that it may need far fewer.
 
         Raises:
             ValueError: if the state is damaged.
         """
         super().__init__(keep, folder.read_state())
-        self.folder, self.room = folder, room
+        self.folder, self.room, self.has_until = folder, room, has_until
         self.files: list[DrawFile] = []
         self._structure: Any = None
         self._writer = StateWriter(folder)
@@ -55,7 +68,8 @@ class DiskRecorder(Recorder):
             file = f"{'stats' if kind == '1' else 'draws'}.{_quote(rest)}.npy"
             shape = (num_chains, max(num_draws, self.room), *x.shape)
             self.files.append(DrawFile(self.folder.path / file, shape, x.dtype))
-        self._warn_of_little_room()
+        if not self.has_until:
+            self._warn_of_little_room()
         if self.state is None:
             for file in self.files:
                 file.create()

@@ -11,6 +11,7 @@ from inference.checkpoints.disk_recorder import DiskRecorder
 from inference.checkpoints.manifest import compare_manifests, describe_platform
 from inference.checkpoints.run_folder import RunFolder
 from inference.common.leaf_names import named_leaves
+from inference.common.target import named_sites
 from inference.drivers.run_description import (
     describe_arguments,
     describe_init,
@@ -36,10 +37,19 @@ def check_kept(keep: Any, sites: Sequence[tuple[str, bool]]) -> tuple[str, ...] 
     if not names:
         raise ValueError("keep: expected names of sites, got none; leave it out to keep all")
     for name in names:
+        site = name.partition("[")[0]
+        if site != name and any(is_kept(known, (site,)) for known, _ in sites):
+            raise ValueError(f"keep: sites are kept as a whole: give {site!r}, not {name!r}")
         if not any(is_kept(site, (name,)) for site, _ in sites):
             known = ", ".join(site for site, _ in sites)
             raise ValueError(f"keep: no site is called {name!r}; there are {known}")
     return tuple(sorted(set(names)))
+
+
+def kept_sites(target: Any, keep: tuple[str, ...] | None) -> tuple[tuple[str, bool], ...]:
+    """The sites of a target that are kept, each with whether it is deterministic."""
+    sites = named_sites(target)
+    return tuple(site for site in sites if keep is None or is_kept(site[0], keep))
 
 
 def open_recorder(
@@ -77,7 +87,9 @@ def open_recorder(
             manifest = old | {"num_draws": room, "has_until": manifest["has_until"]}
         if manifest != old:
             folder.write_manifest(manifest)
-        return DiskRecorder(folder, given["keep"], manifest["num_draws"])
+        return DiskRecorder(
+            folder, given["keep"], manifest["num_draws"], has_until=given["has_until"]
+        )
     except BaseException:
         folder.close()
         raise

@@ -163,6 +163,7 @@ def test_values_of_other_sites_are_not_computed():
 @pytest.mark.parametrize(
     ("keep", "error", "match"),
     [
+        ("w[2]", ValueError, r"keep: sites are kept as a whole: give 'w', not 'w\[2\]'"),
         (["w", "v"], ValueError, "keep: no site is called 'v'; there are w"),
         ([], ValueError, "expected names of sites, got none"),
         (3, TypeError, "keep must be names of sites"),
@@ -314,3 +315,5 @@ def test_little_room_is_told_at_the_start(monkeypatch, tmp_path):
     monkeypatch.setattr(disk_recorder.shutil, "disk_usage", lambda _: usage)
     with pytest.warns(RuntimeWarning, match="all draws need .* GB more, and 1e-06 GB are free"):
         mcmc(KEY, posterior(), design(), checkpoint=tmp_path, **SETTINGS)
+    until = inference.Until(ess=10)  # which needs few of the draws for which there is no room
+    mcmc(KEY, posterior(), design(), checkpoint=tmp_path / "until", until=until, num_warmup=90)
