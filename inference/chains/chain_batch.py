@@ -8,9 +8,10 @@ import jax
 import numpy as np
 
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
-from inference.chains.recorder import Recorder, State, leaves_of_state
+from inference.chains.recorder import Recorder
 from inference.chains.row_buffers import RowBuffers
 from inference.chains.run_control import Monitor
+from inference.common.state_leaves import State, leaves_of_state
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 

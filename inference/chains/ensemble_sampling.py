@@ -21,11 +21,12 @@ from inference.chains.ensemble_chains import (
     make_transitions,
     move_ensemble,
 )
-from inference.chains.recorder import Recorder, State, restore_leaves
+from inference.chains.recorder import Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples
 from inference.chains.step_run import MAX_NUMBERS_WHOLE, StepBatch, StepRun
 from inference.chains.step_sampling import with_density
+from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
 from inference.initialization.initial_positions import (

@@ -4,13 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from inference.common.leaf_names import named_leaves
+from inference.common.state_leaves import State
 from inference.common.target import Target
-
-State = dict[str, np.ndarray]  # arrays by name; chains in front unless they are numbers of the run
 
 
 class Recorder:
@@ -145,52 +142,3 @@ def select_sites(values: Mapping[str, Any], keep: tuple[str, ...], scope: str = 
         elif isinstance(value, Mapping) and (inner := select_sites(value, keep, f"{path}.")):
             found[name] = inner
     return found
-
-
-def leaves_of_state(name: str, tree: Any) -> State:
-    """The leaves of a pytree as entries of a state, copied; random keys as their words."""
-    leaves = [jax.random.key_data(x) if _is_key(x) else x for x in jax.tree.leaves(tree)]
-    return {f"{name}.{i}": np.array(x) for i, x in enumerate(jax.device_get(leaves))}
-
-
-def restore_leaves(name: str, state: State, shapes: Any) -> Any:
-    """The pytree whose leaves :func:`leaves_of_state` has given.
-
-    Args:
-        name: Name of the entries.
-        state: The state.
-        shapes: Pytree of the same structure, with a shape and dtype for each leaf.
-
-    Raises:
-        ValueError: if the state does not fit.
-    """
-    named, structure = list(named_leaves(shapes)), jax.tree.structure(shapes)
-    found = [state.get(f"{name}.{i}") for i in range(len(named))]
-    for (path, expected), x in zip(named, found, strict=True):
-        is_like = x is not None and (_is_key(expected) or _fits(x, expected))
-        if not is_like or f"{name}.{len(named)}" in state:
-            raise ValueError(
-                f"the state of the chains does not fit this run at {path}: expected "
-                f"{expected.dtype}{list(expected.shape)}, got "
-                + ("nothing" if x is None else f"{x.dtype}{list(x.shape)}")
-            )
-    return jax.tree.unflatten(
-        structure,
-        [_as_leaf(x, like) for x, like in zip(found, jax.tree.leaves(shapes), strict=True)],
-    )
-
-
-def _fits(x: np.ndarray, expected: Any) -> bool:
-    return x.shape == tuple(expected.shape) and x.dtype == expected.dtype
-
-
-def _is_key(x: Any) -> bool:
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _as_leaf(x: Any, like: Any) -> Any:
-    if not _is_key(like):
-        return x
-    impls = ("threefry2x32", "rbg", "unsafe_rbg")
-    impl = next(name for name in impls if jax.random.key(0, impl=name).dtype == like.dtype)
-    return jax.random.wrap_key_data(x, impl=impl)

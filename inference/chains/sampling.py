@@ -29,12 +29,13 @@ from inference.chains.chain_batch import ChainBatch, renew_together, restore_win
 from inference.chains.chain_programs import compile_advance, compile_values
 from inference.chains.chain_threads import CALL_SECONDS, ChainThreads, batch_size
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
-from inference.chains.recorder import KeptSites, Recorder, State, restore_leaves
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
 from inference.common.matrices import default_kind, kind_of, restrict_covariance
+from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points

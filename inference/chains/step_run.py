@@ -14,11 +14,12 @@ import numpy as np
 
 from inference.chains.chain_programs import compile_values
 from inference.chains.chain_threads import CALL_SECONDS, ChainThreads
-from inference.chains.recorder import KeptSites, Recorder, State, leaves_of_state
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.row_buffers import RowBuffers
 from inference.chains.run_control import Monitor
 from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.layout import Layout
+from inference.common.state_leaves import State, leaves_of_state
 from inference.common.target import Target
 from inference.runtime.devices import Share
 from inference.runtime.interrupts import without_interrupts

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from jax.tree_util import Partial
 
 from inference.chains.chain_threads import batch_size
-from inference.chains.recorder import Recorder, State, restore_leaves
+from inference.chains.recorder import Recorder
 from inference.chains.run_control import Monitor, finish_run
 from inference.chains.samples import Samples
 from inference.chains.step_chains import (
@@ -27,6 +27,7 @@ from inference.chains.step_chains import (
     step_chains_mapped,
 )
 from inference.chains.step_run import MAX_NUMBERS, MAX_NUMBERS_WHOLE, StepBatch, StepRun
+from inference.common.state_leaves import State, restore_leaves
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points

@@ -12,16 +12,17 @@ from jax.sharding import Mesh
 
 import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
-from inference.chains.recorder import KeptSites, Recorder, is_kept
+from inference.chains.recorder import KeptSites, Recorder
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import RecordedInit, check_kept, open_recorder
+from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
+from inference.drivers.run_description import RecordedInit
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
@@ -315,9 +316,7 @@ def _run(
             "num_chains": num_chains,
             "num_superchains": superchains,
         }
-    sites = named_sites(target)
-    if recorder.keep is not None:
-        sites = tuple(site for site in sites if is_kept(site[0], recorder.keep))
+    sites = kept_sites(target, recorder.keep)
     return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
 
 

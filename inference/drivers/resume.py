@@ -8,8 +8,8 @@ from jax.sharding import Mesh
 
 from inference.checkpoints.run_folder import RunFolder
 from inference.drivers.check_inputs import check_inputs
-from inference.drivers.checkpoints import RecordedInit, restore_key
 from inference.drivers.mcmc import run_chains
+from inference.drivers.run_description import RecordedInit, restore_key
 from inference.hamiltonian.kernel import Kernel
 from inference.hamiltonian.nuts import NUTS
 from inference.initialization.initial_positions import STRATEGIES
@@ -74,6 +74,11 @@ def resume(
     folder = RunFolder(checkpoint, is_begun=True)
     try:
         manifest = folder.read_manifest()
+        if manifest is not None and manifest.get("driver") == "svi":
+            raise ValueError(
+                f"checkpoint={folder.name} has a run of svi: call inference.svi again as before, "
+                "with checkpoint= and as many num_steps as the whole run is to have"
+            )
         if manifest is None or not all(x in manifest for x in ("key", "num_draws", "init")):
             raise folder.emptiness()
         if not (folder.path / "state.npz").exists():

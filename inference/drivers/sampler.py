@@ -1,6 +1,6 @@
 """sampler: a whole run of Markov chain Monte Carlo as one function of arrays."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ from inference.chains.whole_run import WholeRun
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
+from inference.drivers.checkpoints import check_kept, kept_sites
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.hamiltonian.nuts import NUTS
 from inference.results.mcmc_result import MCMCResult
@@ -23,6 +24,7 @@ def sampler(
     num_draws: int = 1000,
     num_chains: int = 4,
     target_acceptance_rate: float = 0.8,
+    keep: str | Sequence[str] | None = None,
 ) -> Callable[..., MCMCResult]:
     """Whole run of NUTS or HMC as a pure function, ``(key, *args, **kwargs) -> result``.
 
@@ -46,6 +48,7 @@ def sampler(
         num_draws: Draws to keep per chain.
         num_chains: Number of chains.
         target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
+        keep: Names of the sites whose draws are kept, as in :func:`mcmc`; by default all.
 
     Returns:
         Function of a key and the arguments of the model to an :class:`MCMCResult`, a pytree whose
@@ -73,10 +76,11 @@ def sampler(
 
     def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
         target = ppl.unconstrain(model, *args, **kwargs)
-        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate)
+        kept = check_kept(keep, named_sites(target))
+        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate, kept)
         made = settings.chains(key, target, num_chains)
         about = settings_of(target, num_warmup, target_acceptance_rate)
-        return MCMCResult(*made, settings=about, sites=named_sites(target))
+        return MCMCResult(*made, settings=about, sites=kept_sites(target, kept))
 
     return run
 

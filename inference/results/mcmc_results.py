@@ -1,15 +1,14 @@
 """Results of Markov chain Monte Carlo on many data sets of one model."""
 
 import dataclasses
-import os
 from collections.abc import Iterator
 from typing import Any, Self, overload
 
 import jax
 import numpy as np
 
-from inference.common import serialization
 from inference.common.leaf_names import named_leaves
+from inference.common.saved import Saved
 from inference.results.diagnostics import diagnose
 from inference.results.mcmc_result import MCMCResult
 from ppl.harvest.pytrees import register_dataclass
@@ -20,7 +19,7 @@ _NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
 
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
-class MCMCResults:
+class MCMCResults(Saved):
     """Draws of :func:`mcmc_each`: those of an :class:`MCMCResult` with data sets in front.
 
     ``fits[i]`` is the result of a data set, ``fits[2:5]`` those of several; `len` and iteration go
@@ -88,20 +87,6 @@ class MCMCResults:
             np.logical_not(is_finite),
             divergent.shape[1],
         )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the results to `path`, a NumPy ``.npz`` archive, under exactly that name."""
-        serialization.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads results from a file that :meth:`save` has written.
-
-        Raises:
-            ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library.
-        """
-        return serialization.load(path, cls)
 
 
 def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:

@@ -165,6 +165,11 @@ def _check_names(where: str, data: Any, names: Names, group: str) -> list[str] |
     known = list(data[group].data_vars)
     found = [x for name in chosen for x in known if x == name or x.startswith(f"{name}.")]
     for name in chosen:
+        site = name.partition("[")[0]
+        if site != name and site in known:
+            raise ValueError(
+                f"{where}: names: sites are shown as a whole: give {site!r}, not {name!r}"
+            )
         if not any(x == name or x.startswith(f"{name}.") for x in known):
             raise ValueError(
                 f"{where}: names: no site is called {name!r}; there are {', '.join(known)}"

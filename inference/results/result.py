@@ -3,16 +3,15 @@
 import abc
 import dataclasses
 import importlib
-import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import jax
 import numpy as np
 
-from inference.common import serialization
 from inference.common.leaf_names import named_leaves
 from inference.common.other_names import ExplainsAttributes
+from inference.common.saved import Saved
 from inference.results.inference_data import import_arviz, make_container
 from inference.results.plots import Plots
 from inference.results.summary import Summary
@@ -24,7 +23,7 @@ def _model_groups(*given: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Result(ExplainsAttributes, Plots, abc.ABC):
+class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
     """Base of results with draws: their summary, files, and conversion to ArviZ.
 
     Attributes:
@@ -68,27 +67,6 @@ class Result(ExplainsAttributes, Plots, abc.ABC):
     @abc.abstractmethod
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         """Summary of all scalars."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the result to `path`, a NumPy ``.npz`` archive, under exactly that name.
-
-        The file keeps all arrays, and objects made of plain numbers, such as the guides of this
-        library. For a guide that is a function, it keeps the name and the parameters alone: give
-        the function to :meth:`SVIResult.load`.
-        """
-        serialization.save(path, self)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Reads a result from a file that :meth:`save` has written.
-
-        Draws, weights and summary are unchanged.
-
-        Raises:
-            ValueError: if `path` holds something else, is damaged, or was written by a newer
-                version of the library.
-        """
-        return serialization.load(path, cls)
 
     def to_arviz(
         self,

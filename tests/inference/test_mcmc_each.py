@@ -210,3 +210,24 @@ def test_numbers_of_data_sets_must_agree():
 def test_wrong_settings_are_explained(settings, error, words):
     with pytest.raises(error, match=words):
         mcmc_each(KEY, posterior, DATA, SCALE, in_axes=(0, None), **settings)
+
+
+def test_only_some_sites_of_each_fit_are_kept():
+    def scaled(key, y):
+        mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ppl.deterministic(jnp.exp(mu), name="odds")
+        return ppl.condition(lambda key: ppl.sample(key, dist.Normal(mu, 1.0), name="y"), {"y": y})(
+            key
+        )
+
+    settings = {"num_warmup": 20, "num_draws": 30, "num_chains": 2}
+    y = jnp.array([0.5, -1.0])
+    few = mcmc_each(KEY, scaled, y, keep="odds", **settings)
+    alone = jax.eval_shape(sampler(scaled, keep=["odds"], **settings), KEY, y[0])
+    assert few.draws.keys() == alone.draws.keys() == {"odds"}
+    assert few.sites == alone.sites == (("odds", True),)
+    assert few[1].summary()["odds"].mean > 0
+    with pytest.raises(ValueError, match="keep: no site is called 'w'; there are mu, odds"):
+        mcmc_each(KEY, scaled, y, keep=["w"])
+    with pytest.raises(TypeError, match=r"no argument 'checkpoint', .*mcmc has it, for one data"):
+        mcmc_each(KEY, scaled, y, checkpoint="run")  # pyright: ignore

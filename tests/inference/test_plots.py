@@ -93,6 +93,9 @@ def test_predictive_and_loo_pit_take_the_model():
 def test_unknown_names_are_errors_in_words():
     with pytest.raises(ValueError, match="plot_trace: names: no site is called 'w'; there are s"):
         RESULT.plot_trace("w")
+    site = next(iter(RESULT.draws))
+    with pytest.raises(ValueError, match=f"as a whole: give '{site}', not '{site}.0.'"):
+        RESULT.plot_forest(f"{site}[0]")
 
 
 def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):

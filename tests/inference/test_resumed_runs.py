@@ -11,7 +11,7 @@ import pytest
 import inference
 from inference import MEADS, NUTS, Until, mcmc
 from inference.chains import chain_threads, sampling, step_run
-from inference.checkpoints import disk_recorder
+from inference.checkpoints import disk_recorder, state_writer
 from inference.checkpoints.run_folder import RunFolder
 from inference.monitoring import monitor
 from inference.monitoring.monitor import RunMonitor
@@ -54,8 +54,8 @@ def test_a_resumed_run_looks_no_earlier_than_it_has_draws(monkeypatch, tmp_path)
 def test_ctrl_c_while_a_state_is_recorded_does_nothing(monkeypatch, tmp_path, kernel, num_draws):
     for module in (chain_threads, sampling, step_run):
         monkeypatch.setattr(module, "CALL_SECONDS", 1e-3)
-    monkeypatch.setattr(disk_recorder, "RECORD_SECONDS", 2e-3)
-    monkeypatch.setattr(disk_recorder, "_MAX_SHARE", 1.0)
+    monkeypatch.setattr(state_writer, "RECORD_SECONDS", 2e-3)
+    monkeypatch.setattr(state_writer, "_MAX_SHARE", 1.0)
     record, pressed = disk_recorder.DiskRecorder.record, []
 
     def press(*arguments):
