@@ -114,7 +114,7 @@ class Likelihood:
 
     @classmethod
     def of(
-        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs_observed: bool = True
+        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs: str = "observed"
     ) -> "Likelihood":
         """The likelihood of a model called with some arguments.
 
@@ -122,11 +122,12 @@ class Likelihood:
             model: The model, conditioned on data.
             args: Its arguments.
             kwargs: Its keyword arguments.
-            needs_observed: Whether a whole site must be observed; if not, a factor or a site
-                observed in part is enough.
+            needs: What the model must have: ``"observed"``, a site that is observed as a whole;
+                ``"likelihood"``, one of these, a factor or a site observed in part; or
+                ``"nothing"``.
 
         Raises:
-            ValueError: If the model has no observed site.
+            ValueError: If the model lacks what it must have.
         """
         arguments, data = Arguments.split(args, kwargs)
         model = as_pytree(model)
@@ -142,7 +143,8 @@ class Likelihood:
             shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
             sites = [found.site for found in run.sites.values()]
             has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
-            if not (shapes or (has_more and not needs_observed)):
+            has = {"observed": shapes, "likelihood": shapes or has_more, "nothing": True}
+            if not has[needs]:
                 raise ValueError(
                     f"{run.name} has no observed site, so there is no likelihood. Give the model "
                     "conditioned on the data: ppl.condition(model, {site: data}). A site with "
