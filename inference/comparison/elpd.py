@@ -16,7 +16,8 @@ class ElpdEstimate:
 
     Attributes:
         elpd: Sum of the log predictive densities of all units that were left out.
-        se: Standard error of `elpd`, from the spread of its terms: :math:`\sqrt{n \mathrm{var}}`.
+        se: Standard error of `elpd`, from the spread of its terms: :math:`\sqrt{n \mathrm{var}}`,
+            with :math:`n - 1` in the variance; NaN for one term.
         p: Effective number of parameters: how much better the units are predicted if they are not
             left out. NaN where it is not known.
         pareto_k: Shape of the tail of the weights of each unit, ``(unit,)``; NaN where the term
@@ -57,7 +58,8 @@ class ElpdEstimate:
         return tables.as_html(self._rows(), self._notes())
 
     def _rows(self) -> list[list[str]]:
-        rows = [["", "estimate", "SE"], ["elpd", f"{self.elpd:.1f}", f"{self.se:.1f}"]]
+        se = f"{self.se:.1f}" if np.isfinite(self.se) else "-"
+        rows = [["", "estimate", "SE"], ["elpd", f"{self.elpd:.1f}", se]]
         return rows + [["p", f"{self.p:.1f}", ""]] * bool(np.isfinite(self.p))
 
     def _notes(self) -> list[str]:
@@ -82,7 +84,7 @@ def make_estimate(
     is_exact = np.full(len(terms), pareto_k is None) if is_exact is None else is_exact
     estimate = ElpdEstimate(
         elpd=float(np.sum(terms)),
-        se=float(np.sqrt(len(terms) * np.var(terms))),
+        se=float(standard_error(terms)),
         p=float(p),
         pareto_k=pareto_k,
         pointwise=terms,
@@ -93,6 +95,17 @@ def make_estimate(
         largest_k=largest_k,
     )
     return dataclasses.replace(estimate, problems=(*_problems(estimate), *problems))
+
+
+def standard_error(terms: np.ndarray) -> np.ndarray:
+    """Standard error of sums over the last axis; NaN for one term.
+
+    The variance divides by n - 1, as in the R package loo and in ArviZ 1.
+    """
+    num_terms = terms.shape[-1]
+    with np.errstate(invalid="ignore"):
+        spread = np.sum((terms - terms.mean(-1, keepdims=True)) ** 2, -1)
+        return np.sqrt(num_terms * np.divide(spread, num_terms - 1))
 
 
 def _problems(estimate: ElpdEstimate) -> tuple[str, ...]:

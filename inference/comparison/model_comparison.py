@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inference.comparison import tables
-from inference.comparison.elpd import SMALL, ElpdEstimate
+from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
 
 _CLEAR, _LARGE = 2.0, 4.0  # standard errors, and nats, of a difference that means something
 
@@ -61,8 +61,8 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
     r"""Compares models by their ELPD, observation by observation.
 
     The standard error of a difference is :math:`\sqrt{n \mathrm{var}(d_i)}` over the differences
-    :math:`d_i` of the units. Stacking weights :math:`w` on the simplex maximise
-    :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
+    :math:`d_i` of the units, with :math:`n - 1` in the variance. Stacking weights :math:`w` on the
+    simplex maximise :math:`\sum_i\log\sum_k w_k p_k(y_i \mid y_{-i})`.
 
     Args:
         estimates: Results of :func:`loo` or :func:`cross_validate` by name of model, all for the
@@ -92,13 +92,12 @@ def compare(estimates: Mapping[str, ElpdEstimate]) -> Comparison:
     terms = np.stack([np.asarray(x.pointwise, np.float64) for x in found])
     differences = terms - terms[0]
     num_units = terms.shape[1]
-    difference_se = np.sqrt(num_units * np.var(differences, axis=1))
     comparison = Comparison(
         names=tuple(order),
         elpd=np.array([x.elpd for x in found]),
         se=np.array([x.se for x in found]),
         difference=differences.sum(1),
-        difference_se=difference_se,
+        difference_se=standard_error(differences),
         p=np.array([x.p for x in found]),
         weight=stacking_weights(terms),
         problems=(),

@@ -1,5 +1,6 @@
 """Comparison of models: differences against ArviZ, stacking weights against a grid, words."""
 
+import importlib
 import itertools
 
 import numpy as np
@@ -31,7 +32,7 @@ def test_differences_are_paired_by_observation():
     assert found.names == tuple("abc"[i] for i in order)
     differences = TERMS[order] - TERMS[order[0]]
     np.testing.assert_allclose(found.difference, differences.sum(1))
-    np.testing.assert_allclose(found.difference_se, np.sqrt(SIZE * differences.var(1)))
+    np.testing.assert_allclose(found.difference_se, np.sqrt(SIZE * differences.var(1, ddof=1)))
 
 
 def test_a_constant_difference_is_certain():
@@ -63,24 +64,36 @@ def test_stacking_weights_are_the_best_on_a_grid(terms):
 def test_comparison_agrees_with_arviz():
     arviz = pytest.importorskip("arviz")
     xarray = pytest.importorskip("xarray")
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        pytest.skip("ArviZ 1 has another class of estimates")
-    from arviz.stats import ELPDData
-
+    is_new = int(arviz.__version__.split(".")[0]) >= 1
     found = comparison()
     elpds = {}
     for name, terms in zip("abc", TERMS, strict=True):
-        elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var()), 2.0
+        elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var(ddof=1)), 2.0
         array = xarray.DataArray(terms, dims="obs")
         index = "elpd_loo se p_loo n_samples n_data_points warning loo_i pareto_k scale good_k"
         data = [elpd, se, p, 1000, SIZE, False, array, array * 0, "log", 0.7]
-        elpds[name] = ELPDData(data, index=index.split())
-    table = arviz.compare(elpds, method="stacking")
+        given = dict(zip(index.split(), data, strict=True))
+        if is_new:
+            names = {"elpd_loo": "elpd", "p_loo": "p", "loo_i": "elpd_i"}
+            utils = importlib.import_module("arviz_stats.utils")
+            elpds[name] = utils.ELPDDataLOO(**{names.get(k, k): x for k, x in given.items()})
+        else:
+            stats = importlib.import_module("arviz.stats")
+            elpds[name] = stats.ELPDData(list(given.values()), index=list(given))
+    table = arviz.compare(elpds, method="stacking", **({"round_to": "none"} if is_new else {}))
     difference = table["elpd_diff"].to_numpy(float)
     assert tuple(table.index) == found.names
     np.testing.assert_allclose(np.abs(difference), -found.difference, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(table["dse"].to_numpy(float), found.difference_se, rtol=1e-6)
+    np.testing.assert_allclose(table["se"].to_numpy(float), found.se, rtol=1e-6)
+    dse = table["dse"].to_numpy(float) / np.sqrt(1 - 1 / SIZE)  # it divides by n here
+    np.testing.assert_allclose(dse, found.difference_se, rtol=1e-6)
     np.testing.assert_allclose(table["weight"].to_numpy(float), found.weight, atol=2e-3)
+
+
+def test_the_error_of_one_term_is_unknown():
+    one = estimate(TERMS[0, :1])
+    assert np.isnan(one.se)
+    assert str(one).splitlines()[1].split() == ["elpd", f"{TERMS[0, 0]:.1f}", "-"]
 
 
 def test_words_on_small_differences():
