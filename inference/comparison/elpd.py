@@ -28,6 +28,8 @@ class ElpdEstimate:
         problems: What is doubtful, in words.
         about: The method and the draws, in words.
         largest_k: Largest Pareto k of a reliable term.
+        digests: Checksum of the data of each unit, ``(unit,)``, by which :func:`compare` knows
+            other data; `None` if unknown.
     """
 
     elpd: float
@@ -40,6 +42,7 @@ class ElpdEstimate:
     problems: tuple[str, ...]
     about: str
     largest_k: float = 0.7
+    digests: Any = None
 
     @property
     def is_bad(self) -> np.ndarray:
@@ -79,6 +82,7 @@ def make_estimate(
     is_exact: np.ndarray | None = None,
     largest_k: float = 0.7,
     problems: tuple[str, ...] = (),
+    digests: np.ndarray | None = None,
 ) -> ElpdEstimate:
     """Estimate from its terms, with the words that follow from them."""
     is_exact = np.full(len(terms), pareto_k is None) if is_exact is None else is_exact
@@ -93,6 +97,7 @@ def make_estimate(
         problems=(),
         about=about,
         largest_k=largest_k,
+        digests=digests,
     )
     return dataclasses.replace(estimate, problems=(*_problems(estimate), *problems))
 

@@ -164,12 +164,8 @@ def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int)
     problems = []
     for name, estimate in zip(comparison.names, found, strict=True):
         problems += [f"{name}: {problem}" for problem in estimate.problems]
-    first = found[0].names
-    if any(x.names != first for x in found):
-        problems.append(
-            "the observations have other names in some models: make sure that they are the same, "
-            "in the same order."
-        )
+    for name, other in zip(comparison.names[1:], found[1:], strict=True):
+        problems += _compare_data(comparison.names[0], found[0], name, other)
     best, *others = comparison.names
     for i, name in enumerate(others, 1):
         difference, error = -comparison.difference[i], comparison.difference_se[i]
@@ -189,3 +185,23 @@ def _problems(comparison: Comparison, found: list[ElpdEstimate], num_units: int)
             "be far too small."
         )
     return tuple(problems)
+
+
+def _compare_data(one: str, a: ElpdEstimate, other: str, b: ElpdEstimate) -> list[str]:
+    """Words on estimates of two models that are not for the same observations."""
+    if a.digests is not None and b.digests is not None:
+        places = np.flatnonzero(np.asarray(a.digests) != np.asarray(b.digests))
+        if not places.size:
+            return []
+        return [
+            f"{one} and {other} were fitted to other data: {places.size} of {len(a.names)} "
+            f"observations differ, {b.names[places[0]]} of {other} first. Their log predictive "
+            "densities cannot be compared: give both models the same data, in the same order and "
+            "units (the density of a transformed observation needs its Jacobian)."
+        ]
+    if a.names != b.names:
+        return [
+            f"the observations have other names in {one} and {other}: make sure that they are the "
+            "same, in the same order."
+        ]
+    return []

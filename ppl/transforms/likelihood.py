@@ -166,20 +166,30 @@ class Likelihood:
 
     def missing(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
-        found = self._distributions(values)
-        return {name: _missing(found[name], shape) for name, shape in self.shapes}
+        found = self._sites(values)
+        return {name: _missing(found[name].distribution, shape) for name, shape in self.shapes}
+
+    def observed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The data by observed site, 0 where they are left out by `ppl.ignore`."""
+        found = self._sites(values)
+        data = {name: found[name].value for name, _ in self.shapes}
+        for name in data:
+            for flags in _flags(found[name].distribution, Ignored):
+                data[name] = jnp.where(flags, 0, data[name])
+        return data
 
     def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Boolean arrays by latent site that `ppl.impute` observes in part: missing entries."""
-        found = {name: _flags(d, Imputed) for name, d in self._distributions(values).items()}
+        sites = self._sites(values)
+        found = {name: _flags(site.distribution, Imputed) for name, site in sites.items()}
         return {name: flags[0] for name, flags in found.items() if flags}
 
-    def _distributions(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _sites(self, values: Mapping[str, Any]) -> dict[str, Any]:
         args, kwargs = self.arguments.join(self.data)
         run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
         latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
         records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
-        return {join_scopes(path): site.distribution for path, site in records.items()}
+        return {join_scopes(path): site for path, site in records.items()}
 
 
 def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:

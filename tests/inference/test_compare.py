@@ -3,12 +3,16 @@
 import importlib
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
 import inference
+import ppl
 from inference.comparison.elpd import make_estimate
 from inference.comparison.model_comparison import stacking_weights
+from inference.comparison.units import Units
 
 SIZE = 150
 rng = np.random.default_rng(0)
@@ -115,6 +119,51 @@ def test_words_on_a_bad_pareto_k():
     assert "bad: 1 of 150 Pareto k above 0.7, 1.20 for y[7]" in found.problems[0]
     assert "weight" in str(found)
     assert "<table>" in found._repr_html_()
+
+
+def test_words_on_other_data():
+    """Of fits to one array, to one with an entry changed, and to one in another order."""
+    y = rng.normal(size=SIZE)
+    changed, moved = y.copy(), np.roll(y, 1)
+    changed[7] += 1e-3
+    units = Units.of((("y", (SIZE,)),), {"y": np.zeros(SIZE, bool)})
+    of = lambda x, terms=TERMS[0]: estimate(terms, digests=units.digest({"y": x}))  # noqa: E731
+    same = {"a": of(y), "b": of(y.astype(np.float32), TERMS[0] - 0.5)}
+    assert not inference.compare(same).problems
+    other = inference.compare({"a": of(y), "b": of(changed, TERMS[0] - 0.5)})
+    assert "a and b were fitted to other data: 1 of 150 observations differ, y[7] of b" in str(
+        " ".join(str(other).split())
+    )
+    order = inference.compare({"a": of(y), "b": of(moved, TERMS[0] - 0.5)})
+    assert "150 of 150 observations differ" in order.problems[0]
+    counts = {"y": np.arange(SIZE)}
+    np.testing.assert_array_equal(
+        units.digest(counts), units.digest({"y": counts["y"].astype(float)})
+    )
+
+
+def test_loo_knows_its_data():
+    def model(key):
+        mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ppl.sample(key, dist.Normal(mu * jnp.ones((3, 2)), 1.0), name="a")
+        rows = dist.MultivariateNormal(mu * jnp.ones((3, 2)), scale_diag=jnp.ones(2))
+        ppl.sample(key, rows, name="v")
+
+    draws = {"mu": rng.normal(size=(2, 50))}
+    result = inference.MCMCResult(draws, {}, None)
+    a, v = rng.normal(size=(2, 3, 2))
+    a[1, 0] = np.nan
+
+    def digests(a, v, **given):
+        posterior = ppl.condition(model, {"a": ppl.ignore(a), "v": v})
+        return inference.loo(result, posterior, **given).digests
+
+    changed = v.copy()
+    changed[2, 1] += 1
+    before, after = digests(a, v), digests(a, changed)
+    np.testing.assert_array_equal(np.flatnonzero(before != after), [7])
+    rows = digests(a, v, unit="row"), digests(a, changed, unit="row")
+    np.testing.assert_array_equal(rows[0] != rows[1], [False, False, True])
 
 
 def test_mistakes():
