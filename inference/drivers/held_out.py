@@ -31,10 +31,11 @@ _FEW = 10  # draws that carry a predictive density
 
 
 class Observed(NamedTuple):
-    """Likelihood of a model, and what is an observation in it."""
+    """Likelihood of a model, what is an observation in it, and a checksum of each observation."""
 
     likelihood: Likelihood
     units: Units
+    digests: np.ndarray
 
 
 def observe(
@@ -60,8 +61,10 @@ def observe(
                 "keep, or keep all latent sites"
             )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
-    missing = jax.jit(lambda likelihood, draw: likelihood.missing(draw))(likelihood, first)
-    return Observed(likelihood, Units.of(likelihood.shapes, missing, site, unit))
+    look = jax.jit(lambda likelihood, draw: (likelihood.missing(draw), likelihood.observed(draw)))
+    missing, data = look(likelihood, first)
+    units = Units.of(likelihood.shapes, missing, site, unit)
+    return Observed(likelihood, units, units.digest(data))
 
 
 def check_result(where: str, result: Any, model: Any) -> None:

@@ -1,29 +1,30 @@
 """Groups of ArviZ's container that need the model: densities, predictions, data, names of axes."""
 
-import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 import ppl
 from inference.common.leaf_names import named_leaves
+from inference.common.pointwise import log_probs
 from inference.drivers.discrete_target import Path, nest_by_path
+from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import settings
 from ppl.common.arguments import Arguments
 from ppl.common.distribution_protocol import DistributionWrapper
 from ppl.common.missing_data import Ignored, Imputed
 from ppl.core.model_pytree import as_pytree, innermost
 from ppl.harvest._site_names import join_scopes
 from ppl.harvest._values import convert_foreign_arrays
+from ppl.primitives.sample import check_key
+from ppl.transforms.likelihood import Likelihood
 from ppl.transforms.unobserve import unobserve
 
 Groups = dict[str, dict[str, Any]]
-_CHUNK_ELEMENTS = 2**22  # log probabilities computed at once
 _NUM_PRIOR = 1000  # draws from the prior
 
 
@@ -34,10 +35,15 @@ class ModelGroups(NamedTuple):
         groups: Arrays by name, by group.
         axes: Names of the leading axes of sites, by name: the name of a `vmap` axis, "time" for a
             scan, None for any other.
+        masks: Which entries of log probabilities there are, by name, by group, for sites with
+            missing data.
+        is_known: Which entries of data are known, by name, for the same sites.
     """
 
     groups: Groups
     axes: dict[str, tuple[str | None, ...]]
+    masks: dict[str, dict[str, np.ndarray]]
+    is_known: dict[str, np.ndarray]
 
 
 class _Site(NamedTuple):
@@ -65,15 +71,17 @@ def model_groups(
         key: Random key of the predictions; without one there are none.
 
     Raises:
+        TypeError: if the key is none.
         ValueError: if the draws are of another model.
     """
+    if key is not None:
+        check_key("to_arviz", key)
     sites = _run(model, args, kwargs)
     latent = _latent_draws(draws, sites)
     is_data = {path for path, site in sites.items() if _has_data(site)}
-    log_prior, log_likelihood = _log_probs(latent, sites, model, args, kwargs)
+    log_probabilities, masks = _log_probs(draws, sites, model, args, kwargs)
     groups: Groups = {
-        "log_prior": log_prior,
-        "log_likelihood": log_likelihood,
+        **log_probabilities,
         "observed_data": _flat({path: _data_of(sites[path]) for path in is_data}, sites),
         "constant_data": _constants(model, args, kwargs),
     }
@@ -87,7 +95,9 @@ def model_groups(
         given = nest_by_path({path: x for path, x in latent.items() if path not in is_data})
         drawn = ppl.predict(unobserve(model), given)(key, *args, **kwargs)
         groups["posterior_predictive"] = _pick(drawn, [p for p in sites if p in is_data])
-    return ModelGroups({k: x for k, x in groups.items() if x}, _axes(model, args, kwargs))
+    known = {p: _is_known(sites[p]) for p in is_data if sites[p].missing is not None}
+    groups = {name: group for name, group in groups.items() if group}
+    return ModelGroups(groups, _axes(model, args, kwargs), masks, _flat(known, sites))
 
 
 def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[Path, _Site]:
@@ -123,13 +133,17 @@ def _has_data(site: _Site) -> bool:
     return site.kind == "observed" or (site.kind == "latent" and site.missing is not None)
 
 
+def _is_known(site: _Site) -> np.ndarray:
+    return np.broadcast_to(~np.asarray(site.missing), np.shape(site.value))
+
+
 def _data_of(site: _Site) -> Any:
     """Data of a site, NaN where they are missing."""
     if site.missing is None:
         return site.value
     value = np.asarray(site.value)
     dtype = value.dtype if np.issubdtype(value.dtype, np.inexact) else np.float64
-    return np.where(site.missing, np.asarray(np.nan, dtype), value)
+    return np.where(_is_known(site), value, np.asarray(np.nan, dtype))
 
 
 def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *more: Any) -> Any:
@@ -184,49 +198,35 @@ def _flat(values: Mapping[Path, Any], order: Mapping[Path, Any]) -> dict[str, An
 
 
 def _log_probs(
-    latent: Mapping[Path, Any],
+    draws: Mapping[str, Any],
     sites: Mapping[Path, _Site],
     model: Any,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Log probabilities of the draws: of latent values, and of data and factors, by site.
+) -> tuple[Groups, dict[str, dict[str, np.ndarray]]]:
+    """Log probabilities of the draws by group and site, and which of their entries there are.
 
-    A site observed in part is in both, with zeros where an entry is missing or is data.
+    A site observed in part is in both groups: its missing entries are latent values, and the
+    others are data.
     """
-    leaves = jax.tree.leaves(dict(latent))
-    batch = np.shape(leaves[0])[:2] if leaves else (1, 1)
-    flat = jax.tree.map(lambda x: jnp.reshape(x, (math.prod(batch), *np.shape(x)[2:])), latent)
-
-    def one(model: Any, args: Any, kwargs: Any, values: Any) -> Any:
-        return ppl.log_probs(model)(nest_by_path(values), *args, **kwargs)
-
-    def every(model: Any, args: Any, kwargs: Any, flat: Any, num_at_once: int | None) -> Any:
-        return lax.map(functools.partial(one, model, args, kwargs), flat, batch_size=num_at_once)
-
-    first = jax.tree.map(lambda x: x[0], flat)
-    sizes = jax.eval_shape(functools.partial(one, model, args, kwargs), first)
-    size = sum(math.prod(x.shape) for x in jax.tree.leaves(sizes))
-    if 0 in {math.prod(np.shape(x)[1:]) for x in jax.tree.leaves(flat)}:
-        chunk = None  # JAX cannot make batches of arrays without elements
-    else:
-        chunk = max(1, min(_CHUNK_ELEMENTS // max(size, 1), math.prod(batch)))
-    every_draw = functools.partial(every, num_at_once=chunk)
-    found = _call(every_draw, model, args, kwargs, flat)
-    arrays = {name: np.reshape(x, (*batch, *x.shape[1:])) for name, x in named_leaves(found)}
-    prior, likelihood = {}, {}
+    with settings(None):
+        likelihood = Likelihood.of(model, args, kwargs, needs="nothing")
+        arrays = log_probs(copy_to_default_device(likelihood), draws)
+    groups: Groups = {"log_prior": {}, "log_likelihood": {}}
+    masks: dict[str, dict[str, np.ndarray]] = {"log_prior": {}, "log_likelihood": {}}
     by_name = {join_scopes(path): site for path, site in sites.items()}
     for name, x in arrays.items():
         site = by_name.get(name)
-        if site is None or site.kind == "observed":
-            likelihood[name] = x
-        elif site.missing is None:
-            prior[name] = x
-        else:
-            is_missing = np.asarray(site.missing)
-            is_missing = is_missing.all(tuple(range(x.ndim - 2, is_missing.ndim)))
-            prior[name], likelihood[name] = np.where(is_missing, x, 0), np.where(is_missing, 0, x)
-    return prior, likelihood
+        is_data = site is None or site.kind == "observed"
+        if site is None or site.missing is None:
+            groups["log_likelihood" if is_data else "log_prior"][name] = x
+            continue
+        missing = np.asarray(site.missing)
+        missing = missing.all(tuple(range(x.ndim - 2, missing.ndim)))
+        for group, mask in (("log_likelihood", ~missing), ("log_prior", missing)):
+            if mask.any() and (group == "log_likelihood" or not is_data):
+                groups[group][name], masks[group][name] = x, mask
+    return groups, masks
 
 
 def _constants(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

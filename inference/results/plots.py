@@ -22,7 +22,7 @@ class Plots:
     Draws with importance weights are resampled by them first.
     """
 
-    to_arviz: Callable[..., Any]
+    _container: Callable[..., Any]
     _statistics: Callable[..., Mapping[str, Any]]
 
     def plot_trace(
@@ -70,7 +70,7 @@ class Plots:
         self,
         model: Callable[..., Any],
         *args: Any,
-        key: jax.Array,
+        key: jax.Array | None = None,
         names: Names = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -85,7 +85,7 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._data(None, None, model, *args, key=key, **kwargs)
+        data = self._predictions("plot_predictive", model, args, kwargs, key)
         name = "plot_ppc_dist" if is_new(_arviz()) else "plot_ppc"
         group = "posterior_predictive"
         few = {} if is_new(_arviz()) else {"num_pp_samples": 50, "random_seed": 0}
@@ -95,7 +95,7 @@ class Plots:
         self,
         model: Callable[..., Any],
         *args: Any,
-        key: jax.Array,
+        key: jax.Array | None = None,
         names: Names = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -113,7 +113,7 @@ class Plots:
             options: Further options of ArviZ's function.
             **kwargs: Keyword arguments of the model.
         """
-        data = self._data(None, None, model, *args, key=key, **kwargs)
+        data = self._predictions("plot_loo_pit", model, args, kwargs, key)
         group = "posterior_predictive"
         chosen = _check_names("plot_loo_pit", data, names, group) or list(data[group].data_vars)
         if len(chosen) != 1:
@@ -123,10 +123,16 @@ class Plots:
         given = {"var_names": chosen} if is_new(_arviz()) else {"y": chosen[0]}
         return _plot("loo_pit", "plot_loo_pit", data, None, {**given, **(options or {})})
 
-    def _data(self, coords: Any, dims: Any, *model: Any, **given: Any) -> Any:
+    def _data(self, coords: Any, dims: Any) -> Any:
         """ArviZ's container, of draws of equal weights."""
+        return self._equally_weighted()._container(coords=coords, dims=dims)
+
+    def _predictions(self, where: str, model: Any, args: Any, kwargs: Any, key: Any) -> Any:
+        """ArviZ's container, with predictions of the data that are not missing."""
+        if key is None:
+            raise TypeError(f"{where} draws data anew: give it a random key, key=jax.random.key(0)")
         equal = self._equally_weighted()
-        return equal.to_arviz(*model, coords=coords, dims=dims, **given)
+        return equal._container(model, args, kwargs, key=key, known_only=True)
 
     def _equally_weighted(self) -> "Plots":
         """A result whose draws have equal weights."""

@@ -83,7 +83,7 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         |---|---|---|
         | `posterior`, `sample_stats` | draws and statistics | |
         | `log_likelihood`, `log_prior` | log probabilities of data and factors, and of latent \
-        values, by observation | the model |
+        values, by observation; missing data have none | the model |
         | `observed_data`, `constant_data` | data, NaN where missing, and arguments of the model \
         that are arrays | the model |
         | `posterior_predictive`, `prior_predictive`, `prior` | data drawn anew for each draw, and \
@@ -97,7 +97,9 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
         - else, given the model, the scan around it, which is called `time`.
 
         Where axes of several sizes have one name, each has that of the site in front, as
-        ``"y_time"``.
+        ``"y_time"``. If some data of `y` are missing, its log probabilities stand along one
+        dimension, ``"y_entry"``, with labels such as ``"y[3]"``, so that ``arviz.loo`` counts
+        what there is.
 
         Args:
             model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
@@ -117,6 +119,20 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
             ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
                 the draws are of another model; or if `coords` or `dims` do not fit the sites.
         """
+        return self._container(model, args, kwargs, key=key, coords=coords, dims=dims)
+
+    def _container(
+        self,
+        model: Callable[..., Any] | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        key: jax.Array | None = None,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Any] | None = None,
+        known_only: bool = False,
+    ) -> Any:
+        """ArviZ's container, of all that a model adds or of known data and their predictions."""
         import_arviz("to_arviz")
         order = {name: i for i, (name, _) in enumerate(self.sites)}
         leaves = sorted(named_leaves(self.draws), key=lambda x: order.get(x[0], len(order)))
@@ -132,8 +148,11 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
                     "key=key)"
                 )
             return make_container(groups, {}, coords, dims)
-        found = _model_groups(self.draws, model, args, kwargs, key)
-        return make_container({**groups, **found.groups}, found.axes, coords, dims)
+        found = _model_groups(self.draws, model, args, kwargs or {}, key)
+        masks = dict(found.masks)
+        if known_only:
+            masks |= dict.fromkeys(("observed_data", "posterior_predictive"), found.is_known)
+        return make_container({**groups, **found.groups}, found.axes, coords, dims, masks)
 
     def _statistics(self) -> dict[str, Any]:
         """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""

@@ -86,8 +86,22 @@ def test_predictive_and_loo_pit_take_the_model():
     assert drawn(lambda: RESULT.plot_predictive(POSTERIOR, key=KEY))[0] > 10
     plt.close("all")
     assert drawn(lambda: RESULT.plot_loo_pit(POSTERIOR, key=KEY))[0] >= 1
+    with pytest.raises(TypeError, match="plot_loo_pit draws data anew: give it a random key"):
+        RESULT.plot_loo_pit(POSTERIOR)
     with pytest.raises(ValueError, match="plot_predictive: the model has no data"):
         RESULT.plot_predictive(ppl.block(model, ["y"]), key=KEY)
+
+
+def test_missing_data_are_in_no_picture():
+    y = np.where(np.arange(20) % 4 == 0, np.nan, RNG.normal(size=20)).astype("f4")
+    gappy = ppl.condition(model, {"y": ppl.ignore(y)})
+    data = RESULT._predictions("", gappy, (), {}, KEY)
+    for group in ("observed_data", "posterior_predictive", "log_likelihood"):
+        assert data[group]["y"].sizes["y_entry"] == 15, group
+    np.testing.assert_array_equal(data["observed_data"]["y"], y[~np.isnan(y)])
+    assert drawn(lambda: RESULT.plot_predictive(gappy, key=KEY))[0] > 10
+    plt.close("all")
+    assert drawn(lambda: RESULT.plot_loo_pit(gappy, key=KEY))[0] >= 1
 
 
 def test_unknown_names_are_errors_in_words():
