@@ -21,6 +21,7 @@ from inference.initialization.initial_positions import Init
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
+from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import Likelihood, select
 
@@ -60,8 +61,12 @@ def observe(
                 "keep, or keep all latent sites"
             )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
-    missing = jax.jit(lambda likelihood, draw: likelihood.missing(draw))(likelihood, first)
+    missing = compile_once(_missing, likelihood, first)(likelihood, first)
     return Observed(likelihood, Units.of(likelihood.shapes, missing, site, unit))
+
+
+def _missing(likelihood: Likelihood, draw: Any) -> Any:
+    return likelihood.missing(draw)
 
 
 def check_result(where: str, result: Any, model: Any) -> None:
