@@ -21,6 +21,7 @@ from inference.initialization.initial_positions import Init
 from inference.results.diagnostics import rhat
 from inference.results.mcmc_result import MCMCResult
 from inference.results.result import Result
+from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from ppl.transforms.likelihood import Likelihood, select
 
@@ -61,10 +62,14 @@ def observe(
                 "keep, or keep all latent sites"
             )
     first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
-    look = jax.jit(lambda likelihood, draw: (likelihood.missing(draw), likelihood.observed(draw)))
-    missing, data = look(likelihood, first)
+    missing, data = compile_once(_look, likelihood, first)(likelihood, first)
     units = Units.of(likelihood.shapes, missing, site, unit)
     return Observed(likelihood, units, units.digest(data))
+
+
+def _look(likelihood: Likelihood, draw: Any) -> tuple[Any, Any]:
+    """What is missing of the data, and the data."""
+    return likelihood.missing(draw), likelihood.observed(draw)
 
 
 def check_result(where: str, result: Any, model: Any) -> None:

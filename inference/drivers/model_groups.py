@@ -149,11 +149,14 @@ def _data_of(site: _Site) -> Any:
 def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *more: Any) -> Any:
     """`function(model, args, kwargs, *more)` in a jit, whose arguments are all arrays."""
     arguments, data = Arguments.split(args, kwargs)
+    # Leaves alone, as JAX keeps thousands of tree structures, with models in them.
+    leaves, structure = jax.tree.flatten((as_pytree(model), data, more))
 
-    def call(model: Any, data: Any, more: Any) -> Any:
+    def call(leaves: list[Any]) -> Any:
+        model, data, more = jax.tree.unflatten(structure, leaves)
         return function(model, *arguments.join(data), *more)
 
-    return jax.jit(call)(as_pytree(model), data, more)
+    return jax.jit(call)(leaves)
 
 
 def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict[Path, Any]:
