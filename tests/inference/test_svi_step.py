@@ -78,7 +78,8 @@ def test_steps_of_ones_own_are_those_of_svi():
 def test_all_data_in_each_batch_is_svi_without_batches():
     by_batches = fit(batches=[(X, Y)])
     plain = svi(KEY, posterior, X, Y, num_steps=120, **SETTINGS)
-    assert_same((by_batches.state, by_batches.draws), (plain.state, plain.draws))
+    close = lambda a, b: np.testing.assert_allclose(a, b, 1e-4, 1e-5)  # noqa: E731  # two programs
+    jax.tree.map(close, (by_batches.state, by_batches.draws), (plain.state, plain.draws))
 
 
 @pytest.mark.slow
