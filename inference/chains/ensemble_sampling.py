@@ -155,7 +155,8 @@ class EnsembleRun(StepRun):
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)
         self._compile(EnsembleChains(seeds[0], np.int32(0), number, state))
-        self.record()
+        if self.recorder.is_due:
+            self.record()
 
     def restore(self, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

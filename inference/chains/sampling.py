@@ -203,7 +203,8 @@ class _SamplingRun:
             for batch in self.batches:
                 batch.guess(self.kind)
         self.is_whole = True
-        self.record()
+        if self.recorder.is_due:
+            self.record()
 
     def restore(self, chains: Chain, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

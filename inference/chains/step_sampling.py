@@ -108,7 +108,8 @@ class ChainsRun(StepRun):
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
-        self.record()
+        if self.recorder.is_due:
+            self.record()
 
     def restore(self, state: State) -> None:
         """Makes the chains as they were when a state of this run was recorded.

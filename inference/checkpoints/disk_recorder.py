@@ -151,6 +151,9 @@ class DiskRecorder(Recorder):
                 x[chain, draw : draw + len(new)] = new[: max(0, num_drawn - draw)]
         return jax.tree.unflatten(self._structure, arrays)
 
+    def read_further(self, num_drawn: int) -> None:
+        """None: a run goes on from its folder."""
+
     def close(self) -> None:
         """Closes the files, and gives the folder free."""
         for file in self.files:

@@ -13,7 +13,7 @@ _MAX_SHARE = 0.02  # of the time that recording states may take
 
 
 class StateWriter:
-    """Writer of the states of a run in a locked folder: it knows when one is due.
+    """Writer of the states of a run in a locked folder; the first is due at once.
 
     Attributes:
         folder: The folder.
@@ -21,7 +21,7 @@ class StateWriter:
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder, self._has_warned = folder, False
-        self._due = time.monotonic() + RECORD_SECONDS
+        self._due = time.monotonic()
 
     @property
     def is_due(self) -> bool:

@@ -20,6 +20,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
 from inference.drivers.checkpoints import check_kept, kept_sites, open_recorder
+from inference.drivers.held_chains import hold_chains
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.drivers.run_description import RecordedInit
@@ -225,7 +226,8 @@ def run_chains(
 ) -> MCMCResult:
     """Runs chains, as :func:`mcmc`.
 
-    `checkpoint` may be a folder that is locked already, and `init` what its manifest says.
+    `checkpoint` may be a folder that is locked already, and `init` what its manifest says, or a
+    recorder with the chains of a result.
     """
     began = time.monotonic()
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
@@ -255,8 +257,8 @@ def run_chains(
         "num_draws": num_draws,
         "has_until": until is not None,
     }
-    recorder = Recorder(keep)
-    if checkpoint is not None:
+    recorder = checkpoint if isinstance(checkpoint, Recorder) else Recorder(keep)
+    if checkpoint is not None and checkpoint is not recorder:
         recorder = open_recorder(checkpoint, target, model, given, mesh)
     try:
         progress_of_run = show_progress(progress, num_warmup + num_draws, "iteration")
@@ -317,7 +319,8 @@ def _run(
             "num_superchains": superchains,
         }
     sites = kept_sites(target, recorder.keep)
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
+    chains = hold_chains(recorder, given, jax.tree.leaves(samples.stats)[0].shape[1])
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites, chains=chains)
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:

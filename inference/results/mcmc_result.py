@@ -55,12 +55,16 @@ class MCMCResult(Result):
             - `is_ensemble`, given if chains adapted together;
             - with it `num_chains`, and `num_superchains`, groups of consecutive chains that share a
               start, or `None`; with groups, R-hat in the summary is :func:`nested_rhat`.
+        chains: States of the chains at the end and settings of the run, from which
+            :func:`inference.resume` goes on; `None` where they are elsewhere or unknown. They are
+            no part of the pytree: ``jax.tree.map`` leaves them out.
     """
 
     draws: dict[str, Any]
     stats: dict[str, Any]
     inverse_mass_matrix: Any
     settings: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), metadata={"static": True})
+    chains: dict[str, Any] | None = dataclasses.field(default=None, kw_only=True, compare=False)
 
     def _summarize(self, intervals: float | Sequence[float]) -> Summary:
         given = dict(self.settings)

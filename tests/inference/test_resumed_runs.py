@@ -151,7 +151,7 @@ def test_a_run_with_until_has_more_draws_or_fewer(tmp_path):
     until = inference.Until(ess=50)
     few = mcmc(KEY, posterior(), design(), num_chains=2, checkpoint=folder, until=until)
     number = few.draws["w"].shape[1]
-    with pytest.raises(ValueError, match="is not in the folder"):
+    with pytest.raises(ValueError, match="is not kept: give it again"):
         inference.resume(folder, posterior(), design())
     for num_draws in (number + 100, number - 20):
         found = inference.resume(folder, posterior(), design(), num_draws=num_draws)
