@@ -258,13 +258,15 @@ def _axes(
     A name that belongs to axes of several sizes gets the name of the site in front.
     """
     try:
-        nodes = ppl.graph(model)(*args, **kwargs).nodes
+        graph = ppl.graph(model)(*args, **kwargs)
     except NotImplementedError:  # a mutable array: the axes go without names
         return {}
     named = {"scan": "time", "vmap": None, "shards": None}
     sizes: dict[str, set[int]] = {}
-    plates = {name: [(p.name or named[p.kind], p.size) for p in x.plates] for name, x in
-              nodes.items()}  # fmt: skip
+    plates = {
+        site: [(p.name or named[p.kind], p.size) for p in node.plates or _series(graph, site)]
+        for site, node in graph.nodes.items()
+    }
     for pairs in plates.values():
         for axis, size in pairs:
             if axis is not None:
@@ -276,6 +278,19 @@ def _axes(
             if axis is not None and len(sizes[axis]) > 1:
                 axis = f"{site}_{axis}"
             names.append(f"{axis}_{names.count(axis)}" if axis in names and axis else axis)
-        for leaf, _ in named_leaves({site: nodes[site].value}):
+        for leaf, _ in named_leaves({site: graph.nodes[site].value}):
             axes[leaf] = tuple(names)
     return axes
+
+
+def _series(graph: Any, site: str) -> tuple[Any, ...]:
+    """The scan whose stacked results a deterministic site outside of it holds, if any.
+
+    It depends on sites of one scan, and has as many entries along axis 0 as that has steps.
+    """
+    node = graph.nodes[site]
+    around = {p for x in graph.parents(site) for p in graph.nodes[x].plates[:1] if p.kind == "scan"}
+    if node.kind != "deterministic" or len(around) != 1:
+        return ()
+    sizes = {leaf.shape[:1] for leaf in jax.tree.leaves(node.value)}
+    return tuple(around) if sizes == {(next(iter(around)).size,)} else ()

@@ -94,7 +94,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
 
         - `dims`;
         - else, given the model, ``jax.vmap(..., axis_name="county")`` around the site;
-        - else, given the model, the scan around it, which is called `time`.
+        - else, given the model, the scan around it, which is called `time`; so is axis 0 of a
+          deterministic site outside that depends on sites of one scan, and is as long as it.
 
         Where axes of several sizes have one name, each has that of the site in front, as
         ``"y_time"``. If some data of `y` are missing, its log probabilities stand along one

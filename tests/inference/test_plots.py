@@ -12,6 +12,7 @@ import pytest
 import distributions as dist
 import ppl
 from inference import MCMCResult
+from inference.results.plots import _check_names
 
 matplotlib.use("Agg")
 pytestmark = [
@@ -74,6 +75,36 @@ def test_ranks_and_forest_show_names():
     texts = [t.get_text() for ax in figure.axes for t in (*ax.get_yticklabels(), *ax.texts)]
     assert any("x" in text for text in texts)
     assert not any("z" in text for text in texts)
+
+
+MANY = MCMCResult({"theta": RNG.normal(size=(2, 50, 40, 2)), "a": DRAWS["x"][:2, :50]}, {}, None)
+
+
+def test_the_height_of_a_forest_follows_its_lines():
+    heights = []
+    for names in (["a"], ["a", "theta"]):
+        MANY.plot_forest(names)
+        heights.append(plt.gcf().get_figheight())
+        assert plt.gcf().get_layout_engine() is not None  # labels are not clipped
+        plt.close("all")
+    assert heights[0] < 3
+    assert heights[1] > 80 * 0.2
+
+
+def test_names_of_entries_select_them():
+    data = MANY._data(None, None)
+    names = _check_names("plot_trace", data, ["theta[3, 1]", "theta[7]", "a"], "posterior")
+    assert names == ["theta[3, 1]", "theta[7]", "a"]
+    theta = MANY.draws["theta"]
+    np.testing.assert_array_equal(data["posterior"]["theta[3, 1]"], theta[..., 3, 1])
+    np.testing.assert_array_equal(data["posterior"]["theta[7]"], theta[..., 7, :])
+    assert drawn(lambda: MANY.plot_trace(["theta[3,1]", "a"]))[0] >= 4
+    with pytest.raises(
+        ValueError, match=r"there is no 'theta\[40\]'; theta has the shape \(40, 2\)"
+    ):
+        MANY.plot_trace("theta[40]")
+    with pytest.raises(ValueError, match=r"there is no 'a\[0\]'; a has the shape \(\)"):
+        MANY.plot_forest("a[0]")
 
 
 def test_energy_needs_an_energy():

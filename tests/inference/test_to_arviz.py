@@ -233,6 +233,36 @@ def test_axes_that_share_a_name_are_told_apart():
     assert data["posterior"]["b"].dims[2:] == ("b_time", "b_time_1")
 
 
+def walk(key):
+    """Results of a scan recorded outside of it, and arrays that are no series."""
+
+    def step(z, key):
+        z = z + ppl.sample(key, dist.Normal(0.0, 1.0), name="e")
+        return z, z
+
+    last, level = jax.lax.scan(step, 0.0, jax.random.split(key, 5))
+    ppl.deterministic(level, name="level")
+    ppl.deterministic(level[:3], name="first")
+    ppl.deterministic(last, name="last")
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    ppl.deterministic(mu * jnp.ones(5), name="other")
+
+
+def test_results_of_a_scan_are_a_series():
+    sizes = {"e": (5,), "level": (5,), "first": (3,), "last": (), "mu": (), "other": (5,)}
+    draws = {name: np.zeros((1, 4, *shape)) for name, shape in sizes.items()}
+    data = MCMCResult(draws, {}, None).to_arviz(walk)["posterior"]
+    own = {name: x.dims[2:] for name, x in data.data_vars.items()}
+    assert own == {
+        "e": ("time",),
+        "level": ("time",),
+        "first": ("first_dim_0",),
+        "last": (),
+        "mu": (),
+        "other": ("other_dim_0",),
+    }
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
