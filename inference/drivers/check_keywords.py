@@ -38,8 +38,11 @@ _REMEDIES = {
     "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
     "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
     "svi has one; here, progress= takes a function, too": (("callback",), "num_warmup"),
-    "mcmc has it, for one data set": (("checkpoint", "until", "cache_dir", "mesh"), "in_axes"),
     'write mass_matrix="dense" or "diagonal"': (("dense_mass",), "mass_matrix"),
+    "mcmc has it, for one data set": (
+        ("cache_dir", "checkpoint", "init", "mass_matrix", "mesh", "until"),
+        "kernel",
+    ),
 }
 
 

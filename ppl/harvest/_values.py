@@ -62,8 +62,8 @@ def convert_foreign_arrays(tree: Any) -> Any:
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         if isinstance(leaf, np.ndarray) and leaf.dtype.kind in _REMEDIES:
             kind, remedy = _REMEDIES[leaf.dtype.kind]
-            is_argument = path and isinstance(path[0], jax.tree_util.SequenceKey)
-            name = jax.tree_util.keystr(path[is_argument:], simple=True, separator=".")
+            is_argument = bool(path) and isinstance(path[0], jax.tree_util.SequenceKey)
+            name = jax.tree_util.keystr(path[int(is_argument) :], simple=True, separator=".")
             raise TypeError(
                 f"{f'argument {name}' if is_argument else f'values of {name!r}'}: expected "
                 f"numbers, got an array of {kind}, {reprlib.repr(leaf.tolist())}. {remedy}"

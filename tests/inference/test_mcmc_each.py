@@ -205,11 +205,14 @@ def test_numbers_of_data_sets_must_agree():
         ({"kernel": HMC(inverse_mass_matrix=jnp.eye(1))}, ValueError, "diagonal mass matrix alone"),
         ({"num_chains": 0}, ValueError, "num_chains"),
         ({"target_acceptance_rate": 1.5}, ValueError, "target_acceptance_rate"),
+        ({"init": "prior"}, TypeError, "no argument 'init'.* mcmc has it, for one data set"),
     ],
 )
 def test_wrong_settings_are_explained(settings, error, words):
     with pytest.raises(error, match=words):
         mcmc_each(KEY, posterior, DATA, SCALE, in_axes=(0, None), **settings)
+    with pytest.raises(error, match=words):
+        sampler(posterior, **settings)(KEY, DATA[0], SCALE)
 
 
 def test_only_some_sites_of_each_fit_are_kept():
@@ -231,3 +234,8 @@ def test_only_some_sites_of_each_fit_are_kept():
         mcmc_each(KEY, scaled, y, keep=["w"])
     with pytest.raises(TypeError, match=r"no argument 'checkpoint', .*mcmc has it, for one data"):
         mcmc_each(KEY, scaled, y, checkpoint="run")  # pyright: ignore
+
+
+def test_an_argument_of_the_model_is_none_of_sampler():
+    with pytest.raises(TypeError, match="scale= is an argument of model 'posterior': give it to"):
+        sampler(posterior, scale=SCALE)
