@@ -99,7 +99,9 @@ class SiteAction(Action):
 
     def strips(self, site: Site) -> bool:
         """Whether the site has a tag of models, but none of the action."""
-        return site.tag in (*TAGS, Hidden.SITE) and not self.matches(site)
+        if site.tag == Hidden.RECOVERED and not self.records:
+            return False  # A model is rewritten; `recover` looks at the result.
+        return (site.tag in TAGS or isinstance(site.tag, Hidden)) and not self.matches(site)
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if nothing is planted, and the distribution."""

@@ -11,9 +11,13 @@ TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 
 class Hidden(enum.Enum):
-    """Tag of sites hidden by `block`, distinct from every string that users may choose."""
+    """Tags distinct from every string that users may choose.
+
+    Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED.
+    """
 
     SITE = enum.auto()
+    RECOVERED = enum.auto()
 
 
 def kind_of(site: Site) -> str:

@@ -1,0 +1,381 @@
+"""Variable elimination over tables of log factors, with plates and chains.
+
+A factor is a table whose axes are labelled: by a plate, along which its elements are independent
+given the variables, or by a variable, whose states run along the axis.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Plate = Hashable
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """A site, or one element of it: `element` is its index along the axes that are no plates."""
+
+    path: tuple[Hashable, ...]
+    element: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+    """An axis of a variable, read at indices that vary over other plates.
+
+    Attributes:
+        target: The plate of the variable.
+        plates: The plates that the indices vary over.
+        term: A key, equal for equal indices.
+        size: The number of elements of the variable along the axis.
+        read: Gives the array of indices.
+    """
+
+    target: Plate
+    plates: tuple[Plate, ...]
+    term: Hashable
+    size: int
+    read: Callable[[], Any] = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Local:
+    """A variable as a factor sees it: earlier in a chain by a lag, or read at indices."""
+
+    variable: Variable
+    lag: int = 0
+    gathers: tuple[Gather, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Factor:
+    """A table of log weights; its axes are labelled by plates, then by locals."""
+
+    labels: tuple[Any, ...]
+    table: Any
+
+    @property
+    def locals(self) -> tuple[Local, ...]:
+        """The variables of the factor."""
+        return tuple(x for x in self.labels if isinstance(x, Local))
+
+    @property
+    def plates(self) -> tuple[Plate, ...]:
+        """The plates of the factor."""
+        return tuple(x for x in self.labels if not isinstance(x, Local))
+
+    def over(self, labels: Sequence[Any]) -> Any:
+        """The table with axes for all of `labels`, of size 1 where the factor has none."""
+        order = [self.labels.index(x) for x in labels if x in self.labels]
+        table = jnp.transpose(self.table, order)
+        return jnp.expand_dims(table, [i for i, x in enumerate(labels) if x not in self.labels])
+
+
+class EliminationError(ValueError):
+    """Error for a sum that is too large, or of a form that has no exact elimination."""
+
+
+def multiply(factors: Sequence[Factor]) -> Factor:
+    """The product of factors, over the union of their labels."""
+    labels = dict.fromkeys(p for f in factors for p in f.plates)
+    labels |= dict.fromkeys(x for f in factors for x in f.locals)
+    total = factors[0].over(tuple(labels))
+    for factor in factors[1:]:
+        total = total + factor.over(tuple(labels))
+    return Factor(tuple(labels), total)
+
+
+def log_sum_exp(x: Any) -> Any:
+    """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
+    top = lax.stop_gradient(jnp.max(x, -1, keepdims=True))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    is_none = x == -jnp.inf
+    weights = jnp.where(is_none, 0.0, jnp.exp(jnp.where(is_none, top, x) - top))
+    total = jnp.sum(weights, -1)
+    is_zero = total == 0
+    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top[..., 0])
+
+
+def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
+    """The same value, with the gradient of one state drawn in proportion to its weight.
+
+    The gradient of a sum with respect to a table of log weights is then a joint draw of its
+    variables, each as a one-hot vector.
+    """
+    value = lax.stop_gradient(x)
+    drawn = jnp.argmax(value + jax.random.gumbel(key, x.shape, x.dtype), -1)[..., None]
+    chosen = jnp.take_along_axis(x, drawn, -1)[..., 0]
+    chosen = jnp.where(jnp.isfinite(chosen), chosen, 0.0)
+    return log_sum_exp(value) + chosen - lax.stop_gradient(chosen)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chains:
+    """Plates along which variables depend on earlier ones, and the variables before the first step.
+
+    Attributes:
+        plates: The plates of chains.
+        starts: By variable, the variable that stands for it before the first step.
+    """
+
+    plates: Collection[Plate] = ()
+    starts: Mapping[Variable, Variable] = dataclasses.field(default_factory=dict)
+
+
+class Eliminator:
+    """Sum over the states of all variables, in an order of least cost.
+
+    Args:
+        sizes: The number of states of each variable.
+        plates: The plates of each variable.
+        chains: The chains.
+        most: The largest number of states in one table, over its variables.
+        describe: Words for variables and sizes, for errors.
+        key: A random key, to draw states instead of weighing them, by the gradient of the sum.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[Variable, int],
+        plates: Mapping[Variable, frozenset[Plate]],
+        chains: Chains,
+        most: int,
+        describe: Callable[[Collection[Variable]], str],
+        key: jax.Array | None = None,
+    ):
+        self._sizes, self._plates, self._chains = sizes, plates, chains
+        self._most, self._describe = most, describe
+        self._key, self._num_keys = key, 0
+
+    def run(self, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors without variables, whose sum over all elements is the log of the sum."""
+        left, done = list(factors), []
+        starts = set(self._chains.starts.values())
+        while True:
+            left = [self._reduce(self._scatter(f)) for f in left]
+            done += [f for f in left if not f.locals]
+            left = [f for f in left if f.locals]
+            if not left:
+                return done
+            remaining = {x.variable for f in left for x in f.locals}
+            largest = [
+                v for v in remaining if not any(self._plates[v] < self._plates[u] for u in remaining)
+            ]
+            chained = [v for v in largest if self._is_in_chain(v, left)]
+            single = [v for v in largest if v not in starts and v not in chained]
+            if single or not chained:
+                left = self._sum_out(min(single or largest, key=lambda v: self._cost(v, left)), left)
+            else:
+                left = self._sum_chain(chained[0], left)
+
+    def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
+        lags = {x.lag for f in factors for x in f.locals if x.variable == v}
+        return lags != {0}
+
+    def _cost(self, v: Variable, factors: Sequence[Factor]) -> tuple[int, str]:
+        return self._size(self._with(v, factors)), repr(v)
+
+    def _with(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        return [f for f in factors if any(x.variable == v for x in f.locals)]
+
+    def _size(self, factors: Sequence[Factor]) -> int:
+        found = {x for f in factors for x in f.locals}
+        return math.prod(self._sizes[x.variable] for x in found)
+
+    def _check(self, factors: Sequence[Factor]) -> None:
+        if (size := self._size(factors)) > self._most:
+            together = {x.variable for f in factors for x in f.locals}
+            raise EliminationError(
+                f"{self._describe(together)} must be summed together over {size} states, more than "
+                f"most={self._most}"
+            )
+
+    def _plates_of(self, x: Local) -> frozenset[Plate]:
+        """The plates that a local varies over."""
+        own = self._plates[x.variable] - {g.target for g in x.gathers}
+        return own.union(*(g.plates for g in x.gathers))
+
+    def _reduce(self, factor: Factor) -> Factor:
+        """The product over plates that no variable of the factor stands in."""
+        if not factor.locals:
+            return factor
+        kept = frozenset().union(*map(self._plates_of, factor.locals))
+        axes = [i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept]
+        labels = tuple(x for i, x in enumerate(factor.labels) if i not in axes)
+        return Factor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
+
+    def _scatter(self, factor: Factor) -> Factor:
+        """The product over elements that read the same element of a variable at indices."""
+        for x in factor.locals:
+            here = {p for g in x.gathers for p in g.plates}
+            others = [self._plates_of(y) for y in factor.locals if y != x]
+            if x.gathers and not any(here & plates for plates in others):
+                return self._scatter(self._scatter_one(factor, x))
+        return factor
+
+    def _scatter_one(self, factor: Factor, x: Local) -> Factor:
+        over = tuple(dict.fromkeys(p for g in x.gathers for p in g.plates))
+        rest = tuple(y for y in factor.labels if y not in over)
+        table = factor.over((*over, *rest))
+        index = []
+        for gather in x.gathers:
+            sizes = [n if p in gather.plates else 1 for p, n in zip(over, table.shape)]
+            array = jnp.asarray(gather.read())
+            order = sorted(range(len(gather.plates)), key=lambda i: over.index(gather.plates[i]))
+            array = jnp.transpose(array, order).reshape(sizes)
+            index.append(jnp.broadcast_to(array, table.shape[: len(over)]))
+        shape = tuple(g.size for g in x.gathers)
+        empty = jnp.zeros((*shape, *table.shape[len(over) :]), table.dtype)
+        table = empty.at[tuple(index)].add(table)
+        labels = tuple(Local(x.variable, x.lag) if y == x else y for y in rest)
+        targets = tuple(g.target for g in x.gathers)
+        plates = [y for y in (*targets, *labels) if not isinstance(y, Local)]
+        wanted = (*plates, *(y for y in labels if isinstance(y, Local)))
+        return Factor(wanted, Factor((*targets, *labels), table).over(wanted))
+
+    def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors in which one variable has been summed out."""
+        mine = self._with(v, factors)
+        self._check(mine)
+        product = multiply(mine)
+        self._check_plates(product, self._plates[v], {v})
+        label = Local(v)
+        if label not in product.labels or any(
+            x.variable == v and x != label for x in product.locals
+        ):
+            self._refuse(product)
+        rest = tuple(x for x in product.labels if x != label)
+        table = self._log_sum(product.over((*rest, label)))
+        return [f for f in factors if f not in mine] + [Factor(rest, table)]
+
+    def _check_plates(
+        self, product: Factor, plates: Collection[Plate], summed: Collection[Variable]
+    ) -> None:
+        if not set(product.plates) <= set(plates):
+            self._refuse(product)
+
+    def _refuse(self, product: Factor) -> None:
+        together = {x.variable for x in product.locals}
+        raise EliminationError(
+            f"each element of {self._describe(together)} meets many elements of the others, so that "
+            "all of them must be summed together"
+        )
+
+    def _next_key(self) -> Any:
+        self._num_keys += 1
+        return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
+
+    def _log_sum(self, x: Any, key: Any = None) -> Any:
+        """The log of the sum over the last axis, weighed or sampled."""
+        if self._key is None:
+            return log_sum_exp(x)
+        return sampled_log_sum_exp(x, self._next_key() if key is None else key)
+
+    def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
+        """Factors in which all variables of a chain have been summed out, step by step."""
+        found = self._plates[v].intersection(self._chains.plates)
+        moving = {
+            p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)
+        }
+        group = [u for u in self._plates if self._plates[u] & found]
+        group = [u for u in group if self._with(u, factors)]
+        mine = [f for f in factors if any(x.variable in group for x in f.locals)]
+        self._check(mine)
+        product = multiply(mine)
+        if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
+            self._refuse(product)
+        self._check_plates(product, self._plates[v], group)
+        if any(x.gathers for x in product.locals if x.variable in group):
+            self._refuse(product)
+        (time,) = moving
+        lags = {x.lag for x in product.locals if x.variable in group}
+        if min(lags) < 0 < max(lags):
+            self._refuse(product)
+        sign = -1 if min(lags) < 0 else 1
+        order = max(abs(lag) for lag in lags)
+        before, factors = self._initial(group, sign, order, factors)
+        used = {id(f) for f in mine}
+        lead = [p for p in product.plates if p != time]
+        lead += [x for x in product.locals if x.variable not in group]
+        lead += [x for f in before for x in f.labels if x not in lead and not _is_of(x, group)]
+        states = [[Local(u, sign * lag) for u in group] for lag in range(order + 1)]
+        count = math.prod(self._sizes[u] for u in group)
+        sizes = self._label_sizes([product, *before])
+
+        def flatten(factor: Factor, front: Sequence[Any], lags: Sequence[int]) -> Any:
+            """The table with one axis of all states for each lag."""
+            ends = [x for lag in lags for x in states[lag]]
+            table = factor.over((*front, *ends))
+            full = [sizes[x] if x in lead else n for x, n in zip(front, table.shape)]
+            full += [self._sizes[x.variable] for x in ends]
+            table = jnp.broadcast_to(table, full)
+            return table.reshape(*full[: len(front)], *[count] * len(lags))
+
+        steps = flatten(product, (time, *lead), range(order + 1))
+        if before:
+            alpha = flatten(multiply(before), lead, range(1, order + 1))
+            missing = [u for u in group if u not in self._chains.starts]
+            alpha = alpha - order * sum(math.log(self._sizes[u]) for u in missing)
+        else:
+            shape = steps.shape[1 : 1 + len(lead)] + (count,) * order
+            alpha = jnp.full(shape, -order * math.log(count), steps.dtype)
+        table = self._forward(alpha, steps, order, sign < 0)
+        result = Factor((time, *lead), table)
+        return [f for f in factors if id(f) not in used] + [self._ordered(result)]
+
+    def _ordered(self, factor: Factor) -> Factor:
+        labels = (*factor.plates, *factor.locals)
+        return Factor(labels, factor.over(labels))
+
+    def _initial(
+        self, group: Sequence[Variable], sign: int, order: int, factors: list[Factor]
+    ) -> tuple[list[Factor], list[Factor]]:
+        """Factors of the states before the first step, and all others."""
+        starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
+        before = [f for f in factors if any(x.variable in starts for x in f.locals)]
+        rename = lambda x: (  # noqa: E731
+            Local(starts[x.variable], sign) if _is_of(x, starts) else x
+        )
+        renamed = [Factor(tuple(map(rename, f.labels)), f.table) for f in before]
+        return renamed, [f for f in factors if f not in before]
+
+    def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
+        return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
+
+    def _forward(self, alpha: Any, steps: Any, order: int, reverse: bool) -> Any:
+        """The log of the normaliser of each step, given the steps before, by the forward algorithm."""
+        start = self._all(alpha, order, self._next_key())
+        alpha = _minus(alpha, start, order)
+        keys = None
+        if self._key is not None:
+            keys = jax.random.split(self._next_key(), (len(steps), 2))
+
+        def step(alpha: Any, inputs: Any) -> Any:
+            log_weights, keys = inputs
+            keys = (None, None) if keys is None else keys
+            joint = jnp.expand_dims(alpha, alpha.ndim - order) + log_weights
+            new = self._log_sum(joint, keys[0])
+            total = self._all(new, order, keys[1])
+            return _minus(new, total, order), total
+
+        _, totals = lax.scan(step, alpha, (steps, keys), reverse=reverse)
+        return totals.at[-1 if reverse else 0].add(start)
+
+    def _all(self, alpha: Any, order: int, key: Any) -> Any:
+        """The log of the sum over the states of all lags."""
+        return self._log_sum(alpha.reshape(*alpha.shape[: alpha.ndim - order], -1), key)
+
+
+def _is_of(label: Any, variables: Collection[Variable]) -> bool:
+    return isinstance(label, Local) and label.variable in variables
+
+
+def _minus(alpha: Any, total: Any, order: int) -> Any:
+    """Log weights less the log of their sum, if it is not 0."""
+    safe = jnp.where(total == -jnp.inf, 0.0, total)
+    return alpha - jnp.expand_dims(safe, tuple(range(alpha.ndim - order, alpha.ndim)))

@@ -1,0 +1,317 @@
+"""Models with discrete sites to sum out, for the tests of marginalize."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.random import split
+
+import distributions as dist
+import ppl
+
+Y = np.array([0.3, -1.0, 2.0, 1.2, 0.4])
+W = np.array([0.2, 0.5, 0.3])
+P2 = np.array([[0.9, 0.1], [0.3, 0.7]])
+
+
+@dataclasses.dataclass(frozen=True)
+class Sum:
+    """A model of a latent `mu`, data, and sites to be summed out."""
+
+    model: Callable[..., Any]
+    summed: Sequence[str] = ("z",)
+    data: Any = dataclasses.field(default_factory=lambda: {"y": Y})
+    mu: Any = 0.7
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.model.__name__
+
+    def posterior(self) -> Any:
+        """The model conditioned on its data."""
+        return ppl.condition(self.model, self.data)
+
+
+def level(key):
+    return ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+
+
+def batch(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Categorical(probs=W), (5,)), name="z")
+    ppl.sample(key, dist.Normal(jnp.stack([mu, 1.0 + mu, mu * mu])[z], 1.0), name="y")
+
+
+def mapped(key):
+    mu = level(key)
+
+    def row(key):
+        z = ppl.sample(key, dist.Bernoulli(logits=mu), name="z")
+        return ppl.sample(key, dist.Normal(jnp.where(z, mu, -mu), 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5))
+
+
+def shared_state(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    mu = level(key)
+    return jax.vmap(lambda k: ppl.sample(k, dist.Normal(mu + 2.0 * z, 1.0), name="y"))(
+        split(key, 5)
+    )
+
+
+def branches(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    scale = lax.cond(z, lambda: jnp.exp(mu), lambda: jnp.ones_like(mu))
+    ppl.sample(key, dist.Normal(jnp.zeros(5), scale), name="y")
+
+
+def indexed(key, item=np.array([0, 2, 1, 1, 0])):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Categorical(probs=W), (3,)), name="z")
+    ppl.sample(key, dist.Normal((mu * jnp.arange(3.0))[z][item], 1.0), name="y")
+
+
+def factors(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.DiscreteUniform(1, 4), (5,)), name="z")
+    ppl.factor(-0.5 * (Y - mu * z) ** 2, name="fit")
+    ppl.deterministic(2 * z, name="double")
+
+
+def zeros(key):
+    mu = level(key)
+
+    def row(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.4), name="z")
+        return ppl.sample(key, dist.Poisson(jnp.where(z, 0.0, jnp.exp(mu))), name="y")
+
+    return jax.vmap(row)(split(key, 5))
+
+
+def coupled(key):
+    mu = level(key)
+
+    def row(key):
+        a = ppl.sample(key, dist.Bernoulli(probs=0.4), name="a")
+        b = ppl.sample(key, dist.Categorical(logits=jnp.stack([mu, a * 1.0, -mu])), name="b")
+        return ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5))
+
+
+def global_class(key):
+    mu = level(key)
+    g = ppl.sample(key, dist.Categorical(probs=W), name="g")
+
+    def row(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.1, 0.5, 0.8])[g]), name="z")
+        return ppl.sample(key, dist.Normal(mu + 2.0 * z, 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5))
+
+
+def classes_of_groups(key, group=np.array([0, 1, 0, 1, 1])):
+    mu = level(key)
+    g = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2,)), name="g")
+
+    def row(key, of):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.where(of, 0.1, 0.8)), name="z")
+        return ppl.sample(key, dist.Normal(mu + 2.0 * z - of, 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5), g[group])
+
+
+def totals(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3,)), name="z")
+    ppl.sample(key, dist.Normal(mu + jnp.zeros(5), 1.0 + z.sum()), name="y")
+
+
+def markov(key):
+    mu = level(key)
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[z]), name="z").astype(int)
+        return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+    return lax.scan(step, 0, split(key, 5))[1]
+
+
+def markov_from_site(key):
+    mu = level(key)
+    start = ppl.sample(key, dist.Categorical(probs=W), name="start")
+    ppl.sample(key, dist.Normal(mu * start, 1.0), name="first")
+
+    def step(z, key):
+        probs = jax.nn.softmax(mu * jnp.eye(3))[z]
+        z = ppl.sample(key, dist.Categorical(probs=probs), name="z")
+        return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+    return lax.scan(step, start, split(key, 5))[1]
+
+
+def markov_second_order(key):
+    mu = level(key)
+    table = jnp.array([[0.2, 0.6], [0.5, 0.9]])
+
+    def step(carry, key):
+        z = ppl.sample(key, dist.Bernoulli(probs=table[carry]), name="z").astype(int)
+        return (carry[1], z), ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+    return lax.scan(step, (0, 1), split(key, 5))[1]
+
+
+def markov_pair_in_data(key):
+    """The data depend on two states."""
+    mu = level(key)
+
+    def step(z, key):
+        new = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        return new, ppl.sample(key, dist.Normal(mu * new + 2.0 * z, 1.0), name="y")
+
+    return lax.scan(step, 0, split(key, 5))[1]
+
+
+def markov_reversed(key):
+    mu = level(key)
+
+    def step(z, key):
+        new = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        return new, ppl.sample(key, dist.Normal(mu * new + z, 1.0), name="y")
+
+    return lax.scan(step, 1, split(key, 5), reverse=True)[1]
+
+
+def several_markov(key):
+    mu = level(key)
+
+    def chain(key):
+        def step(z, key):
+            z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+            return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+        return lax.scan(step, 0, split(key, 4))[1]
+
+    return jax.vmap(chain)(split(key, 2))
+
+
+def markov_of_vectors(key):
+    mu = level(key)
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+    return lax.scan(step, jnp.zeros(2, int), split(key, 4))[1]
+
+
+def factorial(key):
+    mu = level(key)
+
+    def step(carry, key):
+        a = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[carry[0]]), name="a")
+        b = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2.T / P2.sum(0)[:, None])[carry[1]]), name="b")
+        return (a, b), ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
+
+    return lax.scan(step, (0, 1), split(key, 5))[1]
+
+
+def markov_with_mixture(key):
+    mu = level(key)
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        c = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.3, 0.8])[z]), name="c")
+        return z, ppl.sample(key, dist.Normal(mu * z + 3.0 * c, 1.0), name="y")
+
+    return lax.scan(step, 0, split(key, 5))[1]
+
+
+def switching_autoregression(key):
+    mu = level(key)
+
+    def step(carry, key):
+        z, before = carry
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        y = ppl.sample(key, dist.Normal(jnp.where(z, mu, 0.5) * before, 1.0), name="y")
+        return (z, y), None
+
+    return lax.scan(step, (0, 1.0), split(key, 5))[0]
+
+
+def last_state(key):
+    mu = level(key)
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+    z, _ = lax.scan(step, 0, split(key, 5))
+    ppl.sample(key, dist.Normal(3.0 * z, 1.0), name="end")
+
+
+def nested_loops(key):
+    mu = level(key)
+
+    def outer(_, key):
+        def step(z, key):
+            z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+            return z, ppl.sample(key, dist.Normal(mu * z, 1.0), name="y")
+
+        return None, lax.scan(step, 0, split(key, 3))[1]
+
+    return lax.scan(outer, None, split(key, 2))[1]
+
+
+def crossed(key):
+    mu = level(key)
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2,)), name="a")
+    ppl.sample(key, dist.Normal(mu * (a[:, None] + a[None, :]), 1.0), name="y")
+
+
+def latent_between(key):
+    """A continuous site depends on the state, and data on both."""
+    mu = level(key)
+
+    def row(key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.4), name="z")
+        x = ppl.sample(key, dist.Normal(2.0 * z, 1.0), name="x")
+        return ppl.sample(key, dist.Normal(mu * x, 1.0), name="y")
+
+    return jax.vmap(row)(split(key, 5))
+
+
+SUMS = [
+    Sum(batch),
+    Sum(mapped),
+    Sum(shared_state),
+    Sum(branches),
+    Sum(indexed),
+    Sum(factors, data={}),
+    Sum(zeros, data={"y": np.array([0, 0, 1, 3, 0])}),
+    Sum(coupled, ("a", "b")),
+    Sum(global_class, ("g", "z")),
+    Sum(classes_of_groups, ("g", "z")),
+    Sum(totals),
+    Sum(markov),
+    Sum(markov_from_site, ("start", "z"), {"y": Y, "first": 0.2}),
+    Sum(markov_second_order),
+    Sum(markov_pair_in_data),
+    Sum(markov_reversed),
+    Sum(several_markov, data={"y": np.resize(Y, (2, 4))}),
+    Sum(markov_of_vectors, data={"y": np.resize(Y, (4, 2))}),
+    Sum(factorial, ("a", "b")),
+    Sum(markov_with_mixture, ("z", "c")),
+    Sum(switching_autoregression),
+    Sum(last_state, data={"y": Y, "end": 1.5}),
+    Sum(nested_loops, data={"y": np.resize(Y, (2, 3))}),
+    Sum(crossed, ("a",), {"y": np.resize(Y, (2, 2))}),
+    Sum(latent_between),
+]
