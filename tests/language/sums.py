@@ -1,7 +1,7 @@
 """Models with discrete sites to sum out, for the tests of marginalize."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ class Sum:
     """A model of a latent `mu`, data, and sites to be summed out."""
 
     model: Callable[..., Any]
-    summed: Sequence[str] = ("z",)
+    summed: Mapping[str, Sequence[int]] = dataclasses.field(default_factory=lambda: {"z": (0, 1)})
     data: Any = dataclasses.field(default_factory=lambda: {"y": Y})
     mu: Any = 0.7
 
@@ -288,30 +288,31 @@ def latent_between(key):
     return jax.vmap(row)(split(key, 5))
 
 
+TWO, THREE = (0, 1), (0, 1, 2)
 SUMS = [
-    Sum(batch),
+    Sum(batch, {"z": THREE}),
     Sum(mapped),
     Sum(shared_state),
     Sum(branches),
-    Sum(indexed),
-    Sum(factors, data={}),
+    Sum(indexed, {"z": THREE}),
+    Sum(factors, {"z": (1, 2, 3, 4)}, {}),
     Sum(zeros, data={"y": np.array([0, 0, 1, 3, 0])}),
-    Sum(coupled, ("a", "b")),
-    Sum(global_class, ("g", "z")),
-    Sum(classes_of_groups, ("g", "z")),
+    Sum(coupled, {"a": TWO, "b": THREE}),
+    Sum(global_class, {"g": THREE, "z": TWO}),
+    Sum(classes_of_groups, {"g": TWO, "z": TWO}),
     Sum(totals),
     Sum(markov),
-    Sum(markov_from_site, ("start", "z"), {"y": Y, "first": 0.2}),
+    Sum(markov_from_site, {"start": THREE, "z": THREE}, {"y": Y, "first": 0.2}),
     Sum(markov_second_order),
     Sum(markov_pair_in_data),
     Sum(markov_reversed),
     Sum(several_markov, data={"y": np.resize(Y, (2, 4))}),
     Sum(markov_of_vectors, data={"y": np.resize(Y, (4, 2))}),
-    Sum(factorial, ("a", "b")),
-    Sum(markov_with_mixture, ("z", "c")),
+    Sum(factorial, {"a": TWO, "b": TWO}),
+    Sum(markov_with_mixture, {"z": TWO, "c": TWO}),
     Sum(switching_autoregression),
     Sum(last_state, data={"y": Y, "end": 1.5}),
     Sum(nested_loops, data={"y": np.resize(Y, (2, 3))}),
-    Sum(crossed, ("a",), {"y": np.resize(Y, (2, 2))}),
+    Sum(crossed, {"a": TWO}, {"y": np.resize(Y, (2, 2))}),
     Sum(latent_between),
 ]
