@@ -5,7 +5,6 @@ A rule `(eqn, operands)` gives the dependences of the results, of those of the o
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax.numpy as jnp
 from jax.extend import core as jex
@@ -17,19 +16,32 @@ from ppl.harvest import _jax
 Rule = Callable[[jex.JaxprEqn, Sequence[Value]], list[Uses]]
 
 _BY_ELEMENT = frozenset(
-    """abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil
-    clamp convert_element_type cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
-    igamma igammac imag integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg
-    nextafter not or polygamma population_count pow real reduce_precision regularized_incomplete_beta
-    rem round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh
-    sqrt square stop_gradient sub tan tanh tangent_of_sow to_edtype xor zeta copy_p""".split()
+    [
+        *("abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2"),
+        *("atanh", "bessel_i0e", "bessel_i1e", "cbrt", "ceil", "clamp", "convert_element_type"),
+        *("cos", "cosh", "digamma", "div", "eq", "erf", "erf_inv", "erfc", "exp", "exp2"),
+        *("expm1", "floor", "ge", "gt", "igamma", "igammac", "imag", "integer_pow", "is_finite"),
+        *("le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg"),
+        *("nextafter", "not", "or", "polygamma", "population_count", "pow", "real"),
+        *("reduce_precision", "regularized_incomplete_beta", "rem", "round", "rsqrt", "select_n"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical", "sign", "sin", "sinh"),
+        *("sqrt", "square", "stop_gradient", "sub", "tan", "tanh", "tangent_of_sow", "to_edtype"),
+        *("xor", "zeta"),
+    ]
 )
 _REDUCES = frozenset(
-    "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor argmax argmin".split()
+    [
+        *("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_and", "reduce_or"),
+        *("reduce_xor", "argmax", "argmin"),
+    ]
 )
 _ALONG_ONE_AXIS = {"cumsum": "axis", "cumprod": "axis", "cummax": "axis", "cummin": "axis"}
 _ALONG_ONE_AXIS |= {"cumlogsumexp": "axis", "sort": "dimension"}
-_OF_MATRICES = frozenset("cholesky lu eigh qr triangular_solve svd householder_product".split())
+_OF_MATRICES = frozenset(
+    [
+        *("cholesky", "lu", "eigh", "qr", "triangular_solve", "svd", "householder_product"),
+    ]
+)
 
 
 def apply_rule(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
@@ -151,7 +163,7 @@ def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
         if size != x.shape[axis]:
             places = [i if i != axis else None for i in range(len(x.shape))]
             if not start.uses and start.read is not None:
-                read = lambda start=start, size=size: start.read() + jnp.arange(size)  # noqa: E731
+                read = lambda at=start.read, size=size: at() + jnp.arange(size)  # noqa: E731
                 index = Indexed((axis,), ("from", start.term, size), read)
                 uses = index_along(uses, axis, index, places)
             else:
@@ -162,7 +174,7 @@ def _dynamic_slice(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
 def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
     x, index = operands
     numbers, sizes = eqn.params["dimension_numbers"], eqn.params["slice_sizes"]
-    num_out = len(eqn.outvars[0].aval.shape)
+    num_out = len(getattr(eqn.outvars[0].aval, "shape", ()))
     offsets = list(numbers.offset_dims)
     batch = [i for i in range(num_out) if i not in offsets]  # axes of the index array, in order
     uses_of_index = move_axes(index.uses, [*batch, None])
@@ -176,12 +188,12 @@ def _gather(eqn: jex.JaxprEqn, operands: Sequence[Value]) -> list[Uses]:
         places[i] = batch[j]
     uses = x.uses
     by = numbers.start_index_map
-    if len(by) == 1 and by[0] in numbers.collapsed_slice_dims and index.read is not None:
-        if not index.uses:
-            bound = x.shape[by[0]] - 1
-            read = lambda: jnp.clip(index.read()[..., 0], 0, bound)  # noqa: E731  # pyright: ignore
-            found = Indexed(tuple(batch), ("gather", index.term), read)
-            return [index_along(uses, by[0], found, places)]
+    is_simple = len(by) == 1 and by[0] in numbers.collapsed_slice_dims
+    if is_simple and index.read is not None and not index.uses:
+        bound, at = x.shape[by[0]] - 1, index.read
+        read = lambda: jnp.clip(at()[..., 0], 0, bound)  # noqa: E731
+        found = Indexed(tuple(batch), ("gather", index.term), read)
+        return [index_along(uses, by[0], found, places)]
     return [join(move_axes(uses, places), uses_of_index)]
 
 
@@ -221,8 +233,3 @@ _RULES: dict[str, Rule] = {
     "pad": _pad,
     "split": _split,
 }
-
-
-def rule_names() -> Any:
-    """The primitives that have a rule."""
-    return {*_RULES, *_BY_ELEMENT, *_REDUCES, *_ALONG_ONE_AXIS, *_OF_MATRICES}

@@ -152,9 +152,7 @@ class ScopeReader:
             return [self._fresh(v, each) for v, each in zip(eqn.outvars, uses, strict=True)]
         terms = self._terms.results(eqn, [x.term for x in operands])
         if any(x.read is None for x in operands):
-            return [
-                Value(_shape(v), {}, term) for v, term in zip(eqn.outvars, terms, strict=True)
-            ]
+            return [Value(_shape(v), {}, term) for v, term in zip(eqn.outvars, terms, strict=True)]
 
         @functools.cache
         def evaluate() -> list[Any]:
@@ -184,7 +182,7 @@ class ScopeReader:
         if path not in self._summed:
             leaves = self._planted.get(path)
             reads = [
-                (lambda i=i: leaves[i]) if leaves is not None else value.read
+                value.read if leaves is None else (lambda x=leaves[i]: x)
                 for i, value in enumerate(values)
             ]
             if self._loops_entered:
@@ -251,7 +249,7 @@ class ScopeReader:
         consts, carry, xs = scan.split(operands)
         fixed = [*consts, *(self._row(x, loop) for x in xs)]
         self._loops[loop] = scan.length
-        states, steps = self._find_states(scan, loop, fixed, list(carry))
+        steps = self._find_states(scan, loop, fixed, list(carry))
         del self._loops[loop]
         for path in steps[-1][1]:
             later = steps[-1][1][path]
@@ -269,25 +267,29 @@ class ScopeReader:
 
     def _find_states(
         self, scan: Scan, loop: int, fixed: list[Value], carry: list[Value]
-    ) -> tuple[list[list[Uses]], list[tuple[list[Value], Scopes]]]:
-        """Dependences of the carry before each step until they repeat, and results of these steps."""
+    ) -> list[tuple[list[Value], Scopes]]:
+        """Results of the first steps, until the dependences of the carry repeat."""
         consts, rows = fixed[: scan.num_consts], fixed[scan.num_consts :]
-        sign, uses = -1 if scan.reverse else 1, [x.uses for x in carry]
+        sign = -1 if scan.reverse else 1
+        uses: list[Uses] = [x.uses for x in carry]
         states, steps = [], []
         while uses not in states[-1:]:
             states.append(uses)
-            given = [Value(x.shape, u, self._terms.fresh()) for x, u in zip(carry, uses)]
+            given = [
+                Value(x.shape, u, self._terms.fresh()) for x, u in zip(carry, uses, strict=True)
+            ]
             found: Scopes = {}
             steps.append((self._walk(scan.body, [*consts, *given, *rows], found), found))
-            new = [
+            new: list[Uses] = [
                 map_uses(x.uses, lambda u: _shift(u, loop, sign))
                 for x in steps[-1][0][: scan.num_carry]
             ]
             if len(steps) > _MAX_LAGS:  # The carry looks back ever further.
                 self._note_growth(carry, uses, new)
-                new = [join(map_uses(u, lambda u: _widen(u, loop)), v) for u, v in zip(new, uses)]
+                pairs = zip(new, uses, strict=True)
+                new = [join(map_uses(u, lambda u: _widen(u, loop)), v) for u, v in pairs]
             uses = new
-        return states, steps
+        return steps
 
     def _note_growth(self, carry: list[Value], old: list[Uses], new: list[Uses]) -> None:
         for i, (value, a, b) in enumerate(zip(carry, old, new, strict=True)):
@@ -383,4 +385,3 @@ def _stack(use: Use, loop: int) -> Use:
         case Indexed(axes):
             return dataclasses.replace(use, axes=tuple(axis + 1 for axis in axes))  # pyright: ignore
     return use
-

@@ -102,7 +102,7 @@ def log_sum_exp(x: Any) -> Any:
 
 
 def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
-    """The same value, with the gradient of one state drawn in proportion to its weight.
+    """`log_sum_exp`, with the gradient of one state drawn in proportion to its weight.
 
     The gradient of a sum with respect to a table of log weights is then a joint draw of its
     variables, each as a one-hot vector.
@@ -164,12 +164,16 @@ class Eliminator:
                 return done
             remaining = {x.variable for f in left for x in f.locals}
             largest = [
-                v for v in remaining if not any(self._plates[v] < self._plates[u] for u in remaining)
+                v
+                for v in remaining
+                if not any(self._plates[v] < self._plates[u] for u in remaining)
             ]
             chained = [v for v in largest if self._is_in_chain(v, left)]
             single = [v for v in largest if v not in starts and v not in chained]
             if single or not chained:
-                left = self._sum_out(min(single or largest, key=lambda v: self._cost(v, left)), left)
+                left = self._sum_out(
+                    min(single or largest, key=lambda v: self._cost(v, left)), left
+                )
             else:
                 left = self._sum_chain(chained[0], left)
 
@@ -191,8 +195,9 @@ class Eliminator:
         if (size := self._size(factors)) > self._most:
             together = {x.variable for f in factors for x in f.locals}
             raise EliminationError(
-                f"{self._describe(together)} must be summed together over {size} states, more than "
-                f"most={self._most}"
+                f"marginalize: {self._describe(together)} depend on one another, and must be "
+                f"summed together over {size} states, more than most={self._most}. Sum out fewer "
+                "sites, or raise most."
             )
 
     def _plates_of(self, x: Local) -> frozenset[Plate]:
@@ -205,7 +210,9 @@ class Eliminator:
         if not factor.locals:
             return factor
         kept = frozenset().union(*map(self._plates_of, factor.locals))
-        axes = [i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept]
+        axes = [
+            i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept
+        ]
         labels = tuple(x for i, x in enumerate(factor.labels) if i not in axes)
         return Factor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
 
@@ -224,7 +231,9 @@ class Eliminator:
         table = factor.over((*over, *rest))
         index = []
         for gather in x.gathers:
-            sizes = [n if p in gather.plates else 1 for p, n in zip(over, table.shape)]
+            sizes = [
+                n if p in gather.plates else 1 for p, n in zip(over, table.shape, strict=False)
+            ]
             array = jnp.asarray(gather.read())
             order = sorted(range(len(gather.plates)), key=lambda i: over.index(gather.plates[i]))
             array = jnp.transpose(array, order).reshape(sizes)
@@ -262,8 +271,9 @@ class Eliminator:
     def _refuse(self, product: Factor) -> None:
         together = {x.variable for x in product.locals}
         raise EliminationError(
-            f"each element of {self._describe(together)} meets many elements of the others, so that "
-            "all of them must be summed together"
+            f"marginalize: each element of {self._describe(together)} meets many elements of the "
+            "others, so that all of them would have to be summed together. Sum out one of these "
+            "sites, or let each element depend on few others."
         )
 
     def _next_key(self) -> Any:
@@ -279,9 +289,7 @@ class Eliminator:
     def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
         """Factors in which all variables of a chain have been summed out, step by step."""
         found = self._plates[v].intersection(self._chains.plates)
-        moving = {
-            p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)
-        }
+        moving = {p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)}
         group = [u for u in self._plates if self._plates[u] & found]
         group = [u for u in group if self._with(u, factors)]
         mine = [f for f in factors if any(x.variable in group for x in f.locals)]
@@ -311,7 +319,7 @@ class Eliminator:
             """The table with one axis of all states for each lag."""
             ends = [x for lag in lags for x in states[lag]]
             table = factor.over((*front, *ends))
-            full = [sizes[x] if x in lead else n for x, n in zip(front, table.shape)]
+            full = [sizes[x] if x in lead else n for x, n in zip(front, table.shape, strict=False)]
             full += [self._sizes[x.variable] for x in ends]
             table = jnp.broadcast_to(table, full)
             return table.reshape(*full[: len(front)], *[count] * len(lags))
@@ -348,7 +356,7 @@ class Eliminator:
         return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
 
     def _forward(self, alpha: Any, steps: Any, order: int, reverse: bool) -> Any:
-        """The log of the normaliser of each step, given the steps before, by the forward algorithm."""
+        """The log normaliser of each step given those before, by the forward algorithm."""
         start = self._all(alpha, order, self._next_key())
         alpha = _minus(alpha, start, order)
         keys = None

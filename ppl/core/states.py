@@ -49,7 +49,9 @@ def _read_states(site: Site, extras: Sequence[Any]) -> np.ndarray:
         leaves = [v.val if k else next(unknown) for v, k in zip(extras, known, strict=True)]
         return lift(look, site.axes)(*leaves)
 
-    jax.eval_shape(with_known, [struct_of(v.aval) for v, k in zip(extras, known, strict=True) if not k])
+    jax.eval_shape(
+        with_known, [struct_of(v.aval) for v, k in zip(extras, known, strict=True) if not k]
+    )
     states = found[-1]
     if isinstance(states, str):
         name = distribution_protocol.name_of(jax.tree.unflatten(site.extra_tree, extras))

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Source, Use, Uses, join
+from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Source, Use, join
 from ppl.analysis.scopes import Scope, ScopeReader
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.elimination import (
@@ -135,7 +135,9 @@ class Problem:
                 if isinstance(use, Aligned) and use.lags != {0}:
                     time[source.path], lags = use.axis, use.lags
             shape = self.scopes[source.path].shape
-            ranges = [range(n) if use == ALL else [None] for use, n in zip(uses, shape, strict=True)]
+            ranges = [
+                range(n) if use == ALL else [None] for use, n in zip(uses, shape, strict=True)
+            ]
             for lag in range(min(lags), max(lags) + 1):
                 for element in itertools.product(*ranges):
                     found[Coordinate(source.path, element, lag)] = None
@@ -274,9 +276,7 @@ class Summation:
 
         one_hot = jax.grad(total)(probes)
         evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
-        return {
-            path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()
-        }
+        return {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
 
     def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
         reader = ScopeReader(self.states, self.scored, plants)
@@ -317,7 +317,7 @@ class Summation:
         causes = [f"{describe(p)}: {problem.causes[p]}" for p in sites if p in problem.causes]
         states = "astronomically many" if count >= 2**62 else str(count)
         return (
-            f"site {describe(path)} depends on many elements of "
+            f"marginalize: site {describe(path)} depends on many elements of "
             f"{', '.join(map(describe, sorted(sites)))} at once, which take {states} states "
             f"together, more than most={self.most}."
             f"{' ' + '; '.join(causes) + '.' if causes else ''} Let each element depend on few of "
@@ -361,9 +361,7 @@ def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any
     def words(together: Collection[Variable]) -> str:
         paths = dict.fromkeys(describe(v.path) for v in sorted(together, key=repr))
         counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
-        return ", ".join(
-            f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items()
-        )
+        return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
 
     return Eliminator(sizes, plates, Chains(chained, starts), most, words, key)
 

@@ -8,16 +8,15 @@ import jax
 import jax.numpy as jnp
 from jax.tree_util import Partial
 
-from ppl.analysis.dependence import Dependence, SownSite
+from ppl.analysis.dependence import Dependence
 from ppl.common import distribution_protocol
-from ppl.core.elimination import EliminationError
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, score, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.core.states import find_states
 from ppl.core.summation import Summation
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
-from ppl.harvest._names import nest_by_path, suggest_names
+from ppl.harvest._names import suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe, join_scopes
@@ -331,9 +330,11 @@ class _Rewriting:
                 "that it has no unconstrained space of its own. Condition on it first, or give it "
                 "a support that does not."
             )
-        look = _Look(wanted=frozenset([path]))
-        value = Harvester(self._program, look).run(self._plants, live_outs=False)[1][path]
         first = {p: self._first_states(p) for p in self._summed}
+        look = _Look(wanted=frozenset([path]))
+        drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
+        plants = {**self._plants, **drawn}
+        value = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
         look = _Look(wanted=frozenset([path]), distributions=True)
         base = None
         if not self._found[path].branches:

@@ -30,7 +30,11 @@ _CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int3
 class TakeRecovered(SiteAction):
     """Action of `recover`: plants draws, and records the draws of summed sites."""
 
-    tags: ClassVar = (RANDOM, Hidden.RECOVERED)
+    tags: ClassVar = (RANDOM,)
+
+    def matches(self, site: Site) -> bool:
+        """Whether the site is random, or a draw of summed ones."""
+        return super().matches(site) or site.tag == Hidden.RECOVERED
 
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted or sown value, and a record of a recovered one."""
@@ -95,9 +99,7 @@ def _recover_all(plan: RecoveryPlan, model: Model, data: Any, key: Any, draws: A
     return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
 
 
-def recover(
-    model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = None
-) -> Recover:
+def recover(model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = None) -> Recover:
     """Draw the sites that `marginalize` has summed out, given draws of the others.
 
     The draws are exact and joint: for a chain, backward sampling after the forward algorithm.

@@ -72,7 +72,8 @@ def branches(key):
     ppl.sample(key, dist.Normal(jnp.zeros(5), scale), name="y")
 
 
-def indexed(key, item=np.array([0, 2, 1, 1, 0])):
+def indexed(key):
+    item = np.array([0, 2, 1, 1, 0])
     mu = level(key)
     z = ppl.sample(key, dist.iid(dist.Categorical(probs=W), (3,)), name="z")
     ppl.sample(key, dist.Normal((mu * jnp.arange(3.0))[z][item], 1.0), name="y")
@@ -117,7 +118,8 @@ def global_class(key):
     return jax.vmap(row)(split(key, 5))
 
 
-def classes_of_groups(key, group=np.array([0, 1, 0, 1, 1])):
+def classes_of_groups(key):
+    group = np.array([0, 1, 0, 1, 1])
     mu = level(key)
     g = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2,)), name="g")
 
@@ -217,7 +219,8 @@ def factorial(key):
 
     def step(carry, key):
         a = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[carry[0]]), name="a")
-        b = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2.T / P2.sum(0)[:, None])[carry[1]]), name="b")
+        b = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[carry[1]]), name="b")
+        b = b.astype(int)
         return (a, b), ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
 
     return lax.scan(step, (0, 1), split(key, 5))[1]

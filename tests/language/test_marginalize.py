@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import distributions as dist
 import ppl
 from tests.language.sums import SUMS
 
@@ -38,6 +39,11 @@ def values_of(case):
     return values
 
 
+QUICK = ["mapped", "classes_of_groups", "totals", "markov_from_site", "markov_second_order"]
+QUICK += ["markov_with_mixture", "switching_autoregression"]
+
+
+@pytest.mark.quick_rows(*QUICK)
 @pytest.mark.parametrize("case", SUMS, ids=lambda case: case.name)
 def test_sums_equal_those_over_all_joint_states(case):
     log_densities, _ = sum_by_force(case)
@@ -58,3 +64,140 @@ def test_sums_equal_those_over_all_joint_states(case):
 
     ours, exact = both(values)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), ours, exact)
+
+
+def chi_square(codes, weights):
+    """The chi-square statistic of draws, in standard deviations from its mean."""
+    expected = weights * codes.size
+    observed = np.bincount(codes, minlength=weights.size)
+    small = expected < 5
+    expected = np.append(expected[~small], expected[small].sum())
+    observed = np.append(observed[~small], observed[small].sum())
+    kept = expected > 0
+    num = kept.sum() - 1
+    return (np.sum((observed - expected)[kept] ** 2 / expected[kept]) - num) / np.sqrt(2 * num)
+
+
+NUM_DRAWS = 20_000
+JOINT = ["indexed", "coupled", "global_class", "markov_from_site", "factorial", "nested_loops"]
+
+
+@pytest.mark.quick_rows("markov_from_site")
+@pytest.mark.parametrize("case", [c for c in SUMS if c.name in JOINT], ids=lambda case: case.name)
+def test_recovered_draws_have_the_exact_joint_distribution(case):
+    log_densities, joint = sum_by_force(case)
+    values = values_of(case)
+    weights = np.asarray(jax.nn.softmax(jax.jit(log_densities)(values)))
+    draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_DRAWS, *x.shape)), values)
+    summed = ppl.marginalize(case.posterior(), list(case.summed))
+    drawn = ppl.recover(summed, draws)(jax.random.key(3))
+    assert {n: x.dtype for n, x in drawn.items()} == {n: x.dtype for n, x in joint.items()}
+
+    def flat(values):
+        return np.concatenate([np.asarray(values[n]).reshape(len(values[n]), -1) for n in joint], 1)
+
+    states, found = flat(joint), flat(drawn)
+    base = (states.max() + 1) ** np.arange(states.shape[1])
+    order = np.argsort(states @ base)
+    codes = np.searchsorted((states @ base)[order], found @ base)
+    assert chi_square(codes, weights[order]) < 4
+
+    if case.name == "indexed":  # Its elements are independent.
+        return
+    rng = np.random.default_rng(0)
+    apart = np.stack([rng.permutation(column) for column in found.T], 1)  # right one by one
+    codes = np.searchsorted((states @ base)[order], apart @ base)
+    assert chi_square(codes, weights[order]) > 4
+
+
+def test_deterministic_values_of_summed_sites_are_recovered():
+    case = next(c for c in SUMS if c.name == "factors")
+    summed = ppl.marginalize(case.model, ["z"])
+    found = ppl.recover(summed, {"mu": jnp.full((2, 3), 0.7)})(jax.random.key(0))
+    assert found["z"].shape == (2, 3, 5)
+    np.testing.assert_array_equal(found["double"], 2 * found["z"])
+
+
+def get_model(name):
+    return next(c for c in SUMS if c.name == name)
+
+
+def test_condition_may_come_after_and_before():
+    case = get_model("markov")
+    before = ppl.marginalize(case.posterior(), ["z"])
+    after = ppl.condition(ppl.marginalize(case.model, ["z"]), case.data)
+    values = {"mu": 0.3}
+    assert ppl.log_density(before)(values) == ppl.log_density(after)(values)
+    np.testing.assert_array_equal(ppl.simulate(after)(jax.random.key(0))["y"], case.data["y"])
+
+
+def test_a_chain_scores_each_step_given_those_before():
+    case = get_model("markov")
+    summed = ppl.marginalize(case.model, ["z"])
+    found = ppl.log_probs(summed)({"mu": 0.3, "y": case.data["y"]})["y"]
+    head = ppl.ignore(case.data["y"], np.arange(5) > 2)
+    first = ppl.log_density(ppl.marginalize(ppl.condition(case.model, {"y": head}), ["z"]))
+    prior = ppl.log_probs(summed)({"mu": 0.3, "y": case.data["y"]})["mu"]
+    np.testing.assert_allclose(found[:3].sum(), first({"mu": 0.3}) - prior, rtol=1e-12)
+
+
+def test_impossible_states_give_no_nan():
+    case = get_model("zeros")
+    summed = ppl.marginalize(case.posterior(), ["z"])
+    value, slope = jax.value_and_grad(ppl.log_density(summed))({"mu": -1000.0})
+    assert value < -1000
+    assert np.isfinite(slope["mu"])
+
+
+def model_of_all_earlier_states(key):
+    def step(total, key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+        total = total + z
+        return total, ppl.sample(key, dist.Normal(total, 1.0), name="y")
+
+    return jax.lax.scan(step, 0.0, jax.random.split(key, 40))[1]
+
+
+def model_of_pairs(key):
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (40,)), name="a")
+    ppl.sample(key, dist.Bernoulli(probs=0.1 + 0.2 * (a[:, None] + a[None, :])), name="y")
+
+
+def model_of_rows_and_columns(key):
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (40,)), name="a")
+    b = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (50,)), name="b")
+    ppl.sample(key, dist.Normal(a[:, None] + b[None, :], 1.0), name="y")
+
+
+def model_of_support(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    ppl.sample(key, dist.Uniform(0.0, 1.0 + z), name="x")
+
+
+def model_of_counts(key):
+    z = ppl.sample(key, dist.Poisson(3.0), name="z")
+    ppl.sample(key, dist.Normal(z, 1.0), name="y")
+
+
+MISTAKES = {
+    "unknown": (model_of_counts, ["x"], "has no site 'x'. Use one of: 'z', 'y'"),
+    "infinite": (model_of_counts, ["z"], "'z' has the family Poisson, which has infinitely many"),
+    "all steps": (model_of_all_earlier_states, ["z"], "carry of a scan .* depends on all earlier"),
+    "pairs": (model_of_pairs, ["a"], "'y' depends on many elements of 'a' at once"),
+    "crossed": (model_of_rows_and_columns, ["a", "b"], "meets many elements of the others"),
+    "support": (model_of_support, ["z"], "the support of site 'x' depends on a summed site"),
+    "most": (get_model("totals").model, {"z": ppl.Enumerate(most=4)}, "take 8 states together"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_errors_name_the_sites_and_the_remedy(name):
+    model, sites, words = MISTAKES[name]
+    summed = ppl.marginalize(model, sites)
+
+    def simulate_and_score():
+        values = ppl.simulate(summed)(jax.random.key(0))
+        ppl.log_density(summed)(values)
+
+    with pytest.raises(ValueError, match="(?s)marginalize: .*" + words):
+        simulate_and_score()
