@@ -43,6 +43,7 @@ from ppl.transforms.marginalize import Enumerate as Enumerate
 from ppl.transforms.marginalize import marginalize as marginalize
 from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict
+from ppl.transforms.recover import Recover as Recover
 from ppl.transforms.recover import recover as recover
 from ppl.transforms.reparam import reparam as reparam
 from ppl.transforms.reparam_strategies import Circular as Circular
@@ -69,6 +70,7 @@ __all__ = [
     "PartiallyCentered",
     "Predict",
     "Pushforward",
+    "Recover",
     "SiteCoordinates",
     "SiteTrace",
     "Trace",
