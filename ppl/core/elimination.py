@@ -357,22 +357,33 @@ class Eliminator:
 
     def _forward(self, alpha: Any, steps: Any, order: int, reverse: bool) -> Any:
         """The log normaliser of each step given those before, by the forward algorithm."""
-        start = self._all(alpha, order, self._next_key())
-        alpha = _minus(alpha, start, order)
         keys = None
         if self._key is not None:
-            keys = jax.random.split(self._next_key(), (len(steps), 2))
+            keys = jax.random.split(self._next_key(), len(steps))
 
         def step(alpha: Any, inputs: Any) -> Any:
-            log_weights, keys = inputs
-            keys = (None, None) if keys is None else keys
+            log_weights, key = inputs
             joint = jnp.expand_dims(alpha, alpha.ndim - order) + log_weights
-            new = self._log_sum(joint, keys[0])
-            total = self._all(new, order, keys[1])
-            return _minus(new, total, order), total
+            new = self._log_sum(joint, key)
+            states = tuple(range(new.ndim - order, new.ndim))
+            top = lax.stop_gradient(jnp.max(new, states))
+            top = jnp.where(jnp.isfinite(top), top, 0.0)
+            new = new - jnp.expand_dims(top, states)
+            return new, (new, top)
 
-        _, totals = lax.scan(step, alpha, (steps, keys), reverse=reverse)
-        return totals.at[-1 if reverse else 0].add(start)
+        _, (alphas, tops) = lax.scan(step, alpha, (steps, keys), reverse=reverse)
+        if reverse:
+            return self._normalizers(alpha, alphas[::-1], tops[::-1], order)[::-1]
+        return self._normalizers(alpha, alphas, tops, order)
+
+    def _normalizers(self, start: Any, alphas: Any, tops: Any, order: int) -> Any:
+        """Log normalizers from the weights after each step, which are scaled by `tops`."""
+        totals = self._all(jnp.concatenate([start[None], alphas]), order, self._next_key())
+        now, before = totals[1:], totals[:-1]
+        was_possible = before > -jnp.inf
+        now = jnp.where(was_possible, now, 0.0)
+        before = jnp.where(was_possible, before, 0.0)
+        return (tops + now - before).at[0].add(totals[0])
 
     def _all(self, alpha: Any, order: int, key: Any) -> Any:
         """The log of the sum over the states of all lags."""
@@ -381,9 +392,3 @@ class Eliminator:
 
 def _is_of(label: Any, variables: Collection[Variable]) -> bool:
     return isinstance(label, Local) and label.variable in variables
-
-
-def _minus(alpha: Any, total: Any, order: int) -> Any:
-    """Log weights less the log of their sum, if it is not 0."""
-    safe = jnp.where(total == -jnp.inf, 0.0, total)
-    return alpha - jnp.expand_dims(safe, tuple(range(alpha.ndim - order, alpha.ndim)))

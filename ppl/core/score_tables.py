@@ -7,7 +7,7 @@ evaluations gives the scores of all elements, whatever their number.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,8 @@ class ScoreStates(SiteAction):
 
     states: Mapping[Path, Any] = dataclasses.field(default_factory=dict)
     wanted: frozenset[Path] = frozenset()
-    tags = (RANDOM, FACTOR)
+    tags: ClassVar = (RANDOM, FACTOR)
+    at_once: ClassVar[bool] = True
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
         """The value, if nothing is planted, and the distribution for a score."""

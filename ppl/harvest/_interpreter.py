@@ -37,7 +37,7 @@ class Action(abc.ABC):
     """Whether `at` may sow again although it records; it is then given the key for it."""
 
     at_once: ClassVar[bool] = False
-    """Whether independent steps of a loop may run at once; only for an action that `adds`."""
+    """Whether independent steps of a loop may run at once."""
 
     perturbs: ClassVar[bool] = False
     """Whether a plant is added to the sown value, and the sum recorded."""
