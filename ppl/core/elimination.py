@@ -307,6 +307,8 @@ class Eliminator:
         sign = -1 if min(lags) < 0 else 1
         order = max(abs(lag) for lag in lags)
         before, factors = self._initial(group, sign, order, factors)
+        if any(f not in factors for f in mine):  # A start meets later steps.
+            self._refuse(product)
         used = {id(f) for f in mine}
         lead = [p for p in product.plates if p != time]
         lead += [x for x in product.locals if x.variable not in group]

@@ -161,6 +161,12 @@ def _is_plain(use: Use) -> bool:
     return isinstance(use, Aligned) and use.lags == {0}
 
 
+def _is_used_later(scope: Scope, path: Path, chain: Path) -> bool:
+    """Whether a score depends on a site in all steps of a loop, or together with the chain."""
+    uses = scope.uses
+    return Source(path) in uses and (bool(scope.loops) or Source(chain) in uses)
+
+
 def _pair_starts(
     scopes: Mapping[Path, Scope], states: Mapping[Path, np.ndarray]
 ) -> dict[Path, Path]:
@@ -188,7 +194,9 @@ def _pair_starts(
     for path, chains in pairs.items():
         if len(chains) == 1 and max(lags, default=0) == 1:
             (chain,) = chains
-            if np.array_equal(states[path], states[chain]) and chain not in found.values():
+            is_alike = np.array_equal(states[path], states[chain])
+            stays = any(_is_used_later(scope, path, chain) for scope in scopes.values())
+            if is_alike and not stays and chain not in found.values():
                 found[path] = chain
     return found
 

@@ -291,6 +291,121 @@ def latent_between(key):
     return jax.vmap(row)(split(key, 5))
 
 
+def one_hot_rows(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Categorical(probs=W), (5,)), name="z")
+    ppl.sample(key, dist.Normal(jax.nn.one_hot(z, 3) @ jnp.stack([mu, -mu, mu]), 1.0), name="y")
+
+
+def backwards(key):
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (5,)), name="z")
+    ppl.sample(key, dist.Normal(level(key) * z[::-1], 1.0 + z), name="y")
+
+
+def neighbors(key):
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (6,)), name="z")
+    ppl.sample(key, dist.Normal(level(key) * z[1:] + z[:-1], 1.0), name="y")
+
+
+def repeated(key):
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3,)), name="z")
+    ppl.sample(key, dist.Normal(level(key) * jnp.repeat(z, 2)[:5], 1.0), name="y")
+
+
+def reshaped(key):
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2, 3)), name="z")
+    ppl.sample(key, dist.Normal(level(key) * z.reshape(3, 2).T.ravel()[:5], 1.0), name="y")
+
+
+def scanned_rows(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (5,)), name="z")
+
+    def step(before, inputs):
+        key, z = inputs
+        return z, ppl.sample(key, dist.Normal(mu * z + before, 1.0), name="y")
+
+    return lax.scan(step, jnp.zeros((), z.dtype), (split(key, 5), z))[1]
+
+
+def indexed_in_a_loop(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (3,)), name="z")
+
+    def step(_, inputs):
+        key, i = inputs
+        return None, ppl.sample(key, dist.Normal(mu * z[i], 1.0), name="y")
+
+    return lax.scan(step, None, (split(key, 5), jnp.array([0, 1, 2, 1, 0])))[1]
+
+
+def two_axes(key):
+    mu = level(key)
+    z = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (2, 3)), name="z")
+    rows, columns = np.array([0, 1, 1, 0, 1]), np.array([2, 0, 1, 2, 1])
+    ppl.sample(key, dist.Normal(mu * z[rows, columns], 1.0), name="y")
+
+
+def switched(key):
+    mu = level(key)
+
+    def row(key, y):
+        z = ppl.sample(key, dist.Categorical(probs=W), name="z")
+        mean = lax.switch(z, [lambda: mu, lambda: -mu, lambda: mu * mu])
+        return ppl.sample(key, dist.Normal(mean, 1.0), name="y")
+
+    return lax.map(lambda k: row(k, 0), split(key, 5))
+
+
+def start_in_all_steps(key):
+    mu = level(key)
+    start = ppl.sample(key, dist.Bernoulli(probs=0.3), name="start").astype(int)
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[z]), name="z")
+        return z, ppl.sample(key, dist.Normal(mu * z + start, 1.0), name="y")
+
+    return lax.scan(step, start, split(key, 5))[1]
+
+
+def two_starts(key):
+    mu = level(key)
+    p = ppl.sample(key, dist.Bernoulli(probs=0.3), name="p").astype(int)
+    q = ppl.sample(key, dist.Bernoulli(probs=0.2 + 0.5 * p), name="q").astype(int)
+
+    def step(carry, key):
+        a = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[carry[0]]), name="a")
+        b = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[carry[1]]), name="b")
+        b = b.astype(int)
+        return (a, b), ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
+
+    return lax.scan(step, (p, q), split(key, 4))[1]
+
+
+def latent_in_branches(key):
+    mu = level(key)
+    g = ppl.sample(key, dist.Bernoulli(probs=0.4), name="g")
+
+    def draw(p):
+        return ppl.sample(key, dist.Bernoulli(probs=p), name="z")
+
+    z = lax.cond(g, lambda: draw(0.2), lambda: draw(0.7))
+    ppl.sample(key, dist.Normal(mu * z + jnp.zeros(5), 1.0), name="y")
+
+
+def held_state(key):
+    """The carry holds the state for two steps beside it."""
+    mu = level(key)
+
+    def step(carry, key):
+        older, before = carry
+        z = ppl.sample(key, dist.Categorical(probs=jnp.asarray(P2)[before]), name="z")
+        y = ppl.sample(key, dist.Normal(mu * z - older, 1.0), name="y")
+        return (before, z), y
+
+    return lax.scan(step, (0, 0), split(key, 5))[1]
+
+
 TWO, THREE = (0, 1), (0, 1, 2)
 SUMS = [
     Sum(batch, {"z": THREE}),
@@ -318,4 +433,17 @@ SUMS = [
     Sum(nested_loops, data={"y": np.resize(Y, (2, 3))}),
     Sum(crossed, {"a": TWO}, {"y": np.resize(Y, (2, 2))}),
     Sum(latent_between),
+    Sum(one_hot_rows, {"z": THREE}),
+    Sum(backwards),
+    Sum(neighbors),
+    Sum(repeated),
+    Sum(reshaped),
+    Sum(scanned_rows),
+    Sum(indexed_in_a_loop),
+    Sum(two_axes),
+    Sum(switched, {"z": THREE}),
+    Sum(start_in_all_steps, {"start": TWO, "z": TWO}),
+    Sum(two_starts, {"p": TWO, "q": TWO, "a": TWO, "b": TWO}, {"y": Y[:4]}),
+    Sum(latent_in_branches, {"g": TWO, "z": TWO}),
+    Sum(held_state),
 ]
