@@ -4,21 +4,27 @@
     full rank    full covariance over 1,000 coordinates of a normal density
     flow         inverse autoregressive flow of two layers, 100 units each, over 100 coordinates
     batches      mean field, a batch of 10,000 rows of 10,000,000 for each step, drawn on the device
+    streamed     as batches, of data in the host's memory, of which a loader gives a batch for each
+                 step; ours by ``svi(batches=)``, which puts the next batch on the device meanwhile
+    digits vae   a variational autoencoder of images of 8 by 8 pixels, with networks of 128 units
+                 and batches of 100 images, as `examples/digits_vae.py`
 
 Both take steps of Adam(1e-2) with one draw each. Ours are the extra steps of a longer call of
 `inference.svi` over the extra time, after both lengths have run once; NumPyro's are those of its
 `svi.update` in a `lax.scan` under `jit`, which its own interface does not offer. Medians of rounds
-in which both take turns.
+in which both take turns. For the streamed case NumPyro has its update under `jit`, called with a
+batch at a time. ``--small`` shows within a minute or two, on a CPU, that the benchmark works.
 
-    python benchmarks/gpu_svi.py [--rows 10000000] [--rounds 3] [case ...]
+    python benchmarks/gpu_svi.py [--small] [--rows 10000000] [--rounds 3] [case ...]
 """
 
 import argparse
+import itertools
 import pathlib
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -36,7 +42,10 @@ import distributions as dist
 import inference
 import ppl
 
-COLUMNS, BATCH, FEW, MANY = 25, 10_000, 1_000, 9_000
+COLUMNS, BATCH = 25, 10_000
+NUM_PIXELS, MOST, NUM_CODES, NUM_UNITS, NUM_IMAGES, IMAGES = 64, 16, 10, 128, 1_500, 100
+FEW, MANY = 1_000, 9_000  # steps of a short and a long call
+FEW_STREAMED, MANY_STREAMED = 100, 900
 Steps = Callable[[int], float]
 
 
@@ -47,8 +56,9 @@ def rows(num_rows: int) -> tuple[jax.Array, jax.Array]:
     return x, (jax.random.uniform(keys[2], (num_rows,)) < jax.nn.sigmoid(logits)).astype(jnp.int32)
 
 
-def ours(model: Any, *args: Any, **settings: Any) -> Steps:
+def ours(model: Any, *args: Any, few: int = 0, many: int = 0, **settings: Any) -> Steps:
     """Steps of a second of `inference.svi`, by the number of the round."""
+    few, many = few or FEW, many or MANY
 
     def seconds(seed: int, num_steps: int) -> float:
         start = time.perf_counter()
@@ -64,9 +74,9 @@ def ours(model: Any, *args: Any, **settings: Any) -> Steps:
         return time.perf_counter() - start
 
     def steps(seed: int) -> float:
-        return (MANY - FEW) / (seconds(seed, MANY) - seconds(seed, FEW))
+        return (many - few) / (seconds(seed, many) - seconds(seed, few))
 
-    seconds(0, FEW)
+    seconds(0, few)
     return steps
 
 
@@ -96,8 +106,11 @@ def logistic(key: jax.Array, x: jax.Array, y: jax.Array, num_rows: int) -> None:
 
 def their_logistic(x: jax.Array, y: jax.Array) -> None:
     slopes = numpyro.sample("slopes", theirs.Normal(jnp.zeros(COLUMNS), 1.0).to_event(1))
-    with numpyro.plate("rows", len(x), subsample_size=min(BATCH, len(x))) as index:
-        part = (x, y) if len(x) <= BATCH else (x[index], y[index])
+    part, num_rows = (x, y), len(x)
+    if num_rows > BATCH:  # a plate would permute all rows for each batch
+        index = jax.random.randint(numpyro.prng_key(), (BATCH,), 0, num_rows)
+        part = x[index], y[index]
+    with numpyro.handlers.scale(scale=num_rows / len(part[0])), numpyro.plate("rows", len(part[0])):
         numpyro.sample("y", theirs.Bernoulli(logits=part[0] @ slopes), obs=part[1])
 
 
@@ -139,7 +152,130 @@ def batches(num_rows: int) -> tuple[Steps, Steps]:
     return part, numpyros(their_logistic, mean_field, x, y)
 
 
-CASES = {"regression": regression, "full rank": full_rank, "flow": flow, "batches": batches}
+class Loader:
+    """Batches of consecutive rows of arrays in the host's memory; it ends, and starts again."""
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.arrays = arrays
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        num_rows = len(self.arrays[0])
+        for start in range(0, num_rows - min(BATCH, num_rows) + 1, BATCH):
+            yield tuple(x[start : start + BATCH] for x in self.arrays)
+
+
+def streamed(num_rows: int) -> tuple[Steps, Steps]:
+    x, y = map(np.asarray, rows(num_rows))
+    few, many = FEW_STREAMED, MANY_STREAMED
+
+    def part(key: jax.Array, x: jax.Array, y: jax.Array) -> None:
+        logistic(key, x, y, num_rows)
+
+    held = x[:BATCH], y[:BATCH]
+    mine = ours(part, *held, few=few, many=many, batches=Loader(x, y))
+
+    def their(x: jax.Array, y: jax.Array) -> None:
+        slopes = numpyro.sample("slopes", theirs.Normal(jnp.zeros(COLUMNS), 1.0).to_event(1))
+        with numpyro.plate("rows", num_rows, subsample_size=len(x)):
+            numpyro.sample("y", theirs.Bernoulli(logits=x @ slopes), obs=y)
+
+    optimizer = numpyro.optim.Adam(1e-2)
+    svi = SVI(their, autoguide.AutoNormal(their), optimizer, Trace_ELBO())
+    update = jax.jit(svi.update)
+
+    def steps(seed: int) -> float:
+        state, loader = svi.init(jax.random.key(seed), *held), itertools.cycle(Loader(x, y))
+        state, _ = update(state, *next(loader))
+        start = time.perf_counter()
+        for _ in range(many):
+            state, _ = update(state, *next(loader))
+        jax.block_until_ready(state)
+        return many / (time.perf_counter() - start)
+
+    steps(0)
+    return mine, steps
+
+
+def perceptron(key: jax.Array, num_in: int, num_out: int) -> dict[str, jax.Array]:
+    """Weights of a network with one hidden layer."""
+    first, second = jax.random.split(key)
+    return {
+        "first": jax.random.normal(first, (num_in, NUM_UNITS)) / num_in**0.5,
+        "bias": jnp.zeros(NUM_UNITS),
+        "second": jax.random.normal(second, (NUM_UNITS, num_out)) / NUM_UNITS**0.5,
+        "end": jnp.zeros(num_out),
+    }
+
+
+def apply(weights: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+    hidden = jax.nn.relu(x @ weights["first"] + weights["bias"])
+    return hidden @ weights["second"] + weights["end"]
+
+
+def digits_vae(num_rows: int) -> tuple[Steps, Steps]:
+    keys = jax.random.split(jax.random.key(0), 3)
+    pixels = jax.random.randint(keys[0], (NUM_IMAGES, NUM_PIXELS), 0, MOST + 1)
+    decoder = perceptron(keys[1], NUM_CODES, NUM_PIXELS)
+    encoder = perceptron(keys[2], NUM_PIXELS, 2 * NUM_CODES)
+
+    def encode(weights: Any, pixels: jax.Array) -> tuple[jax.Array, jax.Array]:
+        loc, log_scale = jnp.split(apply(weights, pixels / MOST), 2, axis=-1)
+        return loc, jnp.exp(log_scale)
+
+    def model(key: jax.Array, pixels: jax.Array) -> None:
+        weights = ppl.param(decoder, name="decoder")
+
+        def image(key: jax.Array, pixels: jax.Array) -> None:
+            code = ppl.sample(key, dist.Normal(jnp.zeros(NUM_CODES), 1.0), name="code")
+            dots = dist.Binomial(MOST, logits=apply(weights, code))
+            ppl.factor(jnp.sum(dots.log_prob(pixels)), name="pixels")
+
+        images = ppl.scale(jax.vmap(image), NUM_IMAGES / len(pixels))
+        images(jax.random.split(key, len(pixels)), pixels)
+
+    def guide(key: jax.Array, pixels: jax.Array) -> None:
+        weights = ppl.param(encoder, name="encoder")
+
+        def code(key: jax.Array, pixels: jax.Array) -> None:
+            ppl.sample(key, dist.Normal(*encode(weights, pixels)), name="code")
+
+        codes = ppl.scale(jax.vmap(code), NUM_IMAGES / len(pixels))
+        codes(jax.random.split(key, len(pixels)), pixels)
+
+    def batch(key: jax.Array, pixels: jax.Array) -> Any:
+        return (pixels[jax.random.randint(key, (IMAGES,), 0, len(pixels))],)
+
+    def their_model(pixels: jax.Array) -> None:
+        weights = numpyro.param("decoder", decoder)
+        with numpyro.plate("images", NUM_IMAGES, subsample_size=IMAGES) as index:
+            code = numpyro.sample("code", theirs.Normal(jnp.zeros(NUM_CODES), 1.0).to_event(1))
+            dots = theirs.Binomial(MOST, logits=apply(weights, code)).to_event(1)
+            numpyro.sample("pixels", dots, obs=pixels[index])
+
+    def their_guide(pixels: jax.Array) -> None:
+        weights = numpyro.param("encoder", encoder)
+        with numpyro.plate("images", NUM_IMAGES, subsample_size=IMAGES) as index:
+            of_code = theirs.Normal(*encode(weights, pixels[index])).to_event(1)
+            numpyro.sample("code", of_code)
+
+    mine = ours(model, pixels, guide=guide, batch=batch)
+    return mine, numpyros(their_model, their_guide, pixels)
+
+
+CASES = {
+    "regression": regression,
+    "full rank": full_rank,
+    "flow": flow,
+    "batches": batches,
+    "streamed": streamed,
+    "digits vae": digits_vae,
+}
+
+
+def shrink() -> None:
+    """Fewer steps and rows, for a look on a CPU."""
+    global BATCH, FEW, MANY, FEW_STREAMED, MANY_STREAMED
+    BATCH, FEW, MANY, FEW_STREAMED, MANY_STREAMED = 1_000, 100, 500, 20, 120
 
 
 def main() -> None:
@@ -148,7 +284,11 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", default=list(CASES), help=", ".join(CASES))
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="few steps, and 100,000 rows")
     options = parser.parse_args()
+    if options.small:
+        shrink()
+        options.rows = min(options.rows, 100_000)
     versions = f"JAX {jax.__version__}, NumPyro {numpyro.__version__}"
     print(f"{jax.devices()[0].device_kind}, {versions}; steps a second")
     print(f"{'':14}{'ppl':>10}{'numpyro':>10}{'ratio':>8}", flush=True)

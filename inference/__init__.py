@@ -7,6 +7,8 @@ A driver joins a model to an algorithm. The algorithms themselves see a log dens
 - Kernels, for :func:`mcmc`: :class:`NUTS`, :class:`HMC`, or any :class:`Kernel`; for thousands of
   chains :class:`ChEES`, :class:`AdjustedMCLMC`, :class:`MEADS`, or any :class:`EnsembleKernel`.
 - Guides and objectives, for :func:`svi`: :class:`MeanField`, :class:`ELBO` and their kin.
+- Predictive accuracy and checks of priors: :func:`loo`, :func:`cross_validate`, :func:`compare` and
+  :func:`power_scale`.
 - Results, diagnostics and :func:`psis`.
 """
 
@@ -14,14 +16,26 @@ import importlib.metadata as _metadata
 import typing as _typing
 
 from distributions.common import other_names as _other_names
+from inference.calibration.report import CalibrationReport as CalibrationReport
 from inference.common import other_names as _attributes
 from inference.common.layout import Layout as Layout
 from inference.common.matrices import LowRankMatrix as LowRankMatrix
+from inference.comparison.elpd import ElpdEstimate as ElpdEstimate
+from inference.comparison.model_comparison import Comparison as Comparison
+from inference.comparison.model_comparison import compare as compare
+from inference.comparison.power_scaling import PowerScaling as PowerScaling
+from inference.drivers.calibrate import calibrate as calibrate
+from inference.drivers.cross_validate import cross_validate as cross_validate
 from inference.drivers.importance import importance as importance
 from inference.drivers.laplace import laplace as laplace
+from inference.drivers.loo import loo as loo
 from inference.drivers.mcmc import mcmc as mcmc
+from inference.drivers.mcmc_each import mcmc_each as mcmc_each
 from inference.drivers.optimize import optimize as optimize
 from inference.drivers.pathfinder import pathfinder as pathfinder
+from inference.drivers.power_scale import power_scale as power_scale
+from inference.drivers.resume import resume as resume
+from inference.drivers.sampler import sampler as sampler
 from inference.drivers.svgd import svgd as svgd
 from inference.drivers.svi import svi as svi
 from inference.drivers.svi_step import SVIInfo as SVIInfo
@@ -48,6 +62,8 @@ from inference.hamiltonian.kernel import Kernel as Kernel
 from inference.hamiltonian.leapfrog import State as State
 from inference.hamiltonian.nuts import NUTS as NUTS
 from inference.hamiltonian.nuts import NUTSInfo as NUTSInfo
+from inference.monitoring.streamed_diagnostics import StreamedDiagnostics as StreamedDiagnostics
+from inference.monitoring.until import Until as Until
 from inference.results.diagnostics import ebfmi as ebfmi
 from inference.results.diagnostics import ess_bulk as ess_bulk
 from inference.results.diagnostics import ess_mean as ess_mean
@@ -60,6 +76,7 @@ from inference.results.guide_result import GuideResult as GuideResult
 from inference.results.importance_result import ImportanceResult as ImportanceResult
 from inference.results.laplace_result import LaplaceResult as LaplaceResult
 from inference.results.mcmc_result import MCMCResult as MCMCResult
+from inference.results.mcmc_results import MCMCResults as MCMCResults
 from inference.results.nested_rhat import nested_rhat as nested_rhat
 from inference.results.optimize_result import ModeSummary as ModeSummary
 from inference.results.optimize_result import OptimizeResult as OptimizeResult
@@ -68,6 +85,8 @@ from inference.results.psis import psis as psis
 from inference.results.summary import Summary as Summary
 from inference.results.svgd_result import SVGDResult as SVGDResult
 from inference.results.svi_result import SVIResult as SVIResult
+from inference.runtime.progress import Live as Live
+from inference.runtime.progress import ProgressReport as ProgressReport
 from inference.variational.elbo import ELBO as ELBO
 from inference.variational.elbo import Objective as Objective
 from inference.variational.multi_sample_bounds import ForwardKL as ForwardKL
@@ -83,7 +102,10 @@ __all__ = [
     "NUTS",
     "AdjustedMCLMC",
     "BySite",
+    "CalibrationReport",
     "ChEES",
+    "Comparison",
+    "ElpdEstimate",
     "EnsembleKernel",
     "ForwardKL",
     "FullRank",
@@ -97,9 +119,11 @@ __all__ = [
     "Kernel",
     "LaplaceResult",
     "Layout",
+    "Live",
     "LowRank",
     "LowRankMatrix",
     "MCMCResult",
+    "MCMCResults",
     "MaskedAutoregressive",
     "MeanField",
     "ModeSummary",
@@ -109,6 +133,8 @@ __all__ = [
     "OptimizeResult",
     "PathfinderResult",
     "PointMass",
+    "PowerScaling",
+    "ProgressReport",
     "Renyi",
     "SVGDResult",
     "SVIInfo",
@@ -117,23 +143,33 @@ __all__ = [
     "SVIStep",
     "ScoreFunction",
     "State",
+    "StreamedDiagnostics",
     "Structured",
     "Summary",
+    "Until",
+    "calibrate",
+    "compare",
+    "cross_validate",
     "ebfmi",
     "ess_bulk",
     "ess_mean",
     "ess_tail",
     "importance",
     "laplace",
+    "loo",
     "mcmc",
+    "mcmc_each",
     "mcse_mean",
     "mcse_quantile",
     "mcse_sd",
     "nested_rhat",
     "optimize",
     "pathfinder",
+    "power_scale",
     "psis",
+    "resume",
     "rhat",
+    "sampler",
     "svgd",
     "svi",
     "svi_step",

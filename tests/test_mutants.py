@@ -14,9 +14,10 @@ MUTANT = Mutant(name="a", file="b.py", old="+", new="-", breaks="a sign", tests=
 OUTPUT = "F\nFAILED tests/c.py::test_d[1 - 2] - assert 1 == 2\n1 failed in 0.1s\n"
 
 
-def test_there_are_twenty_of_each_package():
+def test_there_are_twenty_or_more_of_each_package():
     packages = collections.Counter(mutant.file.split("/")[0] for mutant in MUTANTS)
-    assert packages == dict.fromkeys(PACKAGES, 20)
+    assert packages.keys() == set(PACKAGES)
+    assert min(packages.values()) >= 20
     assert len(set(NAMES)) == len(NAMES)
 
 

@@ -62,7 +62,7 @@ ARGUMENTS = {
     "svi has no argument 'learning_rate', nor has model 'model': give it to optimizer=": (
         lambda: inference.svi(KEY, model, 2, 0.0, learning_rate=0.1)
     ),
-    "mcmc has no argument 'callback', nor has model 'model': svi has one; here, progress_bar=": (
+    "mcmc has no argument 'callback', nor has model 'model': svi has one; here, progress=": (
         lambda: inference.mcmc(KEY, model, 2, 0.0, callback=print)
     ),
     "svi has no argument 'dataloader', nor has model 'model': did you mean 'batches'?": (

@@ -245,7 +245,7 @@ def advance_stage(
     row = jnp.where(is_kept, progress.iteration - first, len(rows) - 1)
     rows = rows.at[row].set(_row(kernel, chain), mode="promise_in_bounds")
 
-    start = lambda old: _step_start(factor, old, last)  # noqa: E731
+    start = lambda old: step_start(factor, old, last)  # noqa: E731
     finish = partial(_finish_transition, kernel, plan, trajectory)
     progress = cond_or_select(is_starting, start, progress, axis_name)
     progress = cond_or_select(is_done, finish, progress, axis_name)
@@ -276,7 +276,7 @@ def _row(kernel: HamiltonianKernel, chain: Chain) -> jax.Array:
     return jnp.concatenate([proposal.position, jnp.stack(stats), *gradient])
 
 
-def _step_start(factor: Matrix, old: Progress, last: State) -> Progress:
+def step_start(factor: Matrix, old: Progress, last: State) -> Progress:
     """Progress after one more step of the start, given the density at `last`."""
     search = search_step(old.search, factor, *last)
     adaptation = old.adaptation._replace(

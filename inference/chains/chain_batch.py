@@ -8,6 +8,8 @@ import jax
 import numpy as np
 
 from inference.chains.chain import Chain, ChainPlan, awaits_comparison
+from inference.chains.recorder import Recorder, State, leaves_of_state
+from inference.chains.run_control import Monitor
 from inference.warmup.adaptation import FIRST_WINDOW, is_due, set_first_diagonal
 from inference.warmup.fisher_mass_matrix import renew_matrices
 
@@ -23,8 +25,8 @@ class ChainBatch:
         iteration: Number of complete transitions of each chain.
         rows: Memory for draws; `None` while all of it is unused.
         first: Iteration of the first row, of each chain.
-        kept: Draws and statistics ``(chain, draw, number)`` read from the rows; the memory for all
-            of the run is allocated when the first are read.
+        recorder: Keeper of draws and statistics read from the rows.
+        place: Number of the first chain, among those of this process.
         windows: Pieces of rows for the next mass matrix, for each chain.
         seen: Iteration up to which `look` has counted, of each chain.
         num_divergent: Number of transitions that it has seen diverge after warm-up.
@@ -32,19 +34,28 @@ class ChainBatch:
             before rows are read, and by calls of `look`.
         looked: Time of the last look, in seconds.
         step_size: Step size of the last row that it has seen of each chain; NaN before.
+        monitor: Monitor that is told new draws by `look`.
     """
 
-    def __init__(self, chains: Chain, plan: ChainPlan, kinds: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        chains: Chain,
+        plan: ChainPlan,
+        kinds: Mapping[str, Any],
+        recorder: Recorder,
+        place: int = 0,
+    ) -> None:
         self.chains, self.rows, self.iteration = chains, None, np.asarray(chains.progress.iteration)
         self.plan, self.kinds = plan, kinds
         self.has_windows = chains.progress.adaptation.has_windows
         schedule, num_chains = plan.schedule, len(self.iteration)
         first = schedule.slow_start if self.has_windows else schedule.num_warmup
         self.first = np.full(num_chains, first, np.int32)
-        self.kept: tuple[Any, np.ndarray] | None = None
+        self.recorder, self.place = recorder, place
         self.seen, self.num_divergent = self.iteration.copy(), 0
         self.step_size = np.full(num_chains, np.nan)
         self.is_watched, self.looked = False, time.monotonic()
+        self.monitor = Monitor()
         self.windows: list[list[np.ndarray]] = [[] for _ in range(num_chains)]
 
     @property
@@ -120,15 +131,19 @@ class ChainBatch:
         if self.rows is None or len(wanted) < 2 or not self.rows.is_fully_addressable:
             return
         size, kinds = self.chains.trajectory.position.shape[-1], list(self.kinds)
-        rows = np.asarray(self.rows)
-        is_divergent, step_size = (rows[..., size + kinds.index(name)] for name in wanted)
-        numbers = self.first[:, None] + np.arange(is_divergent.shape[1])
-        is_new = (numbers >= self.seen[:, None]) & (numbers < self.iteration[:, None])
-        is_drawn = is_new & (numbers >= self.plan.schedule.num_warmup)
-        self.num_divergent += int(np.sum(is_divergent[is_drawn]))
-        last = np.argmax(is_new * np.arange(1, is_new.shape[1] + 1), 1)
-        sizes = step_size[np.arange(len(last)), last]
-        self.step_size = np.where(is_new.any(1), sizes, self.step_size)
+        is_divergent, step_size = (size + kinds.index(name) for name in wanted)
+        rows, num_warmup = np.asarray(self.rows), self.plan.schedule.num_warmup
+        stops = np.minimum(self.iteration - self.first, rows.shape[1] - 1)
+        begins = np.clip(self.seen - self.first, 0, stops)
+        draws = np.clip(num_warmup - self.first, begins, stops)
+        spans = zip(rows, begins, draws, stops, strict=True)
+        for i, (chain, begin, draw, stop) in enumerate(spans):
+            if begin < stop:
+                self.step_size[i] = chain[stop - 1, step_size]
+            if draw < stop:
+                self.num_divergent += int(chain[draw:stop, is_divergent].sum())
+                if self.monitor.look_seconds is not None:
+                    self.monitor.add(self.place + i, chain[draw:stop, :size])
         self.seen = np.maximum(self.seen, self.iteration)
 
     def take(self, values: Callable[[Any], Any]) -> None:
@@ -141,35 +156,33 @@ class ChainBatch:
         rows, schedule = np.asarray(self.rows), self.plan.schedule
         size = self.chains.trajectory.position.shape[-1]
         num_rows = np.maximum(stops - self.first, 0)
+        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
+        if np.any(begin < num_rows):
+            stats = {name: rows[..., size + i] for i, name in enumerate(self.kinds)}
+            self._keep((jax.device_get(values(self.rows)), stats), begin, num_rows)
         if self.has_windows:
             learnt = np.clip(schedule.slow_stop - self.first, 0, num_rows)
             for chain, stop in enumerate(learnt):
                 self.windows[chain].append(rows[chain, :stop].copy())
-        begin = np.clip(schedule.num_warmup - self.first, 0, num_rows)
-        if np.any(begin < num_rows):
-            numbers = rows[..., size : size + len(self.kinds)]
-            self._keep((jax.device_get(values(self.rows)), numbers), begin, num_rows)
         self.first = np.maximum(self.first, stops).astype(np.int32)
 
     def _keep(self, values: Any, begin: np.ndarray, end: np.ndarray) -> None:
         """Keeps values in rows ``begin <= row < end`` of each chain, ``(chain, row, ...)``."""
-        plan = self.plan
-        num_draws = int(np.asarray(plan.num_iterations) - np.asarray(plan.schedule.num_warmup))
-        if self.kept is None:
-            empty = lambda x: np.empty((len(x), num_draws, *x.shape[2:]), x.dtype)  # noqa: E731
-            self.kept = jax.tree.map(empty, values)
         start = self.first + begin - self.plan.schedule.num_warmup
         spans = np.stack([start, start + end - begin, begin, end], -1)
-        pairs = zip(*map(jax.tree.leaves, (self.kept, values)), strict=True)
-        if np.all(spans == spans[0]):  # far faster than thousands of chains one by one
-            to_start, to_end, from_start, from_end = spans[0].tolist()
-            for kept, new in pairs:
-                kept[:, to_start:to_end] = new[:, from_start:from_end]
-            return
-        spans = spans.tolist()
-        for kept, new in pairs:
-            for chain, (to_start, to_end, from_start, from_end) in enumerate(spans):
-                kept[chain, to_start:to_end] = new[chain, from_start:from_end]
+        self.recorder.put(self.place, values, spans)
+
+    def restore(self, windows: np.ndarray, lengths: np.ndarray) -> None:
+        """Goes on where a run has been left whose rows had been read.
+
+        Args:
+            windows: Rows of the windows of all chains, one chain after the other.
+            lengths: Number of rows of each chain.
+        """
+        self.first = np.maximum(self.first, self.iteration).astype(np.int32)
+        if self.has_windows:
+            pieces = np.split(windows, np.cumsum(lengths)[:-1])
+            self.windows = [[x] if len(x) else [] for x in pieces]
 
 
 def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.ndarray) -> None:
@@ -199,3 +212,35 @@ def renew_together(batches: Sequence[ChainBatch], pool: np.ndarray, agrees: np.n
     for i, batch in enumerate(batches):
         part = jax.tree.map(lambda x, i=i: x[i * size : (i + 1) * size], new)
         batch.learn(part, np.ones(size, bool))
+
+
+def state_of(
+    batches: Sequence[ChainBatch], values: Callable[[Any], Any], no_rows: np.ndarray
+) -> State:
+    """State of a run between two calls, after all draws up to there have been read.
+
+    Args:
+        batches: All batches.
+        values: Function that computes values of sites from rows.
+        no_rows: Rows of a chain, none of them.
+    """
+    for batch in batches:
+        batch.take(values)
+    of_batches = [jax.device_get(batch.chains) for batch in batches]
+    pieces = [own for batch in batches for own in batch.windows]
+    return {
+        **leaves_of_state("chain", jax.tree.map(lambda *x: np.concatenate(x), *of_batches)),
+        "chains_per_call": np.array(len(batches[0].first)),
+        "windows": np.concatenate([no_rows, *(x for own in pieces for x in own)]),
+        "window_lengths": np.array([sum(map(len, own)) for own in pieces]),
+    }
+
+
+def restore_windows(batches: Sequence[ChainBatch], state: State) -> None:
+    """Gives batches, whose chains are those of a state, their pieces of windows."""
+    windows, lengths = state["windows"], state["window_lengths"]
+    ends = np.cumsum(lengths)
+    for batch in batches:
+        here = slice(batch.place, batch.place + len(batch.first))
+        rows = windows[ends[here][0] - lengths[here][0] : ends[here][-1]]
+        batch.restore(rows, lengths[here])

@@ -7,6 +7,7 @@ from jax import lax
 
 from inference.chains.chain import Chain, ChainPlan, advance_chain
 from inference.chains.mapped_chain import advance_mapped_chain
+from inference.chains.recorder import KeptSites
 from inference.common.layout import Layout
 from inference.common.matrices import num_bytes
 from inference.common.target import Target
@@ -87,7 +88,7 @@ def advance_chains(
     return moved
 
 
-def constrain_rows(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows(target: KeptSites, layout: Layout, rows: jax.Array) -> dict[str, Any]:
     """Values of sites from rows ``(chain, row, number)``, without the last row, one row at a time.
 
     Intermediate values of a model may need far more memory than the values of its sites.
@@ -95,13 +96,13 @@ def constrain_rows(target: Target, layout: Layout, rows: jax.Array) -> dict[str,
     return _constrain_rows(target, layout, rows, None)
 
 
-def constrain_rows_mapped(target: Target, layout: Layout, rows: jax.Array) -> dict[str, Any]:
+def constrain_rows_mapped(target: KeptSites, layout: Layout, rows: jax.Array) -> dict[str, Any]:
     """Values of sites from rows, as :func:`constrain_rows`, many rows at once for accelerators."""
     return _constrain_rows(target, layout, rows, max(1, _ROWS_AT_ONCE // len(rows)))
 
 
 def _constrain_rows(
-    target: Target, layout: Layout, rows: jax.Array, at_once: int | None
+    target: KeptSites, layout: Layout, rows: jax.Array, at_once: int | None
 ) -> dict[str, Any]:
     constrain = lambda row: target.constrain(layout.unravel(row[: layout.size]))  # noqa: E731
     return jax.vmap(lambda rows: lax.map(constrain, rows, batch_size=at_once))(rows[:, :-1])

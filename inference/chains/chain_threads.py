@@ -78,13 +78,14 @@ class ChainThreads:
             self._pool.shutdown()
 
 
-def warn_of_interrupt(num_drawn: int, num_draws: int) -> None:
-    """Says how many draws an interrupted run keeps; called by a sampling function of `mcmc`."""
+def warn_of_interrupt(num_drawn: int, num_draws: int, error: BaseException | None = None) -> None:
+    """Says how many draws an interrupted run keeps, and the error behind it, if there is one."""
+    by = "" if error is None else f" by an error in the callback of progress, {error!r}"
     warnings.warn(
-        f"interrupted: the result holds the {num_drawn} draws per chain of {num_draws} that were "
-        "finished",
+        f"interrupted{by}: the result holds the {num_drawn} draws per chain of {num_draws} that "
+        "were finished",
         RuntimeWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
 
 

@@ -3,6 +3,7 @@
 The key of a transition is a hash of the seed of the first chain and the iteration alone.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax, random
 
+from inference.chains.step_chains import repeat_transitions
 from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.common.threefry import threefry
@@ -68,16 +70,8 @@ def move_ensemble(
 
     A row is a flat position and statistics; the first of these rows is at `offset`.
     """
-
-    def step(i: Any, carry: tuple[EnsembleChains, Any]) -> tuple[EnsembleChains, Any]:
-        old, rows = carry
-        new, row = make_transitions(kernel, layout, old)
-        place = jnp.asarray(offset + i, jnp.int32)
-        return new, jax.tree.map(
-            lambda x, value: lax.dynamic_update_index_in_dim(x, value, place, 1), rows, row
-        )
-
-    return lax.fori_loop(0, number, step, (chains, rows))
+    advance = functools.partial(make_transitions, kernel, layout)
+    return repeat_transitions(advance, chains, rows, offset, number, axis=1)
 
 
 def make_transitions(

@@ -13,8 +13,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from inference.chains.chain_programs import compile_values
-from inference.chains.chain_threads import warn_of_interrupt
 from inference.chains.ensemble_chains import (
     EnsembleChains,
     begin_ensemble,
@@ -23,7 +21,9 @@ from inference.chains.ensemble_chains import (
     make_transitions,
     move_ensemble,
 )
-from inference.chains.sampling import Samples, check_sites
+from inference.chains.recorder import Recorder, State, restore_leaves
+from inference.chains.run_control import Monitor, finish_run
+from inference.chains.samples import Samples
 from inference.chains.step_sampling import MAX_NUMBERS_WHOLE, StepBatch, StepRun, with_density
 from inference.common.target import Target
 from inference.ensemble.kernel import DensityKernel, EnsembleKernel
@@ -33,6 +33,7 @@ from inference.initialization.initial_positions import (
     parse_init,
     starting_points,
 )
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import share_chains
@@ -53,7 +54,8 @@ def sample_ensemble(
     num_chains: int,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
-    on_progress: Callable[[int], None] = lambda _: None,
+    monitor: Monitor | None = None,
+    recorder: Recorder | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains that adapt together in warm-up.
 
@@ -72,22 +74,24 @@ def sample_ensemble(
             "mesh, or give one of jax.local_devices()"
         )
     starts = parse_init(init, target, num_chains)
+    if starts.strategy == "uniform" and starts.values is None and num_warmup:
+        # One far start would rule the step size that all chains share.
+        starts = dataclasses.replace(starts, strategy="bulk")
     share = dataclasses.replace(share, is_mapped=True)
     run = _EnsembleRun(with_density(kernel, target), target, share, num_warmup, num_draws)
+    run.recorder = recorder or run.recorder
     numbers = np.arange(num_superchains(init, num_chains) or num_chains)
-    run.begin_together(
-        lambda tries: starting_points(key, numbers, tries, starts, target, run.layout),
-        numbers,
-        starts,
-    )
-    try:
-        run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+    if run.recorder.state is not None:
+        run.restore(run.recorder.state)
+    else:
+        run.begin_together(
+            lambda tries: starting_points(key, numbers, tries, starts, target, run.layout),
+            numbers,
+            starts,
+        )
+    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return run.samples(run.num_drawn)
+        return run.samples(num_drawn)
 
 
 def num_superchains(init: Any, num_chains: int) -> int | None:
@@ -132,23 +136,41 @@ class _EnsembleRun(StepRun):
         begin = compile_once(begin_ensemble, kernel, self.layout, empty, share=unspread)
         seeds, starts = np.zeros((0, 2), np.uint32), empty
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
+        def evaluate(points: np.ndarray) -> StartingPoints:
+            arguments = target, self.layout, points
+            program = compile_once(evaluate_starts, *arguments, share=unspread)
+            return StartingPoints(points, *jax.device_get(program(*arguments)))
+
+        def try_starts(attempts: np.ndarray) -> StartingPoints:
             nonlocal seeds, starts
             seeds, starts = start(attempts)
-            arguments = target, self.layout, starts
-            program = compile_once(evaluate_starts, *arguments, share=unspread)
-            return StartingPoints(starts, *jax.device_get(program(*arguments)))
+            return evaluate(starts)
 
-        find_starts(evaluate, init, numbers, target, self.layout)
+        find_starts(try_starts, init, numbers, target, self.layout)
+        warn_of_jitter(lambda nearby: evaluate(nearby).log_density, starts)
         positions = np.repeat(starts, num_chains // len(starts), 0)
         state = jax.device_get(begin(kernel, self.layout, positions))
         check_ensemble(self.kernel, self.layout, state, num_chains)
         number = np.int32(self.num_warmup)
         self._compile_together(EnsembleChains(seeds[0], np.int32(0), number, state))
+        self.record()
+
+    def restore(self, state: State) -> None:
+        """Makes the chains as they were when a state of this run was recorded.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        kernel, _ = self.unplaced
+        empty = np.zeros((self.share.num_chains, self.layout.size), self.layout.dtype)
+        like = jax.eval_shape(begin_ensemble, kernel, self.layout, empty)
+        chains = EnsembleChains(np.zeros(2, np.uint32), np.int32(0), np.int32(0), like)
+        self._compile_together(restore_leaves("chain", state, chains))
+        self._go_on_at(state["num_done"])
 
     def _compile_together(self, chains: EnsembleChains) -> None:
         num_chains = self.share.num_chains
-        self.batches = [StepBatch(chains)]
+        self.batches = [StepBatch(chains, self.recorder)]
         _, row = shapes_of(make_transitions, self.kernel, self.layout, chains)
         row = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), row)
         self._make_rows(row, num_chains, MAX_NUMBERS_WHOLE)
@@ -162,5 +184,4 @@ class _EnsembleRun(StepRun):
             sharded=by_chain,
             joint=num_chains,
         )
-        self.values = compile_values(self.target, self.layout, self.no_rows[0], share=self.share)
-        check_sites(self.values.out_info)
+        self._compile_values()

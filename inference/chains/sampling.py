@@ -18,30 +18,31 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from inference.chains.chain import Chain, ChainPlan, stats_of
-from inference.chains.chain_batch import ChainBatch, renew_together
+from inference.chains.chain_batch import ChainBatch, renew_together, restore_windows, state_of
 from inference.chains.chain_programs import compile_advance, compile_values
 from inference.chains.chain_threads import (
     CALL_SECONDS,
     ChainThreads,
     batch_size,
-    warn_of_interrupt,
 )
 from inference.chains.initial_chain import make_unplaced_chain, place_chains
+from inference.chains.recorder import KeptSites, Recorder, State, restore_leaves
+from inference.chains.run_control import Monitor, finish_run
+from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.common.far_chains import find_lost
 from inference.common.layout import Layout
-from inference.common.leaf_names import named_leaves
-from inference.common.matrices import Matrix, kind_of, restrict_covariance
+from inference.common.matrices import default_kind, kind_of, restrict_covariance
 from inference.common.target import Target
 from inference.hamiltonian.kernel import HamiltonianKernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.blas_threads import one_blas_thread
 from inference.runtime.devices import Share, share_chains
@@ -55,25 +56,9 @@ _AXIS = "chain"
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
-# Coordinates up to which a dense or a low-rank mass matrix costs little.
-MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
 _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
 # Gradients of the first call, and maximal factor by which that budget grows.
 _FIRST_BUDGET, _MAX_GROWTH = 1024, 64
-
-
-class Samples(NamedTuple):
-    """Draws of a run.
-
-    Attributes:
-        draws: Values of sites, arrays of shape ``(chain, draw, *shape)``.
-        stats: Statistics of transitions by name, ``(chain, draw)``.
-        inverse_mass_matrix: Matrices at the end of warm-up, with the chains in front, or `None`.
-    """
-
-    draws: dict[str, Any]
-    stats: dict[str, np.ndarray]
-    inverse_mass_matrix: Matrix | None
 
 
 def sample(
@@ -86,10 +71,11 @@ def sample(
     num_chains: int,
     mass_matrix: str = "auto",
     target_acceptance_rate: float,
-    init: str | Mapping[str, Any] = "uniform",
+    init: str | Mapping[str, Any] | Init = "uniform",
     covariance: np.ndarray | None = None,
     mesh: Mesh | None = None,
-    on_progress: Callable[..., None] | None = None,
+    monitor: Monitor | None = None,
+    recorder: Recorder | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains; see :func:`inference.mcmc` for more arguments.
 
@@ -106,8 +92,8 @@ def sample(
         covariance: Estimate of the covariance of positions, ``(size, size)``, or `None`; the
             inverse mass matrix at the start of warm-up, unless the kernel has one.
         mesh: Devices to spread chains over, or `None`.
-        on_progress: Function called now and then with the number of finished iterations, and the
-            number of divergences and the step size in words.
+        monitor: Monitor that is told how far the run is, and may end it; by default none.
+        recorder: Keeper of draws and of states, which may have a state to go on from.
 
     Raises:
         ValueError: if a chain finds no point of finite density and gradient to start from.
@@ -117,7 +103,7 @@ def sample(
     kind = mass_matrix
     if mass_matrix == "auto":
         metric = kernel.inverse_mass_matrix
-        kind = _kind(layout.size, share) if metric is None else kind_of(metric)
+        kind = default_kind(layout.size, share.is_mapped) if metric is None else kind_of(metric)
     if kernel.inverse_mass_matrix is None and covariance is not None and num_warmup:
         kernel = dataclasses.replace(
             kernel, inverse_mass_matrix=restrict_covariance(covariance, kind)
@@ -135,32 +121,21 @@ def sample(
         points = starting_points(key, share.chains, attempts, starts, target, layout)
         return place_chains(chain, *points)
 
+    def place(positions: np.ndarray) -> Chain:
+        return place_chains(chain, np.zeros((len(positions), 2), np.uint32), positions)
+
     run = _SamplingRun(kernel, target, layout, plan, share, kind, learns_together)
+    run.recorder = recorder or run.recorder
     with share.together():
-        run.begin(start, starts)
-    try:
-        with nullcontext() if kind == "diagonal" else one_blas_thread():
-            run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+        if run.recorder.state is None:
+            run.begin(start, place, starts)
+        else:
+            empty = np.zeros((num_chains, layout.size), layout.dtype)
+            run.restore(place(empty), run.recorder.state)
+    with nullcontext() if kind == "diagonal" else one_blas_thread():
+        num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
-
-
-def check_sites(sites: Mapping[str, Any]) -> None:
-    """Checks that NumPy arrays can hold the values of all sites.
-
-    Raises:
-        TypeError: if the values of a site are random keys.
-    """
-    for name, leaf in named_leaves(sites):
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
-            raise TypeError(
-                f"site {name!r} has random keys as its values, {leaf.dtype}, of which no draws are "
-                "kept; record jax.random.key_data(key)"
-            )
+        return share.gather(run.samples(num_drawn))
 
 
 class _SamplingRun:
@@ -183,9 +158,15 @@ class _SamplingRun:
         self.num_warmup = int(plan.schedule.num_warmup)
         self.host_plan, self.num_iterations = plan, int(np.asarray(plan.num_iterations))
         self.batches: list[ChainBatch] = []
-        self.budget = np.int32(_FIRST_BUDGET)
+        self.budget, self.look_seconds = np.int32(_FIRST_BUDGET), _LOOK_SECONDS
+        self.recorder, self.is_whole = Recorder(), False
 
-    def begin(self, start: Callable[[np.ndarray], Chain], init: Init) -> None:
+    def begin(
+        self,
+        start: Callable[[np.ndarray], Chain],
+        place: Callable[[np.ndarray], Chain],
+        init: Init,
+    ) -> None:
         """Makes the chains at starting points of finite density and gradient.
 
         Before warm-up, the mass matrix is guessed from the gradient, unless the kernel has a
@@ -194,6 +175,7 @@ class _SamplingRun:
         Args:
             init: Initial positions.
             start: Function from the number of the attempt of each chain to chains at new points.
+            place: Function from flat positions to chains there.
 
         Raises:
             ValueError: if a chain finds no such point.
@@ -202,13 +184,11 @@ class _SamplingRun:
         if self.share.mesh is None and not self.share.is_mapped:
             size = batch_size(num_chains)
         self._compile(chains := start(np.zeros(num_chains, np.int32)), size)
-        self.batches = [
-            ChainBatch(part, self.host_plan, self.kinds) for part in _split_chains(chains, size)
-        ]
+        self._make_batches(chains, size)
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
+        def evaluate(chains: Chain) -> StartingPoints:
             seconds = np.inf  # of a call with one gradient, overhead included
-            for batch, part in zip(self.batches, _split_chains(start(attempts), size), strict=True):
+            for batch, part in zip(self.batches, _split_chains(chains, size), strict=True):
                 batch.chains = part
                 began = time.monotonic()
                 self._move(batch, np.int32(1))
@@ -217,28 +197,80 @@ class _SamplingRun:
             parts = zip(*[batch.start for batch in self.batches], strict=True)
             return StartingPoints(*map(np.concatenate, parts))
 
-        find_starts(evaluate, init, self.share.chains, self.target, self.layout)
+        try_starts = lambda attempts: evaluate(start(attempts))  # noqa: E731
+        chosen = find_starts(try_starts, init, self.share.chains, self.target, self.layout)
+        positions = np.concatenate([batch.start[0] for batch in self.batches])
+        warn_of_jitter(lambda nearby: evaluate(place(nearby)).log_density, positions)
+        try_starts(chosen)
         if self.num_warmup and self.kernel.inverse_mass_matrix is None:
             for batch in self.batches:
                 batch.guess(self.kind)
+        self.is_whole = True
+        self.record()
 
-    def go_on(self, on_progress: Callable[..., None] | None) -> None:
-        """Moves all chains until they are complete, on a thread for each core."""
+    def restore(self, chains: Chain, state: State) -> None:
+        """Makes the chains as they were when a state of this run was recorded.
+
+        Args:
+            chains: Chains of the same shapes.
+            state: The state, as `state` gives it.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        size = int(state["chains_per_call"])
+        self._compile(chains, size)
+        self._make_batches(restore_leaves("chain", state, chains), size)
+        restore_windows(self.batches, state)
+        self.is_whole = True
+
+    def state(self) -> State:
+        """State of the run between two calls, from which it can go on to the same draws."""
+        return state_of(self.batches, self._values, self.no_rows[0, :0])
+
+    def record(self) -> None:
+        """Records the state, unless chains are being compared or other processes have some."""
+        if self.is_whole and not self.share.is_partial:
+            with without_interrupts():
+                self.recorder.record(self.state)
+
+    def _make_batches(self, chains: Chain, size: int) -> None:
+        self.batches = [
+            ChainBatch(part, self.host_plan, self.kinds, self.recorder, i * size)
+            for i, part in enumerate(_split_chains(chains, size))
+        ]
+
+    def go_on(self, num_iterations: int, monitor: Monitor) -> None:
+        """Moves all chains to an iteration, on a thread for each core."""
+        self._set_end(num_iterations)
+        self.look_seconds = min(_LOOK_SECONDS, monitor.look_seconds or _LOOK_SECONDS)
         for batch in self.batches:
-            batch.is_watched = on_progress is not None
-
-        def report() -> None:
-            if on_progress is not None:
-                on_progress(self.num_done, self.news)
-
+            batch.is_watched, batch.monitor = monitor.is_watched, monitor
+        report = lambda: monitor.tell(self)  # noqa: E731
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            while not all(batch.is_complete for batch in self.batches):
-                threads.finish(self.batches, self._move_on, report)
-                if self.is_pooled and not self.batches[0].is_complete:
+            while moving := [batch for batch in self.batches if not batch.is_complete]:
+                threads.finish(moving, self._move_on, report)
+                self.is_whole = False
+                if self.is_pooled and all(batch.is_due.all() for batch in self.batches):
                     self._renew_together()
                 if all(batch.awaits_comparison for batch in self.batches):
                     self._compare()
+                self.is_whole = True
+                if self.recorder.is_due:
+                    self.record()
+
+    def _set_end(self, num_iterations: int) -> None:
+        """Sets the number of transitions after which chains are complete; it is data."""
+        self.num_iterations = num_iterations
+        self.recorder.reserve(num_iterations - self.num_warmup)
+        number = np.int32(num_iterations)
+        self.host_plan = self.host_plan._replace(num_iterations=number)
+        for batch in self.batches:
+            batch.plan = self.host_plan
+        placed = jax.device_put(number, self.share.everywhere)
+        self.plan = self.plan._replace(num_iterations=placed)
+        self.constant = jax.tree.leaves((self.target, self.kernel, self.plan, self.layout))
 
     def _compare(self) -> None:
         """Lets chains that are lost go on from where others are; draws of each are its own."""
@@ -282,7 +314,8 @@ class _SamplingRun:
             self.budget = np.int32(min(growth * int(budget), 1 << 28))
         elif seconds > 2 * CALL_SECONDS:
             self.budget = np.int32(max(1, int(budget) // 2))
-        return not (batch.is_complete or batch.is_due.all() or batch.awaits_comparison)
+        waits = batch.is_complete or batch.is_due.all() or batch.awaits_comparison
+        return not (waits or self.recorder.is_due)
 
     def _compile(self, chains: Chain, size: int) -> None:
         """Compiles the programs that move a batch of chains and compute values from its rows.
@@ -300,9 +333,12 @@ class _SamplingRun:
         self.constant = jax.tree.leaves(constant)  # once, not in each call
         arguments = batch, self.no_rows, first, self.budget, *constant
         self.advance = compile_advance(*arguments, share=self.share)
-        arguments = self.target, self.layout, self.no_rows
-        self.values = compile_values(*arguments, share=self.share)
+        self.kept = KeptSites(self.target, self.recorder.keep)
+        self.values = compile_values(self.kept, self.layout, self.no_rows, share=self.share)
         check_sites(self.values.out_info)
+        sites = shapes_of_draws(self.values.out_info)
+        num_draws = self.num_iterations - self.num_warmup
+        self.recorder.open((sites, self.kinds), len(self.share.chains), num_draws)
 
     def _move(self, batch: ChainBatch, budget: np.int32) -> int:
         """Moves a batch of chains by one call, and reads the rows when they are full."""
@@ -311,7 +347,7 @@ class _SamplingRun:
             batch.chains, rows, batch.first, budget, self.constant
         )
         batch.iteration = np.asarray(batch.chains.progress.iteration)
-        if batch.is_watched and time.monotonic() - batch.looked > _LOOK_SECONDS:
+        if batch.is_watched and time.monotonic() - batch.looked > self.look_seconds:
             batch.look()
         if not self.is_pooled:
             batch.renew(self._values)
@@ -320,7 +356,7 @@ class _SamplingRun:
         return int(np.asarray(num_spent).max())
 
     def _values(self, rows: Any) -> Any:
-        return self.values(self.target, self.layout, rows)
+        return self.values(self.kept, self.layout, rows)
 
     @property
     def num_done(self) -> int:
@@ -329,14 +365,15 @@ class _SamplingRun:
         return int(np.mean(np.minimum(iterations, self.num_iterations)))
 
     @property
-    def news(self) -> str:
-        """Number of divergences so far and median step size, in words; "" before they are known."""
+    def num_divergent(self) -> int:
+        """Number of divergences that have been seen after warm-up."""
+        return sum(batch.num_divergent for batch in self.batches)
+
+    @property
+    def step_size(self) -> float:
+        """Median step size; NaN before it is known."""
         sizes = np.concatenate([batch.step_size for batch in self.batches])
-        if np.all(np.isnan(sizes)):
-            return ""
-        number = sum(batch.num_divergent for batch in self.batches)
-        noun = "divergence" if number == 1 else "divergences"
-        return f"step size {np.nanmedian(sizes):.2g}, {number} {noun}"
+        return float("nan") if np.all(np.isnan(sizes)) else float(np.nanmedian(sizes))
 
     @property
     def num_drawn(self) -> int:
@@ -348,30 +385,9 @@ class _SamplingRun:
         """The first `num_drawn` draws of each chain."""
         for batch in self.batches:
             batch.take(self._values)
-        kept = [batch.kept for batch in self.batches]
-        join = lambda *x: (x[0] if len(x) == 1 else np.concatenate(x))[:, :num_drawn]  # noqa: E731
-        draws, numbers = jax.tree.map(join, *kept)
-        stats = {
-            name: numbers[..., i].astype(kind.dtype)
-            for i, (name, kind) in enumerate(self.kinds.items())
-        }
+        draws, stats = self.recorder.read(num_drawn)
         metrics = [batch.chains.progress.adaptation.inverse_mass_matrix for batch in self.batches]
         return Samples(draws, stats, jax.tree.map(lambda *x: np.concatenate(x), *metrics))
-
-
-def _kind(size: int, share: Share) -> str:
-    """Kind of mass matrix learnt by default.
-
-    | Chains            | Coordinates      | Kind         |
-    |-------------------|------------------|--------------|
-    | on an accelerator | any              | ``diagonal`` |
-    | on the CPU        | 100 at most      | ``dense``    |
-    | on the CPU        | 101 to 2000      | ``low_rank`` |
-    | on the CPU        | more than 2000   | ``diagonal`` |
-    """
-    if share.is_mapped or size > MAX_LOW_RANK_SIZE:
-        return "diagonal"
-    return "dense" if size <= MAX_DENSE_SIZE else "low_rank"
 
 
 def _split_chains(chains: Chain, size: int) -> Iterator[Chain]:

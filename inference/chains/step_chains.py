@@ -3,6 +3,8 @@
 The key of a transition is a hash of the run's key, the chain's number and the iteration alone.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -81,12 +83,38 @@ def _steps(
     chain: StepChain,
     rows: Any,
 ) -> tuple[StepChain, Any]:
-    def step(i: Any, carry: tuple[StepChain, Any]) -> tuple[StepChain, Any]:
-        old, rows = carry
-        new, row = make_transition(kernel, layout, old)
-        return new, jax.tree.map(lambda x, value: x.at[offset + i].set(value), rows, row)
+    advance = functools.partial(make_transition, kernel, layout)
+    return repeat_transitions(advance, chain, rows, offset, number, axis=0)
 
-    return lax.fori_loop(0, number, step, (chain, rows))
+
+def repeat_transitions(
+    advance: Callable[[Any], tuple[Any, Any]],
+    chains: Any,
+    rows: Any,
+    offset: jax.Array,
+    number: jax.Array,
+    axis: int,
+) -> tuple[Any, Any]:
+    """Chains after `number` transitions, and rows with theirs.
+
+    Args:
+        advance: Function from chains to the chains after a transition and their row.
+        chains: One chain or several.
+        rows: Memory for rows.
+        offset: Place of the first of these rows.
+        number: Number of transitions.
+        axis: Axis of `rows` over rows.
+    """
+
+    def step(i: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+        old, rows = carry
+        new, row = advance(old)
+        place = jnp.asarray(offset + i, jnp.int32)
+        return new, jax.tree.map(
+            lambda x, value: lax.dynamic_update_index_in_dim(x, value, place, axis), rows, row
+        )
+
+    return lax.fori_loop(0, number, step, (chains, rows))
 
 
 def make_transition(

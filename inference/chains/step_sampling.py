@@ -7,7 +7,7 @@ accelerator all chains are mapped over.
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,9 +20,16 @@ from inference.chains.chain_threads import (
     CALL_SECONDS,
     ChainThreads,
     batch_size,
-    warn_of_interrupt,
 )
-from inference.chains.sampling import Samples, check_sites
+from inference.chains.recorder import (
+    KeptSites,
+    Recorder,
+    State,
+    leaves_of_state,
+    restore_leaves,
+)
+from inference.chains.run_control import Monitor, finish_run
+from inference.chains.samples import Samples, check_sites, shapes_of_draws
 from inference.chains.step_chains import (
     StepChain,
     begin_chains,
@@ -35,6 +42,7 @@ from inference.common.layout import Layout
 from inference.common.target import Target
 from inference.hamiltonian.kernel import Kernel
 from inference.initialization.initial_positions import Init, parse_init, starting_points
+from inference.initialization.jitter import warn_of_jitter
 from inference.initialization.start_search import StartingPoints, find_starts
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import Share, share_chains
@@ -43,6 +51,7 @@ from inference.runtime.interrupts import without_interrupts
 # Memory for draws between two calls: maximum of rows of a chain, and of numbers in all rows of a
 # batch, one of many and one of all chains.
 _MAX_ROWS, _MAX_NUMBERS, MAX_NUMBERS_WHOLE = 2048, 1 << 20, 1 << 22
+_LOOK_SECONDS = 1.0  # seconds between looks at the rows of chains that somebody watches
 
 
 def sample_by_steps(
@@ -55,7 +64,8 @@ def sample_by_steps(
     num_chains: int,
     init: str | Mapping[str, Any] = "uniform",
     mesh: Mesh | None = None,
-    on_progress: Callable[..., None] | None = None,
+    monitor: Monitor | None = None,
+    recorder: Recorder | None = None,
 ) -> Samples:
     """Draws from a target with `num_chains` chains, after `num_warmup` iterations that are dropped.
 
@@ -69,19 +79,18 @@ def sample_by_steps(
     starts = parse_init(init, target, num_chains)
     kernel = with_density(kernel, target)
     run = StepRun(kernel, target, share, num_warmup, num_draws)
+    run.recorder = recorder or run.recorder
     with share.together():
-        run.begin(
-            lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
-            starts,
-        )
-    try:
-        run.go_on(on_progress)
-    except KeyboardInterrupt:
-        if not run.num_drawn:
-            raise
-        warn_of_interrupt(run.num_drawn, num_draws)
+        if run.recorder.state is not None:
+            run.restore(run.recorder.state)
+        else:
+            run.begin(
+                lambda tries: starting_points(key, share.chains, tries, starts, target, run.layout),
+                starts,
+            )
+    num_drawn = finish_run(run, monitor or Monitor(), num_draws)
     with without_interrupts():
-        return share.gather(run.samples(share.min_over_processes(run.num_drawn)))
+        return share.gather(run.samples(num_drawn))
 
 
 def with_density(kernel: Any, target: Target) -> Any:
@@ -103,23 +112,61 @@ class StepBatch:
             neither is valid meanwhile.
         num_done: Number of complete transitions of each chain.
         rows: Memory for draws, positions and statistics; `None` before the first call.
-        num_stored: Number of rows that hold draws not yet read.
-        pieces: Draws read from the rows, in pieces: values of sites, and statistics by name.
+        num_read: Number of draws of each chain that the recorder has.
+        num_seen: Number of draws of each chain that `look` has seen.
+        num_divergent, step_size: Divergences after warm-up and step sizes that it has seen.
+        recorder: Keeper of draws that are read from the rows.
+        place: Number of the first chain, among those of this process.
     """
 
-    def __init__(self, chains: Any) -> None:
+    def __init__(self, chains: Any, recorder: Recorder, place: int = 0) -> None:
         self.chains, self.num_done = chains, 0
         self.rows: Any = None
-        self.num_stored, self.pieces = 0, []
+        self.num_read, self.recorder, self.place = 0, recorder, place
+        self.num_seen, self.looked = 0, time.monotonic()
+        self.num_divergent, self.step_size = 0, np.array(np.nan)
 
-    def take(self, values: Callable[[Any], Any]) -> None:
-        """Reads draws from the rows; `values` computes values of sites from positions."""
-        if not self.num_stored:
+    def look(self, last: int, num_drawn: int, num_rows: int, monitor: Monitor) -> None:
+        """Counts divergences in new rows, and tells their positions.
+
+        Args:
+            last: Row of the last transition.
+            num_drawn: Number of draws of each chain, which may be negative in warm-up.
+            num_rows: Number of rows; draw `i` is in row ``i % num_rows``.
+            monitor: Monitor to tell.
+        """
+        self.looked = time.monotonic()
+        positions, stats = self.rows
+        if not jax.tree.leaves(self.rows)[0].is_fully_addressable:
+            return
+        if "step_size" in stats:
+            self.step_size = np.asarray(stats["step_size"])[:, last]
+        if num_drawn <= self.num_seen:
+            return
+        first = (num_drawn - 1) // num_rows * num_rows  # draw in the first row
+        new = slice(max(self.num_seen - first, 0), num_drawn - first)
+        self.num_seen = num_drawn
+        if "is_divergent" in stats:
+            self.num_divergent += int(np.sum(np.asarray(stats["is_divergent"])[:, new]))
+        if monitor.look_seconds is not None:
+            for i, chain in enumerate(np.asarray(positions)[:, new]):
+                monitor.add(self.place + i, chain)
+
+    def take(self, values: Callable[[Any], Any], num_drawn: int, num_rows: int) -> None:
+        """Reads new draws from the rows; `values` computes values of sites from positions.
+
+        Draw `i` is in row ``i % num_rows``, whenever draws are read: where many rows are computed
+        at once, the last bits of a value might depend on its row.
+        """
+        if num_drawn <= self.num_read:
             return
         positions, stats = self.rows
+        size = len(jax.tree.leaves(positions)[0])
+        first = self.num_read // num_rows * num_rows
+        span = [self.num_read, num_drawn, self.num_read - first, num_drawn - first]
         piece = jax.device_get((values(positions), stats))
-        self.pieces.append(jax.tree.map(lambda x: x[:, : self.num_stored].copy(), piece))
-        self.num_stored = 0
+        self.recorder.put(self.place, piece, np.array([span] * size))
+        self.num_read = num_drawn
 
 
 class StepRun:
@@ -132,8 +179,9 @@ class StepRun:
         self.kernel, self.target = jax.device_put((kernel, target), share.everywhere)
         self.layout, self.share = Layout.of(target.position_shapes), share
         self.num_warmup, self.num_iterations = num_warmup, num_warmup + num_draws
-        self.number = 1
+        self.number, self.monitor = 1, Monitor()
         self.batches: list[StepBatch] = []
+        self.recorder = Recorder()
 
     def begin(
         self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
@@ -152,6 +200,46 @@ class StepRun:
         chains = StepChain(seeds, np.zeros(len(seeds), np.int32), states)
         check_protocol(self.kernel, self.layout, jax.tree.map(lambda x: x[0], states))
         self._compile(chains)
+        self.record()
+
+    def restore(self, state: State) -> None:
+        """Makes the chains as they were when a state of this run was recorded.
+
+        Raises:
+            ValueError: if the state does not fit the run.
+        """
+        num_chains = len(self.share.chains)
+        empty = np.zeros((num_chains, self.layout.size), self.layout.dtype)
+        states, _ = jax.eval_shape(begin_chains, *self.unplaced, self.layout, empty)
+        words, numbers = np.zeros((num_chains, 2), np.uint32), np.zeros(num_chains, np.int32)
+        chains = restore_leaves("chain", state, StepChain(words, numbers, states))
+        self._compile(chains, int(state["chains_per_call"]))
+        self._go_on_at(state["num_done"])
+
+    def _go_on_at(self, num_done: np.ndarray) -> None:
+        for batch, number in zip(self.batches, num_done, strict=True):
+            batch.num_done = int(number)
+            batch.num_read = batch.num_seen = max(0, int(number) - self.num_warmup)
+
+    def state(self) -> State:
+        """State of the run between two calls, from which it can go on to the same draws."""
+        for batch in self.batches:
+            self._take(batch)
+        of_batches = [leaves_of_state("chain", batch.chains) for batch in self.batches]
+        return {
+            **{name: self._join([x[name] for x in of_batches]) for name in of_batches[0]},
+            "chains_per_call": np.array(len(self.share.chains) // len(self.batches)),
+            "num_done": np.array([batch.num_done for batch in self.batches]),
+        }
+
+    def _join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def record(self) -> None:
+        """Records the state, unless other processes have some of the chains."""
+        if not self.share.is_partial:
+            with without_interrupts():
+                self.recorder.record(self.state)
 
     def _find_starts(
         self, start: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]], init: Init
@@ -159,26 +247,30 @@ class StepRun:
         """Seeds, and states of the kernel at points of finite density; see :meth:`begin`."""
         unspread, states = dataclasses.replace(self.share, mesh=None), None
 
-        def evaluate(attempts: np.ndarray) -> StartingPoints:
-            nonlocal seeds, states
-            seeds, positions = start(attempts)
+        def evaluate(positions: np.ndarray) -> tuple[Any, np.ndarray]:
             arguments = *self.unplaced, self.layout, positions
             begun = compile_once(begin_chains, *arguments, share=unspread)(*arguments)
-            states, log_densities = jax.device_get(begun)
+            return jax.device_get(begun)
+
+        def try_starts(attempts: np.ndarray) -> StartingPoints:
+            nonlocal seeds, positions, states
+            seeds, positions = start(attempts)
+            states, log_densities = evaluate(positions)
             return StartingPoints(positions, log_densities)
 
-        seeds = np.zeros(0)
-        find_starts(evaluate, init, self.share.chains, self.unplaced[1], self.layout)
+        seeds = positions = np.zeros(0)
+        find_starts(try_starts, init, self.share.chains, self.unplaced[1], self.layout)
+        warn_of_jitter(lambda nearby: evaluate(nearby)[1], positions)
         return seeds, states
 
-    def _compile(self, chains: StepChain) -> None:
+    def _compile(self, chains: StepChain, chains_per_call: int | None = None) -> None:
         num_chains, is_mapped = len(chains.seed), self.share.is_mapped
         is_whole = self.share.mesh is not None or is_mapped
-        size = num_chains if is_whole else batch_size(num_chains)
+        size = chains_per_call or (num_chains if is_whole else batch_size(num_chains))
         parts = [
             jax.tree.map(lambda x, i=i: x[i : i + size], chains) for i in range(0, num_chains, size)
         ]
-        self.batches = [StepBatch(part) for part in parts]
+        self.batches = [StepBatch(part, self.recorder, i * size) for i, part in enumerate(parts)]
         chain = jax.tree.map(lambda x: x[0], chains)
         _, row = jax.eval_shape(
             lambda kernel, chain: make_transition(kernel, self.layout, chain), self.kernel, chain
@@ -193,8 +285,15 @@ class StepRun:
             donate=by_chain,
             sharded=by_chain,
         )
-        self.values = compile_values(self.target, self.layout, self.no_rows[0], share=self.share)
+        self._compile_values()
+
+    def _compile_values(self) -> None:
+        self.kept = KeptSites(self.target, self.recorder.keep)
+        self.values = compile_values(self.kept, self.layout, self.no_rows[0], share=self.share)
         check_sites(self.values.out_info)
+        shapes = shapes_of_draws((self.values.out_info, self.no_rows[1]))
+        num_draws = self.num_iterations - self.num_warmup
+        self.recorder.open(shapes, len(self.share.chains), num_draws)
 
     def _make_rows(self, row: Any, size: int, most_numbers: int) -> None:
         """Empty rows for `size` chains, as many as `most_numbers` in them allow."""
@@ -203,12 +302,16 @@ class StepRun:
         shape = size, self.num_rows + 1
         self.no_rows = jax.tree.map(lambda x: np.zeros((*shape, *x.shape), x.dtype), row)
 
-    def go_on(self, on_progress: Callable[..., None] | None) -> None:
-        """Moves all chains until they are complete, on a thread for each core."""
+    def go_on(self, num_iterations: int, monitor: Monitor) -> None:
+        """Moves all chains to an iteration, on a thread for each core."""
+        self.num_iterations, self.monitor = num_iterations, monitor
+        self.recorder.reserve(num_iterations - self.num_warmup)
         programs = self.advance, self.values
         with ChainThreads(len(self.batches), programs, self.share) as threads:
-            report = on_progress or (lambda _: None)
-            threads.finish(self.batches, self._move, lambda: report(self.num_done))
+            while moving := [x for x in self.batches if x.num_done < self.num_iterations]:
+                threads.finish(moving, self._move, lambda: monitor.tell(self))
+                if self.recorder.is_due:
+                    self.record()
 
     def _move(self, batch: StepBatch) -> bool:
         """Moves a batch by one call of about `CALL_SECONDS`, and reads rows that are full.
@@ -219,28 +322,46 @@ class StepRun:
         is_warmup = batch.num_done < self.num_warmup
         to_end = (self.num_warmup if is_warmup else self.num_iterations) - batch.num_done
         most = self.number
-        number = min(most, to_end, self.num_rows - batch.num_stored)
+        place = max(0, batch.num_done - self.num_warmup) % self.num_rows
+        number = min(most, to_end, self.num_rows - place)
         rows = jax.tree.map(np.copy, self.no_rows) if batch.rows is None else batch.rows
-        numbers = np.int32(batch.num_stored), np.int32(number)
+        numbers = np.int32(place), np.int32(number)
         began = time.monotonic()
         moved = self.advance(batch.chains, rows, *numbers, self.kernel, self.layout)
         batch.chains, batch.rows = jax.block_until_ready(moved)
         each = (time.monotonic() - began) / number
         self.number = int(np.clip(CALL_SECONDS / max(each, 1e-9), 1, 2 * most + 1))
         batch.num_done += number
-        batch.num_stored += 0 if is_warmup else number
         is_complete = batch.num_done == self.num_iterations
-        if batch.num_stored == self.num_rows or is_complete:
-            batch.take(self._values)
-        return not is_complete
+        num_drawn, is_full = batch.num_done - self.num_warmup, place + number == self.num_rows
+        pause = min(_LOOK_SECONDS, self.monitor.look_seconds or _LOOK_SECONDS)
+        is_looked_at = is_full or is_complete or time.monotonic() - batch.looked > pause
+        if self.monitor.is_watched and is_looked_at:
+            batch.look(place + number - 1, num_drawn, self.num_rows, self.monitor)
+        if is_full or is_complete:
+            self._take(batch)
+        return not (is_complete or self.recorder.is_due)
+
+    def _take(self, batch: StepBatch) -> None:
+        batch.take(self._values, batch.num_done - self.num_warmup, self.num_rows)
 
     def _values(self, positions: Any) -> Any:
-        return self.values(self.target, self.layout, positions)
+        return self.values(self.kept, self.layout, positions)
 
     @property
     def num_done(self) -> int:
         """Number of complete iterations, the average over batches."""
         return int(np.mean([batch.num_done for batch in self.batches]))
+
+    @property
+    def num_divergent(self) -> int:
+        """Number of divergences that have been seen after warm-up."""
+        return sum(batch.num_divergent for batch in self.batches)
+
+    @property
+    def step_size(self) -> float:
+        """Median step size; NaN before it is known, and of a kernel without one."""
+        return float(np.median(np.concatenate([np.ravel(x.step_size) for x in self.batches])))
 
     @property
     def num_drawn(self) -> int:
@@ -250,11 +371,6 @@ class StepRun:
     def samples(self, num_drawn: int) -> Samples:
         """The first `num_drawn` draws of each chain."""
         for batch in self.batches:
-            batch.take(self._values)
-        parts = [
-            jax.tree.map(lambda *x: np.concatenate(x, 1)[:, :num_drawn], *batch.pieces)
-            for batch in self.batches
-        ]
-        whole: Any = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        draws, stats = whole
+            self._take(batch)
+        draws, stats = self.recorder.read(num_drawn)
         return Samples(draws, stats, None)

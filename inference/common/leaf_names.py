@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import jax.numpy as jnp
 from jax.tree_util import DictKey, GetAttrKey, SequenceKey, tree_flatten_with_path
 
 
@@ -30,6 +31,18 @@ def element_names(name: str, shape: tuple[int, ...]) -> list[str]:
     if not shape:
         return [name]
     return [f"{name}[{','.join(map(str, index))}]" for index in product(*map(range, shape))]
+
+
+def part_names(name: str, dtype: Any) -> tuple[str, ...]:
+    """Names of the parts of a leaf: itself, or of complex numbers real and imaginary part.
+
+    Example:
+        >>> part_names("z", jnp.complex64)
+        ('z.real', 'z.imag')
+    """
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        return f"{name}.real", f"{name}.imag"
+    return (name,)
 
 
 def _key_name(key: Any) -> str:

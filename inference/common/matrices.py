@@ -17,6 +17,9 @@ from inference.runtime.xla import PaddedFactor
 RANK = 10  # rank of learnt low-rank matrices
 _MAX_DECOMPOSED_SIZE = 1000  # coordinates
 
+# Coordinates up to which a dense or a low-rank mass matrix costs little.
+MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE = 100, 2000
+
 
 class LowRankMatrix(NamedTuple):
     r"""Low-rank matrix :math:`D (I + V^\top (\Lambda - I) V) D`, :math:`D, \Lambda` diagonal.
@@ -204,3 +207,18 @@ def _is_symmetric(matrix: np.ndarray) -> bool:
     with np.errstate(invalid="ignore"):
         scale, gap = np.sqrt(np.abs(np.diag(matrix))), np.abs(matrix - matrix.T)
         return not np.any(gap > 1e-3 * np.outer(scale, scale))
+
+
+def default_kind(size: int, is_on_accelerator: bool) -> str:
+    """Kind of mass matrix that warm-up learns by default, of so many coordinates.
+
+    | Chains            | Coordinates      | Kind         |
+    |-------------------|------------------|--------------|
+    | on an accelerator | any              | ``diagonal`` |
+    | on the CPU        | 100 at most      | ``dense``    |
+    | on the CPU        | 101 to 2000      | ``low_rank`` |
+    | on the CPU        | more than 2000   | ``diagonal`` |
+    """
+    if is_on_accelerator or size > MAX_LOW_RANK_SIZE:
+        return "diagonal"
+    return "dense" if size <= MAX_DENSE_SIZE else "low_rank"

@@ -15,10 +15,7 @@ ATTRIBUTES = {
     **dict.fromkeys(("effective_sample_size", "ess"), "inference.ess_bulk and ess_tail"),
     **dict.fromkeys(("gelman_rubin", "split_gelman_rubin"), "inference.rhat"),
     **dict.fromkeys(("log_likelihood", "compute_log_likelihood"), "ppl.log_probs(model)"),
-    **dict.fromkeys(
-        ("loo", "waic", "compare"),
-        "inference.psis of ppl.log_probs; docs/models.md, Log likelihoods, has the lines",
-    ),
+    "waic": "inference.loo(result, posterior, *args), which replaces it",
     **dict.fromkeys(("nuts", "hmc"), "mcmc(kernel=inference.NUTS()), or HMC()"),
     **dict.fromkeys(("chees_adaptation", "dynamic_hmc"), "mcmc(kernel=inference.ChEES())"),
     **dict.fromkeys(("meads_adaptation", "ghmc"), "mcmc(kernel=inference.MEADS())"),

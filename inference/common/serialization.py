@@ -31,6 +31,7 @@ FORMAT = 1
 TAGS = {
     "Absent": "inference.common.serialization:Absent",
     "BySite": "inference.guides.by_site:BySite",
+    "CalibrationReport": "inference.calibration.report:CalibrationReport",
     "Density": "inference.optimization.mode_search:Density",
     "ELBO": "inference.variational.elbo:ELBO",
     "FlowParameters": "inference.guides.flows:FlowParameters",
@@ -48,6 +49,7 @@ TAGS = {
     "LowRank": "inference.guides.normal:LowRank",
     "LowRankMatrix": "inference.common.matrices:LowRankMatrix",
     "MCMCResult": "inference.results.mcmc_result:MCMCResult",
+    "MCMCResults": "inference.results.mcmc_results:MCMCResults",
     "MaskedAutoregressive": "inference.guides.flows:MaskedAutoregressive",
     "MeanField": "inference.guides.normal:MeanField",
     "Mixture": "inference.guides.low_rank_normal:GuideMixture",

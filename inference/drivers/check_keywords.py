@@ -20,7 +20,7 @@ _ARGUMENTS = {
     "num_warmup": ("tune", "iter_warmup", "warmup", "burnin"),
     "objective": ("loss",),
     "optimizer": ("optim", "obj_optimizer"),
-    "progress_bar": ("progressbar", "show_progress", "progress"),
+    "progress": ("progressbar", "show_progress", "progress_bar"),
     "target_acceptance_rate": ("target_accept_prob", "target_accept", "adapt_delta"),
 }
 # What to do for arguments elsewhere, and an argument of the drivers for which it holds.
@@ -37,7 +37,7 @@ _REMEDIES = {
     "give it to kernel=NUTS(...)": (("max_tree_depth", "max_treedepth", "step_size"), "kernel"),
     "give it to optimizer=, as optax.adam(1e-3)": (("learning_rate", "lr"), "optimizer"),
     "call result.to_arviz()": (("return_inferencedata", "idata_kwargs"), ""),
-    "svi has one; here, progress_bar=True shows how far it is": (("callback",), "num_warmup"),
+    "svi has one; here, progress= takes a function, too": (("callback",), "num_warmup"),
     'write mass_matrix="dense" or "diagonal"': (("dense_mass",), "mass_matrix"),
 }
 

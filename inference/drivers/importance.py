@@ -18,7 +18,7 @@ from inference.results.importance_result import ImportanceResult
 from inference.results.psis import psis_of
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import check_parameters, draw_from_guide, draw_from_prior
 from inference.variational.svi_step import Problem
@@ -33,7 +33,7 @@ def importance(
     num_draws: int = 10_000,
     guide: GuideResult | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> ImportanceResult:
     r"""Draws with weights from the posterior of `model`, and its evidence, by importance sampling.
@@ -50,7 +50,8 @@ def importance(
         guide: Result of :func:`svi`, :func:`laplace` or :func:`pathfinder` for the same model and
             shapes of data. Its guide is :math:`q`; by default, :math:`q` is the prior.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
+        progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
+            function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -81,7 +82,7 @@ def importance(
             "guide must be a result of svi, laplace or pathfinder, or None for the prior, got "
             f"{guide!r}"
         )
-    with settings(cache_dir), show_progress(progress_bar, 1, "stage") as report:
+    with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and drawing")
         if guide is None:
             sampler = PriorWeights.of(*copy_to_default_device((model, args, kwargs)))

@@ -162,12 +162,12 @@ def normal_start(result: Any, target: Target, layout: Layout) -> NormalStart:
     elif covariance is not None:
         loc, scale = _best_guide(result)[1].loc, _cholesky(covariance)
     else:
-        loc, scale = _moments(result, _positions(values, target, layout))
+        loc, scale = _moments(result, positions_of(values, target, layout))
     scale = None if scale is None else scale.astype(layout.dtype)
     return NormalStart(Init("flat", np.asarray(loc, layout.dtype)[None]), scale)
 
 
-def _positions(values: Any, target: Target, layout: Layout) -> np.ndarray:
+def positions_of(values: Any, target: Target, layout: Layout) -> np.ndarray:
     """Draws as flat positions on unconstrained space, ``(draw, size)``."""
 
     def position(values: Any) -> jax.Array:

@@ -23,7 +23,7 @@ from inference.results.optimize_result import OptimizeResult, coordinate_names
 from inference.results.psis import psis_of
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import Problem
@@ -43,7 +43,7 @@ def laplace(
     tolerance: float | None = None,
     rank: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> LaplaceResult:
     r"""Laplace's approximation of the posterior of `model`, and of its evidence.
@@ -70,7 +70,8 @@ def laplace(
             They have the least and the most curvature, scaled by the diagonal of the Hessian. By
             default, the covariance is dense for up to 2000 coordinates, and of rank 50 for more.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
+        progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
+            function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -107,7 +108,7 @@ def laplace(
     layout = Layout.of(target.position_shapes)
     if rank is None and layout.size > _MAX_DENSE_SIZE:
         rank = _RANK
-    with settings(cache_dir), show_progress(progress_bar, 3, "stage") as report:
+    with settings(cache_dir), show_progress(progress, 3, "stage") as report:
         report(0, "compiling and climbing")
         mode = mode_of(key, target, Density(include_jacobian=True), climb)
         report(1, "curvature")

@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -12,17 +12,21 @@ from jax.sharding import Mesh
 
 import ppl
 from inference.chains.ensemble_sampling import num_superchains, sample_ensemble
+from inference.chains.recorder import KeptSites, Recorder, is_kept
 from inference.chains.sampling import sample
 from inference.chains.step_sampling import sample_by_steps
 from inference.common.argument_checks import check_count, check_fraction
 from inference.common.layout import Layout
-from inference.common.target import named_sites
+from inference.common.target import Target, named_sites
 from inference.drivers.check_inputs import check_inputs
+from inference.drivers.checkpoints import RecordedInit, check_kept, open_recorder
 from inference.drivers.init_from_result import choose_starts, covariance_of
 from inference.drivers.noncentering import noncentering_of_chains
 from inference.ensemble.kernel import EnsembleKernel
 from inference.hamiltonian.kernel import HamiltonianKernel, Kernel
 from inference.hamiltonian.nuts import NUTS
+from inference.monitoring.monitor import RunMonitor
+from inference.monitoring.until import Until
 from inference.results.guide_result import GuideResult
 from inference.results.importance_result import ImportanceResult
 from inference.results.mcmc_result import MCMCResult
@@ -31,9 +35,10 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.interrupts import without_interrupts
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Report, Shown, show_progress
 
 Started = GuideResult | ImportanceResult | OptimizeResult | SVGDResult
+_NUM_DRAWS, _MAX_DRAWS = 1000, 100_000  # defaults of num_draws, without and with `until`
 _KINDS = ("auto", "diagonal", "low_rank", "dense")
 
 
@@ -43,14 +48,17 @@ def mcmc(
     *args: Any,
     kernel: Kernel = NUTS(),
     num_warmup: int = 1000,
-    num_draws: int = 1000,
+    num_draws: int | None = None,
     num_chains: int = 4,
     mass_matrix: Literal["auto", "diagonal", "low_rank", "dense"] = "auto",
     target_acceptance_rate: float = 0.8,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] | Started = "uniform",
     mesh: Mesh | None = None,
+    until: Until | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
+    keep: str | Sequence[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     **kwargs: Any,
 ) -> MCMCResult:
     """Markov chain Monte Carlo: draws from the posterior of `model`, by default with NUTS.
@@ -85,7 +93,8 @@ def mcmc(
             an accelerator. For any other :class:`Kernel`, warm-up adapts nothing: its iterations
             are run and discarded.
         num_warmup: Iterations of warm-up per chain, not kept; 0 samples with the kernel as it is.
-        num_draws: Draws to keep per chain.
+        num_draws: Draws to keep per chain, by default 1000; with `until` the maximum of these, by
+            default 100 000.
         num_chains: Number of chains.
         mass_matrix: Structure of the mass matrix that warm-up learns:
 
@@ -106,8 +115,8 @@ def mcmc(
             - ``"uniform"``: of ten points that are uniform on (-2, 2) in unconstrained space, each
               coordinate, the one of highest log density;
             - ``"prior"``: a draw from the prior;
-            - ``"optimum"``: uniform, then a short climb by L-BFGS, for densities that are narrow or
-              far away; it takes time to compile;
+            - ``"optimum"``: as ``"uniform"``, then a short climb by L-BFGS, for densities that are
+              narrow or far away; it takes time to compile;
             - a dict of values by site, for all chains or with an axis over chains in front; the
               other sites are uniform. ``{"mu": draws["mu"][:, -1]}`` goes on from another run;
             - a result of :func:`pathfinder`, :func:`svi`, :func:`laplace`, :func:`importance`,
@@ -118,7 +127,8 @@ def mcmc(
 
             With an :class:`EnsembleKernel` and 32 chains or more, a name gives up to 16 starts.
             Consecutive chains share one, so that the summary can compare these superchains by
-            :func:`nested_rhat`.
+            :func:`nested_rhat`. As all chains share a step size, which one far start would rule,
+            ``"uniform"`` is followed by a climb there that ends among the bulk of the draws.
 
         mesh: Devices over which chains are spread evenly. They may belong to several processes that
             have called ``jax.distributed.initialize``: all of these call `mcmc` alike, and get all
@@ -126,10 +136,20 @@ def mcmc(
             ``jax.default_device`` if it is set. Data on other devices are copied. Leave `mesh` out
             for a model with a ``shard_map``: the devices of the ``shard_map`` then work together
             on each chain.
+        until: Precision at which the run ends, see :class:`Until`: errors of means, ESS, R-hat, or
+            a limit of time. The summary says why the run ended.
         cache_dir: A directory for compiled programs, so that the next process need not compile for
             the same model and shapes of data.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
-            file it is a line every ten seconds.
+        progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
+            it is a line every ten seconds. :class:`Live` shows ESS, R-hat and the time left, too. A
+            function gets a :class:`ProgressReport` ten times a second, and an error in it ends the
+            run as an interrupt does.
+        keep: Names of the sites whose draws are kept, scopes and deterministic sites among them,
+            such as ``["mu", "scope"]``; by default all. What only other sites need is not computed.
+        checkpoint: A folder for draws and states of the chains. The same call goes on after a kill,
+            an interrupt or an error, from a state that is at most about 15 seconds old, and its
+            draws have the bits of an undisturbed run. Draws are arrays that are mapped into memory,
+            so that there may be more than memory holds. See :func:`resume` for more draws.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -137,7 +157,9 @@ def mcmc(
 
     Raises:
         TypeError: if an argument has the wrong type.
-        ValueError: if a value is out of range, if `init` is a result of another model, or if no
+        OSError: if `checkpoint` cannot be written.
+        ValueError: if `checkpoint` has another run, is damaged or in use, if a name to keep is
+            unknown, if a value is out of range, if `init` is a result of another model, or if no
             starting point of finite density is found. The message names the sites that are not
             finite there.
 
@@ -159,8 +181,56 @@ def mcmc(
         Development Team, Stan Reference Manual, MCMC sampling.
     """
     check_inputs(mcmc, key, model, args, kwargs)
+    return run_chains(
+        key,
+        model,
+        args,
+        kwargs,
+        kernel=kernel,
+        num_warmup=num_warmup,
+        num_draws=num_draws,
+        num_chains=num_chains,
+        mass_matrix=mass_matrix,
+        target_acceptance_rate=target_acceptance_rate,
+        init=init,
+        mesh=mesh,
+        until=until,
+        cache_dir=cache_dir,
+        progress=progress,
+        keep=keep,
+        checkpoint=checkpoint,
+    )
+
+
+def run_chains(
+    key: jax.Array,
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any],
+    *,
+    kernel: Any,
+    num_warmup: int,
+    num_draws: int | None,
+    num_chains: int,
+    mass_matrix: str,
+    target_acceptance_rate: float,
+    init: Any,
+    mesh: Mesh | None,
+    until: Until | None,
+    cache_dir: str | os.PathLike[str] | None,
+    progress: Shown,
+    keep: str | Sequence[str] | None,
+    checkpoint: Any,
+) -> MCMCResult:
+    """Runs chains, as :func:`mcmc`.
+
+    `checkpoint` may be a folder that is locked already, and `init` what its manifest says.
+    """
+    began = time.monotonic()
     _check_kernel(kernel, mass_matrix, target_acceptance_rate)
     num_warmup = check_count("num_warmup", num_warmup, least=0)
+    if num_draws is None:
+        num_draws = _NUM_DRAWS if until is None else _MAX_DRAWS
     num_draws = check_count("num_draws", num_draws, least=1)
     num_chains = check_count("num_chains", num_chains, least=1)
     if not isinstance(mass_matrix, str) or mass_matrix not in _KINDS:
@@ -169,28 +239,67 @@ def mcmc(
         )
     target_acceptance_rate = check_fraction("target_acceptance_rate", target_acceptance_rate)
     target = copy_to_default_device(ppl.unconstrain(model, *args, **kwargs))
-    run = _driver_of(kernel, init, mass_matrix, target_acceptance_rate)
+    keep = check_kept(keep, named_sites(target))
+    if until is not None:
+        _check_until(until, target, num_chains, keep)
+    given = {
+        "key": key,
+        "kernel": kernel,
+        "num_warmup": num_warmup,
+        "num_chains": num_chains,
+        "mass_matrix": mass_matrix,
+        "target_acceptance_rate": target_acceptance_rate,
+        "init": init,
+        "keep": keep,
+        "num_draws": num_draws,
+        "has_until": until is not None,
+    }
+    recorder = Recorder(keep)
+    if checkpoint is not None:
+        recorder = open_recorder(checkpoint, target, model, given, mesh)
+    try:
+        progress_of_run = show_progress(progress, num_warmup + num_draws, "iteration")
+        with settings(cache_dir), progress_of_run as report:
+            return _run(target, given, recorder, mesh, report, until, began)
+    finally:
+        recorder.close()
+
+
+def _run(
+    target: Target,
+    given: Mapping[str, Any],
+    recorder: Recorder,
+    mesh: Mesh | None,
+    report: Report,
+    until: Until | None,
+    began: float,
+) -> MCMCResult:
+    """Runs chains of checked settings, which `recorder` may let go on from a state."""
+    key, kernel, init = given["key"], given["kernel"], given["init"]
+    target_acceptance_rate = given["target_acceptance_rate"]
+    run = _driver_of(kernel, init, given["mass_matrix"], target_acceptance_rate)
     is_ensemble = isinstance(kernel, EnsembleKernel)
+    numbers = {name: given[name] for name in ("num_warmup", "num_draws", "num_chains")}
+    num_warmup, num_chains = numbers["num_warmup"], numbers["num_chains"]
     superchains = num_superchains(init, num_chains) if is_ensemble else None
     if isinstance(init, Started):
         init = choose_starts(key, init, target, num_chains)
     kernel = copy_to_default_device(kernel)
-    progress = _progress(progress_bar, num_warmup, num_draws)
-    with settings(cache_dir), progress as on_progress:
-        samples = run(
-            key,
-            target,
-            kernel,
-            num_warmup=num_warmup,
-            num_draws=num_draws,
-            num_chains=num_chains,
-            init=init,
-            mesh=mesh,
-            on_progress=on_progress,
-        )
+    monitor = RunMonitor(report, until, num_superchains=superchains, began=began, **numbers)
+    samples = run(
+        key,
+        target,
+        kernel,
+        **numbers,
+        init="uniform" if isinstance(init, RecordedInit) else init,  # none is needed
+        mesh=mesh,
+        monitor=monitor,
+        recorder=recorder,
+    )
+    monitor.finish()
     is_adapted = isinstance(kernel, HamiltonianKernel) and num_warmup > 0
     with without_interrupts():
-        noncentering = noncentering_of_chains(target, samples.draws, samples.stats)
+        noncentering = noncentering_of_chains(target, samples.draws, samples.stats, is_ensemble)
     about = {
         "num_warmup": num_warmup,
         "target_acceptance_rate": target_acceptance_rate if is_adapted else None,
@@ -198,13 +307,18 @@ def mcmc(
         "num_coordinates": Layout.of(target.position_shapes).size,
         "noncentering": noncentering,
     }
+    if monitor.ended:
+        about |= {"ended": monitor.ended, "is_unmet": monitor.is_unmet}
     if is_ensemble:
         about |= {
             "is_ensemble": True,
             "num_chains": num_chains,
             "num_superchains": superchains,
         }
-    return MCMCResult(*samples, settings=tuple(about.items()), sites=named_sites(target))
+    sites = named_sites(target)
+    if recorder.keep is not None:
+        sites = tuple(site for site in sites if is_kept(site[0], recorder.keep))
+    return MCMCResult(*samples, settings=tuple(about.items()), sites=sites)
 
 
 def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Callable[..., Any]:
@@ -224,15 +338,11 @@ def _driver_of(kernel: Kernel, init: Any, mass_matrix: str, rate: float) -> Call
     )
 
 
-@contextmanager
-def _progress(is_shown: bool | None, num_warmup: int, num_draws: int) -> Any:
-    """Context with a callback for finished iterations and news of them; None if nobody looks."""
-    with show_progress(is_shown, num_warmup + num_draws, "iteration") as report:
-
-        def tell(num_done: int, news: str = "") -> None:
-            report(num_done, "warm-up" if num_done < num_warmup else "draws", news)
-
-        yield tell if report.is_shown else None
+def _check_until(until: Any, target: Target, num_chains: int, keep: tuple[str, ...] | None) -> None:
+    if not isinstance(until, Until):
+        raise TypeError(f"until must be inference.Until(...) or None, got {until!r}")
+    kept = KeptSites(target, keep)
+    until.check_names(jax.eval_shape(kept.constrain, target.position_shapes), num_chains)
 
 
 def _check_kernel(kernel: Any, mass_matrix: str, target_acceptance_rate: Any) -> None:

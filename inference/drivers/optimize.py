@@ -15,7 +15,7 @@ from inference.optimization.mode_search import ClimbSettings, Density, climb_fro
 from inference.results.optimize_result import OptimizeResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 
 _OBJECTIVES = ("posterior", "likelihood")
 
@@ -31,7 +31,7 @@ def optimize(
     max_steps: int = 2000,
     tolerance: float | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> OptimizeResult:
     r"""The mode of the posterior of `model`, or of its likelihood, by L-BFGS from several starts.
@@ -69,7 +69,8 @@ def optimize(
             to the log density (or to 1, if that is less); by default ``eps**0.9``, which is 8e-15
             in float64 and 6e-7 in float32.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
+        progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
+            function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -108,7 +109,7 @@ def optimize(
             f"the likelihood of a site that is observed in part ({names}) stands in its prior; "
             "use objective='posterior', with ppl.ignore for what is missing or Flat priors"
         )
-    with settings(cache_dir), show_progress(progress_bar, 1, "stage") as report:
+    with settings(cache_dir), show_progress(progress, 1, "stage") as report:
         report(0, "compiling and climbing")
         mode = mode_of(key, jax.device_put(target), density, climb)
         report(1, "mode found" if mode.has_converged else "no mode found")

@@ -35,7 +35,7 @@ from inference.results.psis import psis_of
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO
 from inference.variational.svi_loop import draw_from_guide
 from inference.variational.svi_step import GuideDraws, Problem
@@ -53,7 +53,7 @@ def pathfinder(
     num_elbo_draws: int = 10,
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> PathfinderResult:
     r"""Draws approximately from the posterior of `model` by Pathfinder: fast variational inference.
@@ -81,7 +81,8 @@ def pathfinder(
         init: Starting points of the paths; see :func:`optimize`. A dict of values may have an axis
             over paths in front.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show the stages; by default in a terminal and in a notebook.
+        progress: Whether to show the stages; by default in a terminal and in a notebook. Or a
+            function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -117,7 +118,7 @@ def pathfinder(
     effort = Effort(history, check_count("num_elbo_draws", num_elbo_draws, least=1))
     target = jax.device_put(copy_to_default_device(ppl.unconstrain(model, *args, **kwargs)))
     layout = Layout.of(target.position_shapes)
-    with settings(cache_dir), show_progress(progress_bar, 2, "stage") as report:
+    with settings(cache_dir), show_progress(progress, 2, "stage") as report:
         report(0, "compiling and following paths")
         ends = _ends(key, target, layout, effort, init, num_paths, max_steps)
         report(1, "draws")

@@ -20,7 +20,7 @@ from inference.results.svgd_result import SVGDResult
 from inference.runtime.compiled_program import compile_once
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import Pace, Report, show_progress
+from inference.runtime.progress import Pace, Report, Shown, show_progress
 from inference.variational.optax_step import optimizer_of
 from inference.variational.svgd_step import (
     NUM_ROWS,
@@ -47,7 +47,7 @@ def svgd(
     init: Literal["uniform", "prior", "optimum"] | Mapping[str, Any] = "uniform",
     state: SVGDState | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> SVGDResult:
     r"""Particles that represent the posterior of `model`, by Stein variational gradient descent.
@@ -82,8 +82,8 @@ def svgd(
             some sites uniform: particles that start at one place stay together.
         state: State of a former result to go on from, in place of `init`.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
-            file it is a line every ten seconds.
+        progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
+            it is a line every ten seconds. Or a function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -123,7 +123,7 @@ def svgd(
             begun = compile_once(begin_svgd, swarm, particles)(swarm, particles)
         else:
             begun = _check_state(state, swarm, num_particles)
-        with show_progress(progress_bar, num_steps) as report:
+        with show_progress(progress, num_steps) as report:
             end, discrepancies, is_finite = _run(swarm, begun, num_steps, report)
         failure = "" if is_finite else _failure(swarm, end)
         arguments = end.particles, swarm.target, layout

@@ -31,7 +31,7 @@ from inference.results.psis import psis_of
 from inference.results.svi_result import SVIResult
 from inference.runtime.devices import copy_to_default_device
 from inference.runtime.jax_settings import settings
-from inference.runtime.progress import show_progress
+from inference.runtime.progress import Shown, show_progress
 from inference.variational.elbo import ELBO, Objective
 from inference.variational.svi_loop import Callback, draw_from_guide, fit
 from inference.variational.svi_step import GuideDraws, Problem, SVIState
@@ -57,7 +57,7 @@ def svi(
     state: SVIState | None = None,
     callback: Callback | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
-    progress_bar: bool | None = None,
+    progress: Shown = None,
     **kwargs: Any,
 ) -> SVIResult:
     """Stochastic variational inference: a guide fitted to the posterior of `model`.
@@ -126,8 +126,8 @@ def svi(
             end: the number of steps of the state, the mean ELBO of the steps since the call before,
             and the state, an argument for ``state=``. If it returns True, the run ends.
         cache_dir: A directory to keep compiled programs in, for the next process.
-        progress_bar: Whether to show one; by default in a terminal and in a notebook. In a log
-            file it is a line every ten seconds.
+        progress: Whether to show a bar; by default in a terminal and in a notebook. In a log file
+            it is a line every ten seconds. Or a function that gets a :class:`ProgressReport`.
         **kwargs: More arguments of the model.
 
     Returns:
@@ -213,7 +213,7 @@ def svi(
     family: Any = problem.guide if is_function else guide
     with (
         settings(cache_dir),
-        show_progress(progress_bar, num_steps) as report,
+        show_progress(progress, num_steps) as report,
     ):
         fitted = fit(
             key,

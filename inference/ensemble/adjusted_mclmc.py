@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from inference.common.layout import Layout
-from inference.ensemble.jittered import Density, JitteredKernel, Proposal, follow
+from inference.ensemble.jittered import JitteredKernel
 from ppl.harvest.pytrees import register_dataclass
 
 _Moving = tuple[jax.Array, jax.Array]  # velocities, and kinetic energies gained so far
@@ -65,36 +65,23 @@ class AdjustedMCLMC(JitteredKernel):
             )
         return math.sqrt(layout.size)
 
-    def move(
-        self,
-        density: Density,
-        position: jax.Array,
-        log_density: jax.Array,
-        gradient: jax.Array,
-        noise: jax.Array,
-        scale: jax.Array,
-        step_size: jax.Array,
-        num_steps: jax.Array,
-    ) -> Proposal:
-        """Ends of microcanonical trajectories, with the direction of `noise` as the velocity."""
-        reach = step_size * scale
-
-        def kick(moving: _Moving, gradient: jax.Array, part: jax.Array) -> _Moving:
-            velocity, gain = turn(moving[0], part * reach * gradient)
-            return velocity, moving[1] + gain
-
-        half = jnp.full((), 0.5, position.dtype)
+    def momentum(self, noise: jax.Array) -> _Moving:
+        """Velocities that are uniform on the sphere, with no energy gained."""
         unit = noise / jnp.linalg.norm(noise, axis=1, keepdims=True)
-        end, log_density_end, gradient_end, (velocity, gain) = follow(
-            density,
-            position,
-            kick((unit, jnp.zeros_like(log_density)), gradient, half),
-            num_steps,
-            lambda position, moving: position + reach * moving[0],
-            kick,
-        )
-        change = log_density - log_density_end + gain
-        return Proposal(end, log_density_end, gradient_end, velocity, change)
+        return unit, jnp.zeros_like(noise[:, 0])
+
+    def kick(self, momentum: _Moving, impulse: jax.Array) -> _Moving:
+        """Velocities that the gradient has turned, and energies gained."""
+        velocity, gain = turn(momentum[0], impulse)
+        return velocity, momentum[1] + gain
+
+    def velocity(self, momentum: _Moving) -> jax.Array:
+        """Unit velocities."""
+        return momentum[0]
+
+    def kinetic_change(self, start: _Moving, end: _Moving) -> jax.Array:
+        """Kinetic energies gained on the way."""
+        return end[1] - start[1]
 
 
 def turn(velocity: jax.Array, impulse: jax.Array) -> tuple[jax.Array, jax.Array]:

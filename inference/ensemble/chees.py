@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from inference.common.layout import Layout
-from inference.ensemble.jittered import Density, JitteredKernel, Proposal, follow
+from inference.ensemble.jittered import JitteredKernel
 from ppl.harvest.pytrees import register_dataclass
 
 
@@ -47,34 +47,21 @@ class ChEES(JitteredKernel):
         """One standard deviation."""
         return 1.0
 
-    def move(
-        self,
-        density: Density,
-        position: jax.Array,
-        log_density: jax.Array,
-        gradient: jax.Array,
-        noise: jax.Array,
-        scale: jax.Array,
-        step_size: jax.Array,
-        num_steps: jax.Array,
-    ) -> Proposal:
-        """Ends of Hamiltonian trajectories, with `noise` as the momentum in whitened units."""
-        reach = step_size * scale
+    def momentum(self, noise: jax.Array) -> jax.Array:
+        """Normal momenta."""
+        return noise
 
-        def kick(momentum: jax.Array, gradient: jax.Array, part: jax.Array) -> jax.Array:
-            return momentum + part * reach * gradient
+    def kick(self, momentum: jax.Array, impulse: jax.Array) -> jax.Array:
+        """Momenta of Hamiltonian dynamics."""
+        return momentum + impulse
 
-        half = jnp.full((), 0.5, position.dtype)
-        end, log_density_end, gradient_end, momentum = follow(
-            density,
-            position,
-            kick(noise, gradient, half),
-            num_steps,
-            lambda position, momentum: position + reach * momentum,
-            kick,
-        )
-        change = log_density - log_density_end + kinetic_change(noise, momentum)
-        return Proposal(end, log_density_end, gradient_end, momentum, change)
+    def velocity(self, momentum: jax.Array) -> jax.Array:
+        """Velocities, which are the momenta in whitened units."""
+        return momentum
+
+    def kinetic_change(self, start: jax.Array, end: jax.Array) -> jax.Array:
+        """Changes of half the squared momentum."""
+        return kinetic_change(start, end)
 
 
 def kinetic_change(start: jax.Array, end: jax.Array) -> jax.Array:

@@ -131,7 +131,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
         num_steps = jnp.clip(num_steps, 1, self.max_num_steps).astype(jnp.int32)
         scale = jnp.sqrt(tuning.variance)[None]
         start = positions, state.log_density.astype(layout.dtype), state.gradient
-        end = self.move(density, *start, noise, scale, tuning.step_size, num_steps)
+        end = self._move(density, *start, noise, scale, tuning.step_size, num_steps)
 
         change = jnp.where(jnp.isfinite(end.energy_change), end.energy_change, jnp.inf)
         rate = jnp.exp(-jnp.maximum(change, 0))
@@ -181,8 +181,7 @@ class JitteredKernel(DensityKernel, abc.ABC):
         """
         self._tuning(layout)
 
-    @abc.abstractmethod
-    def move(
+    def _move(
         self,
         density: Density,
         position: jax.Array,
@@ -193,7 +192,9 @@ class JitteredKernel(DensityKernel, abc.ABC):
         step_size: jax.Array,
         num_steps: jax.Array,
     ) -> Proposal:
-        """Ends of trajectories of `num_steps` leapfrog steps.
+        """Ends of trajectories of `num_steps` leapfrog steps of all chains, in one loop.
+
+        Inner half kicks are joined to whole ones.
 
         Args:
             density: Log densities and gradients at positions ``(chain, size)``.
@@ -205,6 +206,41 @@ class JitteredKernel(DensityKernel, abc.ABC):
             step_size: In units of these.
             num_steps: Number of steps, at least 1.
         """
+        reach, start = step_size * scale, self.momentum(noise)
+
+        def kick(momentum: Any, gradient: jax.Array, part: jax.Array) -> Any:
+            return self.kick(momentum, part * reach * gradient)
+
+        def leap(i: Any, carry: Any) -> Any:
+            position, _, _, momentum = carry
+            position = position + reach * self.velocity(momentum)
+            log_density, gradient = density(position)
+            part = jnp.where(i == num_steps - 1, 0.5, 1.0).astype(position.dtype)
+            return position, log_density, gradient, kick(momentum, gradient, part)
+
+        kicked = kick(start, gradient, jnp.full((), 0.5, position.dtype))
+        empty = jnp.zeros(position.shape[:1], position.dtype)
+        carry = position, empty, jnp.zeros_like(position), kicked
+        looped = lax.fori_loop(0, num_steps, leap, carry)
+        end, log_density_end, gradient_end, momentum = looped
+        change = log_density - log_density_end + self.kinetic_change(start, momentum)
+        return Proposal(end, log_density_end, gradient_end, self.velocity(momentum), change)
+
+    @abc.abstractmethod
+    def momentum(self, noise: jax.Array) -> Any:
+        """Momenta in whitened units, a pytree, from standard normal numbers ``(chain, size)``."""
+
+    @abc.abstractmethod
+    def kick(self, momentum: Any, impulse: jax.Array) -> Any:
+        """Momenta after an impulse, the gradient times a step or half a step, ``(chain, size)``."""
+
+    @abc.abstractmethod
+    def velocity(self, momentum: Any) -> jax.Array:
+        """Velocities in whitened units, ``(chain, size)``."""
+
+    @abc.abstractmethod
+    def kinetic_change(self, start: Any, end: Any) -> jax.Array:
+        """Changes of the kinetic energy from momenta `start` to `end`, ``(chain,)``."""
 
     @abc.abstractmethod
     def initial_length(self, layout: Layout) -> float:
@@ -243,36 +279,3 @@ class JitteredKernel(DensityKernel, abc.ABC):
             check_scalar("trajectory_length", length, layout.dtype, positive, is_positive),
             variance,
         )
-
-
-def follow(
-    density: Density,
-    position: jax.Array,
-    kicked: Any,
-    num_steps: jax.Array,
-    drift: Callable[[jax.Array, Any], jax.Array],
-    kick: Callable[[Any, jax.Array, jax.Array], Any],
-) -> tuple[jax.Array, jax.Array, jax.Array, Any]:
-    """Leapfrog steps of all chains in one loop, whose inner half kicks are joined to whole ones.
-
-    Args:
-        density: Log densities and gradients at positions.
-        position: Positions at the start, ``(chain, size)``.
-        kicked: Momenta after the first half kick, a pytree.
-        num_steps: Number of steps.
-        drift: Function from positions and momenta to the next positions.
-        kick: Function from momenta, gradients and the part of a kick, 1 or 1/2, to momenta.
-
-    Returns:
-        Positions, log densities, gradients and momenta at the end.
-    """
-
-    def body(i: Any, carry: Any) -> Any:
-        position, _, _, momentum = carry
-        position = drift(position, momentum)
-        log_density, gradient = density(position)
-        part = jnp.where(i == num_steps - 1, 0.5, 1.0).astype(position.dtype)
-        return position, log_density, gradient, kick(momentum, gradient, part)
-
-    empty = jnp.zeros(position.shape[:1], position.dtype)
-    return lax.fori_loop(0, num_steps, body, (position, empty, jnp.zeros_like(position), kicked))

@@ -9,7 +9,8 @@
 | Part of warm-up   | Does                                                                         |
 |-------------------|------------------------------------------------------------------------------|
 | first tenth       | trajectories of at most 16 steps                                             |
-| to three quarters | all is adapted in every iteration                                            |
+| to three quarters | all is adapted in every iteration; the mass matrix is learnt anew after a    |
+|                   | tenth and after three tenths, as chains come from afar                       |
 | last quarter      | the mass matrix is kept, and the step size goes on from its average          |
 | last iteration    | step size and trajectory length become their averages                        |
 
@@ -32,7 +33,7 @@ _MIN_RATE = 0.01  # of a chain in the harmonic mean, which one stuck chain would
 _LEARNING_RATE, _DECAY = 0.025, 0.95  # of Adam without momentum (Hoffman et al. 2021)
 _MAX_CHANGE = 0.35  # of the log trajectory length in an iteration
 _LEAST_WARMUP = 5  # iterations to adapt the step size in
-_GIVEN = 5  # iterations that a given mass matrix counts for
+_GIVEN = 5  # iterations that a given mass matrix counts for, or one learnt before a restart
 _BRIEF_STEPS = 16  # leapfrog steps, in the first tenth of warm-up
 
 
@@ -119,7 +120,14 @@ def adapt_tuning(
         iteration < num_warmup // 10, jnp.minimum(_BRIEF_STEPS, most_steps), most_steps
     )
     length = jnp.exp(jnp.where(is_last, average, log_length))
-    mean, variance = _adapt_variance(tuning, positions, count, _GIVEN if is_given else 0)
+    # Starts may be far apart, and squares remember them long: the mass matrix is learnt anew twice.
+    restart = jnp.where(
+        iteration < (3 * num_warmup) // 10, num_warmup // 10, (3 * num_warmup) // 10
+    )
+    restart = jnp.where(iteration < num_warmup // 10, 0, restart)
+    num_given = jnp.where(restart > 0, _GIVEN, _GIVEN if is_given else 0)
+    of_part = (iteration - restart + 1).astype(positions.dtype)
+    mean, variance = _adapt_variance(tuning, positions, of_part, num_given)
     is_kept = iteration >= freeze
     return Tuning(
         step_size=step_size,
@@ -148,7 +156,7 @@ def _adapt_step_size(
 
 
 def _adapt_variance(
-    tuning: Tuning, positions: jax.Array, count: jax.Array, num_given: int
+    tuning: Tuning, positions: jax.Array, count: jax.Array, num_given: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Weighted mean and variance of positions of all iterations; weights grow as their square.
 

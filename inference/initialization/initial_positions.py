@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ from jax import lax, random
 
 from inference.common.layout import Layout
 from inference.common.leaf_names import named_leaves
+from inference.common.lockstep import select_leaves
 from inference.common.target import Target
 from inference.common.threefry import seed_of, threefry
 from inference.initialization.short_lbfgs import climb_briefly
@@ -31,7 +32,9 @@ class Init:
     """Choice of the initial positions of chains.
 
     Attributes:
-        strategy: `"uniform"`, `"prior"`, `"optimum"`, or `"flat"`.
+        strategy: `"uniform"`, `"prior"`, `"optimum"`, `"flat"`, or `"bulk"`: like `"optimum"`, but
+            a climb ends once an iteration gains less than half the number of coordinates, as do
+            points of the bulk of a normal distribution, which lie so far below its mode.
         values: Values of some sites, with the chains in front; the other sites are uniform. For
             `"flat"`, the flat positions, ``(chain, size)``.
     """
@@ -45,10 +48,34 @@ class Init:
             return values
         if self.strategy == "prior":
             return layout.ravel(target.prior(key))
+        if self.strategy == "uniform":
+            return layout.ravel(target.initial(key, values))
+        log_density = lambda flat: target.log_density(layout.unravel(flat))  # noqa: E731
+        min_gain = max(1.0, layout.size / 2) if self.strategy == "bulk" else 1.0
+        return climb_briefly(
+            log_density, _best_of_ten(log_density, target, layout, key, values), min_gain
+        )
+
+
+def _best_of_ten(
+    log_density: Callable[[jax.Array], jax.Array],
+    target: Target,
+    layout: Layout,
+    key: jax.Array,
+    values: Any,
+) -> jax.Array:
+    """Uniform position of the highest finite log density among ten, ``(size,)``."""
+
+    def better(best: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[Any, None]:
         position = layout.ravel(target.initial(key, values))
-        if self.strategy == "optimum":
-            return climb_briefly(lambda flat: target.log_density(layout.unravel(flat)), position)
-        return position
+        value = log_density(position)
+        value = jnp.where(jnp.isfinite(value), value, -jnp.inf)
+        return select_leaves(value > best[1], (position, value), best), None
+
+    first = layout.ravel(target.initial(key, values))
+    value = jnp.asarray(-jnp.inf, jax.eval_shape(log_density, first).dtype)
+    keys = random.split(key, NUM_CANDIDATES)
+    return lax.scan(better, (first, value), keys)[0][0]
 
 
 class NormalStart(NamedTuple):
@@ -68,12 +95,12 @@ STRATEGIES = ("uniform", "prior", "optimum")
 
 
 def parse_init(
-    init: str | Mapping[str, Any], target: Target, num_chains: int, noun: str = "chain"
+    init: str | Mapping[str, Any] | Init, target: Target, num_chains: int, noun: str = "chain"
 ) -> Init:
     """Initial positions from the argument `init` of a driver.
 
     Args:
-        init: Name of a strategy, or values by site.
+        init: Name of a strategy, values by site, or the initial positions themselves.
         target: Target with the sites.
         num_chains: Number of chains, or of other starts.
         noun: Word for a chain or another start, for messages.
@@ -82,6 +109,8 @@ def parse_init(
         TypeError: if `init` is neither a name nor a mapping.
         ValueError: if it is no known name, or its values do not fit the sites.
     """
+    if isinstance(init, Init):
+        return init
     if isinstance(init, str) and init in STRATEGIES:
         return Init(init)
     if not isinstance(init, Mapping):
@@ -182,12 +211,14 @@ def starting_points(
 
 
 def _contraction(attempt: jax.Array) -> jax.Array:
-    """Factor of a uniform position: 1 at first, and halved every ten attempts after ten.
+    """Factor of a uniform position: 1 for ten attempts, then 1 and less than that in turn.
 
     Of a constraint of many dimensions, most uniform points may lie where it is numerically
-    singular, as for large correlation matrices; nearer to 0 they do not.
+    singular, as for large correlation matrices; nearer to 0 they do not: every second factor falls,
+    by half in ten attempts. Other densities are finite far from 0 alone.
     """
-    return 0.5 ** jnp.maximum((attempt - NUM_CANDIDATES + 1) / NUM_CANDIDATES, 0.0)
+    num_more = jnp.maximum(attempt - NUM_CANDIDATES + 1, 0)
+    return jnp.where(num_more % 2 == 1, 1.0, 0.5 ** (num_more / NUM_CANDIDATES))
 
 
 def _seed(key: jax.Array) -> np.ndarray:
@@ -228,16 +259,26 @@ def _starting_points(
     seeds = jnp.stack(threefry(seed, numbers), axis=-1)
 
     def position(chain: tuple[jax.Array, jax.Array, Any]) -> jax.Array:
-        seed, attempt, values = chain
-        words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
-        key = random.wrap_key_data(words, impl="threefry2x32")
-        position = init.position(target, layout, key, values)
-        if init.strategy == "uniform" and init.values is None:
-            position *= _contraction(attempt).astype(position.dtype)
-        return position
+        return _start(*chain[:2], target, layout, init, chain[2])
 
     values = jax.tree.map(lambda x: x[numbers], init.values)
     # On the CPU, JAX's generator compiles slowly for a batch of keys. On an accelerator, a loop
     # over thousands of chains is slow.
     at_once = None if jax.default_backend() == "cpu" else _POINTS_AT_ONCE
     return seeds, lax.map(position, (seeds, attempts, values), batch_size=at_once)
+
+
+def uniform_start(seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout) -> jax.Array:
+    """Flat position to try, uniform, of the chain with a seed; traceable."""
+    return _start(seed, attempt, target, layout, Init(), None)
+
+
+def _start(
+    seed: jax.Array, attempt: jax.Array, target: Target, layout: Layout, init: Init, values: Any
+) -> jax.Array:
+    words = jnp.stack(threefry(seed, _START + attempt.astype(jnp.uint32)))
+    key = random.wrap_key_data(words, impl="threefry2x32")
+    position = init.position(target, layout, key, values)
+    if init.strategy == "uniform" and init.values is None:
+        position *= _contraction(attempt).astype(position.dtype)
+    return position

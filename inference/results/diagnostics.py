@@ -22,10 +22,11 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from inference.common.argument_checks import as_real, check_fraction
+from inference.results import autocovariance
 from inference.results.rank_scores import Array, rank_normalize_halves, split_halves
 
 _TAILS = 0.05, 0.95  # levels of the quantiles whose effective sample size is that of the tails
-_MANY = 10_000  # draws of a chain; from here on the rounding of float32 is no matter for ESS
+_FEW_LAGS = 512  # lags of long chains, after which autocorrelations mostly are noise
 MIN_DRAWS = 4  # draws of a chain; with fewer, a diagnostic is NaN
 _BLOCK = 1 << 20  # float64 numbers in the draws of one batch of parameters, to stay in the cache
 
@@ -73,6 +74,17 @@ def diagnose(
 
     found = by_block(statistics, draws, 4 + len(levels))
     return found[0], found[1], found[2], found[3], found[4:]
+
+
+def rhat_and_ess_bulk(draws: NDArray[Any]) -> tuple[Array, Array]:
+    """`rhat` and `ess_bulk` of draws ``(chain, draw, *shape)``, from one sort of the draws."""
+
+    def statistics(block: Array) -> Array:
+        ranks, _ = rank_normalize_halves(block)
+        return np.stack([_rhat_of_scores(*ranks), _ess(ranks[0])])
+
+    found = by_block(statistics, draws, 2)
+    return found[0], found[1]
 
 
 def by_block(
@@ -267,7 +279,7 @@ def ebfmi(energy: ArrayLike) -> Array:
         Betancourt (2016), Diagnosing suboptimal cotangent disintegrations in Hamiltonian Monte
         Carlo.
     """
-    energy = as_numbers("energy", energy).astype(np.float64)
+    energy = np.asarray(as_numbers("energy", energy), np.float64)
     if energy.ndim != 2:
         raise ValueError(f"energy must have shape (chain, draw), got {energy.shape}")
     if energy.shape[1] < 2:
@@ -308,19 +320,35 @@ def _ess_below(draws: Array, bounds: Array) -> Array:
 
 
 def _ess(chains: Array) -> Array:
-    """Effective sample size by Geyer's initial monotone sequence of autocorrelations."""
+    """Effective sample size by Geyer's initial monotone sequence of autocorrelations.
+
+    The sequence mostly ends at a short lag: of long chains all lags are computed only where it does
+    not.
+    """
+    num_draws = chains.shape[2]
+    if num_draws < autocovariance.MANY:
+        return _ess_by_lags(chains, autocovariance.mean_autocovariance(chains))[0]
+    ess, has_ended = _ess_by_lags(chains, autocovariance.first_autocovariances(chains, _FEW_LAGS))
+    if not has_ended.all():
+        rest = chains[~has_ended]
+        ess[~has_ended] = _ess_by_lags(rest, autocovariance.mean_autocovariance(rest))[0]
+    return ess
+
+
+def _ess_by_lags(chains: Array, covariance: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Effective sample size from autocovariances, and whether the sequence ended among them."""
     num_parameters, num_chains, num_draws = chains.shape
     size = num_chains * num_draws
-    covariance = _mean_autocovariance(chains)
     within = covariance[:, :1] * num_draws / (num_draws - 1)
     total = covariance[:, :1] + chains.mean(2).var(1, ddof=int(num_chains > 1))[:, None]
     correlation = 1 - (within - covariance) / total
     correlation[:, 0] = 1
 
-    num_pairs = max(0, (num_draws - 3) // 2) + 1
+    num_pairs = min(max(0, (num_draws - 3) // 2) + 1, covariance.shape[1] // 2)
     pairs = correlation[:, : 2 * num_pairs].reshape(num_parameters, num_pairs, 2)
     sums = pairs.sum(2)
     stops = ~(sums > 0)
+    has_ended = stops[:, :-1].any(1)
     stops[:, -1] = True
     end = np.argmax(stops, 1)[:, None]
     positive = np.minimum.accumulate(sums, 1)
@@ -331,20 +359,5 @@ def _ess(chains: Array) -> Array:
 
     is_constant = np.ptp(chains, axis=(1, 2)) == 0
     is_undefined = np.isnan(correlation[:, 1])
-    return np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
-
-
-def _mean_autocovariance(chains: Array) -> Array:
-    """Autocovariances at every lag, averaged over chains: ``(parameter, lag)``.
-
-    Those of long chains have the precision of float32, far below their Monte Carlo error.
-    """
-    num_draws = chains.shape[2]
-    length = scipy.fft.next_fast_len(2 * num_draws - 1, real=True)
-    centered, unit = chains - chains.mean(2, keepdims=True), np.ones((len(chains), 1))
-    if num_draws >= _MANY:
-        unit = np.abs(centered).max((1, 2))[:, None]
-        centered = (centered / unit[:, None]).astype(np.float32)
-    spectrum = scipy.fft.rfft(centered, length)
-    power = (spectrum.real**2 + spectrum.imag**2).mean(1)
-    return scipy.fft.irfft(power, length)[:, :num_draws] * (unit**2 / num_draws)
+    ess = np.where(is_constant, size, np.where(is_undefined, np.nan, size / tau))
+    return ess, has_ended | is_constant | is_undefined

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from inference.results.pathfinder_result import resample_systematically
 from inference.results.psis import largest_pareto_k
 from inference.results.result import Result
 from inference.results.summary import Summary, describe
@@ -88,6 +89,15 @@ class ImportanceResult(Result):
                 f"the weights are worth {self.ess:.0f} draws only: raise num_draws, or draw from "
                 "a guide, guide=svi(...)."
             )
+
+    def _equally_weighted(self) -> "ImportanceResult":
+        """Result of as many draws, resampled systematically by their weights."""
+        weights = np.asarray(self.weights[0], np.float64)
+        chosen = resample_systematically(jax.random.key(0), weights, len(weights))
+        equal = np.full_like(self.weights, 1 / len(weights))
+        draws = jax.tree.map(lambda x: np.asarray(x)[:, chosen], self.draws)
+        log_weights = np.asarray(self.log_weights)[:, chosen]
+        return dataclasses.replace(self, draws=draws, log_weights=log_weights, weights=equal)
 
     def __repr__(self) -> str:
         return f"ImportanceResult({np.shape(self.weights)[1]} draws: {self._sites()})"

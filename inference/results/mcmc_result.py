@@ -20,6 +20,7 @@ _ARVIZ_NAMES = {
     "is_truncated": "reached_max_treedepth",
     "log_density": "lp",
 }
+_MORE = "Draw more: give a larger num_draws or more seconds."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +50,8 @@ class MCMCResult(Result):
             - `noncentering`, whether ``ppl.auto_reparam`` would change sites: ``"possible"``,
               ``"impossible"``, or ``"done"`` if it would not and some are reparameterised already;
               `None` if it was not looked for, as nothing diverged, and E-BFMI and ESS are high;
+            - `ended`, words on why the run ended, and `is_unmet`, whether that was before what
+              `until` asks for held; given with `until` and after an interrupt;
             - `is_ensemble`, given if chains adapted together;
             - with it `num_chains`, and `num_superchains`, groups of consecutive chains that share a
               start, or `None`; with groups, R-hat in the summary is :func:`nested_rhat`.
@@ -65,15 +68,21 @@ class MCMCResult(Result):
         is_whole = given.pop("num_chains", None) == num_chains  # no chain was taken out
         superchains = given.pop("num_superchains", None)
         superchains = superchains if is_whole else None
+        ended, is_unmet = given.pop("ended", ""), given.pop("is_unmet", False)
         summary = summarize(self.draws, self.sites, intervals, superchains)
         if superchains is not None:
             about = f"{num_chains} chains x {summary.num_draws} draws"
             about += f"; R-hat nested, of {superchains} superchains that share a start each"
             summary = dataclasses.replace(summary, about=about)
+        if ended and not is_unmet:
+            about = summary.about or f"{num_chains} chains x {summary.num_draws} draws"
+            summary = dataclasses.replace(summary, about=f"{about}; {ended}")
         matrix = self.inverse_mass_matrix
         kind = None if matrix is None else kind_of(jax.tree.map(lambda x: x[0], matrix))
         settings = {"mass_matrix": kind, "num_superchains": superchains, **given}
         problems = find_problems(self.draws, self.stats, summary, settings)
+        if is_unmet:
+            problems = (f"the run ended early: {ended}. {_MORE}", *problems)
         verdict = describe_checks(self.stats, summary, settings)
         return dataclasses.replace(summary, problems=problems, verdict=verdict)
 

@@ -100,6 +100,23 @@ def nested_rhat_limit(num_superchains: int, num_chains: int, num_draws: int) -> 
     return math.sqrt(HIGH_RHAT**2 + quantile / (size * num_draws * within))
 
 
+def rhat_limit(num_chains: int, num_draws: int) -> float:
+    r"""Limit of R-hat for many short chains that each have a start of their own.
+
+    Of independent draws, in :math:`2m` half chains of :math:`n / 2` draws, :math:`\hat R^2` is
+    :math:`1 + (F - 1) \cdot 2 / n`, nearly, with an F distribution. The limit is
+
+    .. math:: \sqrt{1.01^2 + (q - 1) \cdot 2 / n},
+
+    with the quantile :math:`q` that independent draws exceed once in 10,000 times. For long
+    chains, it is 1.01.
+    """
+    half = max(num_draws // 2, 2)
+    degrees = 2 * num_chains - 1, 2 * num_chains * (half - 1)
+    quantile = float(scipy.special.fdtri(*degrees, 1 - _MAX_FALSE))
+    return math.sqrt(HIGH_RHAT**2 + (quantile - 1) / half)
+
+
 def _nested_rhat(chains: Array, num_superchains: int) -> Array:
     num_parameters, num_chains, num_draws = chains.shape
     size = num_chains // num_superchains

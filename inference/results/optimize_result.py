@@ -4,7 +4,7 @@ import dataclasses
 import math
 import textwrap
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -132,6 +132,17 @@ class OptimizeResult:
             "starts led here"
         )
         return ModeSummary(tuple(names), np.concatenate(values), self.problems, about)
+
+    def to_arviz(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Error: a mode has no draws, of which ArviZ's container is made.
+
+        Raises:
+            TypeError: always; it names the drivers with draws.
+        """
+        raise TypeError(
+            "to_arviz: optimize finds one point, and ArviZ takes draws: inference.laplace(key, "
+            "model) draws from a normal distribution at the mode, inference.mcmc from the posterior"
+        )
 
     @property
     def _what(self) -> str:

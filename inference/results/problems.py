@@ -9,7 +9,7 @@ import numpy as np
 from inference.common.far_chains import find_lost
 from inference.common.leaf_names import named_leaves
 from inference.results.diagnostics import MIN_DRAWS, ebfmi
-from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit
+from inference.results.nested_rhat import HIGH_RHAT, nested_rhat_limit, rhat_limit
 from inference.results.summary import Summary
 
 # Thresholds of warnings.
@@ -100,6 +100,8 @@ def _limits(summary: Summary, settings: Mapping[str, Any]) -> tuple[float, int]:
     superchains = settings.get("num_superchains")
     if superchains is not None:
         high_rhat = nested_rhat_limit(superchains, summary.num_chains, summary.num_draws)
+    elif settings.get("is_ensemble") and summary.num_chains > 1:
+        high_rhat = rhat_limit(summary.num_chains, summary.num_draws)
     enough = LOW_ESS_PER_CHAIN * summary.num_chains
     return high_rhat, LOW_ESS if settings.get("is_ensemble") else enough
 
@@ -124,6 +126,7 @@ def _range_problems(
     for name, leaf in named_leaves(draws):
         if not np.issubdtype(leaf.dtype, np.floating):
             continue
+        leaf = np.asarray(leaf)
         sizes = np.abs(leaf[np.isfinite(leaf)].astype(np.float64))
         farthest = float(np.max(sizes, initial=0.0))
         # A site that is large in its unit alone does not vary by as much.

@@ -78,8 +78,14 @@ def _psis(raw: jax.Array) -> SmoothedWeights:
     return _smooth_tail(jnp, raw, put, _MIN_STEPS * jnp.finfo(raw.dtype).eps * size)
 
 
-def psis_on_host(log_weights: np.ndarray, least_spread: float = 0.0) -> SmoothedWeights:
-    """PSIS as :func:`psis`, in NumPy and float64, without compilation."""
+def psis_on_host(
+    log_weights: np.ndarray, least_spread: float = 0.0, relative_efficiency: float = 1.0
+) -> SmoothedWeights:
+    r"""PSIS as :func:`psis`, in NumPy and float64, without compilation.
+
+    With a `relative_efficiency` (ESS of the draws divided by their number), the tail has
+    :math:`3\sqrt{S / r}` draws.
+    """
 
     def put(x: np.ndarray, index: np.ndarray, values: np.ndarray) -> np.ndarray:
         x[index] = values
@@ -88,7 +94,7 @@ def psis_on_host(log_weights: np.ndarray, least_spread: float = 0.0) -> Smoothed
     raw = np.array(log_weights, np.float64)
     _check(raw)
     with np.errstate(all="ignore"):
-        return _smooth_tail(np, raw, put, least_spread)
+        return _smooth_tail(np, raw, put, least_spread, relative_efficiency)
 
 
 def psis_of(log_weights: np.ndarray, log_density: np.ndarray) -> SmoothedWeights:
@@ -114,14 +120,19 @@ def _check(raw: Any) -> None:
 
 
 def _smooth_tail(
-    xp: Any, raw: Any, put: Callable[[Any, Any, Any], Any], least_spread: Any
+    xp: Any,
+    raw: Any,
+    put: Callable[[Any, Any, Any], Any],
+    least_spread: Any,
+    relative_efficiency: float = 1.0,
 ) -> SmoothedWeights:
     """PSIS in the array library `xp`; `put(x, index, values)` sets elements.
 
     Where the largest log weights differ by `least_spread` at most, they are equal for all that is
     known, and Pareto k is minus infinity.
     """
-    num_tail = math.ceil(min(raw.size / 5, 3 * math.sqrt(raw.size)))
+    longest = 3 * math.sqrt(raw.size / relative_efficiency)
+    num_tail = math.ceil(min(raw.size / 5, longest))
     if num_tail < _MIN_TAIL_DRAWS:
         return SmoothedWeights(raw, xp.full((), xp.nan, raw.dtype))
     order = xp.argsort(raw)[-num_tail - 1 :]

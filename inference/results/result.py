@@ -2,19 +2,28 @@
 
 import abc
 import dataclasses
+import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+import jax
 import numpy as np
 
 from inference.common import serialization
 from inference.common.leaf_names import named_leaves
+from inference.results.inference_data import import_arviz, make_container
+from inference.results.plots import Plots
 from inference.results.summary import Summary
 
 
+def _model_groups(*given: Any) -> Any:
+    """Groups of a model, from the drivers: they know models, results do not."""
+    return importlib.import_module("inference.drivers.model_groups").model_groups(*given)
+
+
 @dataclasses.dataclass(frozen=True)
-class Result(abc.ABC):
+class Result(Plots, abc.ABC):
     """Base of results with draws: their summary, files, and conversion to ArviZ.
 
     Attributes:
@@ -80,30 +89,72 @@ class Result(abc.ABC):
         """
         return serialization.load(path, cls)
 
-    def to_arviz(self) -> Any:
-        """Converts draws and statistics to ArviZ's container.
+    def to_arviz(
+        self,
+        model: Callable[..., Any] | None = None,
+        *args: Any,
+        key: jax.Array | None = None,
+        coords: Mapping[str, Any] | None = None,
+        dims: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Converts draws and statistics to ArviZ's container, with all that the model adds.
+
+        | group | holds | given |
+        |---|---|---|
+        | `posterior`, `sample_stats` | draws and statistics | |
+        | `log_likelihood`, `log_prior` | log probabilities of data and factors, and of latent \
+        values, by observation | the model |
+        | `observed_data`, `constant_data` | data, NaN where missing, and arguments of the model \
+        that are arrays | the model |
+        | `posterior_predictive`, `prior_predictive`, `prior` | data drawn anew for each draw, and \
+        1000 draws from the prior | the model and a key |
+
+        Names of nested sites are joined by dots. Draws are not copied. A dimension of a site has a
+        name by
+
+        - `dims`;
+        - else, given the model, ``jax.vmap(..., axis_name="county")`` around the site;
+        - else, given the model, the scan around it, which is called `time`.
+
+        Where axes of several sizes have one name, each has that of the site in front, as
+        ``"y_time"``.
+
+        Args:
+            model: The model that was sampled, with its data: what :func:`inference.mcmc` was given.
+            *args: Its arguments.
+            key: Random key, for predictions.
+            coords: Labels by dimension, as ``{"school": names}``.
+            dims: Names of the dimensions of sites, as ``{"theta": ["school"]}``; None leaves one as
+                it is.
+            **kwargs: Keyword arguments of the model.
 
         Returns:
-            An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``, with the
-            groups `posterior` and `sample_stats`. Names of nested sites are joined by dots.
+            An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
 
         Raises:
             ImportError: if ArviZ is not installed.
-            ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``.
+            TypeError: if the model is none.
+            ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``; if
+                the draws are of another model; or if `coords` or `dims` do not fit the sites.
         """
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError("to_arviz needs ArviZ: pip install arviz") from error
-        leaves = list(named_leaves(self.draws))
+        import_arviz("to_arviz")
+        order = {name: i for i, (name, _) in enumerate(self.sites)}
+        leaves = sorted(named_leaves(self.draws), key=lambda x: order.get(x[0], len(order)))
         groups = {"posterior": dict(leaves), "sample_stats": self._statistics()}
         if len(groups["posterior"]) < len(leaves):
             names = [name for name, _ in leaves]
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"ArviZ has one name for each array, and two sites are {twice!r}")
-        if int(arviz.__version__.split(".")[0]) >= 1:
-            return arviz.from_dict(groups)
-        return arviz.from_dict(posterior=groups["posterior"], sample_stats=groups["sample_stats"])
+        if model is None:
+            if args or kwargs or key is not None:
+                raise TypeError(
+                    "to_arviz: a key and arguments are for a model: to_arviz(posterior, *args, "
+                    "key=key)"
+                )
+            return make_container(groups, {}, coords, dims)
+        found = _model_groups(self.draws, model, args, kwargs, key)
+        return make_container({**groups, **found.groups}, found.axes, coords, dims)
 
     def _statistics(self) -> dict[str, Any]:
         """Statistics of each draw, ``(chain, draw)``, under ArviZ's names."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from inference.common.leaf_names import element_names, named_leaves
+from inference.common.leaf_names import element_names, named_leaves, part_names
 from inference.results import summary_table
 from inference.results.diagnostics import MIN_DRAWS, diagnose
 from inference.results.nested_rhat import nested_rhat
@@ -17,17 +17,17 @@ _ROUNDING = 8  # units of rounding by which draws of one number may differ, as o
 
 
 class SummaryRow(NamedTuple):
-    """Posterior summary of one scalar: a row of the table."""
+    """Posterior summary of one scalar, or of a site as arrays of its shape."""
 
-    mean: float
-    sd: float
-    q5: float
-    q50: float
-    q95: float
-    mcse_mean: float
-    ess_bulk: float
-    ess_tail: float
-    rhat: float
+    mean: Any
+    sd: Any
+    q5: Any
+    q50: Any
+    q95: Any
+    mcse_mean: Any
+    ess_bulk: Any
+    ess_tail: Any
+    rhat: Any
 
 
 class SummarySite(NamedTuple):
@@ -37,12 +37,14 @@ class SummarySite(NamedTuple):
         name: Name of the site, scopes joined by dots.
         start, stop: Places of its scalars among all.
         is_deterministic: Whether it is a deterministic function of other sites.
+        shape: Shape of the site; None for a part of it.
     """
 
     name: str
     start: int
     stop: int
     is_deterministic: bool
+    shape: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Summary:
     """Posterior summaries by scalar, and the problems that sampling had.
 
     Prints as a table; a notebook shows it as one. ``summary["theta[0]"]`` is one row,
+    ``summary["theta"]`` a site, whose ``mean`` and other columns have the shape of the site, and
     ``summary.rhat`` one column. Sites stand in the order of the model: latent ones before
     deterministic ones, small ones before long ones. Of a long site the first and last entries are
     printed, and what is constant, as the upper triangle of a Cholesky factor, is left out.
@@ -92,12 +95,16 @@ class Summary:
     quantiles: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros((3, 0)))
 
     def __getitem__(self, name: str) -> SummaryRow:
-        try:
+        columns = (getattr(self, field) for field in SummaryRow._fields)
+        if name in self.names:
             index = self.names.index(name)
-        except ValueError:
-            some = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
-            raise KeyError(f"no scalar is named {name!r}; there are {some}") from None
-        return SummaryRow(*(float(getattr(self, field)[index]) for field in SummaryRow._fields))
+            return SummaryRow(*(float(column[index]) for column in columns))
+        for site in self.sites:
+            if site.name == name and site.shape is not None:
+                part = slice(site.start, site.stop)
+                return SummaryRow(*(column[part].reshape(site.shape) for column in columns))
+        some = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+        raise KeyError(f"no site or scalar is named {name!r}; there are {some}")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -158,7 +165,9 @@ class Summary:
                 places = [i for i in places if any(_is_within(self.names[i], x) for x in chosen)]
             if not places or (site.is_deterministic and not deterministic and chosen is None):
                 continue
-            sites.append(site._replace(start=len(kept), stop=len(kept) + len(places)))
+            shape = site.shape if len(places) == site.stop - site.start else None
+            site = site._replace(start=len(kept), stop=len(kept) + len(places), shape=shape)
+            sites.append(site)
             kept += places
         fields = (*SummaryRow._fields, "is_constant")
         return dataclasses.replace(
@@ -259,7 +268,8 @@ def describe(
     return dataclasses.replace(summary, columns=columns)
 
 
-_Part = tuple[str, list[str], bool]  # name of a site, of its scalars, and whether deterministic
+# Name of a site, of its scalars, whether it is deterministic, and its shape.
+_Part = tuple[str, list[str], bool, tuple[int, ...]]
 
 
 def _scalars(
@@ -274,13 +284,13 @@ def _scalars(
     order = {name: (is_deterministic, i) for i, (name, is_deterministic) in enumerate(sites)}
     place = lambda leaf: order.get(leaf[0], (False, len(order)))  # noqa: E731
     for name, leaf in sorted(named_leaves(draws), key=place):
-        x, pieces = np.asarray(leaf), {name: leaf}
-        if np.iscomplexobj(x):
-            pieces = {f"{name}.real": np.real(x), f"{name}.imag": np.imag(x)}
-        for piece, values in pieces.items():
-            parts.append((piece, element_names(piece, x.shape[2:]), order.get(name, (False,))[0]))
+        x = np.asarray(leaf)
+        pieces = (np.real(x), np.imag(x)) if np.iscomplexobj(x) else (x,)
+        for piece, values in zip(part_names(name, x.dtype), pieces, strict=True):
+            scalars, shape = element_names(piece, x.shape[2:]), x.shape[2:]
+            parts.append((piece, scalars, order.get(name, (False,))[0], shape))
             size = len(parts[-1][1])
-            columns.append(np.reshape(values, (*x.shape[:2], size)).astype(np.float64))
+            columns.append(np.asarray(np.reshape(values, (*x.shape[:2], size)), np.float64))
             is_float = jnp.issubdtype(x.dtype, jnp.inexact)
             units += [float(jnp.finfo(x.dtype).eps) if is_float else 0.0] * size
     if not columns:
@@ -314,10 +324,10 @@ def _summarize_independent(
             found = _weighted_quantiles(values[0], weights, wanted)
         is_constant = np.isfinite(mean) & (found[-1] - found[0] <= _ROUNDING * eps * np.abs(mean))
     quantiles = dict(zip(wanted, found, strict=True))
-    ends = np.cumsum([0, *(len(names) for _, names, _ in parts)])
+    ends = np.cumsum([0, *(len(names) for _, names, *_ in parts)])
     q5, q50, q95 = (quantiles[level] for level in _LEVELS)
     return Summary(
-        names=tuple(name for _, names, _ in parts for name in names),
+        names=tuple(name for _, names, *_ in parts for name in names),
         mean=mean,
         sd=sd,
         q5=q5,
@@ -331,8 +341,8 @@ def _summarize_independent(
         num_chains=num_chains,
         num_draws=num_draws,
         sites=tuple(
-            SummarySite(name, int(start), int(stop), is_deterministic)
-            for (name, _, is_deterministic), start, stop in zip(
+            SummarySite(name, int(start), int(stop), is_deterministic, shape)
+            for (name, _, is_deterministic, shape), start, stop in zip(
                 parts, ends[:-1], ends[1:], strict=True
             )
         ),

@@ -194,7 +194,7 @@ def adaptation_init(step_size: jax.Array, inverse_mass_matrix: Matrix) -> Adapta
     )
 
 
-def set_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Adaptation:
+def set_first_diagonal(state: Adaptation, gradient: Any, kind: str, xp: Any = np) -> Adaptation:
     r"""State with a first inverse mass matrix, guessed from the gradient at the start.
 
     .. math:: \Sigma_i = 1 / \sqrt{\max(|\partial_i \log p|, 1)}
@@ -205,13 +205,14 @@ def set_first_diagonal(state: Adaptation, gradient: np.ndarray, kind: str) -> Ad
     the log scale, and no entry exceeds 1.
 
     Args:
-        state: State of one chain, or of many with the chains in front; in NumPy.
+        state: State of one chain, or of many with the chains in front.
         gradient: Gradient of the log density, ``(..., size)``.
         kind: Kind of the matrix, see :func:`inference.common.matrices.kind_of`.
+        xp: Array library, NumPy, or ``jax.numpy`` for a diagonal.
     """
-    diagonal = 1 / np.sqrt(np.maximum(np.abs(gradient), 1))
+    diagonal = 1 / xp.sqrt(xp.maximum(xp.abs(gradient), 1))
     matrix = expand_diagonal(diagonal, kind)
-    factor = matrix if kind == "low_rank" else expand_diagonal(np.sqrt(diagonal), kind)
+    factor = matrix if kind == "low_rank" else expand_diagonal(xp.sqrt(diagonal), kind)
     return state._replace(inverse_mass_matrix=matrix, inverse_mass_factor=factor)
 
 

@@ -77,11 +77,13 @@ class Loop:
         kind: "scan", "shards" (of a `shard_map`), or "vmap" for an axis.
         size: The number of steps, shards or elements.
         equation: The `id` of the equation, to tell loops apart.
+        name: The name of a `vmap` axis, if it has one.
     """
 
     kind: str
     size: int
     equation: int
+    name: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)

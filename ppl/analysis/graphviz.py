@@ -64,8 +64,9 @@ def _node_attributes(name: str, node: Any) -> dict[str, str]:
 
 def _label(plate: Plate) -> str:
     steps = "step" if plate.size == 1 else "steps"
+    size = f"{plate.name}, {plate.size}" if plate.name else str(plate.size)
     return {"scan": f"scan, {plate.size} {steps}", "shards": f"{plate.size} shards"}.get(
-        plate.kind, str(plate.size)
+        plate.kind, size
     )
 
 

@@ -15,15 +15,17 @@ class Plate:
         kind: "vmap", "scan" or "shards".
         size: The number of copies.
         number: An identifier, equal in all nodes that share the plate.
+        name: The `axis_name` of a `vmap`; None if it has none.
     """
 
     kind: str
     size: int
     number: int
+    name: str | None = None
 
     def __str__(self) -> str:
-        """The kind and the size."""
-        return f"{self.kind} {self.size}"
+        """The name, or else the kind, and the size."""
+        return f"{self.name or self.kind} {self.size}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +39,9 @@ class _Frame:
 def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]:
     """The plates of each site, outermost first.
 
-    A program shows its loops, but keeps only the size of a `vmap` axis. Axes of one size at the
-    same place count as one plate. The exception: if one site enters only parameters that all
-    elements of another share, the axes of the two are two plates.
+    A program shows its loops, but keeps only the size of a `vmap` axis, and its name if it has one.
+    Axes of one size and name at the same place count as one plate. The exception: if one site
+    enters only parameters that all elements of another share, the axes of the two are two plates.
     """
     found: dict[Path, tuple[Plate, ...]] = {}
     inside: dict[tuple[Plate, ...], dict[Plate, Loop]] = {}
@@ -48,10 +50,11 @@ def find_plates(sites: Mapping[Path, SownSite]) -> dict[Path, tuple[Plate, ...]]
         around: tuple[Plate, ...] = ()
         for frame in _frames(sown):
             beside = inside.setdefault(around, {})
-            fits = (p for p, loop in beside.items() if loop == frame.loop)
+            fits = (p for p, other in beside.items() if other == frame.loop)
             plate = next((p for p in fits if members[p].isdisjoint(frame.apart)), None)
             if plate is None:
-                plate = Plate(frame.loop.kind, frame.loop.size, len(members))
+                loop = frame.loop
+                plate = Plate(loop.kind, loop.size, len(members), loop.name)
                 beside[plate], members[plate] = frame.loop, set()
             members[plate].add(path)
             around = (*around, plate)
@@ -65,7 +68,7 @@ def _frames(sown: SownSite) -> Iterator[_Frame]:
     for depth in range(len(sown.loops), -1, -1):
         while len(site.axes) - len(axes) < site.num_axes_outside(depth):
             index, axis = axes.pop()
-            yield _Frame(Loop("vmap", axis.size, 0), _find_unmapped_parents(sown, index))
+            yield _Frame(Loop("vmap", axis.size, 0, axis.name), _find_unmapped_parents(sown, index))
         if depth:
             yield _Frame(sown.loops[depth - 1])
 

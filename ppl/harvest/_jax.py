@@ -65,12 +65,14 @@ def make_primitive(
     transpose: Callable[..., Sequence] | None = None,
     effect: Any = None,
     batch_always: bool = False,
+    batch_by_name: bool = False,
 ) -> jex.Primitive:
     """Primitive with several results and one rule for each transformation.
 
     With `batch_always`, `batch(size, args, dims)` is called for every `vmap` around, also for one
-    that maps no operand. JAX then looks in `fancy_primitive_batchers` alone, not in
-    `primitive_batchers`; both tables are public.
+    that maps no operand. With `batch_by_name`, `batch(name, args, dims)` is given the `axis_name`
+    of a `vmap` that maps an operand, None if it has none. JAX then looks in
+    `fancy_primitive_batchers` alone, not in `primitive_batchers`; both tables are public.
     """
     primitive = jex.Primitive(name)
     primitive.multiple_results = True
@@ -86,6 +88,15 @@ def make_primitive(
         batching.fancy_primitive_batchers[primitive] = lambda axis, *a, **k: batch(
             axis.size, *a, **k
         )
+    elif batch_by_name:
+
+        def batch_named(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+            if all(dim is None for dim in dims):
+                outs = primitive.bind(*args, **params)
+                return outs, [None] * len(outs)
+            return batch(axis.name if isinstance(axis.name, str) else None, args, dims, **params)
+
+        batching.fancy_primitive_batchers[primitive] = batch_named
     else:
         batching.primitive_batchers[primitive] = batch
     mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=True))

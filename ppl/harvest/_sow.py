@@ -26,11 +26,13 @@ class Axis:
         size: Number of elements.
         mapped: Mask of the extra operands that it maps.
         maps_key: Whether each element has a key of its own.
+        name: The `axis_name` of the `vmap`; None if it has none.
     """
 
     size: int
     mapped: tuple[bool, ...]
     maps_key: bool = False
+    name: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,9 +292,9 @@ def _transpose(cotangents: Sequence[Any], *operands: Any, site: Site) -> list[An
     return [*cotangents, *[None] * (len(operands) - site.num_values)]
 
 
-def _batch(args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
+def _batch(name: str | None, args: Sequence[Any], dims: Sequence[Any], *, site: Site) -> Any:
     size, args, mapped = batch_operands(args, dims, site.num_mapped_always)
-    axis = Axis(size, mapped[: site.num_extras], any(mapped[site.num_extras :]))
+    axis = Axis(size, mapped[: site.num_extras], any(mapped[site.num_extras :]), name)
     site = dataclasses.replace(site, axes=(*site.axes, axis))
     return sow_p.bind(*args, site=site), [0] * site.num_values
 
@@ -316,6 +318,7 @@ sow_p = _jax.make_primitive(
     jvp=_jvp,
     transpose=_transpose,
     batch=_batch,
+    batch_by_name=True,
     effect=_jax.SowEffect(),
 )
 

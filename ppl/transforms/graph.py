@@ -179,10 +179,10 @@ def graph(model: Model) -> Callable[..., Graph]:
     | fixed by `intervene` | deterministic; its only parent is the predicate of a `cond` around it |
     | hidden by `block` | no node: its children depend on its parents |
 
-    A program keeps only the size of a `vmap` axis. Two sites share a plate if they have an axis of
-    the same size at the same place, unless one depends on the other as a whole, alike for all
-    elements. So axes of equal size by chance make one plate. Of two plates that cross, one is drawn
-    twice: inside of the other, and beside it.
+    A program keeps only the size of a `vmap` axis, and its `axis_name` if it has one. Two sites
+    share a plate if they have an axis of the same size and name at the same place, unless one
+    depends on the other as a whole, alike for all elements. So axes of equal size by chance make
+    one plate. Of two plates that cross, one is drawn twice: inside of the other, and beside it.
 
     Args:
         model: A function of a random key.

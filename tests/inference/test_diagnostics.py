@@ -6,8 +6,9 @@ import arviz
 import numpy as np
 import pytest
 import scipy
+import scipy.signal
 
-from inference.results import diagnostics, rank_scores
+from inference.results import autocovariance, diagnostics, rank_scores
 
 RNG = np.random.default_rng(0)
 
@@ -171,6 +172,18 @@ def test_long_chains_lose_nothing_to_single_precision(monkeypatch):
     chains = autoregression(2, 3000, 0.8) + np.array([[0.0], [0.02]])
     draws = np.stack([chains, 1e-30 * chains, 1e30 + 1e24 * chains, chains > 0.5], 2)
     whole = diagnostics.diagnose(draws, (0.3,))
-    monkeypatch.setattr(diagnostics, "_MANY", 10)
+    monkeypatch.setattr(autocovariance, "MANY", 10)
     for found, expected in zip(diagnostics.diagnose(draws, (0.3,)), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.9, 0.9995])
+def test_first_lags_give_the_ess_of_all_lags(correlation):
+    """The slowest of these chains has no end of its sequence among the first lags."""
+    noise = np.random.default_rng(3).normal(size=(1, 3, 20_003))
+    chains = scipy.signal.lfilter([1.0], [1.0, -correlation], noise, axis=2)
+    expected, _ = diagnostics._ess_by_lags(chains, autocovariance.mean_autocovariance(chains))
+    np.testing.assert_allclose(diagnostics._ess(chains), expected, rtol=1e-4)
+    few = autocovariance.first_autocovariances(chains, 100)
+    every = autocovariance.mean_autocovariance(chains)
+    np.testing.assert_allclose(few, every[:, :100], atol=1e-5 * every[0, 0])

@@ -228,3 +228,23 @@ def test_a_kernel_of_ones_own_adapts_over_chains(tmp_path):
         run(Walk(mistake="adapt"), normal, 50.0, **settings)
     with pytest.raises(TypeError, match=r"info of Walk\.step must be a NamedTuple of scalars, or"):
         run(Walk(mistake="info"), normal, 50.0, **settings)
+
+
+def counts(key, x):
+    slopes = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="slopes")
+    ppl.sample(key, dist.Poisson(log_rate=x @ slopes), name="y")
+
+
+@pytest.mark.slow_rows("optimum-ChEES", "uniform-AdjustedMCLMC", "uniform-MEADS", "optimum-MEADS")
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("init", ["uniform", "optimum"])
+def test_chains_arrive_from_starts_with_huge_gradients(name, init):
+    """Covariates of scale 10: at uniform points, rates are beyond exp(30)."""
+    rng = np.random.default_rng(0)
+    x = (10 * rng.normal(size=(100, 3))).astype(np.float32)
+    y = rng.poisson(np.exp(x @ [0.05, -0.1, 0.02])).astype(np.int32)
+    posterior = ppl.condition(counts, {"y": y})
+    result = run(KERNELS[name], posterior, x, init=init)
+    assert np.median(result.stats["step_size"]) > 0.05
+    assert np.min(result.stats["log_density"]) > np.max(result.stats["log_density"]) - 40
+    assert np.max(result.summary().rhat) < 1.05

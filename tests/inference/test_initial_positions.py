@@ -233,6 +233,22 @@ def test_a_climb_comes_near_to_where_uniform_starts_are_far():
     assert np.all(optimum > -50.0)
 
 
+@pytest.mark.parametrize("size", [1.0, 20.0])
+def test_a_climb_from_where_squares_overflow_arrives(size):
+    """Rates of up to exp(87), the largest of single precision, whose gradients have no square."""
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(50, 3)), jnp.float32)
+    log_density = lambda slopes: jnp.sum(x @ slopes - jnp.exp(x @ slopes))  # noqa: E731
+    starts = jnp.asarray([[1.0, -1.0, 0.5], [-0.3, 1.0, 1.0]], jnp.float32) * size
+    ends = jax.vmap(lambda start: climb_briefly(log_density, start))(starts)
+    hessian = -jax.hessian(log_density)(jnp.zeros(3))
+    gradient = jax.vmap(jax.grad(log_density))(ends)
+    decrement = 0.5 * jnp.sum(gradient * jnp.linalg.solve(hessian, gradient.T).T, 1)
+    before, after = (jax.vmap(log_density)(points) for points in (starts, ends))
+    assert size == 1 or np.all(before < -1e15)
+    assert np.all(after > before)
+    assert np.all(decrement < 2.0)
+
+
 def test_a_climb_stays_where_the_density_is_finite():
     climbed = climb_briefly(lambda x: jnp.sum(jnp.log(x)) - jnp.sum(x), jnp.array([1e-3, 30.0]))
     assert np.all(climbed > 0)

@@ -3,7 +3,6 @@
 import itertools
 import signal
 import types
-from contextlib import contextmanager
 
 import jax
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from inference import mcmc
 from inference.chains import chain_threads, sampling, step_sampling
-from inference.drivers import mcmc as mcmc_module
 from tests.inference.regression import design, posterior
 from tests.inference.test_own_kernels import RandomWalk
 
@@ -19,20 +17,16 @@ from tests.inference.test_own_kernels import RandomWalk
 def interrupted(monkeypatch, iteration, num_warmup=300, num_chains=2, **more):
     """A run whose user interrupts when chains have come to `iteration` on the average."""
 
-    @contextmanager
-    def progress(*_):
-        def on_progress(num_done, _=""):
-            if num_done >= iteration:
-                raise KeyboardInterrupt
-
-        yield on_progress
+    def interrupt(report):
+        if report.num_done >= iteration:
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
         for module in (chain_threads, sampling, step_sampling):
             patched.setattr(module, "CALL_SECONDS", 1e-3)
-        patched.setattr(mcmc_module, "_progress", progress)
         settings = {"num_warmup": num_warmup, "num_draws": 200_000, "num_chains": num_chains}
-        return mcmc(jax.random.key(2), posterior(), design(), **settings, **more)
+        settings |= {"progress": interrupt, **more}
+        return mcmc(jax.random.key(2), posterior(), design(), **settings)
 
 
 @pytest.mark.slow
@@ -108,8 +102,9 @@ def test_the_first_call_takes_no_longer_than_a_sign_of_life(monkeypatch, seconds
     monkeypatch.setattr(sampling, "time", ticking)
     mcmc(jax.random.key(0), posterior(), design(), num_warmup=0, num_draws=10, num_chains=1)
     starts = list(itertools.takewhile(lambda number: number == 1, budgets))
-    assert budgets[len(starts) :][:1] == [budget][: budget > 1]
-    assert len(starts) in (10, 11) or budget == 1
+    first = budgets[len(starts) :][:1]
+    assert not first if budget == 1 else first[0] in (budget - 1, budget)
+    assert 10 <= len(starts) <= 20 or budget == 1  # ten starts, and neighbours of one
 
 
 def test_an_interrupt_in_warm_up_is_one(monkeypatch):

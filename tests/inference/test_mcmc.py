@@ -12,8 +12,13 @@ import distributions as dist
 import ppl
 from inference import HMC, NUTS, mcmc
 from inference.chains import sampling
-from inference.chains.sampling import MAX_DENSE_SIZE, MAX_LOW_RANK_SIZE
-from inference.common.matrices import RANK, LowRankMatrix, expand_diagonal
+from inference.common.matrices import (
+    MAX_DENSE_SIZE,
+    MAX_LOW_RANK_SIZE,
+    RANK,
+    LowRankMatrix,
+    expand_diagonal,
+)
 from inference.runtime.compiled_program import compile_program
 from tests.inference.regression import DESIGN, Y, design, posterior
 from tests.inference.targets import FakeTarget
@@ -291,7 +296,7 @@ def test_a_higher_target_acceptance_rate_gives_a_higher_one():
 
 
 def test_progress_bar(capsys):
-    mcmc(jax.random.key(0), posterior(), design(), progress_bar=True, **QUICK)
+    mcmc(jax.random.key(0), posterior(), design(), progress=True, **QUICK)
     line = r"draws, 350 of 350 iterations after \d+ s, step size \S+, \d+ divergences?\n"
     assert re.fullmatch(line, capsys.readouterr().err)
 

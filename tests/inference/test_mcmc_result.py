@@ -50,8 +50,14 @@ def test_summary_columns_are_the_statistics_of_the_draws():
     for statistic in (mcse_mean, ess_bulk, ess_tail, rhat):
         np.testing.assert_array_equal(getattr(summary, statistic.__name__), statistic(values))
     assert summary["part.theta[1,0]"].mean == summary.mean[2]
+    site = summary["part.theta"]
+    assert site.mean.shape == site.rhat.shape == (2, 1)
+    np.testing.assert_array_equal(site.mean.ravel(), summary.mean[1:])
+    assert summary.select("part")["part.theta"].mean.shape == (2, 1)
+    with pytest.raises(KeyError, match=r"named 'part.theta'"):
+        summary.select("part.theta[0,0]")["part.theta"]
     with pytest.raises(
-        KeyError, match=r"no scalar is named 'theta'; there are mu, part.theta\[0,0\]"
+        KeyError, match=r"no site or scalar is named 'theta'; there are mu, part.theta\[0,0\]"
     ):
         summary["theta"]
 

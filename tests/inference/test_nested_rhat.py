@@ -5,7 +5,7 @@ import pytest
 import scipy.stats as st
 
 from inference import nested_rhat, rhat
-from inference.results.nested_rhat import nested_rhat_limit
+from inference.results.nested_rhat import nested_rhat_limit, rhat_limit
 
 
 def scores(values):
@@ -78,3 +78,11 @@ def test_arguments_are_checked():
         nested_rhat(draws[0], 2)
     draws[0, 0] = np.nan
     assert np.isnan(nested_rhat(draws, 4))
+
+
+@pytest.mark.parametrize(("num_chains", "num_draws"), [(16, 40), (31, 100), (8, 1000)])
+def test_independent_draws_keep_the_limit_of_short_chains(num_chains, num_draws):
+    draws = np.random.default_rng(0).normal(size=(num_chains, num_draws, 400))
+    limit = rhat_limit(num_chains, num_draws)
+    assert np.max(rhat(draws)) < limit < 1.12
+    assert rhat(draws[..., 0] + np.arange(num_chains)[:, None]) > limit

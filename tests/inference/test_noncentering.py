@@ -9,7 +9,7 @@ import distributions as dist
 import inference
 import ppl
 from inference import NUTS, MCMCResult
-from inference.drivers.noncentering import noncentering_of_chains, noncentering_of_guide
+from inference.drivers.noncentering import _is_slow, noncentering_of_chains, noncentering_of_guide
 from inference.results.guide_result import describe_tail
 from tests.inference.test_mcmc_result import DRAWS, KNOWN, STATS
 from tests.inference.test_own_kernels import POSTERIOR, RandomWalk
@@ -179,3 +179,10 @@ def test_a_run_without_adaptation_has_no_target(kernel, num_warmup):
         "noncentering": "impossible",  # ESS of five draws is low
     }
     assert (run.inverse_mass_matrix is None) == isinstance(kernel, RandomWalk)
+
+
+def test_an_ensemble_needs_enough_draws_of_all_chains_together():
+    draws = {"x": np.random.default_rng(0).normal(size=(64, 20))}
+    assert _is_slow(draws, is_ensemble=False)
+    assert not _is_slow(draws, is_ensemble=True)
+    assert _is_slow({"x": np.repeat(draws["x"][:, :4], 5, 1)}, is_ensemble=True)

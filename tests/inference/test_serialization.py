@@ -149,14 +149,18 @@ NEVER_SAVED = re.findall(
     r"\w+",
     """
     Adaptation AdjustedMCLMC Advance Ascent Batches BestNormal Bins ChEES Chain ChainPlan
-    ClimbSettings Climber CompiledProgram Curvature DensityKernel DiscreteTarget DualAveraging
-    ELBOTrace Edge Effort EnsembleChains EnsembleState Fit GivenBatch GuideDraws GuideFunction HMC
-    HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout MEADS MEADSInfo
-    MEADSState Masks ModeSearchResult ModeSummary ModelParameters NUTS NUTSInfo NUTSTrajectory
-    NormalStart Odds Origin PaddedFactor Pairs PathfinderEnds PathfinderPath Point Problem Progress
-    Proposal SVGDAdvance SVIInfo SVIStep Samples Schedule Search Share SiteGroup SmoothedWeights
-    Spline Spread StartingPoints State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally
-    Tuning Welford _Folds _Gap _ShortClimb
+    ClimbSettings Climber Combined Comparison CompiledProgram Conditioned Curvature
+    DensityKernel DiscreteTarget DualAveraging ELBOTrace Edge Effort ElpdEstimate
+    EnsembleChains EnsembleState Fit FitsSummary Fold GivenBatch GuideDraws GuideFunction
+    HMC HMCInfo HMCTrajectory HessianNormal Init JitteredInfo LanczosNormal Layout Live
+    MEADS MEADSInfo MEADSState Masks ModeSearchResult ModeSummary ModelGroups
+    ModelParameters NUTS NUTSInfo NUTSTrajectory NormalStart Observed Odds Origin
+    PaddedFactor Pairs PathfinderEnds PathfinderPath Point PointwiseLOO PowerScaling Problem
+    Progress ProgressReport Proposal Ranks RecordedInit Run SVGDAdvance SVIInfo SVIStep
+    Samples Schedule Search Share SiteGroup SmoothedWeights Spline Spread StartingPoints
+    State StepChain Subtree Summary SummaryRow SummarySite Swarm Tally Targets Tuning Units
+    Until Welford WholeRun _Criterion _Fits _Folds _Gap _LineSearch _Pairs _Problem
+    _ShortClimb _Site _Worst
     """,
 )
 

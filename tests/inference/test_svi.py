@@ -198,7 +198,7 @@ def test_the_run_stops_when_the_elbo_has_settled():
 
 
 def test_progress_bar(capsys):
-    fitted(progress_bar=True, **QUICK)
+    fitted(progress=True, **QUICK)
     assert re.fullmatch(r"250 of 250 steps after \d+ s, ELBO -?[\d.]+\n", capsys.readouterr().err)
 
 

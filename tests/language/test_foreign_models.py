@@ -51,7 +51,7 @@ MODELS = {
     "object": (Model(), "a model of PyMC"),
 }
 USES = {
-    "mcmc": lambda model: inference.mcmc(key(0), model, X, progress_bar=False),
+    "mcmc": lambda model: inference.mcmc(key(0), model, X, progress=False),
     "condition": lambda model: ppl.condition(model, {"a": X})(key(0), X),
     "trace": lambda model: ppl.trace(model)(key(0), X),
 }

@@ -55,7 +55,7 @@ def test_an_imputed_posterior_is_exact():
     def observed(key, y):
         return ppl.condition(model, {"v": y})(key)
 
-    sample = lambda y: inference.mcmc(KEY, observed, ppl.impute(np.array(y)), progress_bar=False)  # noqa: E731
+    sample = lambda y: inference.mcmc(KEY, observed, ppl.impute(np.array(y)), progress=False)  # noqa: E731
     result = sample([1.0, NAN, NAN])
     draws = np.asarray(result.draws["v"], np.float64)
     assert np.all(draws[..., 0] == 1.0)

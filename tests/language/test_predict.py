@@ -241,7 +241,7 @@ ERRORS = {
     "chunk-flag": (lambda: ppl.predict(line, DRAWS, chunk_size=True), ValueError, "chunk_size must be an integer of at least 1, got True"),
     "complex": (lambda: ppl.predict(COUNTLESS, {"x": jnp.ones(2) * 1j})(KEY), TypeError, "'x' has the dtype float32, its draws have complex64"),
     "text": (lambda: ppl.predict(COUNTLESS, {"x": "x"})(KEY), TypeError, "site 'x': its draws must be numbers, got 'x'"),
-    "result": (lambda: ppl.predict(line, inference.mcmc(KEY, COUNTLESS, num_warmup=5, num_draws=5, progress_bar=False)), TypeError, "got MCMCResult.*Give its draws: result.draws"),
+    "result": (lambda: ppl.predict(line, inference.mcmc(KEY, COUNTLESS, num_warmup=5, num_draws=5, progress=False)), TypeError, "got MCMCResult.*Give its draws: result.draws"),
     "list": (lambda: ppl.predict(COUNTLESS, {"x": [1.0, 2.0]})(KEY), ValueError, "'x' has the shape.*got a list. Use jnp.asarray"),
     "floats-for-counts": (lambda: ppl.predict(COUNT, {"n": jnp.array([3.5, 2.0])})(KEY), TypeError, r"'n' has the dtype int32, its draws have float32.*astype\('int32'\)"),
     "key": (lambda: ppl.predict(line, DRAWS)(X), TypeError, "predict: expected one random key"),

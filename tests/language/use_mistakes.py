@@ -26,7 +26,7 @@ def _():
         level = ppl.sample(key, dist.Normal(0.0, 1.0), name="level")
         return ppl.sample(key, dist.Normal(0.0 * x, jnp.exp(level - 200)), name="y")
 
-    inference.mcmc(KEY, ppl.condition(narrow, {"y": X}), X, progress_bar=False)
+    inference.mcmc(KEY, ppl.condition(narrow, {"y": X}), X, progress=False)
 
 
 @mistake("A name in the place of the key", names=["a keyword", 'name="x"'])
@@ -88,12 +88,12 @@ def _():
 
 @mistake("A discrete latent site, given to HMC", names=["'n'", "discrete", "Sum it out"])
 def _():
-    inference.mcmc(KEY, count, progress_bar=False)
+    inference.mcmc(KEY, count, progress=False)
 
 
 @mistake("Nothing to infer", names=["'line'", "no latent site"])
 def _():
-    inference.mcmc(KEY, ppl.condition(line, VALUES), X, progress_bar=False)
+    inference.mcmc(KEY, ppl.condition(line, VALUES), X, progress=False)
 
 
 @mistake("Randomness that is no site", names=["'noisy'", "ppl.sample"])
@@ -133,7 +133,7 @@ def _():
         return ppl.nest(count, scope="a")(key) + ppl.nest(count, scope="b")(key)
 
     posterior = ppl.condition(two, {"a": {"n": 1}, "b": {"n": 2}})
-    inference.mcmc(KEY, posterior, progress_bar=False)
+    inference.mcmc(KEY, posterior, progress=False)
 
 
 @mistake("Data for a site that has some", names=["'y'", "'line'", "observed already"])

@@ -1,0 +1,196 @@
+"""Recorder of a run: it keeps the draws, and the state from which the chains can go on."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from inference.common.leaf_names import named_leaves
+from inference.common.target import Target
+
+State = dict[str, np.ndarray]  # arrays by name; chains in front unless they are numbers of the run
+
+
+class Recorder:
+    """Recorder that keeps draws and the last state in memory.
+
+    A run calls, in this order:
+
+    1. `open`, with the shapes of its draws, and `reserve` before there are more;
+    2. `put`, by each batch of chains that has new draws;
+    3. `record`, at times when it `is_due`, and when the run ends or is interrupted;
+    4. `read`.
+
+    Attributes:
+        keep: Names of the sites whose draws are kept; `None` for all.
+        state: State of the run: at first the one to go on from, or `None`, then the last recorded.
+        arrays: Arrays ``(chain, draw, *shape)``, a pytree of values of sites and of statistics.
+    """
+
+    def __init__(
+        self, keep: tuple[str, ...] | None = None, state: State | None = None, draws: Any = None
+    ) -> None:
+        """Makes a recorder.
+
+        Args:
+            keep: Names of the sites whose draws are kept; `None` for all.
+            state: State to go on from, or `None`.
+            draws: Draws and statistics up to that state, a pytree as `arrays`.
+        """
+        self.keep, self.state, self._old = keep, state, draws
+        self.arrays: Any = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a state should be recorded now."""
+        return False
+
+    def open(self, shapes: Any, num_chains: int, num_draws: int) -> None:
+        """Makes room for draws.
+
+        Args:
+            shapes: Shapes and dtypes of one draw, a pytree as `arrays`.
+            num_chains: Number of chains of this process.
+            num_draws: Maximum of draws of each chain.
+        """
+        empty = lambda x: np.empty((num_chains, 0, *x.shape), x.dtype)  # noqa: E731
+        self.arrays = (
+            jax.tree.map(empty, shapes) if self._old is None else jax.tree.map(np.array, self._old)
+        )
+        self._old = None
+
+    def reserve(self, num_draws: int) -> None:
+        """Sees to it that there is room for so many draws of each chain; no thread puts any."""
+
+        def extend(old: np.ndarray) -> np.ndarray:
+            if old.shape[1] >= num_draws:
+                return old
+            new = np.empty((len(old), num_draws, *old.shape[2:]), old.dtype)
+            new[:, : old.shape[1]] = old
+            return new
+
+        self.arrays = jax.tree.map(extend, self.arrays)
+
+    def put(self, chain: int, values: Any, spans: np.ndarray) -> None:
+        """Keeps draws of the chains of a batch; threads may call it for different chains.
+
+        Args:
+            chain: Number of the first chain, among those of this process.
+            values: Values in the rows of the batch, ``(chain, row, *shape)``, a pytree as `arrays`.
+            spans: For each chain the first draw and the one after the last, and the first row and
+                the one after the last: ``(chain, 4)``.
+        """
+        pairs = list(zip(*map(jax.tree.leaves, (self.arrays, values)), strict=True))
+        if np.all(spans == spans[0]):  # far faster than thousands of chains one by one
+            to_start, to_end, from_start, from_end = spans[0].tolist()
+            for kept, new in pairs:
+                part = kept[chain : chain + len(spans), to_start:to_end]
+                part[...] = new[:, from_start:from_end]
+            return
+        for kept, new in pairs:
+            for i, (to_start, to_end, from_start, from_end) in enumerate(spans.tolist()):
+                kept[chain + i, to_start:to_end] = new[i, from_start:from_end]
+
+    def record(self, state: Callable[[], State]) -> None:
+        """Keeps the state that `state` returns, after it has put all draws up to there."""
+        self.state = state()
+
+    def read(self, num_drawn: int) -> Any:
+        """The first `num_drawn` draws of each chain."""
+        return jax.tree.map(lambda x: x[:, :num_drawn], self.arrays)
+
+    def close(self) -> None:
+        """Gives free what the recorder holds."""
+
+
+@jax.tree_util.register_pytree_node_class
+class KeptSites:
+    """Values of some sites of a target, as the program needs it that computes values.
+
+    It computes nothing that only other sites need.
+    """
+
+    def __init__(self, target: Target, keep: tuple[str, ...] | None) -> None:
+        self.target, self.keep = target, keep
+
+    def constrain(self, position: Any) -> dict[str, Any]:
+        """Values of the sites at a position, on their supports."""
+        values = self.target.constrain(position)
+        return values if self.keep is None else select_sites(values, self.keep)
+
+    def tree_flatten(self) -> tuple[tuple[Any], Any]:
+        """Part with data, and static part."""
+        return (self.target,), self.keep
+
+    @classmethod
+    def tree_unflatten(cls, keep: Any, children: tuple[Any]) -> "KeptSites":
+        """The object of these parts."""
+        return cls(*children, keep)
+
+
+def is_kept(name: str, keep: tuple[str, ...]) -> bool:
+    """Whether a site, or a scope around it, is one of those to keep."""
+    return any(name == kept or name.startswith(f"{kept}.") for kept in keep)
+
+
+def select_sites(values: Mapping[str, Any], keep: tuple[str, ...], scope: str = "") -> Any:
+    """Values by site, without the sites that are not kept, nor scopes without any that is."""
+    found = {}
+    for name, value in values.items():
+        path = f"{scope}{name}"
+        if is_kept(path, keep):
+            found[name] = value
+        elif isinstance(value, Mapping) and (inner := select_sites(value, keep, f"{path}.")):
+            found[name] = inner
+    return found
+
+
+def leaves_of_state(name: str, tree: Any) -> State:
+    """The leaves of a pytree as entries of a state, copied; random keys as their words."""
+    leaves = [jax.random.key_data(x) if _is_key(x) else x for x in jax.tree.leaves(tree)]
+    return {f"{name}.{i}": np.array(x) for i, x in enumerate(jax.device_get(leaves))}
+
+
+def restore_leaves(name: str, state: State, shapes: Any) -> Any:
+    """The pytree whose leaves :func:`leaves_of_state` has given.
+
+    Args:
+        name: Name of the entries.
+        state: The state.
+        shapes: Pytree of the same structure, with a shape and dtype for each leaf.
+
+    Raises:
+        ValueError: if the state does not fit.
+    """
+    named, structure = list(named_leaves(shapes)), jax.tree.structure(shapes)
+    found = [state.get(f"{name}.{i}") for i in range(len(named))]
+    for (path, expected), x in zip(named, found, strict=True):
+        is_like = x is not None and (_is_key(expected) or _fits(x, expected))
+        if not is_like or f"{name}.{len(named)}" in state:
+            raise ValueError(
+                f"the state of the chains does not fit this run at {path}: expected "
+                f"{expected.dtype}{list(expected.shape)}, got "
+                + ("nothing" if x is None else f"{x.dtype}{list(x.shape)}")
+            )
+    return jax.tree.unflatten(
+        structure,
+        [_as_leaf(x, like) for x, like in zip(found, jax.tree.leaves(shapes), strict=True)],
+    )
+
+
+def _fits(x: np.ndarray, expected: Any) -> bool:
+    return x.shape == tuple(expected.shape) and x.dtype == expected.dtype
+
+
+def _is_key(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+
+
+def _as_leaf(x: Any, like: Any) -> Any:
+    if not _is_key(like):
+        return x
+    impls = ("threefry2x32", "rbg", "unsafe_rbg")
+    impl = next(name for name in impls if jax.random.key(0, impl=name).dtype == like.dtype)
+    return jax.random.wrap_key_data(x, impl=impl)

@@ -1,0 +1,114 @@
+"""Control of a run: where its chains pause, when it ends early, and who is told of its draws."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from inference.chains.chain_threads import warn_of_interrupt
+from inference.runtime.devices import Share
+
+
+class StopRun(Exception):  # noqa: N818, like StopIteration
+    """Wish of a monitor to end a run as an interrupt does, with the draws so far."""
+
+
+class Run(Protocol):
+    """Run of chains, as a monitor and :func:`finish_run` see it."""
+
+    share: Share
+    num_warmup: int
+
+    @property
+    def num_done(self) -> int:
+        """Number of complete iterations, the average over chains."""
+        ...
+
+    @property
+    def num_drawn(self) -> int:
+        """Number of draws that every chain has made."""
+        ...
+
+    @property
+    def num_divergent(self) -> int:
+        """Number of divergences that have been seen after warm-up."""
+        ...
+
+    @property
+    def step_size(self) -> float:
+        """Median step size; NaN before it is known."""
+        ...
+
+    def go_on(self, num_iterations: int, monitor: "Monitor") -> None:
+        """Moves all chains until each has made so many transitions."""
+        ...
+
+    def record(self) -> None:
+        """Records the state of the run, from which it can go on; Ctrl-C does not stop it."""
+        ...
+
+    def samples(self, num_drawn: int) -> Any:
+        """The first `num_drawn` draws of each chain."""
+        ...
+
+
+class Monitor:
+    """Monitor of a run; this one watches nothing, and lets a run go on to its end.
+
+    Attributes:
+        is_watched: Whether divergences are to be counted while chains run.
+        look_seconds: Seconds between two calls of :meth:`add` for a chain; `None` for no calls.
+    """
+
+    is_watched: bool = False
+    look_seconds: float | None = None
+
+    def looks(self, num_draws: int) -> Iterator[int]:
+        """Numbers of draws at which all chains pause, the last of them `num_draws`."""
+        yield num_draws
+
+    def tell(self, run: Run) -> None:
+        """Tells now and then how far a run is, from the thread that called `mcmc`.
+
+        Raises:
+            StopRun: to end the run.
+        """
+
+    def add(self, chain: int, positions: np.ndarray) -> None:
+        """Tells the next unconstrained positions of a chain, from the thread that moves it."""
+
+    def is_enough(self, num_drawn: int, samples: Callable[[], Any], share: Share) -> bool:
+        """Whether the run ends after `num_drawn` draws of each chain, at one of its looks."""
+        return False
+
+    def interrupted(self, run: Run, reason: BaseException) -> None:
+        """Tells that a run was ended early."""
+
+
+def finish_run(run: Run, monitor: Monitor, num_draws: int) -> int:
+    """Moves the chains of a run to the end, and returns the number of draws of each.
+
+    A run that goes on from a state has had the looks at fewer draws than it has.
+
+    Raises:
+        KeyboardInterrupt: if an interrupt comes before there are draws.
+        StopRun: if the monitor stops the run before.
+    """
+    share, num_drawn, begun = run.share, 0, min(run.num_drawn, num_draws)
+    try:
+        for num_drawn in (number for number in monitor.looks(num_draws) if number >= begun):
+            run.go_on(run.num_warmup + num_drawn, monitor)
+            samples = lambda number=num_drawn: share.gather(run.samples(number))  # noqa: E731
+            if monitor.is_enough(num_drawn, samples, share):
+                break
+    except (KeyboardInterrupt, StopRun) as reason:
+        run.record()
+        num_drawn = run.num_drawn
+        if not num_drawn:
+            raise (reason.__cause__ or reason) from None
+        monitor.interrupted(run, reason)
+        if isinstance(reason, KeyboardInterrupt) or reason.__cause__:
+            warn_of_interrupt(num_drawn, num_draws, reason.__cause__)
+    else:
+        run.record()
+    return share.min_over_processes(num_drawn)

@@ -1,0 +1,168 @@
+"""Recorder of a run that keeps draws and states in a folder."""
+
+import os
+import shutil
+import time
+import urllib.parse
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.chains.recorder import Recorder, State
+from inference.checkpoints.draw_files import DrawFile
+from inference.checkpoints.run_folder import RunFolder
+from inference.common.leaf_names import named_leaves
+
+RECORD_SECONDS = 15.0  # seconds between two states
+_MAX_SHARE = 0.02  # of the time that recording states may take
+
+
+class DiskRecorder(Recorder):
+    """Recorder that writes draws as they are read, and a state now and then.
+
+    A state is written after the draws up to it, so that a run that is killed goes on from there.
+    Draws after the state are made again, with the same bits.
+    """
+
+    def __init__(self, folder: RunFolder, keep: tuple[str, ...] | None, room: int = 0) -> None:
+        """A recorder for a locked folder, whose state it reads, with room for so many draws.
+
+        Raises:
+            ValueError: if the state is damaged.
+        """
+        super().__init__(keep, folder.read_state())
+        self.folder, self.room = folder, room
+        self.files: list[DrawFile] = []
+        self._structure: Any = None
+        self._due = time.monotonic() + RECORD_SECONDS
+        self._unwritten: list[tuple[DrawFile, bytes, int]] = []
+        self._has_warned = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a state should be recorded now."""
+        return time.monotonic() >= self._due
+
+    def open(self, shapes: Any, num_chains: int, num_draws: int) -> None:
+        """Makes the files of draws, or looks whether they hold the draws of the state.
+
+        Raises:
+            OSError: if they cannot be written.
+            ValueError: if one is damaged.
+        """
+        self._structure = jax.tree.structure(shapes)
+        for name, x in named_leaves(shapes):
+            kind, _, rest = name.partition(".")
+            file = f"{'stats' if kind == '1' else 'draws'}.{_quote(rest)}.npy"
+            shape = (num_chains, max(num_draws, self.room), *x.shape)
+            self.files.append(DrawFile(self.folder.path / file, shape, x.dtype))
+        self._warn_of_little_room()
+        if self.state is None:
+            for file in self.files:
+                file.create()
+            return
+        recorded = [self.state.get(name) for name in ("num_drawn", "checksums")]
+        if any(x is None or len(x) != len(self.files) for x in recorded):
+            raise self.folder.damage("state.npz", "it does not fit the files of draws")
+        for i, file in enumerate(self.files):
+            if wrong := file.check(*(x[i] for x in recorded if x is not None)):
+                raise self.folder.damage(file.path.name, wrong)
+
+    def _warn_of_little_room(self) -> None:
+        held = [x.path.stat().st_size if x.path.exists() else 0 for x in self.files]
+        needed = sum(x.num_bytes for x in self.files) - sum(held)
+        free = shutil.disk_usage(self.folder.path).free
+        if needed > free:
+            warnings.warn(
+                f"checkpoint={self.folder.name}: all draws need {needed / 1e9:.3g} GB more, and "
+                f"{free / 1e9:.3g} GB are free; keep fewer sites with keep=, or make room",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def reserve(self, num_draws: int) -> None:
+        """Does nothing: the files have room for all draws."""
+
+    def put(self, chain: int, values: Any, spans: np.ndarray) -> None:
+        """Writes draws of the chains of a batch; see :meth:`Recorder.put`.
+
+        Draws are counted once they are written. Those that are there already are left out: after
+        an interrupt the same draws are put anew.
+        """
+        for file, new in zip(self.files, jax.tree.leaves(values), strict=True):
+            for i, (start, stop, first, last) in enumerate(spans.tolist()):
+                num_there = int(file.num_drawn[chain + i])
+                if stop <= max(start, num_there):
+                    continue
+                if start > num_there:
+                    raise AssertionError(f"draws from {start} on, and {num_there} are there")
+                draws = new[i, first + num_there - start : last]
+                content = np.ascontiguousarray(draws, file.dtype).tobytes()
+                self._write(file, content, file.place(chain + i))
+                file.count(chain + i, len(draws), content)
+
+    def _write(self, file: DrawFile, content: bytes, place: int) -> None:
+        """Writes bytes, or keeps them in memory until the disk has room."""
+        try:
+            file.write(content, place)
+        except OSError:
+            self._unwritten.append((file, content, place))
+
+    def record(self, state: Callable[[], State]) -> None:
+        """Writes the state; if the disk is full, a later call does."""
+        began = time.monotonic()
+        self.state = state()
+        try:
+            while self._unwritten:
+                self._unwritten[-1][0].write(*self._unwritten[-1][1:])
+                self._unwritten.pop()
+            for file in self.files:
+                file.sync()
+            counts = {
+                "num_drawn": np.array([x.num_drawn for x in self.files]),
+                "checksums": np.array([x.checksums for x in self.files]),
+            }
+            self.folder.write_state(self.state | counts)
+        except OSError as error:
+            self._warn(error)
+        now = time.monotonic()
+        self._due = now + max(RECORD_SECONDS, (now - began) / _MAX_SHARE)
+
+    def _warn(self, error: OSError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"checkpoint={self.folder.name} cannot be written: {os.strerror(error.errno or 0)} "
+                "- the run goes on, and keeps in memory what is not written until there is room. "
+                "After a kill, it goes on from the last state on disk",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def read(self, num_drawn: int) -> Any:
+        """The first `num_drawn` draws of each chain: maps of the files, if they hold all."""
+        arrays = [file.read(num_drawn) for file in self.files]
+        if self._unwritten:
+            arrays = [np.array(x) for x in arrays]
+            for file, content, place in self._unwritten:
+                x = arrays[self.files.index(file)]
+                new = np.frombuffer(content, x.dtype).reshape(-1, *x.shape[2:])
+                size = new[0].nbytes
+                chain, draw = divmod((place - len(file.header)) // size, file.shape[1])
+                x[chain, draw : draw + len(new)] = new[: max(0, num_drawn - draw)]
+        return jax.tree.unflatten(self._structure, arrays)
+
+    def close(self) -> None:
+        """Closes the files, and gives the folder free."""
+        for file in self.files:
+            file.close()
+        self.folder.close()
+
+
+def _quote(name: str) -> str:
+    """Name for a file, different for `a` and `A` also where a disk ignores the case of letters."""
+    escaped = (f"%{ord(x):X}" if "A" <= x <= "Z" else urllib.parse.quote(x, safe="") for x in name)
+    return "".join(escaped)

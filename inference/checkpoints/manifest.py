@@ -1,0 +1,96 @@
+"""Manifest of a run: what decides its draws, in JSON, and comparison with a call."""
+
+import hashlib
+import importlib.metadata
+import re
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+FORMAT = 1
+# Entries that may differ between processes of one run, with a warning.
+_MAY_DIFFER = {"library": "version of this library", "jax": "version of JAX", "device": "devices"}
+
+
+def describe_array(x: Any) -> dict[str, Any]:
+    """Shape, dtype and SHA-256 of an array."""
+    if jnp.issubdtype(getattr(x, "dtype", np.float32), jax.dtypes.extended):
+        x = jax.random.key_data(x)
+    x = np.ascontiguousarray(x)
+    return {
+        "shape": list(x.shape),
+        "dtype": str(x.dtype),
+        "sha256": hashlib.sha256(x.tobytes()).hexdigest(),
+    }
+
+
+def describe_tree(tree: Any) -> dict[str, Any]:
+    """Structure of a pytree as text, and its arrays."""
+    leaves, structure = jax.tree.flatten(tree)
+    return {"structure": digest(repr(structure)), "leaves": list(map(describe_array, leaves))}
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text, without addresses in memory."""
+    return hashlib.sha256(re.sub(r"0x[0-9a-f]+", "0x", text).encode()).hexdigest()
+
+
+def describe_platform(devices: Any) -> dict[str, Any]:
+    """Format, versions and devices."""
+    return {
+        "format": FORMAT,
+        "library": importlib.metadata.version("harvest-ppl"),
+        "jax": jax.__version__,
+        "device": f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})",
+    }
+
+
+def compare_manifests(name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    """Checks that a call is of the run in a folder.
+
+    The program of the model is not compared if another version of JAX or of this library has made
+    the folder, as its text may differ.
+
+    Raises:
+        ValueError: if they differ; the message says in what.
+    """
+    if old.get("format") != FORMAT:
+        raise ValueError(
+            f"checkpoint={name} has format {old.get('format')!r}, expected {FORMAT}: another "
+            "version of this library has written it"
+        )
+    others = [what for key, what in _MAY_DIFFER.items() if old[key] != new[key]]
+    has_other_program = old["jax"] != new["jax"] or old["library"] != new["library"]
+    differing = [
+        f"{key}: the run has {_show(old.get(key))}, the call {_show(value)}"
+        for key, value in new.items()
+        if key not in ("format", "num_draws", "has_until", *_MAY_DIFFER)
+        and not (key == "the model's program" and has_other_program)
+        and old.get(key) != value
+    ]
+    extra = [key for key in old if key not in new]
+    differing += [f"{key}: the call has none" for key in extra]
+    if differing:
+        raise ValueError(
+            f"checkpoint={name} is the folder of another run. These differ:\n  "
+            + "\n  ".join(differing)
+            + "\nCall with what the run had, or give another folder."
+        )
+    if others:
+        warnings.warn(
+            f"checkpoint={name} was written with other {', '.join(others)}: the run goes on, and "
+            "its further draws may differ in their bits from those of an undisturbed run",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _show(value: Any) -> str:
+    """A value in few words."""
+    if isinstance(value, dict) and "sha256" in value:
+        return f"{value['dtype']}{value['shape']} of hash {value['sha256'][:8]}"
+    text = repr(value)
+    return text if isinstance(value, str) or len(text) < 100 else f"one of hash {digest(text)[:8]}"

@@ -1,0 +1,196 @@
+"""Folder of a run: its lock, and files that are written whole or not at all.
+
+| File            | Holds                                                                   |
+|-----------------|-------------------------------------------------------------------------|
+| `manifest.json` | what the run is, see :mod:`inference.checkpoints.manifest`              |
+| `draws.*.npy`   | draws of a site, ``(chain, draw, *shape)``                              |
+| `stats.*.npy`   | a statistic of transitions, ``(chain, draw)``                           |
+| `state.npz`     | the last recorded state of the chains                                   |
+| `lock`          | the number of the process that uses the folder                          |
+
+Nothing is pickled. `manifest.json` and `state.npz` end with a SHA-256 checksum of what is before,
+and `state.npz` has CRC-32 checksums of the draws up to it.
+"""
+
+import hashlib
+import io
+import json
+import os
+import pathlib
+import zipfile
+from typing import Any
+
+import numpy as np
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where a folder has no lock
+    fcntl = None
+
+MANIFEST, STATE, LOCK = "manifest.json", "state.npz", "lock"
+# What a run may leave that was killed before its manifest was there.
+_OF_NO_RUN = LOCK, "probe", "probe.partial", f"{MANIFEST}.partial"
+_MARK = b"\nsha256:"
+_TAIL = len(_MARK) + 64  # bytes of a checksum at the end of a file
+
+
+class RunFolder:
+    """Folder of a run, locked until `close`."""
+
+    def __init__(self, path: str | os.PathLike[str], *, is_begun: bool = False) -> None:
+        """Makes the folder if there is none, and locks it.
+
+        Args:
+            path: Path of the folder.
+            is_begun: Whether it must be there already.
+
+        Raises:
+            TypeError: if `path` is no path.
+            ValueError: if it holds something else than a run, another process uses it, or it is not
+                there and must be.
+            OSError: if it cannot be written.
+        """
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f"checkpoint must be the path of a folder, got {path!r}")
+        self.path, self._lock = pathlib.Path(path), None
+        self.name = repr(os.fspath(path))
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"checkpoint={self.name} is a file; give the path of a folder")
+        if is_begun and not self.path.exists():
+            raise self.emptiness()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._check_files()
+            self._lock = self._take_lock()
+            self.write("probe", b"")
+            (self.path / "probe").unlink()
+        except OSError as error:
+            self.close()
+            raise type(error)(
+                error.errno, f"checkpoint={self.name} cannot be written: {error.strerror}"
+            ) from error
+
+    def _check_files(self) -> None:
+        names = [x.name for x in self.path.iterdir() if x.name not in _OF_NO_RUN]
+        if names and MANIFEST not in names:
+            raise ValueError(
+                f"checkpoint={self.name} is not the folder of a run: it has {sorted(names)[:3]} "
+                f"and no {MANIFEST}; give a new or empty folder"
+            )
+
+    def _take_lock(self) -> Any:
+        lock = open(self.path / LOCK, "a+")  # noqa: SIM115
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                number = lock.read().strip()
+                lock.close()
+                raise ValueError(
+                    f"checkpoint={self.name} is in use by process {number}; wait for it, or give "
+                    "another folder"
+                ) from None
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+        return lock
+
+    def close(self) -> None:
+        """Gives the lock back; the end of a process does, too."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Writes a file whole or not at all, and waits until the disk has it.
+
+        Raises:
+            OSError: if it cannot be written; the former file is unchanged then.
+        """
+        partial = self.path / f"{name}.partial"
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.path / name)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+        self.sync()
+
+    def sync(self) -> None:
+        """Waits until the disk has the names of the files."""
+        if os.name == "posix":
+            number = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
+
+    def emptiness(self) -> ValueError:
+        """Error for a folder without a run."""
+        return ValueError(
+            f"checkpoint={self.name} has no run; begin one with inference.mcmc(..., "
+            f"checkpoint={self.name})"
+        )
+
+    def damage(self, name: str, what: str) -> ValueError:
+        """Error for a damaged file."""
+        return ValueError(
+            f"{name} in checkpoint={self.name} is damaged: {what}. Nothing was changed. Restore "
+            "the file from a copy, or begin the run anew in another folder; files of draws can be "
+            'read by np.load(file, mmap_mode="r")'
+        )
+
+    def write_state(self, state: dict[str, np.ndarray]) -> None:
+        """Writes the state of the chains."""
+        buffer = io.BytesIO()
+        np.savez(buffer, **state)  # pyright: ignore[reportArgumentType]
+        content = buffer.getvalue()
+        self.write(STATE, content + _MARK + hashlib.sha256(content).hexdigest().encode())
+
+    def read_state(self) -> dict[str, np.ndarray] | None:
+        """The last recorded state; `None` if there is none.
+
+        Raises:
+            ValueError: if it is damaged.
+        """
+        try:
+            content = (self.path / STATE).read_bytes()
+        except FileNotFoundError:
+            return None
+        content, tail = content[:-_TAIL], content[-_TAIL:]
+        if tail != _MARK + hashlib.sha256(content).hexdigest().encode():
+            raise self.damage(STATE, "its checksum differs")
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                return dict(archive)
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise self.damage(STATE, str(error)) from error
+
+    def write_manifest(self, manifest: dict[str, Any]) -> None:
+        """Writes what the run is."""
+        whole = manifest | {"sha256": _hash_manifest(manifest)}
+        self.write(MANIFEST, json.dumps(whole, indent=1).encode())
+
+    def read_manifest(self) -> dict[str, Any] | None:
+        """Description of the run; `None` for a new folder.
+
+        Raises:
+            ValueError: if the file is damaged.
+        """
+        try:
+            manifest = json.loads((self.path / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise self.damage(MANIFEST, str(error)) from error
+        if not isinstance(manifest, dict) or manifest.pop("sha256", "") != _hash_manifest(manifest):
+            raise self.damage(MANIFEST, "its checksum differs")
+        return manifest
+
+
+def _hash_manifest(manifest: Any) -> str:
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()

@@ -1,0 +1,97 @@
+"""Pointwise log probabilities of many draws, computed in memory-bounded chunks."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from inference.runtime.compiled_program import compile_once
+
+_CHUNK_NUMBERS = 1 << 22  # log probabilities of one chunk
+
+
+class PointwiseLikelihood(Protocol):
+    """Log probabilities of a model at a draw, made by a driver; a pytree."""
+
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    latent: tuple[str, ...]
+
+    def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Log probabilities of all random sites and factors by name."""
+        ...
+
+    def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Masks of missing entries by name of latent site that is observed in part."""
+        ...
+
+
+def log_likelihoods(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Log likelihood of each element of each observed site, by name.
+
+    Args:
+        likelihood: The likelihood, ``ppl.transforms.likelihood.Likelihood``.
+        draws: Values of the latent sites, ``(chain, draw, *shape)``; deterministic ones are
+            skipped.
+
+    Returns:
+        Arrays ``(chain, draw, *observation shape)``.
+    """
+    return _map(_log_likelihood, likelihood, draws)
+
+
+def log_priors(likelihood: Any, draws: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Log probability of each latent site, and of all data and factors under the name ``""``.
+
+    Of a site that is observed in part, the missing entries are latent, and the others are data.
+
+    Returns:
+        Arrays ``(chain, draw)``.
+    """
+    return _map(_log_prior, likelihood, draws)
+
+
+def _map(of_draw: Any, likelihood: Any, draws: Mapping[str, Any]) -> dict[Any, np.ndarray]:
+    batch = np.shape(jax.tree.leaves(draws)[0])[:2]
+    flat = jax.tree.map(lambda x: np.reshape(x, (math.prod(batch), *np.shape(x)[2:])), dict(draws))
+    found = compile_once(of_draw, likelihood, flat)(likelihood, flat)
+    return {name: np.asarray(x).reshape(*batch, *x.shape[1:]) for name, x in found.items()}
+
+
+def _log_likelihood(likelihood: Any, draws: Any) -> Any:
+    def one(draw: Any) -> Any:
+        found = likelihood.log_probs(draw)
+        return {name: found[name] for name, _ in likelihood.shapes}
+
+    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+
+
+def _log_prior(likelihood: Any, draws: Any) -> Any:
+    imputed = likelihood.imputed(jax.tree.map(lambda x: x[0], draws))
+
+    def one(draw: Any) -> Any:
+        found, data = likelihood.log_probs(draw), jnp.zeros(())
+        priors = {}
+        for name, x in found.items():
+            is_prior = jnp.full(x.shape, name in likelihood.latent)
+            if name in imputed:
+                is_prior = imputed[name].all(tuple(range(x.ndim, imputed[name].ndim)))
+            if name in likelihood.latent:
+                priors[name] = jnp.sum(jnp.where(is_prior, x, 0))
+            data = data + jnp.sum(jnp.where(is_prior, 0, x))
+        return priors | {"": data}
+
+    return lax.map(one, draws, batch_size=_batch_size(likelihood, draws))
+
+
+def _batch_size(likelihood: Any, draws: Any) -> int | None:
+    leaves = jax.tree.leaves(draws)
+    if any(x.size == 0 for x in leaves):
+        return None  # JAX cannot make batches of arrays without elements
+    num_draws = len(leaves[0])
+    size = sum(math.prod(shape) for _, shape in likelihood.shapes)
+    size += sum(x.size // num_draws for x in leaves)
+    return max(1, min(num_draws, _CHUNK_NUMBERS // max(size, 1)))

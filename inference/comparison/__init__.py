@@ -1,0 +1,5 @@
+"""Predictive accuracy: PSIS-LOO, comparison of models, sensitivity to power scaling.
+
+It works on log likelihoods and log priors at draws, and knows no models;
+:mod:`inference.drivers` computes them.
+"""

@@ -1,0 +1,121 @@
+"""Estimates of the expected log predictive density (ELPD), with their problems in words."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from inference.comparison import tables
+
+SMALL = 100  # observations; below, standard errors are uncertain
+
+
+@dataclasses.dataclass(frozen=True)
+class ElpdEstimate:
+    r"""Expected log predictive density of a model by cross-validation. It prints as a table.
+
+    Attributes:
+        elpd: Sum of the log predictive densities of all units that were left out.
+        se: Standard error of `elpd`, from the spread of its terms: :math:`\sqrt{n \mathrm{var}}`.
+        p: Effective number of parameters: how much better the units are predicted if they are not
+            left out. NaN where it is not known.
+        pareto_k: Shape of the tail of the weights of each unit, ``(unit,)``; NaN where the term
+            is exact, by a fit without the unit. `None` if all terms are exact.
+        pointwise: Terms of `elpd`, ``(unit,)``.
+        names: Name of each unit, such as ``"y[3]"``.
+        is_exact: Whether each term is by a fit without the unit, ``(unit,)``.
+        problems: What is doubtful, in words.
+        about: The method and the draws, in words.
+        largest_k: Largest Pareto k of a reliable term.
+    """
+
+    elpd: float
+    se: float
+    p: float
+    pareto_k: Any
+    pointwise: Any
+    names: tuple[str, ...]
+    is_exact: Any
+    problems: tuple[str, ...]
+    about: str
+    largest_k: float = 0.7
+
+    @property
+    def is_bad(self) -> np.ndarray:
+        """Whether the term of each unit is unreliable, ``(unit,)``."""
+        if self.pareto_k is None:
+            return np.zeros(len(self.names), bool)
+        return ~np.asarray(self.is_exact) & ~(np.asarray(self.pareto_k) <= self.largest_k)
+
+    def __str__(self) -> str:
+        """The estimates as a table, with words on how far to trust them."""
+        return tables.as_text(self._rows(), self._notes())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return tables.as_html(self._rows(), self._notes())
+
+    def _rows(self) -> list[list[str]]:
+        rows = [["", "estimate", "SE"], ["elpd", f"{self.elpd:.1f}", f"{self.se:.1f}"]]
+        return rows + [["p", f"{self.p:.1f}", ""]] * bool(np.isfinite(self.p))
+
+    def _notes(self) -> list[str]:
+        notes = [self.about]
+        if self.pareto_k is not None and not self.is_bad.any():
+            notes.append(f"No problem found: all Pareto k are at most {self.largest_k:.2g}.")
+        return notes + [f"! {problem}" for problem in self.problems]
+
+
+def make_estimate(
+    terms: np.ndarray,
+    names: tuple[str, ...],
+    about: str,
+    *,
+    p: float = np.nan,
+    pareto_k: np.ndarray | None = None,
+    is_exact: np.ndarray | None = None,
+    largest_k: float = 0.7,
+    problems: tuple[str, ...] = (),
+) -> ElpdEstimate:
+    """Estimate from its terms, with the words that follow from them."""
+    is_exact = np.full(len(terms), pareto_k is None) if is_exact is None else is_exact
+    estimate = ElpdEstimate(
+        elpd=float(np.sum(terms)),
+        se=float(np.sqrt(len(terms) * np.var(terms))),
+        p=float(p),
+        pareto_k=pareto_k,
+        pointwise=terms,
+        names=names,
+        is_exact=is_exact,
+        problems=(),
+        about=about,
+        largest_k=largest_k,
+    )
+    return dataclasses.replace(estimate, problems=(*_problems(estimate), *problems))
+
+
+def _problems(estimate: ElpdEstimate) -> tuple[str, ...]:
+    found = []
+    bad = np.flatnonzero(estimate.is_bad)
+    if bad.size:
+        k = np.asarray(estimate.pareto_k)[bad]
+        worst = int(np.argmax(np.where(np.isnan(k), np.inf, k)))
+        if np.isnan(k).all():
+            found.append("too few draws for Pareto k: ask for 1000 at least.")
+        else:
+            count = f"{bad.size} of {len(estimate.names)} Pareto k"
+            found.append(
+                f"{count} above {estimate.largest_k:.2g}, {k[worst]:.2f} for "
+                f"{estimate.names[bad[worst]]}: without such an observation the posterior is far "
+                "from that of all data, and its term is unreliable, mostly too high. Ask for exact "
+                "terms, loo(..., refit=0.7), or look at these observations: the model may be "
+                "wrong for them."
+            )
+    if not np.isfinite(estimate.elpd):
+        where = estimate.names[int(np.argmin(np.isfinite(estimate.pointwise)))]
+        found.append(
+            f"the log predictive density of {where} is {estimate.elpd}: it is outside of the "
+            "support, or its log likelihood is NaN."
+        )
+    return tuple(found)

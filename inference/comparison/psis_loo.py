@@ -1,0 +1,83 @@
+r"""PSIS-LOO: leave-one-out predictive densities by Pareto smoothed importance sampling.
+
+References:
+    Vehtari, Gelman and Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+    cross-validation and WAIC, Statistics and Computing 27.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from inference.results.diagnostics import ess_mean
+from inference.results.psis import psis_on_host
+
+
+class PointwiseLOO(NamedTuple):
+    """Terms of PSIS-LOO, ``(unit,)`` each.
+
+    Attributes:
+        elpd: Log predictive density of each unit without it.
+        pareto_k: Shape of the tail of its weights.
+        lpd: Log predictive density of each unit with it.
+    """
+
+    elpd: np.ndarray
+    pareto_k: np.ndarray
+    lpd: np.ndarray
+
+
+def psis_loo(
+    log_likelihood: np.ndarray,
+    log_weights: np.ndarray | None = None,
+    relative_efficiency: np.ndarray | float | None = None,
+) -> PointwiseLOO:
+    r"""Leave-one-out log predictive densities of units.
+
+    .. math:: \log p(y_i \mid y_{-i}) \approx \log\frac{\sum_s w_{is}\, p(y_i \mid z_s)}
+       {\sum_s w_{is}}
+
+    The weights :math:`w_{is}` are the smoothed :math:`w_s / p(y_i \mid z_s)`.
+
+    Args:
+        log_likelihood: ``(chain, draw, unit)``.
+        log_weights: Log weights :math:`\log w_s` of the draws, ``(chain, draw)``, or `None`.
+        relative_efficiency: ESS of the draws divided by their number, for each unit or for all; by
+            default that of the likelihood of each unit, and 1 for draws with weights.
+
+    References:
+        Vehtari et al. (2017), equation 10 and section 2.
+    """
+    num_draws, num_units = log_likelihood[..., 0].size, log_likelihood.shape[-1]
+    if relative_efficiency is None:
+        relative_efficiency = 1.0 if log_weights is not None else efficiency_of(log_likelihood)
+    efficiency = np.broadcast_to(relative_efficiency, num_units)
+    flat = log_likelihood.reshape(num_draws, num_units)
+    base = np.zeros(num_draws) if log_weights is None else np.ravel(log_weights).astype(np.float64)
+    base = base - log_sum_exp(base)
+    elpd, pareto_k, lpd = (np.empty(num_units) for _ in range(3))
+    for i in range(num_units):
+        column = flat[:, i].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            smoothed, pareto_k[i] = psis_on_host(base - column, 0.0, float(efficiency[i]))
+            elpd[i] = log_sum_exp(smoothed + column) - log_sum_exp(smoothed)
+        lpd[i] = log_sum_exp(base + column)
+    return PointwiseLOO(elpd, pareto_k, lpd)
+
+
+def efficiency_of(log_likelihood: np.ndarray) -> np.ndarray:
+    """Relative efficiency of the mean likelihood of each unit, ``(unit,)``; 1 where unknown."""
+    highest = log_likelihood.max((0, 1))
+    likelihood = np.exp(log_likelihood - highest)
+    num_draws = likelihood[..., 0].size
+    efficiency = ess_mean(likelihood) / num_draws
+    return np.where(np.isfinite(efficiency) & (efficiency > 0), efficiency, 1.0)
+
+
+def log_sum_exp(x: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """Logarithm of the sum of exponentials, along an axis or over all elements."""
+    highest = np.max(x, axis=axis, keepdims=True)
+    highest = np.where(np.isfinite(highest), highest, 0.0)
+    with np.errstate(divide="ignore"):
+        total = np.log(np.sum(np.exp(x - highest), axis=axis, keepdims=True)) + highest
+    return total.squeeze(axis) if axis is not None else total.reshape(())

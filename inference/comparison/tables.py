@@ -1,0 +1,31 @@
+"""Tables with notes below them, as text and as HTML."""
+
+import html
+import textwrap
+from collections.abc import Sequence
+
+_WIDTH = 88  # columns of the notes
+
+
+def as_text(rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """Rows as aligned columns, the first one of names, and the notes below."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+        lines.append("  ".join(cells).rstrip())
+    filled = [textwrap.fill(note, _WIDTH, subsequent_indent="  ") for note in notes]
+    return "\n".join([*lines, "", *filled])
+
+
+def as_html(rows: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
+    """Rows as a table of HTML, the first one as its head, and the notes below."""
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
+    body = "".join(
+        f"<tr><th>{html.escape(name)}</th>"
+        + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+        + "</tr>"
+        for name, *cells in rows[1:]
+    )
+    words = "<br>".join(map(html.escape, notes))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{words}</p>"

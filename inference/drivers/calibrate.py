@@ -1,0 +1,369 @@
+"""calibrate: simulation-based calibration of a fit."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import ppl
+from inference.calibration.ranks import MIN_ESS, rank
+from inference.calibration.report import CalibrationReport
+from inference.common.argument_checks import check_count, check_fraction
+from inference.common.leaf_names import element_names, named_leaves
+from inference.common.threefry import seed_of
+from inference.drivers.calibration_draws import check_number, fewest_effective, flat_draws
+from inference.drivers.calibration_models import (
+    Combined,
+    Conditioned,
+    Values,
+    log_likelihood,
+    merge,
+    pick,
+)
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.mcmc import mcmc
+from inference.drivers.mcmc_each import mcmc_each
+from inference.drivers.optimize import optimize
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.nuts import NUTS
+from inference.results.mcmc_results import MAX_RHAT
+from inference.runtime.progress import Shown, show_progress
+from ppl.core.model_pytree import as_pytree
+
+_POOLED = ("kernel", "num_warmup", "num_draws", "num_chains", "target_acceptance_rate")
+_LIKELIHOOD = "log likelihood"
+
+
+def calibrate(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    observed: Sequence[str] | Mapping[str, Any],
+    num_simulations: int = 1000,
+    fit: Callable[..., Any] = mcmc,
+    quantities: Mapping[str, Callable[[Values, Values], Any]] | None = None,
+    result: Any = None,
+    vectorized: bool = False,
+    level: float = 0.01,
+    progress: Shown = None,
+    **settings: Any,
+) -> CalibrationReport:
+    """Simulation-based calibration: whether a fit draws from the posterior of its model.
+
+    For each simulation, latent values are drawn from the prior and data given them, the fit is
+    made to these data, and the true values are ranked among its draws. If the fit is right, all
+    ranks are uniform. The report tests this for each scalar of the latent sites, for the log
+    likelihood of the data, which finds errors that the ranks of latent values miss, and for
+    `quantities`.
+
+    With `result`, latent values are drawn from the posterior of that result, and data from its
+    posterior predictive distribution. The fit is made to the observed and the new data together
+    (posterior SBC). This tests the fit where the posterior is, not all over a wide prior. Draws of
+    a chain are correlated, and so would be the ranks: there may be half as many simulations as
+    the smallest bulk ESS of `result`.
+
+    Ranks are of draws that are thinned to near independence. Fits that diverge or do not converge
+    are counted in the report, and stay in the ranks.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the report.
+        model: Function of a key and `args`, with no data conditioned on.
+        *args: Arguments of the model.
+        observed: Names of the sites that are data, scopes joined by dots; with `result` a dict of
+            the observed data.
+        num_simulations: Number of simulations, and of fits.
+        fit: Function that draws from the posterior:
+
+            - :func:`mcmc` of NUTS or HMC: all fits share one program and the cores, as under
+              :func:`mcmc_each`; with a kernel or settings that it does not take, one by one;
+            - another driver of the library, such as :func:`svi`, :func:`laplace` or
+              :func:`pathfinder`, called for one simulation after the other;
+            - a function ``(key, posterior, *args, **settings) -> draws``. Draws are a result with
+              `draws`, or a dict by site of ``(draw, *shape)`` or ``(chain, draw, *shape)``.
+              `posterior` is the conditioned model. A fit with a parameter called `data` gets the
+              simulated data there.
+
+        quantities: Further quantities to rank, functions ``(values, data) -> number or array`` of
+            the latent values and the data of one simulation, written with ``jax.numpy``.
+        result: Result of a fit to the observed data, for posterior SBC.
+        vectorized: Whether `fit` is made of JAX's operations, so that ``jax.vmap`` maps it over all
+            simulations.
+        level: Probability, at most, that the report on a right fit names any failure.
+        progress: Whether to show a bar; by default in a terminal and in a notebook.
+        **settings: Keywords of `fit`, such as `num_warmup`.
+
+    Returns:
+        The report: prints as a table and words; ``report.plot()`` shows the ranks.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, `observed` names no site or leaves no latent site,
+            draws of `fit` do not fit the sites, or `result` has too few effective draws.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 1.0), name="y")
+        >>> def exact(key, posterior, data):
+        ...     noise = jax.random.normal(key, (100,))
+        ...     return {"mu": data["y"] / 2 + noise / 2**0.5}
+        >>> report = calibrate(
+        ...     jax.random.key(0), model, observed=["y"], fit=exact, vectorized=True
+        ... )
+        >>> report.is_calibrated
+        True
+
+    References:
+        Talts, Betancourt, Simpson, Vehtari and Gelman (2018), Validating Bayesian inference
+        algorithms with simulation-based calibration; Modrák et al. (2023), Simulation-based
+        calibration checking for Bayesian computation: the choice of test quantities shapes
+        sensitivity, Bayesian Analysis; Säilynoja, Bürkner and Vehtari (2022), Graphical test for
+        discrete uniformity; Säilynoja, Schmitt, Bürkner and Vehtari (2025), Posterior SBC.
+    """
+    check_inputs(calibrate, key, model, args, {})
+    num = check_count("num_simulations", num_simulations, least=2)
+    level = check_fraction("level", level)
+    problem = _Problem.of(model, args, observed, result, quantities or {})
+    _check_fit(fit)
+    if result is not None:
+        check_number(num, result, problem.latent)
+    keys = jax.random.split(key, 3)
+    values = problem.simulate(keys[0], num)
+    data = pick(values, problem.names)
+    fits = _fit_all(keys[1], fit, problem, data, num, settings, vectorized, progress)
+    truth = pick(values, problem.latent)
+    names, truths = problem.measure(truth, data, 0)
+    _, draws = problem.measure(fits.draws, data, 2)
+    generator = np.random.default_rng(np.asarray(seed_of(keys[2])))
+    ranks = rank(draws, truths, generator)
+    is_few = fits.is_markov & (ranks.ess < MIN_ESS)
+    is_bad = (ranks.rhat > MAX_RHAT) | is_few | np.isnan(draws).any((1, 2))
+    diverged = fits.num_divergent
+    return CalibrationReport(
+        names, ranks.values, float(level), diverged, int(np.sum(is_bad.any(1)))
+    )
+
+
+class _Fits(NamedTuple):
+    """Draws of all fits, ``(simulation, chain, draw, *shape)``, and what is known of them."""
+
+    draws: Values
+    num_divergent: int | None
+    is_markov: bool
+
+
+class _Problem(NamedTuple):
+    """Simulator of a calibration.
+
+    Attributes:
+        model: Model that simulates.
+        args: Its arguments.
+        names: Names of the observed sites.
+        latent: Names of the latent sites.
+        data: Observed data, for posterior SBC, or `None`.
+        draws: Draws of the result, flat, or `None`.
+        quantities: Further quantities.
+        shapes: Values of the latent sites, as shapes.
+    """
+
+    model: Any
+    args: tuple[Any, ...]
+    names: tuple[str, ...]
+    latent: tuple[str, ...]
+    data: Values | None
+    draws: Values | None
+    quantities: Mapping[str, Callable[..., Any]]
+    shapes: Values
+
+    @classmethod
+    def of(
+        cls, model: Any, args: Any, observed: Any, result: Any, quantities: Mapping[str, Any]
+    ) -> "_Problem":
+        """Simulator from the arguments of :func:`calibrate`, checked."""
+        has_data = isinstance(observed, Mapping)
+        if has_data != (result is not None):
+            needs = "result needs the data" if result is not None else "data are for posterior SBC"
+            raise ValueError(
+                f"observed: {needs}; give names of sites, observed=['y'], to simulate from the "
+                "prior, or observed={'y': y} and result= to simulate from the posterior"
+            )
+        if isinstance(observed, str):
+            observed = (observed,)
+        data = dict(observed) if has_data else None
+        names = tuple(name for name, _ in named_leaves(data)) if has_data else tuple(observed)
+        sites = jax.eval_shape(lambda key: ppl.simulate(model)(key, *args), jax.random.key(0))
+        known = [name for name, _ in named_leaves(sites)]
+        if not names or (unknown := [name for name in names if name not in known]):
+            what = f"the model has no site {unknown[0]!r}" if names else "no site is named"
+            raise ValueError(f"observed: {what}; there are {known}")
+        shapes = jax.eval_shape(lambda x: _latent(model, x, args), pick(sites, names))
+        latent = tuple(name for name, _ in named_leaves(shapes))
+        for name, function in quantities.items():
+            if not callable(function):
+                raise TypeError(
+                    f"quantities: {name!r} must be a function of values and data, got {function!r}"
+                )
+        draws = None if result is None else flat_draws(result, latent)
+        return cls(model, args, names, latent, data, draws, quantities, shapes)
+
+    def posterior(self) -> Any:
+        """Function of a key, data and `args`: the model to fit."""
+        model = as_pytree(self.model)
+        if self.data is None:
+            return Conditioned(model)
+        return Combined(model, jax.tree.map(jax.numpy.asarray, self.data))
+
+    def simulate(self, key: jax.Array, num: int) -> Values:
+        """Values of all sites, ``(simulation, *shape)``."""
+        if self.draws is None:
+            one = lambda key: ppl.simulate(self.model)(key, *self.args)  # noqa: E731
+            return jax.jit(jax.vmap(one))(jax.random.split(key, num))
+        total = len(jax.tree.leaves(self.draws)[0])
+        which = np.arange(num) * total // num
+        draws = jax.tree.map(lambda x: x[which], self.draws)
+        return merge(draws, ppl.predict(self.model, draws)(key, *self.args))
+
+    def measure(self, values: Values, data: Values, num_axes: int) -> tuple[Any, np.ndarray]:
+        """Names and values of all quantities, ``(simulation, ..., quantity)``.
+
+        Args:
+            values: Values of latent sites, with `num_axes` axes after that of simulations.
+            data: Data of each simulation.
+            num_axes: Number of axes of draws.
+        """
+        names: list[str] = []
+        parts: list[np.ndarray] = []
+
+        def add(tree: Any) -> None:
+            for name, x in named_leaves(tree):
+                x = np.asarray(x)
+                names.extend(element_names(name, x.shape[1 + num_axes :]))
+                parts.append(x.reshape(*x.shape[: 1 + num_axes], -1))
+
+        add(values)
+        functions = {
+            _LIKELIHOOD: lambda values, data: log_likelihood(self.model, values, data, self.args),
+            **self.quantities,
+        }
+        for name, function in functions.items():
+            over = function
+            for _ in range(num_axes):
+                over = jax.vmap(over, in_axes=(0, None))
+            each = jax.jit(lambda v, d, f=over: jax.lax.map(lambda x: f(*x), (v, d)))
+            add({name: each(values, data)})
+        dtype = np.result_type(*parts)
+        dtype = dtype if np.issubdtype(dtype, np.floating) else np.float64
+        return tuple(names), np.concatenate(parts, -1).astype(dtype)
+
+
+def _latent(model: Any, data: Values, args: Any) -> Values:
+    """Values of the latent sites at some position."""
+    target = ppl.unconstrain(ppl.condition(model, data), *args)
+    position = jax.tree.map(lambda x: jax.numpy.zeros(x.shape, x.dtype), target.position_shapes)
+    names = tuple(name for name, _ in named_leaves(position))
+    return pick(target.constrain(position), names)
+
+
+def _check_fit(fit: Any) -> None:
+    if not callable(fit):
+        raise TypeError(f"fit must be a function (key, posterior, *args), got {fit!r}")
+    if fit is optimize:
+        raise ValueError("fit: optimize finds modes and makes no draws; use laplace")
+
+
+def _fit_all(
+    key: jax.Array,
+    fit: Callable[..., Any],
+    problem: _Problem,
+    data: Values,
+    num: int,
+    settings: dict[str, Any],
+    vectorized: bool,
+    progress: Shown,
+) -> _Fits:
+    posterior, args = problem.posterior(), problem.args
+    is_gradient_kernel = isinstance(settings.get("kernel", NUTS()), HamiltonianKernel)
+    if fit is mcmc and is_gradient_kernel and set(settings) <= set(_POOLED):
+        axes = (0, *[None] * len(args))
+        fits = mcmc_each(key, posterior, data, *args, in_axes=axes, progress=progress, **settings)
+        is_divergent = fits.stats.get("is_divergent")
+        number = None if is_divergent is None else int(is_divergent.any((1, 2)).sum())
+        return _Fits(pick(fits.draws, problem.latent), number, True)
+    keys = jax.random.split(key, num)
+    parameters = inspect.signature(fit).parameters
+    takes_data = "data" in parameters
+    if "progress" in parameters:
+        settings = {"progress": False, **settings}  # one bar is that of all fits
+
+    def one(key: jax.Array, data: Values) -> Any:
+        given = {"data": data} if takes_data else {}
+        model = ppl.condition(problem.model, data)
+        if problem.data is not None:
+            model = functools.partial(_given, posterior, data)
+        return fit(key, model, *args, **given, **settings)
+
+    if vectorized:
+        draws = jax.jit(jax.vmap(one))(keys, data)
+        return _Fits(_with_chains(draws, problem, 1), None, False)
+    found, num_divergent, number = [], None, None
+    with show_progress(progress, num, "fit") as report:
+        for i in range(num):
+            made = one(keys[i], jax.tree.map(lambda x, i=i: x[i], data))
+            stats = getattr(made, "stats", None)
+            if isinstance(stats, Mapping) and "is_divergent" in stats:
+                num_divergent = (num_divergent or 0) + bool(np.any(stats["is_divergent"]))
+            if hasattr(made, "resample"):
+                number = fewest_effective(number, made.ess)
+                made = made.resample(keys[i], number)
+            found.append(_with_chains(made, problem, 0))
+            report(i + 1)
+    try:
+        draws = jax.tree.map(lambda *x: np.stack([y[:, :number] for y in x]), *found)
+    except ValueError as error:
+        raise ValueError(
+            f"fit: numbers of draws differ between simulations ({error}); return equally many"
+        ) from error
+    return _Fits(draws, num_divergent, fit is mcmc or num_divergent is not None)
+
+
+def _given(posterior: Any, data: Values, key: jax.Array, *args: Any) -> Any:
+    return posterior(key, data, *args)
+
+
+def _with_chains(draws: Any, problem: _Problem, num_axes: int) -> Values:
+    """Draws of the latent sites with an axis over chains, behind `num_axes` axes.
+
+    Raises:
+        TypeError: if `draws` is no dict.
+        ValueError: if a latent site has no draws, or they do not have its shape.
+    """
+    draws = getattr(draws, "draws", draws)
+    if not isinstance(draws, Mapping):
+        raise TypeError(
+            f"fit must return draws, a dict of arrays by site or a result with draws, got {draws!r}"
+        )
+    try:
+        some = pick(draws, problem.latent)
+    except KeyError as error:
+        raise ValueError(
+            f"fit: there are no draws of the latent site {error}; the model has the latent sites "
+            f"{list(problem.latent)}, and draws are of {list(draws)}"
+        ) from error
+    given, known = dict(named_leaves(some)), dict(named_leaves(problem.shapes))
+    for name, x in given.items():
+        shape, axes = known[name].shape, np.ndim(x) - num_axes - len(known[name].shape)
+        if axes not in (1, 2) or np.shape(x)[num_axes + axes :] != shape:
+            raise ValueError(
+                f"fit: draws of site {name!r} have the shape {np.shape(x)[num_axes:]}, expected "
+                f"(draw, *{shape}) or (chain, draw, *{shape})"
+            )
+
+    def spread(x: Any, shape: Any) -> Any:
+        has_chains = np.ndim(x) - num_axes - len(shape.shape) == 2
+        return np.asarray(x) if has_chains else np.expand_dims(np.asarray(x), num_axes)
+
+    return jax.tree.map(spread, some, problem.shapes)

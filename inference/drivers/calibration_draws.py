@@ -1,0 +1,78 @@
+"""Draws of results that calibration starts from, or ranks true values among, and their number."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.calibration.ranks import SPARING
+from inference.common.leaf_names import named_leaves
+from inference.drivers.calibration_models import Values, pick
+from inference.results.diagnostics import rhat_and_ess_bulk
+from inference.results.guide_result import GuideResult
+
+_FEWEST, _MOST = 20, 100  # draws of a fit with weights, resampled
+
+
+def flat_draws(result: Any, latent: Sequence[str]) -> Values:
+    """Draws of the latent sites in a result, ``(draw, *shape)``, without weights.
+
+    Raises:
+        TypeError: if `result` has no draws.
+    """
+    if not isinstance(getattr(result, "draws", None), Mapping):
+        raise TypeError(f"result must be a result with draws, such as of mcmc, got {result!r}")
+    draws = result.draws
+    if hasattr(result, "resample"):
+        number = len(jax.tree.leaves(draws)[0][0])
+        return pick(result.resample(jax.random.key(0), number), latent)
+    flat = lambda x: np.asarray(x).reshape(-1, *x.shape[2:])  # noqa: E731
+    return jax.tree.map(flat, pick(draws, latent))
+
+
+def check_number(num: int, result: Any, latent: Sequence[str]) -> None:
+    """Checks that a result has draws for `num` simulations that are nearly independent.
+
+    The ranks of simulations are as correlated as the draws that they start from, where new data say
+    little. At half the effective sample size, their distribution is that of independent ones.
+
+    Raises:
+        ValueError: if it has fewer.
+    """
+    draws = pick(result.draws, latent)
+    total = int(np.prod(np.shape(jax.tree.leaves(draws)[0])[:2]))
+    if num > total:
+        raise ValueError(
+            f"num_simulations must be at most the {total} draws of the result, got {num}; each "
+            "simulation takes another draw"
+        )
+    ess, name = _least_ess(result, draws)
+    if num > max(ess / SPARING, 1):
+        raise ValueError(
+            f"num_simulations must be at most {ess / SPARING:.0f}, half the effective sample size "
+            f"of the result, which is {ess:.0f}{name}, got {num}: with more, the simulations are "
+            "too much alike, and a right fit may fail. Make more draws of the result, "
+            "mcmc(..., num_draws=...), or fewer simulations"
+        )
+
+
+def _least_ess(result: Any, draws: Values) -> tuple[float, str]:
+    """Smallest effective sample size, and where; infinite for independent draws."""
+    if hasattr(result, "ess"):
+        return float(result.ess), " by its weights"
+    least, where = np.inf, ""
+    if isinstance(result, GuideResult):
+        return least, where
+    for name, x in named_leaves(draws):
+        x = np.asarray(x)
+        bulk = rhat_and_ess_bulk(x.reshape(*x.shape[:2], -1))[1]
+        if not np.isnan(bulk).all() and np.nanmin(bulk) < least:
+            least, where = float(np.nanmin(bulk)), f" at site {name!r}"
+    return least, where
+
+
+def fewest_effective(number: int | None, ess: Any) -> int:
+    """Number of draws to resample, the same for all fits: the smallest effective sample size."""
+    own = int(np.clip(np.nan_to_num(float(ess)), _FEWEST, _MOST))
+    return own if number is None else min(number, own)

@@ -1,0 +1,209 @@
+"""cross_validate: K-fold, leave-group-out and leave-future-out cross-validation of a model."""
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from inference.common.argument_checks import check_count
+from inference.common.pointwise import log_likelihoods
+from inference.common.threefry import seed_of
+from inference.comparison.elpd import ElpdEstimate, make_estimate
+from inference.comparison.psis_loo import log_sum_exp
+from inference.comparison.units import Units
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_out import Refits, describe_draws, observe
+from inference.drivers.mcmc import mcmc
+from inference.runtime.jax_settings import settings
+
+
+class Fold(NamedTuple):
+    """Units left out of one fit, units predicted by it, and whether they are predicted jointly."""
+
+    held_out: np.ndarray
+    scored: np.ndarray
+    name: str
+    is_joint: bool
+
+
+def cross_validate(
+    key: jax.Array,
+    model: Callable[..., Any],
+    *args: Any,
+    folds: int | str | Any = 10,
+    start: int | None = None,
+    horizon: int = 1,
+    joint: bool = False,
+    site: str | Sequence[str] | None = None,
+    unit: str = "element",
+    num_warmup: int = 500,
+    num_draws: int = 500,
+    num_chains: int = 4,
+    **kwargs: Any,
+) -> ElpdEstimate:
+    r"""Cross-validation by fits without some observations, by NUTS.
+
+    The model is fitted to all data first. Each further fit begins with draws, step size and mass
+    matrix of that one, and all of them run one compiled program. The term of an observation
+    :math:`y_i` in fold :math:`f` is :math:`\log\frac{1}{S}\sum_s p(y_i \mid z_s)` over draws
+    without the observations of :math:`f`.
+
+    Args:
+        key: Typed or legacy key; with the other arguments it determines the result.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        folds: What is left out together:
+
+            - a number: so many random parts of equal size, up to one;
+            - an array of integers, the number of the fold of each observation: of the shape of the
+              site's log probabilities or, with ``unit="row"``, one for each row. Groups of data
+              are left out so;
+            - ``"future"``: for a time series on axis 0, all rows from t on, for each t from `start`
+              on. The next `horizon` rows are predicted jointly, and later ones are not used.
+
+        start: Rows that the first fit sees, with ``folds="future"``.
+        horizon: Rows that are predicted, with ``folds="future"``.
+        joint: Whether a fold is one term, :math:`\log p(y_f \mid y_{-f})`, not one for each
+            observation in it.
+        site: Name of the observed site, or names, whose observations are left out; by default all.
+        unit: ``"element"`` or ``"row"``: what is one observation; see :func:`loo`. Always rows with
+            ``folds="future"``.
+        num_warmup: Iterations of warm-up of each fit; the first has 1000 at least.
+        num_draws: Draws of each chain of a fit.
+        num_chains: Chains of each fit.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The estimate, with its terms and problems in words. The terms of ``folds="future"`` overlap
+        if `horizon` is above 1, so that their standard error is too small.
+
+    Raises:
+        TypeError: if an argument has the wrong type.
+        ValueError: if a value is out of range, or `folds` does not fit the observations.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu * jnp.ones(20), 1.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": jnp.linspace(-2.0, 2.0, 20)})
+        >>> estimate = inference.cross_validate(jax.random.key(0), posterior, folds=5)
+        >>> bool(-37 < estimate.elpd < -30)
+        True
+
+    References:
+        Vehtari, Gelman and Gabry (2017), Statistics and Computing 27, section 2.3; Bürkner, Gabry
+        and Vehtari (2020), Approximate leave-future-out cross-validation for Bayesian time series
+        models, Journal of Statistical Computation and Simulation 90.
+    """
+    check_inputs(cross_validate, key, model, args, kwargs)
+    numbers = {
+        "num_warmup": check_count("num_warmup", num_warmup, least=0),
+        "num_draws": check_count("num_draws", num_draws, least=4),
+        "num_chains": check_count("num_chains", num_chains, least=1),
+    }
+    is_future = isinstance(folds, str) and folds == "future"
+    if isinstance(folds, str) and not is_future:
+        raise ValueError(
+            f'folds must be a number, an array of fold numbers or "future", got {folds!r}'
+        )
+    if not is_future and (start is not None or horizon != 1):
+        raise ValueError('start and horizon are for folds="future"')
+    whole = mcmc(
+        key,
+        model,
+        *args,
+        num_warmup=max(1000, num_warmup),
+        num_draws=num_draws,
+        num_chains=num_chains,
+        progress=False,
+        **kwargs,
+    )
+    with settings(None):
+        unit = "row" if is_future else unit
+        observed = observe(model, args, kwargs, whole.draws, site, unit)
+        units = observed.units
+        parts = _future(units, start, horizon) if is_future else _parts(key, folds, units, joint)
+        refits = Refits(key, observed, whole, model, args, kwargs, **numbers)
+        terms, names, p = _run(refits, parts), _names(units, parts), np.nan
+        if not (is_future or joint):
+            found = units.gather(log_likelihoods(observed.likelihood, whole.draws))
+            flat = found.reshape(-1, len(units)).astype(np.float64)
+            p = float(np.sum(log_sum_exp(flat, 0) - np.log(len(flat))) - np.sum(terms))
+    what = f"leave-future-out, horizon {horizon}" if is_future else f"{len(parts)} folds"
+    about = f"{what}, {len(terms)} terms: fits of {describe_draws(whole.draws)}."
+    return make_estimate(terms, names, about, p=p, problems=refits.words())
+
+
+def _run(refits: Refits, parts: Sequence[Fold]) -> np.ndarray:
+    """Terms in the order of the units, or of the folds where they are joint."""
+    of_fold = [
+        refits.terms(i, fold.held_out, fold.scored, is_joint=fold.is_joint)
+        for i, fold in enumerate(parts)
+    ]
+    if parts[0].is_joint:
+        return np.concatenate(of_fold)
+    terms = np.empty(len(refits.units))
+    for fold, found in zip(parts, of_fold, strict=True):
+        terms[fold.scored] = found
+    return terms
+
+
+def _names(units: Units, parts: Sequence[Fold]) -> tuple[str, ...]:
+    return tuple(fold.name for fold in parts) if parts[0].is_joint else units.names
+
+
+def _future(units: Units, start: int | None, horizon: Any) -> list[Fold]:
+    size = len(units)
+    if start is None:
+        raise ValueError('folds="future" needs start=, the number of rows that the first fit sees')
+    horizon = check_count("horizon", horizon, least=1)
+    start = check_count("start", start, least=1)
+    if start + horizon > size:
+        raise ValueError(
+            f"start + horizon must be at most the number of rows, {size}, got {start} + {horizon}"
+        )
+    return [
+        Fold(np.arange(t, size), np.arange(t, t + horizon), f"from {units.names[t]}", True)
+        for t in range(start, size - horizon + 1)
+    ]
+
+
+def _parts(key: jax.Array, folds: Any, units: Units, joint: bool) -> list[Fold]:
+    size = len(units)
+    if np.ndim(folds) == 0:
+        number = check_count("folds", folds, least=2)
+        if number > size:
+            raise ValueError(f"folds must be at most the number of observations, {size}: {number}")
+        rng = np.random.default_rng([*np.asarray(seed_of(key)), 2])
+        of_unit = rng.permutation(np.arange(size) % number)
+    else:
+        of_unit = _given(np.asarray(folds), units)
+    found = []
+    for label in np.unique(of_unit):
+        members = np.flatnonzero(of_unit == label)
+        found.append(Fold(members, members, f"fold {label}", joint))
+    if len(found) < 2:
+        raise ValueError("folds must have two different numbers at least")
+    return found
+
+
+def _given(folds: np.ndarray, units: Units) -> np.ndarray:
+    if not np.issubdtype(folds.dtype, np.integer):
+        raise TypeError(
+            f'folds must be a number, an array of integers or "future", got {reprlib.repr(folds)}'
+        )
+    shapes: Mapping[str, Any] = {n: x.shape for n, x in units.numbers.items() if (x >= 0).any()}
+    if units.kind == "element" and len(shapes) == 1:
+        ((name, shape),) = shapes.items()
+        if folds.shape == shape:
+            return folds[units.numbers[name] >= 0]
+    if folds.shape == (len(units),):
+        return folds
+    raise ValueError(
+        f"folds must have a number for each of the {len(units)} observations"
+        f"{f', the shape {next(iter(shapes.values()))}' * (len(shapes) == 1)}, got the shape "
+        f"{folds.shape}"
+    )

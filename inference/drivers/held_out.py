@@ -1,0 +1,209 @@
+"""Fits without some observations: one compiled program for all of them, as the gaps are data."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.tree_util import Partial
+
+import ppl
+from inference.chains.sampling import sample
+from inference.common.layout import Layout
+from inference.common.leaf_names import named_leaves
+from inference.common.pointwise import log_likelihoods
+from inference.comparison.psis_loo import log_sum_exp
+from inference.comparison.units import Units
+from inference.drivers.init_from_result import positions_of
+from inference.hamiltonian.nuts import NUTS
+from inference.initialization.initial_positions import Init
+from inference.results.diagnostics import rhat
+from inference.results.mcmc_result import MCMCResult
+from inference.results.result import Result
+from inference.runtime.devices import copy_to_default_device
+from ppl.transforms.likelihood import Likelihood, select
+
+_LARGE_RHAT = 1.05  # of the log predictive density in a fit without some observations
+_NUM_STEPS = 400  # iterations of warm-up where the first fit has no mass matrix
+_RATE = 0.8
+_FEW = 10  # draws that carry a predictive density
+
+
+class Observed(NamedTuple):
+    """Likelihood of a model, and what is an observation in it."""
+
+    likelihood: Likelihood
+    units: Units
+
+
+def observe(
+    model: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    draws: Any,
+    site: Any,
+    unit: str,
+) -> Observed:
+    """Likelihood of a model and its units, given draws of the posterior.
+
+    Raises:
+        ValueError: if nothing is observed, a latent site has no draws, or a name or kind of unit is
+            unknown.
+    """
+    likelihood = copy_to_default_device(Likelihood.of(model, args, kwargs))
+    drawn = [name for name, _ in named_leaves(draws)]
+    for latent in likelihood.latent:
+        if not any(name == latent or name.startswith(f"{latent}.") for name in drawn):
+            raise ValueError(
+                f"result has no draws of {latent!r}, which the likelihood needs; run mcmc without "
+                "keep, or keep all latent sites"
+            )
+    first = jax.tree.map(lambda x: np.asarray(x)[0, 0], draws)
+    missing = jax.jit(lambda likelihood, draw: likelihood.missing(draw))(likelihood, first)
+    return Observed(likelihood, Units.of(likelihood.shapes, missing, site, unit))
+
+
+def check_result(where: str, result: Any, model: Any) -> None:
+    """Checks that the first argument is a result with draws.
+
+    Raises:
+        TypeError: if it is not.
+    """
+    if not isinstance(result, Result):
+        given = "the model" if callable(result) else repr(type(result).__name__)
+        raise TypeError(
+            f"result must be a result with draws, as of mcmc, and comes first: "
+            f"inference.{where}(result, posterior, *args); got {given}"
+        )
+
+
+def log_weights_of(result: Result) -> np.ndarray | None:
+    """Log weights of the draws of a result, ``(chain, draw)``; `None` if all are equal."""
+    if (weights := getattr(result, "weights", None)) is not None:
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(weights, np.float64))
+    log_weights = getattr(result, "log_weights", None)
+    has_density = getattr(getattr(result, "guide", None), "has_density", False)
+    return np.asarray(log_weights, np.float64) if has_density else None
+
+
+class Refits:
+    """Fits of a model without some of its observations, each begun at a fit to all."""
+
+    def __init__(
+        self,
+        key: jax.Array,
+        observed: Observed,
+        result: Result,
+        model: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        num_warmup: int,
+        num_draws: int,
+        num_chains: int,
+    ) -> None:
+        self.key, self.likelihood, self.units = key, observed.likelihood, observed.units
+        self.numbers: dict[str, Any] = {"num_draws": num_draws, "num_chains": num_chains}
+        counts = self.units.counts(np.zeros(0, int))
+        target = ppl.unconstrain(select(model, counts), *args, **kwargs)
+        self.target = copy_to_default_device(target)
+        self.kernel, self.numbers["num_warmup"] = NUTS(), num_warmup
+        matrix = getattr(result, "inverse_mass_matrix", None)
+        if isinstance(result, MCMCResult) and matrix is not None and "step_size" in result.stats:
+            step_size = float(np.mean(np.asarray(result.stats["step_size"])[:, -1]))
+            matrix = jax.tree.map(lambda x: np.asarray(x)[0], matrix)
+            self.kernel = NUTS(step_size=step_size, inverse_mass_matrix=matrix)
+        else:
+            self.numbers["num_warmup"] = max(num_warmup, _NUM_STEPS)
+        self.starts = Init("flat", self._choose_starts(result, num_chains))
+        self.problems: list[str] = []
+        self.num_fits = 0
+
+    def _choose_starts(self, result: Result, num_chains: int) -> np.ndarray:
+        """Positions ``(chain, size)``: draws of the fit to all data, far apart in the run."""
+        flat = jax.tree.map(lambda x: np.reshape(x, (-1, *np.shape(x)[2:])), result.draws)
+        log_weights = log_weights_of(result)
+        num_draws = len(jax.tree.leaves(flat)[0])
+        weights = np.full(num_draws, 1 / num_draws)
+        if log_weights is not None:
+            weights = np.exp(np.ravel(log_weights) - log_sum_exp(np.ravel(log_weights)))
+        levels = (np.arange(num_chains) + 0.5) / num_chains
+        chosen = np.minimum(np.searchsorted(np.cumsum(weights), levels), num_draws - 1)
+        layout = Layout.of(self.target.position_shapes)
+        values = jax.tree.map(lambda x: x[chosen], flat)
+        return positions_of(values, self.target, layout).astype(layout.dtype)
+
+    def terms(
+        self, number: int, held_out: np.ndarray, scored: np.ndarray, *, is_joint: bool = False
+    ) -> np.ndarray:
+        """Log predictive densities of the units `scored` by a fit without `held_out`.
+
+        Args:
+            number: Number of the fit, folded into the key.
+            held_out: Numbers of the units that are left out.
+            scored: Numbers of the units that are predicted.
+            is_joint: Whether they are predicted jointly, in one term.
+
+        Returns:
+            ``(unit,)``, or ``(1,)`` if joint.
+        """
+        found = self._log_likelihoods(number, held_out, scored)
+        if is_joint:
+            found = found.sum(-1, keepdims=True)
+        total, squares = log_sum_exp(found, 0), log_sum_exp(2 * found, 0)
+        with np.errstate(invalid="ignore"):
+            num_effective = np.exp(2 * total - squares)
+        worst = int(np.argmin(num_effective))
+        if num_effective[worst] < _FEW:
+            self.problems.append(
+                f"{self.units.names[int(scored[worst])]} is far from what is predicted without "
+                f"it: {num_effective[worst]:.1f} draws carry its density, and its term is rough, "
+                "mostly too low."
+            )
+        return total - np.log(len(found))
+
+    def _log_likelihoods(self, number: int, held_out: np.ndarray, scored: np.ndarray) -> np.ndarray:
+        """Log likelihoods of the units `scored` in a fit without `held_out`, ``(draw, unit)``."""
+        selecting = self.target.model
+        assert isinstance(selecting, Partial)
+        counts = jax.tree.map(jax.numpy.asarray, self.units.counts(held_out))
+        model = Partial(selecting.func, selecting.args[0], counts)
+        samples = sample(
+            jax.random.fold_in(self.key, number),
+            dataclasses.replace(self.target, model=model),
+            self.kernel,
+            target_acceptance_rate=_RATE,
+            init=self.starts,
+            **self.numbers,
+        )
+        self.num_fits += 1
+        found = self.units.gather(log_likelihoods(self.likelihood, samples.draws))[..., scored]
+        self._check(found, samples.stats, held_out)
+        return found.reshape(-1, len(scored)).astype(np.float64)
+
+    def _check(self, found: np.ndarray, stats: Mapping[str, Any], held_out: np.ndarray) -> None:
+        which = self.units.names[int(held_out[0])] if held_out.size else "nothing"
+        which += f" and {held_out.size - 1} more" * (held_out.size > 1)
+        worst = np.max(np.nan_to_num(rhat(found.sum(-1)), nan=1.0))
+        if worst > _LARGE_RHAT:
+            self.problems.append(
+                f"without {which}, chains disagree (R-hat {worst:.2f} of the predictive density): "
+                "ask for more num_warmup and num_draws."
+            )
+        divergences = int(np.sum(stats["is_divergent"]))
+        if divergences > found[..., 0].size // 100:
+            self.problems.append(f"without {which}, {divergences} transitions diverged.")
+
+    def words(self) -> tuple[str, ...]:
+        """Problems of the fits: the first of them, and the number of the others."""
+        more = len(self.problems) - 1
+        rest = (f"{more} more such problems in other fits.",) * (more > 0)
+        return (*self.problems[:1], *rest)
+
+
+def describe_draws(draws: Any) -> str:
+    """Number of chains and draws in words."""
+    num_chains, num_draws = np.shape(next(x for _, x in named_leaves(draws)))[:2]
+    return f"{num_chains} chain{'s' * (num_chains != 1)} x {num_draws} draws"

@@ -1,0 +1,134 @@
+"""loo: leave-one-out cross-validation of a fitted model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.common.argument_checks import check_count
+from inference.common.pointwise import log_likelihoods
+from inference.comparison.elpd import ElpdEstimate, make_estimate
+from inference.comparison.psis_loo import psis_loo
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_out import (
+    Refits,
+    check_result,
+    describe_draws,
+    log_weights_of,
+    observe,
+)
+from inference.results.psis import largest_pareto_k
+from inference.results.result import Result
+from inference.runtime.jax_settings import settings
+
+
+def loo(
+    result: Result,
+    model: Callable[..., Any],
+    *args: Any,
+    site: str | Sequence[str] | None = None,
+    unit: str = "element",
+    refit: float | None = None,
+    key: jax.Array | None = None,
+    num_warmup: int = 100,
+    num_draws: int = 500,
+    num_chains: int = 4,
+    **kwargs: Any,
+) -> ElpdEstimate:
+    r"""Leave-one-out cross-validation by PSIS: how well a model predicts each observation.
+
+    The draws of one fit are weighted as if an observation had been left out (PSIS-LOO). Pareto k
+    says for each observation whether that is reliable. With `refit`, the model is fitted anew
+    without those for which it is not. Where leaving an observation out changes the support of the
+    posterior, as for the largest value under a uniform distribution on (0, a), PSIS cannot see it:
+    draws beyond the support are missing, and Pareto k may be low. ``refit=-jnp.inf`` does not rely
+    on it.
+
+    Data that ``ppl.ignore`` leaves out are no observations, nor are factors and sites that
+    ``ppl.impute`` observes in part.
+
+    Args:
+        result: Result of :func:`mcmc`, or of another driver with draws, for this model and data.
+            Weights of draws are used where there are some.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        site: Name of the observed site, or names, whose observations are left out; by default all.
+        unit: What is one observation:
+
+            - ``"element"``: each log probability of a site, one for each element of ``vmap``,
+              loops and the distribution's batch;
+            - ``"row"``: all log probabilities with one index on axis 0, of all sites together.
+
+        refit: Pareto k above which the term is computed exactly, by NUTS without the observation;
+            by default for none. 0.7 is a good choice; ``-jnp.inf`` computes all terms exactly.
+        key: Key of the fits; by default ``jax.random.key(0)``.
+        num_warmup: Iterations of warm-up of each such fit, which begins with draws, step size and
+            mass matrix of `result`.
+        num_draws: Draws of each chain of such a fit.
+        num_chains: Chains of such a fit.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        The estimate, with its terms, Pareto k, and problems in words.
+
+    Raises:
+        TypeError: if `result` is no result with draws, or an argument has the wrong type.
+        ValueError: if the model observes nothing, a name is unknown, or the draws are of another
+            model.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu * jnp.ones(20), 1.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": jnp.linspace(-2.0, 2.0, 20)})
+        >>> estimate = inference.loo(inference.mcmc(jax.random.key(0), posterior), posterior)
+        >>> round(estimate.elpd)
+        -34
+
+    References:
+        Vehtari, Gelman and Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+        cross-validation and WAIC, Statistics and Computing 27; Vehtari, Simpson, Gelman, Yao and
+        Gabry (2024), Pareto smoothed importance sampling, JMLR 25.
+    """
+    check_result("loo", result, model)
+    key = jax.random.key(0) if key is None else key
+    check_inputs(loo, key, model, args, kwargs)
+    if refit is not None and (isinstance(refit, bool) or not isinstance(refit, float | int)):
+        raise TypeError(f"refit must be a number, the Pareto k above which to refit, got {refit!r}")
+    numbers = {
+        "num_warmup": check_count("num_warmup", num_warmup, least=0),
+        "num_draws": check_count("num_draws", num_draws, least=4),
+        "num_chains": check_count("num_chains", num_chains, least=1),
+    }
+    with settings(None):
+        observed = observe(model, args, kwargs, result.draws, site, unit)
+        log_likelihood = observed.units.gather(log_likelihoods(observed.likelihood, result.draws))
+        found = psis_loo(log_likelihood, log_weights_of(result))
+        terms, pareto_k = found.elpd, found.pareto_k
+        is_exact, problems = np.zeros(len(terms), bool), ()
+        about = (
+            f"leave-one-out, {len(terms)} observations: PSIS from {describe_draws(result.draws)}"
+        )
+        if refit is not None and (again := np.flatnonzero(~(pareto_k <= refit))).size:
+            refits = Refits(key, observed, result, model, args, kwargs, **numbers)
+            terms[again] = _refit_each(refits, again)
+            pareto_k[again], is_exact[again] = np.nan, True
+            problems = refits.words()
+            about += f"; {again.size} exact, by fits without them"
+    return make_estimate(
+        terms,
+        observed.units.names,
+        about + ".",
+        p=float(np.sum(found.lpd) - np.sum(terms)),
+        pareto_k=pareto_k,
+        is_exact=is_exact,
+        largest_k=largest_pareto_k(log_likelihood[..., 0].size),
+        problems=problems,
+    )
+
+
+def _refit_each(refits: Refits, units: np.ndarray) -> np.ndarray:
+    """Log predictive density of each unit by a fit without it."""
+    return np.concatenate([refits.terms(int(i), np.array([i]), np.array([i])) for i in units])

@@ -1,0 +1,93 @@
+"""power_scale: how much priors and likelihood of a fitted model matter."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from inference.common.leaf_names import named_leaves
+from inference.common.pointwise import log_priors
+from inference.comparison.power_scaling import PowerScaling, power_scaling
+from inference.drivers.check_inputs import check_inputs
+from inference.drivers.held_out import check_result, log_weights_of
+from inference.results.result import Result
+from inference.runtime.devices import copy_to_default_device
+from inference.runtime.jax_settings import settings
+from ppl.transforms.likelihood import Likelihood
+
+
+def power_scale(
+    result: Result,
+    model: Callable[..., Any],
+    *args: Any,
+    prior: str | Sequence[str] | None = None,
+    **kwargs: Any,
+) -> PowerScaling:
+    r"""Sensitivity of a posterior to its priors and its likelihood, by power scaling.
+
+    The draws are weighted as if a prior, or the likelihood, were raised to a power near 1. How far
+    the posterior of each scalar moves is its sensitivity:
+
+    | prior | likelihood | diagnosis |
+    |---|---|---|
+    | below 0.05 | | none: the prior does not matter much |
+    | 0.05 or more | below 0.05 | strong prior or weak likelihood |
+    | 0.05 or more | 0.05 or more | prior-data conflict |
+
+    The likelihood is that of all data and factors. Of a site that ``ppl.impute`` observes in part,
+    the entries that are missing count as prior, and the others as likelihood.
+
+    Args:
+        result: Result of :func:`mcmc`, or of another driver with draws, for this model and data.
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        *args: Arguments of the model: data.
+        prior: Names of the latent sites whose priors are scaled together; by default all. In a
+            hierarchy, name those at the top: the distribution of the others is part of the model.
+        **kwargs: More arguments of the model.
+
+    Returns:
+        Sensitivities and diagnoses of each scalar, and the sensitivity to the prior of each site.
+
+    Raises:
+        TypeError: if `result` is no result with draws.
+        ValueError: if the model observes nothing, a name is unknown, or the draws are of another
+            model.
+
+    Example:
+        >>> import jax.numpy as jnp, ppl, distributions as dist, inference
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu * jnp.ones(4), 1.0), name="y")
+        >>> posterior = ppl.condition(model, {"y": jnp.array([8.0, 9.0, 11.0, 12.0])})
+        >>> result = inference.mcmc(jax.random.key(0), posterior)
+        >>> inference.power_scale(result, posterior).diagnosis
+        ('prior-data conflict',)
+
+    References:
+        Kallioinen, Paananen, Bürkner and Vehtari (2023), Detecting and diagnosing prior and
+        likelihood sensitivity with power-scaling, Statistics and Computing 34.
+    """
+    check_result("power_scale", result, model)
+    check_inputs(power_scale, jax.random.key(0), model, args, kwargs)
+    with settings(None):
+        likelihood = copy_to_default_device(
+            Likelihood.of(model, args, kwargs, needs_observed=False)
+        )
+        names = [prior] if isinstance(prior, str) else list(likelihood.latent)
+        if prior is not None and not isinstance(prior, str):
+            names = list(prior)
+        for name in names:
+            if name not in likelihood.latent:
+                raise ValueError(
+                    f"prior: the model has no latent site {name!r}; it has "
+                    f"{', '.join(likelihood.latent)}"
+                )
+        scores = log_priors(likelihood, result.draws)
+    place = {name: i for i, name in enumerate(likelihood.latent)}
+    leaves = sorted(named_leaves(result.draws), key=lambda leaf: place.get(leaf[0], len(place)))
+    draws = {name: np.asarray(x) for name, x in leaves}
+    of_sites = {name: scores[name] for name in names}
+    is_smoothed = getattr(result, "weights", None) is not None
+    weights = log_weights_of(result)
+    return power_scaling(draws, of_sites, scores[""], weights, is_smoothed=is_smoothed)

@@ -1,0 +1,120 @@
+"""sampler: a whole run of Markov chain Monte Carlo as one function of arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+import ppl
+from inference.chains.whole_run import WholeRun
+from inference.common.argument_checks import check_count, check_fraction
+from inference.common.layout import Layout
+from inference.common.target import Target, named_sites
+from inference.hamiltonian.kernel import HamiltonianKernel
+from inference.hamiltonian.nuts import NUTS
+from inference.results.mcmc_result import MCMCResult
+
+
+def sampler(
+    model: Callable[..., Any],
+    *,
+    kernel: HamiltonianKernel = NUTS(),
+    num_warmup: int = 1000,
+    num_draws: int = 1000,
+    num_chains: int = 4,
+    target_acceptance_rate: float = 0.8,
+) -> Callable[..., MCMCResult]:
+    """Whole run of NUTS or HMC as a pure function, ``(key, *args, **kwargs) -> result``.
+
+    The function contains starts, warm-up and draws. It is made of JAX's operations alone, so that
+    it can be a part of other programs: under ``jax.jit``, ``jax.vmap``, ``lax.scan`` and
+    ``jax.shard_map``. Call it within ``jax.jit``. Each chain starts at the best of ten uniform
+    points and learns a step size and a diagonal mass matrix, as in :func:`mcmc` with
+    ``mass_matrix="diagonal"``; chains are not compared with each other.
+
+    On the CPU, chains run one after the other, also those that ``jax.vmap`` adds, as chains in
+    lockstep would wait for each other; on an accelerator they move side by side.
+    :func:`mcmc_each` fits many data sets on all cores, with a program that XLA compiles better.
+
+    Nothing within a program can raise an error: a chain that finds no start of finite density has
+    draws and statistics of NaN, and all its transitions are divergent.
+
+    Args:
+        model: Function of a key, `args` and `kwargs`, with observed sites conditioned on.
+        kernel: :class:`NUTS` or :class:`HMC`, or another gradient kernel of the library.
+        num_warmup: Iterations of warm-up per chain, not kept.
+        num_draws: Draws to keep per chain.
+        num_chains: Number of chains.
+        target_acceptance_rate: Mean acceptance rate that the step size is adapted to.
+
+    Returns:
+        Function of a key and the arguments of the model to an :class:`MCMCResult`, a pytree whose
+        draws are ``(chain, draw, *shape)``.
+
+    Raises:
+        TypeError: if `kernel` is not a kernel such as `NUTS()`.
+        ValueError: if a value is out of range.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> import ppl, distributions as dist, inference
+        >>> def model(key):
+        ...     mu = ppl.sample(key, dist.Normal(0.0, 3.0), name="mu")
+        ...     return ppl.sample(key, dist.Normal(mu, 4.0), name="y")
+        >>> def posterior(key, y):
+        ...     return ppl.condition(model, {"y": y})(key)
+        >>> run = inference.sampler(posterior, num_warmup=200, num_draws=100)
+        >>> fits = jax.jit(jax.vmap(run, in_axes=(None, 0)))(jax.random.key(0), jnp.arange(3.0))
+        >>> fits.draws["mu"].shape
+        (3, 4, 100)
+    """
+    numbers = check_run(kernel, num_warmup, num_draws, num_chains, target_acceptance_rate)
+    num_warmup, num_draws, num_chains, target_acceptance_rate = numbers
+
+    def run(key: jax.Array, *args: Any, **kwargs: Any) -> MCMCResult:
+        target = ppl.unconstrain(model, *args, **kwargs)
+        settings = WholeRun.of(kernel, target, num_warmup, num_draws, target_acceptance_rate)
+        made = settings.chains(key, target, num_chains)
+        about = settings_of(target, num_warmup, target_acceptance_rate)
+        return MCMCResult(*made, settings=about, sites=named_sites(target))
+
+    return run
+
+
+def check_run(
+    kernel: Any, num_warmup: Any, num_draws: Any, num_chains: Any, target_acceptance_rate: Any
+) -> tuple[int, int, int, float]:
+    """Numbers of a whole run, checked.
+
+    Raises:
+        TypeError: if `kernel` is not a kernel such as `NUTS()`, or a number is of another type.
+        ValueError: if a number is out of range, or `kernel` has a log density.
+    """
+    if not isinstance(kernel, HamiltonianKernel):
+        raise TypeError(
+            f"kernel must be a gradient kernel such as NUTS() or HMC(), got {kernel!r}; other "
+            "kernels run under mcmc"
+        )
+    if kernel.log_density is not None:
+        raise ValueError(
+            "kernel has a log density of its own, but the model gives it; pass "
+            f"{type(kernel).__name__}() without log_density"
+        )
+    return (
+        check_count("num_warmup", num_warmup, least=0),
+        check_count("num_draws", num_draws, least=1),
+        check_count("num_chains", num_chains, least=1),
+        float(check_fraction("target_acceptance_rate", target_acceptance_rate)),
+    )
+
+
+def settings_of(target: Target, num_warmup: int, rate: float) -> tuple[tuple[str, Any], ...]:
+    """Settings of a result, which choose the advice of its summary."""
+    about = {
+        "num_warmup": num_warmup,
+        "target_acceptance_rate": rate if num_warmup else None,
+        "init": "uniform",
+        "num_coordinates": Layout.of(target.position_shapes).size,
+        "noncentering": None,
+    }
+    return tuple(about.items())

@@ -1,0 +1,166 @@
+"""ArviZ's container of draws: groups of arrays with named dimensions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+INSTALL = 'pip install "harvest-ppl[arviz]"'
+_SAMPLES = ("chain", "draw")
+_FIXED = ("observed_data", "constant_data")  # groups whose arrays have no axes of draws
+
+Groups = Mapping[str, Mapping[str, Any]]
+Axes = Mapping[str, tuple[str | None, ...]]
+
+
+def import_arviz(where: str) -> Any:
+    """ArviZ, of any version.
+
+    Raises:
+        ImportError: if it is not installed.
+    """
+    try:
+        import arviz
+    except ImportError as error:
+        raise ImportError(
+            f"{where} needs ArviZ: pip install arviz, or {INSTALL}, which has all for pictures"
+        ) from error
+    return arviz
+
+
+def is_new(arviz: Any) -> bool:
+    """Whether ArviZ is 1.0 or newer, whose container is an `xarray.DataTree`."""
+    return int(arviz.__version__.split(".")[0]) >= 1
+
+
+def make_container(
+    groups: Groups,
+    axes: Axes,
+    coords: Mapping[str, Any] | None,
+    dims: Mapping[str, Any] | None,
+) -> Any:
+    """An ``arviz.InferenceData``, or with ArviZ 1.0 and newer an ``xarray.DataTree``.
+
+    Args:
+        groups: Arrays by name, by group. They are not copied.
+        axes: Names of leading axes, by name of an array.
+        coords: Labels by dimension.
+        dims: Names of the dimensions, by name of an array; they replace those of `axes`.
+
+    Raises:
+        ImportError: if ArviZ is not installed.
+        ValueError: if `coords` or `dims` do not fit the arrays.
+    """
+    arviz = import_arviz("to_arviz")
+    import xarray
+
+    arrays = {
+        group: {name: _as_array(x) for name, x in values.items()}
+        for group, values in groups.items()
+    }
+    named = _check_dims(arrays, dims or {})
+    labels = _check_coords(arrays, axes, named, coords or {})
+    datasets = {}
+    for group, values in arrays.items():
+        data = {name: (_dims_of(group, name, x, axes, named), x) for name, x in values.items()}
+        used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}
+        indices = {dim: labels.get(dim, np.arange(size)) for dim, size in used.items()}
+        datasets[group] = xarray.Dataset(data, indices, {"inference_library": "harvest-ppl"})
+    if is_new(arviz):
+        return xarray.DataTree.from_dict(datasets)
+    return arviz.InferenceData(**datasets)
+
+
+def _as_array(x: Any) -> np.ndarray:
+    """An array of NumPy of a dtype that files of xarray have; a copy for bfloat16 and its kin."""
+    array = np.asarray(x)
+    is_known = array.dtype.kind in "biufcSU"
+    return array if is_known or not jnp.issubdtype(array.dtype, np.number) else array.astype("f4")
+
+
+def _shape(group: str, x: np.ndarray) -> tuple[int, ...]:
+    """The shape of an array without the axes of the draws."""
+    return x.shape if group in _FIXED else x.shape[len(_SAMPLES) :]
+
+
+def _dims_of(
+    group: str, name: str, x: np.ndarray, axes: Axes, dims: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
+    """Names of all dimensions of an array, as far as ArviZ's own where nothing names them."""
+    num_own = len(_shape(group, x))
+    given = dims.get(name)
+    if given is None:
+        given = () if group == "constant_data" else axes.get(name, ())
+    names = (*given, *[None] * num_own)[:num_own]
+    own = tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(names))
+    return own if group in _FIXED else (*_SAMPLES, *own)
+
+
+def _entries(arrays: Groups) -> Iterator[tuple[str, str, np.ndarray]]:
+    for group, values in arrays.items():
+        if group != "sample_stats":
+            for name, x in values.items():
+                yield group, name, x
+
+
+def _check_dims(arrays: Groups, dims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The dimensions that the user names, checked."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for group, name, x in _entries(arrays):
+        shape = _shape(group, x)
+        if len(shape) >= len(shapes.get(name, ())):  # log probabilities lack the axes of events
+            shapes[name] = shape
+    found = {}
+    for name, given in dims.items():
+        names = (given,) if isinstance(given, str) else tuple(given)
+        if name not in shapes:
+            raise ValueError(
+                f"to_arviz: dims: there is no site {name!r}; there are {', '.join(shapes)}"
+            )
+        if len(names) != len(shapes[name]):
+            raise ValueError(
+                f"to_arviz: dims: site {name!r} has the shape {shapes[name]}, so it takes "
+                f"{len(shapes[name])} names, got {list(names)}"
+            )
+        wrong = [x for x in names if not isinstance(x, str | None) or x in _SAMPLES]
+        if wrong or len({*names} - {None}) < len([x for x in names if x is not None]):
+            raise ValueError(
+                f"to_arviz: dims: site {name!r} takes names that are strings, all different, and "
+                f"neither 'chain' nor 'draw' (None leaves an axis as it is), got {list(names)}"
+            )
+        found[name] = names
+    return found
+
+
+def _check_coords(
+    arrays: Groups, axes: Axes, dims: Mapping[str, Any], coords: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """The labels that the user gives, checked against the sizes of the dimensions."""
+    sizes: dict[str, tuple[int, str]] = {}
+    for group, name, x in _entries(arrays):
+        num_own = len(_shape(group, x))
+        own = _dims_of(group, name, x, axes, dims)[x.ndim - num_own :]
+        for dim, size in zip(own, _shape(group, x), strict=True):
+            before, other = sizes.setdefault(dim, (size, name))
+            if before != size:
+                raise ValueError(
+                    f"to_arviz: site {other!r} has {before} entries along {dim!r}, and site "
+                    f"{name!r} {size}: give one of them another name, as by dims={{{name!r}: "
+                    "[...]}"
+                )
+    labels = {}
+    for dim, given in coords.items():
+        if dim not in sizes:
+            raise ValueError(
+                f"to_arviz: coords: no site has the dimension {dim!r}; there are "
+                f"{', '.join(sizes) or 'none'}. Name it by dims={{site: [{dim!r}]}}."
+            )
+        labels[dim] = np.asarray(given)
+        size, name = sizes[dim]
+        if labels[dim].shape != (size,):
+            raise ValueError(
+                f"to_arviz: coords: site {name!r} has {size} entries along {dim!r}, got labels of "
+                f"the shape {labels[dim].shape}"
+            )
+    return labels

@@ -1,0 +1,187 @@
+"""Results of Markov chain Monte Carlo on many data sets of one model."""
+
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any, Self, overload
+
+import jax
+import numpy as np
+
+from inference.common import serialization
+from inference.common.leaf_names import named_leaves
+from inference.results.diagnostics import diagnose
+from inference.results.mcmc_result import MCMCResult
+from ppl.harvest.pytrees import register_dataclass
+
+MAX_RHAT, MIN_ESS_PER_CHAIN = 1.05, 50
+_NUM_LISTED = 5  # doubtful data sets that are listed, the worst ones
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class MCMCResults:
+    """Draws of :func:`mcmc_each`: those of an :class:`MCMCResult` with data sets in front.
+
+    ``fits[i]`` is the result of a data set, ``fits[2:5]`` those of several; `len` and iteration go
+    over data sets.
+
+    Attributes:
+        draws: Values of the latent sites, ``(dataset, chain, draw, *shape)``.
+        stats: Statistics of each transition, ``(dataset, chain, draw)``, by name.
+        inverse_mass_matrix: Inverse mass matrices after warm-up, ``(dataset, chain, size)``.
+        settings: Settings of each :class:`MCMCResult`.
+        sites: Names of the sites in the order of the model, each with whether it is deterministic.
+    """
+
+    draws: dict[str, Any]
+    stats: dict[str, Any]
+    inverse_mass_matrix: Any
+    settings: tuple[tuple[str, Any], ...] = dataclasses.field(metadata={"static": True})
+    sites: tuple[tuple[str, bool], ...] = dataclasses.field(metadata={"static": True})
+
+    def __len__(self) -> int:
+        """Number of data sets."""
+        return len(next(iter(self.stats.values())))
+
+    @overload
+    def __getitem__(self, which: int) -> MCMCResult: ...
+    @overload
+    def __getitem__(self, which: slice) -> Self: ...
+    def __getitem__(self, which: int | slice) -> Any:
+        """Result of one data set, or those of a slice."""
+        some = self.draws, self.stats, self.inverse_mass_matrix
+        draws, stats, matrix = jax.tree.map(lambda x: x[which], some)
+        kind = type(self) if isinstance(which, slice) else MCMCResult
+        return kind(draws, stats, matrix, settings=self.settings, sites=self.sites)
+
+    def __iter__(self) -> Iterator[MCMCResult]:
+        """Results of the data sets, in order."""
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        num_chains, num_draws = next(iter(self.stats.values())).shape[1:]
+        about = f"{len(self)} data sets x {num_chains} chains x {num_draws} draws"
+        shapes = (f"{name} {x.shape[3:]}" for name, x in named_leaves(self.draws))
+        return f"MCMCResults({about}: {', '.join(shapes)})"
+
+    def summary(self) -> "FitsSummary":
+        """Diagnostics of each data set, and which fits are doubtful."""
+        columns: list[Any] = []
+        is_finite = np.ones(len(self), bool)
+        for _, x in named_leaves(self.draws):
+            x = np.asarray(x)
+            num, num_chains, num_draws = x.shape[:3]
+            is_finite &= np.isfinite(x).reshape(num, -1).all(1)
+            flat = np.moveaxis(x.reshape(num, num_chains, num_draws, -1), 0, 2)
+            rhat, bulk, tail, *_ = diagnose(flat)
+            columns.append((rhat, bulk, tail))
+        rhat, bulk, tail = (np.concatenate(x, -1) for x in zip(*columns, strict=True))
+        divergent = np.asarray(self.stats.get("is_divergent", np.zeros((len(self), 1, 1), bool)))
+        started = np.asarray(np.isfinite(self.stats["log_density"])).all((1, 2))
+        with np.errstate(all="ignore"):
+            worst = _extreme(np.max, rhat), _extreme(np.min, bulk), _extreme(np.min, tail)
+        return FitsSummary(
+            *worst,
+            divergent.sum((1, 2)),
+            np.logical_not(started),
+            np.logical_not(is_finite),
+            divergent.shape[1],
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the results to `path`, a NumPy ``.npz`` archive, under exactly that name."""
+        serialization.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Reads results from a file that :meth:`save` has written.
+
+        Raises:
+            ValueError: if `path` holds something else, is damaged, or was written by a newer
+                version of the library.
+        """
+        return serialization.load(path, cls)
+
+
+def _extreme(of: Any, numbers: np.ndarray) -> np.ndarray:
+    """Extreme over scalars that vary, ``(dataset,)``; NaN if none has a diagnostic."""
+    is_known = ~np.isnan(numbers)
+    found = of(np.where(is_known, numbers, -np.inf if of is np.max else np.inf), axis=-1)
+    return np.where(is_known.any(-1), found, np.nan)
+
+
+@dataclasses.dataclass(frozen=True)
+class FitsSummary:
+    """Worst diagnostics of each data set, and words on those that are doubtful.
+
+    Attributes:
+        rhat: Largest R-hat of a scalar, ``(dataset,)``; NaN for one chain.
+        ess_bulk, ess_tail: Smallest effective sample sizes of a scalar, ``(dataset,)``.
+        num_divergent: Number of divergent transitions, ``(dataset,)``.
+        has_no_start: Whether a chain found no start of finite density, ``(dataset,)``.
+        has_non_finite: Whether a draw is NaN or infinite, ``(dataset,)``.
+        num_chains: Number of chains of each data set.
+    """
+
+    rhat: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    num_divergent: np.ndarray
+    has_no_start: np.ndarray
+    has_non_finite: np.ndarray
+    num_chains: int
+
+    @property
+    def is_unconverged(self) -> np.ndarray:
+        """Data sets with an R-hat above 1.05, or an ESS below 50 for each chain, or no start."""
+        is_few = np.minimum(self.ess_bulk, self.ess_tail) < MIN_ESS_PER_CHAIN * self.num_chains
+        return (self.rhat > MAX_RHAT) | is_few | self.has_no_start
+
+    @property
+    def is_doubtful(self) -> np.ndarray:
+        """Data sets with an unconverged or a divergent fit, or draws that are not finite."""
+        return self.is_unconverged | (self.num_divergent > 0) | self.has_non_finite
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Doubts in words; empty if there are none."""
+        ess = np.minimum(self.ess_bulk, self.ess_tail)
+        is_few = ess < MIN_ESS_PER_CHAIN * self.num_chains
+        least = MIN_ESS_PER_CHAIN * self.num_chains
+        cases = (
+            (self.has_no_start, 0 * ess, "have a chain without a start of finite density; their "
+             "draws are NaN"),
+            (self.has_non_finite & ~self.has_no_start, 0 * ess, "have draws that are not finite; "
+             "look for overflow in the transformation of their sites"),
+            (self.num_divergent > 0, -self.num_divergent, "have divergent transitions; raise "
+             "target_acceptance_rate, or reparameterise (ppl.auto_reparam)"),
+            (self.rhat > MAX_RHAT, -self.rhat, f"have an R-hat above {MAX_RHAT}: their chains "
+             "disagree; give them more warm-up, or fit them apart by mcmc"),
+            (is_few, ess, f"have an effective sample size below {least}; make more draws"),
+        )  # fmt: skip
+        return tuple(_tell(*case) for case in cases if case[0].any())
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.rhat)} data sets x {self.num_chains} chains", ""]
+        lines.append(f"{'':16}{'median':>9}{'worst':>9}")
+        for name, x, worst in (
+            ("R-hat", self.rhat, np.nanmax),
+            ("ESS, bulk", self.ess_bulk, np.nanmin),
+            ("ESS, tail", self.ess_tail, np.nanmin),
+            ("divergences", self.num_divergent, np.max),
+        ):
+            if not np.isnan(x).all():
+                lines.append(f"{name:16}{np.nanmedian(x):9.4g}{worst(x):9.4g}")
+        found = self.problems or ("No doubtful fits: all chains agree, and none diverged.",)
+        return "\n".join([*lines, "", *found])
+
+    __repr__ = __str__
+
+
+def _tell(which: np.ndarray, order: np.ndarray, what: str) -> str:
+    numbers = np.flatnonzero(which)
+    worst = numbers[np.argsort(order[numbers], kind="stable")][:_NUM_LISTED]
+    told = ", ".join(map(str, worst)) + (" ..." if len(numbers) > len(worst) else "")
+    noun = "data set" if len(numbers) == 1 else "data sets"
+    return f"{len(numbers)} {noun} ({told}) {what}."

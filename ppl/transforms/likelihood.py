@@ -1,0 +1,197 @@
+"""Likelihood: log probabilities of observed data, element by element, and some of them left out."""
+
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import random
+from jax.tree_util import Partial
+
+from ppl.common import distribution_protocol
+from ppl.common.arguments import Arguments
+from ppl.common.missing_data import Ignored, Imputed, is_imputed
+from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nest_by_path, paths_in
+from ppl.harvest._program import Program
+from ppl.harvest._site_names import join_scopes
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.site_kinds import FACTOR, LATENT, OBSERVED, kind_of
+from ppl.transforms.density import LogProbs
+from ppl.transforms.trace import inspection
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Selected(distribution_protocol.DistributionWrapper):
+    """A distribution whose log probability counts where `counts` holds, and is 0 elsewhere."""
+
+    base: Any
+    counts: Any
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of the elements that count."""
+        return jnp.where(self.counts, distribution_protocol.log_prob(self.base, value), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Select(SiteAction):
+    """Action of `select`: wraps the distributions of sites that have a planted mask."""
+
+    records = False
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands."""
+        return True, True, True
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """Sow the value again, with the log probabilities of the elements that count."""
+        if plant is not None:
+            (counts,) = plant
+            make = lambda d: Selected(d, counts)  # noqa: E731
+            site, operands = replace_distribution(site, operands, make, (counts,))
+        return sow_again(site, operands), None
+
+
+def select(model: Model, counts: Mapping[str, Any]) -> Model:
+    """Count some observations of a model only: the log probabilities of all others are 0.
+
+    The values stay, so that sites which depend on them, as in an autoregression, stay as they are.
+
+    Args:
+        model: A function of a random key, with observed sites.
+        counts: Boolean arrays by name of observed site, scopes joined by dots, each of the shape of
+            the site's log probabilities; they may be traced.
+
+    Returns:
+        A model of the same arguments: a pytree whose leaves include `counts`.
+    """
+    return Partial(_run_selected, as_pytree(model), dict(counts))
+
+
+def _run_selected(
+    model: Model, counts: Mapping[str, Any], key: Any, *args: Any, **kwargs: Any
+) -> Any:
+    run = ModelRun(model, trace_model(model, key, args, kwargs), Select())
+    paths = {join_scopes(path): path for path in _observed(run)}
+    return run.output({paths[name]: (jnp.asarray(x),) for name, x in counts.items()})
+
+
+def _observed(run: ModelRun) -> list[Path]:
+    return [path for path, found in run.sites.items() if kind_of(found.site) == OBSERVED]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Likelihood:
+    """Log probabilities of the sites of a model at values of the latent ones.
+
+    It is a pytree whose leaves are the data.
+
+    Attributes:
+        model: The model, as a pytree.
+        data: The data among the arguments of the model.
+        arguments: The static arguments of the model.
+        shapes: Name of each observed site, scopes joined by dots, with the shape of its log
+            probabilities: `vmap` axes, loops and the distribution's batch.
+        latent: Names of the latent sites.
+        captured: Fingerprint of the numbers in the model's program; new numbers recompile.
+    """
+
+    model: Model
+    data: list[Any]
+    arguments: Arguments = dataclasses.field(metadata={"static": True})
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = dataclasses.field(metadata={"static": True})
+    latent: tuple[str, ...] = dataclasses.field(metadata={"static": True})
+    captured: tuple[Hashable, ...] = dataclasses.field(metadata={"static": True})
+
+    @classmethod
+    def of(
+        cls, model: Model, args: tuple[Any, ...], kwargs: Any, *, needs_observed: bool = True
+    ) -> "Likelihood":
+        """The likelihood of a model called with some arguments.
+
+        Args:
+            model: The model, conditioned on data.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+            needs_observed: Whether a whole site must be observed; if not, a factor or a site
+                observed in part is enough.
+
+        Raises:
+            ValueError: If the model has no observed site.
+        """
+        arguments, data = Arguments.split(args, kwargs)
+        model = as_pytree(model)
+
+        def look(program: Program) -> tuple[Any, Any]:
+            run = ModelRun(model, program, LogProbs())
+            latent = {
+                path: jax.tree.unflatten(found.site.tree, found.collapse().avals)
+                for path, found in run.latent().items()
+            }
+            planted = {path: tuple(jax.tree.leaves(value)) for path, value in latent.items()}
+            records = jax.eval_shape(run.records, planted)
+            shapes = tuple((join_scopes(path), records[path].shape) for path in _observed(run))
+            sites = [found.site for found in run.sites.values()]
+            has_more = any(kind_of(site) == FACTOR or is_imputed(site) for site in sites)
+            if not (shapes or (has_more and not needs_observed)):
+                raise ValueError(
+                    f"{run.name} has no observed site, so there is no likelihood. Give the model "
+                    "conditioned on the data: ppl.condition(model, {site: data}). A site with "
+                    "missing entries by ppl.impute is a latent one: use ppl.ignore instead."
+                )
+            return shapes, tuple(map(join_scopes, latent))
+
+        (shapes, latent), numbers = trace_and_fingerprint(look, model, arguments, data)
+        return cls(model, data, arguments, shapes, latent, numbers)
+
+    def log_probs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Log probabilities of all random sites and factors at values of the latent sites."""
+        args, kwargs = self.arguments.join(self.data)
+        run = ModelRun(self.model, trace_model(self.model, None, args, kwargs), LogProbs())
+        kinds = LATENT, OBSERVED, FACTOR
+        kept = [path for path, found in run.sites.items() if kind_of(found.site) in kinds]
+        records = run.records(run.fit(values, "log_probs", complete=True))
+        return {join_scopes(path): records[path] for path in kept}
+
+    def missing(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Boolean arrays by observed site: which elements are left out by `ppl.ignore`."""
+        found = self._distributions(values)
+        return {name: _missing(found[name], shape) for name, shape in self.shapes}
+
+    def imputed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Boolean arrays by latent site that `ppl.impute` observes in part: missing entries."""
+        found = {name: _flags(d, Imputed) for name, d in self._distributions(values).items()}
+        return {name: flags[0] for name, flags in found.items() if flags}
+
+    def _distributions(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        args, kwargs = self.arguments.join(self.data)
+        run = inspection(self.model, trace_model(self.model, random.key(0), args, kwargs))
+        latent = [(p, x) for p, x in paths_in(values, run.sites) if join_scopes(p) in self.latent]
+        records = run.run(run.fit(nest_by_path(dict(latent)), "log_probs", complete=True))[1]
+        return {join_scopes(path): site.distribution for path, site in records.items()}
+
+
+def _missing(d: Any, shape: tuple[int, ...]) -> jax.Array:
+    missing = jnp.zeros(shape, bool)
+    for flags in _flags(d, Ignored):
+        missing = missing | flags.all(tuple(range(len(shape), flags.ndim)))
+    return missing
+
+
+def _flags(d: Any, kind: type[Ignored] | type[Imputed]) -> list[jax.Array]:
+    """Masks of the missing entries of the wrappers of a kind around a distribution."""
+    found = []
+    while isinstance(d, distribution_protocol.DistributionWrapper):
+        if isinstance(d, kind):
+            found.append(jnp.asarray(d.missing))
+        d = d.base  # pyright: ignore[reportAttributeAccessIssue]
+    return found

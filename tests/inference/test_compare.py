@@ -1,0 +1,114 @@
+"""Comparison of models: differences against ArviZ, stacking weights against a grid, words."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import inference
+from inference.comparison.elpd import make_estimate
+from inference.comparison.model_comparison import stacking_weights
+
+SIZE = 150
+rng = np.random.default_rng(0)
+TERMS = -1.0 - rng.exponential(size=(3, SIZE)) + np.array([[0.0], [-0.1], [-0.6]])
+
+
+def estimate(terms, **given):
+    names = tuple(f"y[{i}]" for i in range(len(terms)))
+    return make_estimate(np.asarray(terms, float), names, "made up.", **given)
+
+
+def comparison(terms=TERMS):
+    return inference.compare(
+        {name: estimate(x, p=2.0) for name, x in zip("abc", terms, strict=False)}
+    )
+
+
+def test_differences_are_paired_by_observation():
+    found = comparison()
+    order = np.argsort(-TERMS.sum(1))
+    assert found.names == tuple("abc"[i] for i in order)
+    differences = TERMS[order] - TERMS[order[0]]
+    np.testing.assert_allclose(found.difference, differences.sum(1))
+    np.testing.assert_allclose(found.difference_se, np.sqrt(SIZE * differences.var(1)))
+
+
+def test_a_constant_difference_is_certain():
+    found = comparison([TERMS[0], TERMS[0] - 0.5])
+    np.testing.assert_allclose(found.difference, [0, -75])
+    np.testing.assert_allclose(found.difference_se, 0, atol=1e-6)
+    np.testing.assert_allclose(found.se[0], found.se[1])
+
+
+@pytest.mark.parametrize("terms", [TERMS, TERMS[:2], TERMS[[2, 1]], TERMS - 2000.0])
+def test_stacking_weights_are_the_best_on_a_grid(terms):
+    steps, density = 50, np.exp(terms - terms.max(0))
+    score = lambda w: np.mean(np.log(np.asarray(w) @ density))  # noqa: E731
+    grid = itertools.product(range(steps + 1), repeat=len(terms))
+    on_simplex = [np.array(w) / steps for w in grid if sum(w) == steps]
+    weights = stacking_weights(terms)
+    np.testing.assert_allclose(weights.sum(), 1)
+    assert np.all(weights >= 0)
+    best = max(on_simplex, key=score)
+    assert score(weights) >= score(best) - 1e-12
+    np.testing.assert_allclose(weights, best, atol=1.5 / steps)
+    # The gradient is 1 for models in use and at most 1 for the others (Karush, Kuhn, Tucker).
+    gradient = np.mean(density / (weights @ density), 1)
+    assert np.all(gradient < 1 + 1e-4)
+    np.testing.assert_allclose(gradient[weights > 1e-3], 1, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_comparison_agrees_with_arviz():
+    arviz = pytest.importorskip("arviz")
+    xarray = pytest.importorskip("xarray")
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        pytest.skip("ArviZ 1 has another class of estimates")
+    from arviz.stats import ELPDData
+
+    found = comparison()
+    elpds = {}
+    for name, terms in zip("abc", TERMS, strict=True):
+        elpd, se, p = terms.sum(), np.sqrt(SIZE * terms.var()), 2.0
+        array = xarray.DataArray(terms, dims="obs")
+        index = "elpd_loo se p_loo n_samples n_data_points warning loo_i pareto_k scale good_k"
+        data = [elpd, se, p, 1000, SIZE, False, array, array * 0, "log", 0.7]
+        elpds[name] = ELPDData(data, index=index.split())
+    table = arviz.compare(elpds, method="stacking")
+    difference = table["elpd_diff"].to_numpy(float)
+    assert tuple(table.index) == found.names
+    np.testing.assert_allclose(np.abs(difference), -found.difference, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(table["dse"].to_numpy(float), found.difference_se, rtol=1e-6)
+    np.testing.assert_allclose(table["weight"].to_numpy(float), found.weight, atol=2e-3)
+
+
+def test_words_on_small_differences():
+    near = comparison([TERMS[0], TERMS[0] - 0.01])
+    assert "predict equally well" in near.problems[0]
+    noisy = comparison([TERMS[0], TERMS[0] - 0.1 + np.resize([2.0, -2.0], SIZE)])
+    assert "small beside its standard error" in noisy.problems[0]
+    clear = comparison([TERMS[0], TERMS[0] - 0.5])
+    assert not clear.problems
+    few = comparison([TERMS[0, :50], TERMS[0, :50] - 0.5])
+    assert "50 observations are less than 100" in few.problems[0]
+
+
+def test_words_on_a_bad_pareto_k():
+    k = np.full(SIZE, 0.1)
+    k[7] = 1.2
+    bad = estimate(TERMS[1] - 1, pareto_k=k)
+    found = inference.compare({"good": estimate(TERMS[0]), "bad": bad})
+    assert "bad: 1 of 150 Pareto k above 0.7, 1.20 for y[7]" in found.problems[0]
+    assert "weight" in str(found)
+    assert "<table>" in found._repr_html_()
+
+
+def test_mistakes():
+    one = estimate(TERMS[0])
+    with pytest.raises(TypeError, match="dict of results"):
+        inference.compare([one, one])
+    with pytest.raises(ValueError, match="two models at least"):
+        inference.compare({"a": one})
+    with pytest.raises(ValueError, match="their numbers differ: a 150, b 149"):
+        inference.compare({"a": one, "b": estimate(TERMS[0, 1:])})

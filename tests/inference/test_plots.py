@@ -1,0 +1,101 @@
+"""Pictures of results by ArviZ: each is one call, and shows what it should."""
+
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+from inference import MCMCResult
+
+matplotlib.use("Agg")
+pytestmark = [
+    pytest.mark.promotion(rank="allow", dtype="standard"),
+    pytest.mark.filterwarnings("ignore"),  # those of ArviZ and matplotlib
+]
+KEY = jax.random.key(0)
+RNG = np.random.default_rng(0)
+
+
+def model(key):
+    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+    s = ppl.sample(key, dist.Normal(0.0, 1.0), name="s")
+    ppl.sample(key, dist.Normal(x, jnp.exp(s)), name="z")
+    return ppl.sample(key, dist.Normal(x * jnp.ones(20), 1.0), name="y")
+
+
+POSTERIOR = ppl.condition(model, {"y": RNG.normal(size=20)})
+STATS = {
+    "is_divergent": RNG.uniform(size=(4, 100)) < 0.1,
+    "energy": RNG.normal(size=(4, 100)),
+}
+DRAWS = {name: RNG.normal(size=(4, 100)) / 5 for name in ("x", "s", "z")}
+RESULT = MCMCResult(DRAWS, STATS, None)
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def drawn(call):
+    """Numbers of lines and of collections in the figure that a call draws."""
+    call()
+    axes = plt.gcf().axes
+    return sum(len(ax.lines) for ax in axes), sum(len(ax.collections) for ax in axes)
+
+
+def test_traces_show_every_chain():
+    assert drawn(lambda: RESULT.plot_trace(["x", "s"]))[0] >= 8
+
+
+def test_pairs_mark_divergences():
+    def marks(result):
+        result.plot_pairs(["x", "s"])
+        axes = plt.gcf().axes
+        num = sum(len(ax.collections) + len(ax.lines) for ax in axes)
+        plt.close("all")
+        return num
+
+    settled = MCMCResult(DRAWS, {"is_divergent": np.zeros((4, 100), bool)}, None)
+    assert marks(RESULT) > marks(settled)
+
+
+def test_ranks_and_forest_show_names():
+    assert drawn(lambda: RESULT.plot_ranks("x")) != (0, 0)
+    RESULT.plot_forest(["x", "s"])
+    figure = plt.gcf()
+    texts = [t.get_text() for ax in figure.axes for t in (*ax.get_yticklabels(), *ax.texts)]
+    assert any("x" in text for text in texts)
+    assert not any("z" in text for text in texts)
+
+
+def test_energy_needs_an_energy():
+    assert drawn(RESULT.plot_energy) != (0, 0)
+    with pytest.raises(ValueError, match="plot_energy: these draws have no energy"):
+        MCMCResult(DRAWS, {}, None).plot_energy()
+
+
+def test_predictive_and_loo_pit_take_the_model():
+    assert drawn(lambda: RESULT.plot_predictive(POSTERIOR, key=KEY))[0] > 10
+    plt.close("all")
+    assert drawn(lambda: RESULT.plot_loo_pit(POSTERIOR, key=KEY))[0] >= 1
+    with pytest.raises(ValueError, match="plot_predictive: the model has no data"):
+        RESULT.plot_predictive(ppl.block(model, ["y"]), key=KEY)
+
+
+def test_unknown_names_are_errors_in_words():
+    with pytest.raises(ValueError, match="plot_trace: names: no site is called 'w'; there are s"):
+        RESULT.plot_trace("w")
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"plot_trace needs matplotlib: pip install"):
+        RESULT.plot_trace()

@@ -1,0 +1,270 @@
+"""ArviZ's container with all that a model adds to draws."""
+
+import functools
+
+import arviz
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray
+from scipy import stats
+
+import distributions as dist
+import inference
+import ppl
+from inference import ImportanceResult, MCMCResult, OptimizeResult
+from ppl.transforms.unobserve import unobserve
+
+pytestmark = pytest.mark.promotion(rank="allow", dtype="standard")
+KEY = jax.random.key(0)
+GAPPY = np.array([1.0, np.nan, 3.0, np.nan])
+X = np.arange(3.0)
+LABELS = {"county": ["a", "b", "c"], "item": list("wxyz")}
+
+
+def county(key, level, x, length):
+    slope = ppl.sample(key, dist.Normal(level, 2.0), name="slope")
+
+    def step(z, key):
+        z = ppl.sample(key, dist.Normal(0.5 * z, 1.0), name="z")
+        return z, ppl.sample(key, dist.Normal(slope * x + z, 0.7), name="y")
+
+    return jax.lax.scan(step, 0.0, jax.random.split(key, length))[1]
+
+
+def model(key, x, length):
+    """Counties by `vmap`, years by a scan, gaps of both kinds, and a vector in a scope."""
+    level = ppl.sample(key, dist.Normal(1.0, 1.5), name="level")
+    keys = jax.random.split(key, len(x))
+    by_county = functools.partial(county, level=level, length=length)
+    jax.vmap(lambda key, x: by_county(key, x=x), axis_name="county")(keys, x)
+    ppl.deterministic(level**2, name="square")
+    ppl.sample(key, dist.Normal(jnp.full(4, level), 1.0), name="gappy")
+    ppl.sample(key, dist.Poisson(jnp.full(2, jnp.exp(level))), name="count")
+
+    def part(key):
+        return ppl.sample(
+            key, dist.MultivariateNormal(jnp.full(2, level), scale_diag=jnp.ones(2)), name="v"
+        )
+
+    return ppl.nest(part, scope="part")(key)
+
+
+Y = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+POSTERIOR = ppl.condition(
+    model,
+    {
+        "y": Y,
+        "gappy": ppl.impute(GAPPY),
+        "count": ppl.ignore(np.array([1, 5]), np.array([True, False])),
+        "part": {"v": np.array([0.5, 1.0])},
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def result():
+    """Draws that need no chains: from the prior, with the data kept."""
+    keys = jax.random.split(KEY, 40)
+    sites = jax.vmap(lambda key: ppl.simulate(POSTERIOR)(key, X, 5))(keys)
+    names = ("level", "slope", "z", "gappy", "square")
+    draws = {name: np.asarray(sites[name]).reshape(2, 20, *sites[name].shape[1:]) for name in names}
+    return MCMCResult(draws, {"energy": np.ones((2, 20))}, None)
+
+
+@pytest.fixture(scope="module")
+def data(result):
+    return result.to_arviz(POSTERIOR, X, 5, key=KEY, coords=LABELS, dims={"gappy": ["item"]})
+
+
+def shapes(data, group):
+    return {name: dict(x.sizes) for name, x in data[group].data_vars.items()}
+
+
+def test_groups_have_the_sites_that_belong_there(data):
+    data_sites = {"y", "gappy", "count", "part.v"}
+    expected = {
+        "posterior": {"level", "slope", "z", "gappy", "square"},
+        "log_prior": {"level", "slope", "z", "gappy"},
+        "log_likelihood": data_sites,
+        "prior": {"level", "slope", "z", "square"},
+        "prior_predictive": data_sites,
+        "posterior_predictive": data_sites,
+        "observed_data": data_sites,
+        "constant_data": {"x"},
+    }
+    assert {g: set(data[g].data_vars) for g in expected} == expected
+    is_old = arviz.__version__.startswith("0.")
+    assert isinstance(data, arviz.InferenceData if is_old else xarray.DataTree)
+
+
+def test_dimensions_are_named_by_vmap_and_scan(data):
+    of_draws = {"chain": 2, "draw": 20}
+    series = {"county": 3, "time": 5}
+    assert shapes(data, "posterior") == {
+        "level": of_draws,
+        "slope": {**of_draws, "county": 3},
+        "z": {**of_draws, **series},
+        "gappy": {**of_draws, "item": 4},
+        "square": of_draws,
+    }
+    assert shapes(data, "observed_data")["y"] == series
+    assert shapes(data, "prior_predictive")["y"] == {"chain": 1, "draw": 1000, **series}
+    assert shapes(data, "posterior_predictive")["part.v"] == {**of_draws, "part.v_dim_0": 2}
+    assert shapes(data, "log_likelihood")["part.v"] == of_draws  # a joint event counts as one
+    assert list(data["posterior"]["slope"].coords["county"].values) == ["a", "b", "c"]
+
+
+def test_missing_entries_are_nan(data):
+    np.testing.assert_array_equal(data["observed_data"]["gappy"], GAPPY)
+    np.testing.assert_array_equal(data["observed_data"]["count"], [np.nan, 5])
+    np.testing.assert_array_equal(data["observed_data"]["y"], Y)
+    np.testing.assert_array_equal(data["constant_data"]["x"], X)
+
+
+def test_log_probabilities_are_those_of_scipy(data):
+    post, lik, prior = data["posterior"], data["log_likelihood"], data["log_prior"]
+    level, slope = post["level"].values, post["slope"].values
+    means = (slope * X)[..., None] + post["z"].values
+    np.testing.assert_allclose(lik["y"], stats.norm.logpdf(Y, means, 0.7), rtol=2e-4)
+    np.testing.assert_allclose(prior["level"], stats.norm.logpdf(level, 1, 1.5), rtol=2e-4)
+    counts = stats.poisson.logpmf(5, np.exp(level))
+    np.testing.assert_allclose(lik["count"], np.stack([0 * counts, counts], -1), rtol=2e-4)
+    entries = stats.norm.logpdf(post["gappy"].values, level[..., None], 1.0)
+    is_missing = np.isnan(GAPPY)
+    np.testing.assert_allclose(lik["gappy"], np.where(is_missing, 0, entries), rtol=2e-4)
+    np.testing.assert_allclose(prior["gappy"], np.where(is_missing, entries, 0), rtol=2e-4)
+
+
+def test_log_probabilities_sum_to_the_log_density(data, result):
+    total = sum(
+        x.values.reshape(2, 20, -1).sum(-1)
+        for group in ("log_prior", "log_likelihood")
+        for x in data[group].data_vars.values()
+    )
+    flat = jax.tree.map(lambda x: x.reshape(40, *x.shape[2:]), result.draws)
+    density = jax.jit(jax.vmap(lambda draw: ppl.log_density(POSTERIOR)(draw, X, 5)))(flat)
+    np.testing.assert_allclose(total.ravel(), density, rtol=1e-5)
+
+
+def test_predictions_are_new_data_for_each_draw(data):
+    """Standardised, they have mean 0 and variance 1, within 4 standard errors."""
+    post, drawn = data["posterior"], data["posterior_predictive"]
+    means = (post["slope"].values * X)[..., None] + post["z"].values
+    scores = (drawn["y"].values - means) / 0.7
+    assert abs(scores.mean()) < 4 / np.sqrt(scores.size)
+    assert abs(scores.std() - 1) < 4 / np.sqrt(2 * scores.size)
+    assert np.isfinite(drawn["gappy"]).all()
+    assert not np.isclose(drawn["gappy"][..., 0], 1.0).any()  # what is data is drawn too
+    prior = data["prior"]["level"].values
+    assert abs(prior.mean() - 1) < 4 * 1.5 / np.sqrt(prior.size)
+
+
+def test_unobserve_takes_back_what_condition_did():
+    models = model, unobserve(ppl.scale(POSTERIOR, 2.0))
+    before, after = jax.jit(lambda: [ppl.simulate(m)(KEY, X, 5) for m in models])()
+    jax.tree.map(np.testing.assert_array_equal, before, after)
+
+
+def test_without_a_key_there_are_no_predictions(result):
+    data = result.to_arviz(POSTERIOR, X, 5)
+    assert "log_likelihood" in data
+    assert not any(group in data for group in ("prior", "posterior_predictive"))
+
+
+def test_draws_are_not_copied(result):
+    draws = result.draws["slope"]
+    assert np.shares_memory(result.to_arviz()["posterior"]["slope"].values, draws)
+
+
+def two_scans(key):
+    """Axes of several sizes under one name, and nested ones under one name."""
+
+    def step(_, key):
+        return _, ppl.sample(key, dist.Normal(0.0, 1.0), name="a")
+
+    def outer(_, key):
+        def inner(_, key):
+            return _, ppl.sample(key, dist.Normal(0.0, 1.0), name="b")
+
+        return _, jax.lax.scan(inner, 0, jax.random.split(key, 2))[1]
+
+    jax.lax.scan(step, 0, jax.random.split(key, 2))
+    jax.lax.scan(outer, 0, jax.random.split(jax.random.fold_in(key, 1), 3))
+
+
+def test_axes_that_share_a_name_are_told_apart():
+    draws = {"a": np.zeros((1, 4, 2)), "b": np.zeros((1, 4, 3, 2))}
+    data = MCMCResult(draws, {}, None).to_arviz(two_scans)
+    assert data["posterior"]["a"].dims[2:] == ("a_time",)
+    assert data["posterior"]["b"].dims[2:] == ("b_time", "b_time_1")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"dims": {"thing": ["a"]}}, "dims: there is no site 'thing'; there are gappy, level"),
+        ({"dims": {"slope": ["a", "b"]}}, r"site 'slope' has the shape \(3,\), so it takes 1 name"),
+        ({"dims": {"slope": ["draw"]}}, "site 'slope' takes names that are strings"),
+        ({"dims": {"z": ["a", "a"]}}, "site 'z' takes names that are strings, all different"),
+        ({"dims": {"slope": ["i"], "gappy": ["i"]}}, "site 'gappy' has 4 entries along 'i', and"),
+        ({"coords": {"town": [1, 2]}}, "coords: no site has the dimension 'town'"),
+        ({"dims": {"slope": "i"}, "coords": {"i": [1]}}, "site 'slope' has 3 entries along 'i'"),
+    ],
+)
+def test_wrong_dimensions_are_errors_in_words(result, given, words):
+    with pytest.raises(ValueError, match=f"to_arviz: .*{words}"):
+        result.to_arviz(**given)
+
+
+def test_another_model_is_an_error_in_words(result):
+    with pytest.raises(ValueError, match="has the latent site 'a', of which there are no draws"):
+        result.to_arviz(two_scans)
+    more = MCMCResult({**result.draws, "w": np.zeros((2, 20))}, {}, None)
+    with pytest.raises(ValueError, match="the model has no site 'w', of which there are draws"):
+        more.to_arviz(POSTERIOR, X, 5)
+    with pytest.raises(TypeError, match="a key and arguments are for a model"):
+        result.to_arviz(key=KEY)
+
+
+def normal(key):
+    x = ppl.sample(key, dist.Normal(0.0, 1.0), name="x")
+    return ppl.sample(key, dist.Normal(x * jnp.ones(3), 1.0), name="y")
+
+
+SMALL = ppl.condition(normal, {"y": np.ones(3)})
+FEW = {"num_draws": 50, "progress": False}
+WAYS = {
+    "svi": lambda: inference.svi(KEY, SMALL, num_steps=5, **FEW),
+    "laplace": lambda: inference.laplace(KEY, SMALL, num_draws=50),
+    "pathfinder": lambda: inference.pathfinder(KEY, SMALL, num_draws=50),
+    "importance": lambda: inference.importance(KEY, SMALL, num_draws=50),
+    "svgd": lambda: inference.svgd(KEY, SMALL, num_steps=2, num_particles=50, progress=False),
+}
+
+
+QUICK = ("importance", "svgd")
+
+
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[] if way in QUICK else pytest.mark.slow) for way in WAYS]
+)
+def test_results_of_every_driver_go_to_arviz(way):
+    data = WAYS[way]().to_arviz(SMALL, key=KEY, dims={"y": ["obs"]})
+    assert shapes(data, "posterior_predictive") == {"y": {"chain": 1, "draw": 50, "obs": 3}}
+    assert shapes(data, "log_likelihood") == {"y": {"chain": 1, "draw": 50, "obs": 3}}
+
+
+def test_a_mode_has_no_draws_for_arviz():
+    with pytest.raises(TypeError, match="optimize finds one point, and ArviZ takes draws"):
+        OptimizeResult.to_arviz(None, SMALL)
+
+
+def test_pictures_of_weighted_draws_show_the_weights():
+    weights = np.array([[0.0, 0.25, 0.75, 0.0]])
+    x = np.arange(4.0)[None]
+    result = ImportanceResult({"x": x}, np.log(np.ones((1, 4))), weights, 0.0, 0.0, 2.0, 0.1)
+    equal = result._equally_weighted()
+    assert sorted(equal.draws["x"][0]) == [1, 2, 2, 2]
+    np.testing.assert_array_equal(equal.weights, 0.25)
