@@ -92,13 +92,11 @@ def multiply(factors: Sequence[Factor]) -> Factor:
 
 def log_sum_exp(x: Any) -> Any:
     """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
-    top = lax.stop_gradient(jnp.max(x, -1, keepdims=True))
+    top = lax.stop_gradient(jnp.max(x, -1))
     top = jnp.where(jnp.isfinite(top), top, 0.0)
-    is_none = x == -jnp.inf
-    weights = jnp.where(is_none, 0.0, jnp.exp(jnp.where(is_none, top, x) - top))
-    total = jnp.sum(weights, -1)
+    total = jnp.sum(jnp.exp(x - top[..., None]), -1)
     is_zero = total == 0
-    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top[..., 0])
+    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top)
 
 
 def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
