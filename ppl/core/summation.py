@@ -13,15 +13,8 @@ import numpy as np
 from ppl.analysis.element_dependence import Aligned, Indexed, Source
 from ppl.analysis.scopes import ScopeReader
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
-from ppl.core.elimination import (
-    Chains,
-    EliminationError,
-    Eliminator,
-    Factor,
-    Gather,
-    Local,
-    Variable,
-)
+from ppl.core.elimination import Chains, Eliminator
+from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
 from ppl.core.score_tables import Coordinate, Evaluator, Table
 from ppl.core.sum_structure import Problem
 from ppl.harvest._program import Program
