@@ -1,6 +1,7 @@
 """Variable elimination over tables of log factors, with plates and chains."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -278,7 +279,7 @@ class Eliminator:
         def step(alpha: Any, inputs: Any) -> Any:
             (across, *present), key = inputs
             joint = jnp.expand_dims(alpha, alpha.ndim - order) + across
-            new = sum(present, self._log_sum(joint, key))
+            new = functools.reduce(jnp.add, present, self._log_sum(joint, key))
             states = tuple(range(new.ndim - order, new.ndim))
             top = lax.stop_gradient(jnp.max(new, states))
             top = jnp.where(jnp.isfinite(top), top, 0.0)
