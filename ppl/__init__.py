@@ -39,8 +39,12 @@ from ppl.transforms.from_density import from_density as from_density
 from ppl.transforms.graph import Graph as Graph
 from ppl.transforms.graph import graph as graph
 from ppl.transforms.intervene import intervene as intervene
+from ppl.transforms.marginalize import Enumerate as Enumerate
+from ppl.transforms.marginalize import marginalize as marginalize
 from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict
+from ppl.transforms.recover import Recover as Recover
+from ppl.transforms.recover import recover as recover
 from ppl.transforms.reparam import reparam as reparam
 from ppl.transforms.reparam_strategies import Circular as Circular
 from ppl.transforms.reparam_strategies import NonCentered as NonCentered
@@ -60,11 +64,13 @@ from ppl.transforms.with_params import with_params as with_params
 __all__ = [
     "Circular",
     "Coordinates",
+    "Enumerate",
     "Graph",
     "NonCentered",
     "PartiallyCentered",
     "Predict",
     "Pushforward",
+    "Recover",
     "SiteCoordinates",
     "SiteTrace",
     "Trace",
@@ -84,12 +90,14 @@ __all__ = [
     "intervene",
     "log_density",
     "log_probs",
+    "marginalize",
     "module",
     "nest",
     "param",
     "plant",
     "predict",
     "reap",
+    "recover",
     "reparam",
     "sample",
     "scale",

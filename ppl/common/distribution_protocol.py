@@ -193,6 +193,35 @@ def log_prob(d: Any, value: Any) -> jax.Array:
     return _tfp_log_prob(d, value) if _is_tfp(d) else d.log_prob(value)
 
 
+class Parts(DistributionWrapper):
+    """A distribution whose log probability is that of each independent part of its event."""
+
+    def __init__(self, base: Any):
+        self.base = base
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log probability of each part."""
+        return log_prob_by_part(self.base, value)
+
+
+def log_prob_by_part(d: Any, value: Any) -> jax.Array:
+    """The log density of each independent part of an event, behind the axes of the batch."""
+    if hasattr(d, "log_prob_by_part"):
+        return d.log_prob_by_part(value)
+    if isinstance(d, DistributionWrapper):
+        inner: Any = dataclasses.replace(d, base=Parts(d.base))  # pyright: ignore
+        return log_prob(inner, value) if name_of(d) in FAMILIES_OF_PARTS else log_prob(d, value)
+    if name_of(d) not in FAMILIES_OF_PARTS:
+        return log_prob(d, value)
+    if name_of(d) == "Independent":
+        return log_prob_by_part(d.distribution, value)
+    num = len(d.sample_shape)
+    start = jnp.ndim(value) - len(d.event_shape)
+    copies = jnp.moveaxis(value, range(start, start + num), range(num))
+    found = log_prob_by_part(d.distribution, copies)
+    return jnp.moveaxis(found, range(num), range(start, start + num))
+
+
 def bijector(d: Any) -> Any:
     """The map from unconstrained space onto the support.
 

@@ -67,6 +67,15 @@ class Ignored(distribution_protocol.DistributionWrapper):
         )
         return _log_prob_of_known(self.base, safe, self.missing)
 
+    def log_prob_by_part(self, value: Any) -> jax.Array:
+        """The log probability of each part, 0 where it is missing; of whole events of vectors."""
+        if distribution_protocol.num_event_axes(distribution_protocol.part_of(self.base)):
+            return self.log_prob(value)
+        safe = jnp.where(
+            self.missing, distribution_protocol.feasible_point(self.base, value), value
+        )
+        return jnp.where(self.missing, 0, distribution_protocol.log_prob_by_part(self.base, safe))
+
 
 def _log_prob_of_known(d: Any, value: jax.Array, missing: jax.Array) -> jax.Array:
     """The log probability of the known entries; NaN for a joint event missing in part."""

@@ -68,6 +68,25 @@ def fingerprint_constants(jaxpr: Any, consts: Sequence[Any]) -> Iterator[Hashabl
             yield from fingerprint_constants(*_jaxprs.raw(inner))
 
 
+def fingerprint_wiring(jaxpr: Any) -> Hashable:
+    """Fingerprint of how the equations of a program are joined: its variables by number."""
+    inner, _ = _jaxprs.raw(jaxpr)
+    numbers: dict[Any, int] = {}
+    number = lambda v: (  # noqa: E731
+        str(v.aval) if isinstance(v, jex.Literal) else numbers.setdefault(v, len(numbers))
+    )
+    inputs = tuple((number(v), str(v.aval)) for v in (*inner.constvars, *inner.invars))
+    eqns = tuple(
+        (
+            tuple(map(number, eqn.invars)),
+            tuple(map(number, eqn.outvars)),
+            tuple(map(fingerprint_wiring, _jax.subjaxprs(eqn))),
+        )
+        for eqn in inner.eqns
+    )
+    return inputs, eqns, tuple(map(number, inner.outvars))
+
+
 def find_mesh(jaxpr: Any) -> Any:
     """The mesh of the first `shard_map` in a traced program, or None."""
     for eqn in jaxpr.eqns:

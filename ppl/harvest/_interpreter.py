@@ -33,8 +33,11 @@ class Action(abc.ABC):
     records: ClassVar[bool] = True
     """Whether `at` records anything. If not, `at` may sow again, and is given the key for it."""
 
+    resows: ClassVar[bool] = False
+    """Whether `at` may sow again although it records; it is then given the key for it."""
+
     at_once: ClassVar[bool] = False
-    """Whether independent steps of a loop may run at once; only for an action that `adds`."""
+    """Whether independent steps of a loop may run at once."""
 
     perturbs: ClassVar[bool] = False
     """Whether a plant is added to the sown value, and the sum recorded."""
@@ -65,7 +68,7 @@ class RestrictedAction(Action):
     alone: bool = False
 
     def __post_init__(self) -> None:
-        for trait in ("batched", "adds", "records", "at_once", "perturbs"):
+        for trait in ("batched", "adds", "records", "resows", "at_once", "perturbs"):
             object.__setattr__(self, trait, getattr(self.action, trait))
 
     def matches(self, site: Site) -> bool:
@@ -308,7 +311,7 @@ class Interpreter:
             *[value] * site.num_values,
             *[pred] * site.has_pred,
             *[extras] * site.num_extras,
-            *[not self.action.records] * site.has_key,
+            *[self.action.resows or not self.action.records] * site.has_key,
         )
 
     def _last(self, reaps: list[Reaped], jaxpr: Jaxpr) -> list[Reaped]:

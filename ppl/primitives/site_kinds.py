@@ -6,14 +6,19 @@ from ppl.harvest._sow import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag
+SUMMED = "summed"  # in graphs: a latent site that was summed out
 PARAM = "param"  # the tag of parameters of guides
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 
 
 class Hidden(enum.Enum):
-    """Tag of sites hidden by `block`, distinct from every string that users may choose."""
+    """Tags distinct from every string that users may choose.
+
+    Sites hidden by `block` have the tag SITE; draws of summed sites, for `recover`, RECOVERED.
+    """
 
     SITE = enum.auto()
+    RECOVERED = enum.auto()
 
 
 def kind_of(site: Site) -> str:

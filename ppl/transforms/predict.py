@@ -92,7 +92,7 @@ class Predict:
         if isinstance(self.draws, int):
             batch, draws = (self.draws,), {}
         else:
-            batch, draws = _check(run, self.draws)
+            batch, draws = check_draws("predict", run, self.draws)
         given = frozenset(draws)
         to_come = [f for p, f in run.sites.items() if p not in given]
         to_come = [f for f in to_come if kind_of(f.site) != OBSERVED]
@@ -165,34 +165,37 @@ def _predict_some(
     return jax.vmap(one)(index, draws)
 
 
-def _check(run: ModelRun, draws: Mapping[str, Any]) -> tuple[tuple[int, ...], Leaves]:
+def check_draws(
+    where: str, run: ModelRun, draws: Mapping[str, Any]
+) -> tuple[tuple[int, ...], Leaves]:
     """The axes of the draws, checked to be equal for all sites, and the leaves by latent site."""
     kinds = (LATENT, DETERMINISTIC)
-    entries = run.entries(draws, "predict", kinds=kinds)
+    entries = run.entries(draws, where, kinds=kinds)
     sites = {p: f for p, f in run.sites.items() if kind_of(f.site) == LATENT and p in entries}
-    batches = {p: _batch(p, entries[p], found) for p, found in sites.items()}
+    batches = {p: _batch(where, p, entries[p], found) for p, found in sites.items()}
     if not batches:
         raise ValueError(
-            f"predict: {run.name} has none of the draws as a latent site. Give the number of draws "
-            "for a prior prediction: predict(model, 1000)."
+            f"{where}: {run.name} has none of the draws as a latent site."
+            + " Give the number of draws for a prior prediction: predict(model, 1000)."
+            * (where == "predict")
         )
     first = next(iter(batches))
     for path, batch in batches.items():
         if batch != batches[first]:
             raise ValueError(
-                f"predict: the draws of site {describe(path)} have the axes {batch} in front, "
+                f"{where}: the draws of site {describe(path)} have the axes {batch} in front, "
                 f"those of {describe(first)} {batches[first]}. All must have the same, as (chain, "
                 "draw)."
             )
     if not math.prod(batches[first]):
         raise ValueError(
-            f"predict: the draws of site {describe(first)} have the axes {batches[first]} in "
+            f"{where}: the draws of site {describe(first)} have the axes {batches[first]} in "
             "front, so there are none. Give at least one."
         )
     return batches[first], {p: tuple(jax.tree.leaves(entries[p])) for p in sites}
 
 
-def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
+def _batch(where: str, path: Path, draws: Any, found: Found) -> tuple[int, ...]:
     """The axes of the draws of one site, in front of its own shape."""
     leaves, tree = jax.tree.flatten(draws)
     shapes = [a.shape for a in found.collapse().avals]
@@ -202,36 +205,36 @@ def _batch(path: Path, draws: Any, found: Found) -> tuple[int, ...]:
         ]
         fronts = {np.shape(x)[: np.ndim(x) - len(s)] for x, s in zip(leaves, shapes, strict=True)}
         if ends == shapes and len(fronts) == 1:
-            _check_not_cut(path, leaves, found)
+            _check_not_cut(where, path, leaves, found)
             return fronts.pop()
     got, remedy = [np.shape(x) for x in leaves], ""
     if isinstance(draws, list):
         got, remedy = "a list", " Use jnp.asarray."
     raise ValueError(
-        f"predict: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
+        f"{where}: site {describe(path)} has the shape {shapes}, so its draws must have axes in "
         f"front of that, as (chain, draw, ...); got {got}.{remedy}"
     )
 
 
-def _check_not_cut(path: Path, leaves: Sequence[Any], found: Found) -> None:
+def _check_not_cut(where: str, path: Path, leaves: Sequence[Any], found: Found) -> None:
     """Check that numbers are given, no float for a site of integers, and integers in range."""
     for x, aval in zip(leaves, found.collapse().avals, strict=True):
         if isinstance(x, str | bytes):  # JAX takes it for the name of a dtype
             raise TypeError(
-                f"predict: site {describe(path)}: its draws must be numbers, got {x!r}."
+                f"{where}: site {describe(path)}: its draws must be numbers, got {x!r}."
             )
         have = jnp.result_type(x)
         kinds = (np.complexfloating, np.inexact)
         if any(jnp.issubdtype(have, k) and not jnp.issubdtype(aval.dtype, k) for k in kinds):
             raise TypeError(
-                f"predict: site {describe(path)} has the dtype {aval.dtype}, its draws have "
+                f"{where}: site {describe(path)} has the dtype {aval.dtype}, its draws have "
                 f"{have}. Cast them with .astype({str(aval.dtype)!r}) if that is what is meant."
             )
         if jnp.issubdtype(aval.dtype, np.integer):
             try:
                 _values.check_range(x, aval.dtype)
             except ValueError as error:
-                raise ValueError(f"predict: site {describe(path)}: {error}") from error
+                raise ValueError(f"{where}: site {describe(path)}: {error}") from error
 
 
 def predict(

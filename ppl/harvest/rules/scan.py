@@ -64,7 +64,7 @@ class ScanRule(Construct):
             outs, reaps = on.run(body, [*consts, *carry, *xs], fixed | slices, live_body)
             return outs[:num_carry], (outs[num_carry:], on.condense(reaps))
 
-        if _may_part(eqn, (args, rows), on, sites):
+        if on.action.adds and _may_part(eqn, (args, rows), on, sites):
             run_body = steps = Steps(run_body, carry, (xs, rows))
             options, found = _jax.scan_options(eqn), None
             if rank_states(find_needed_states(wiring, on, live_body, taken)) is not None:
@@ -72,6 +72,12 @@ class ScanRule(Construct):
             if found := found or steps.run_in_parts(carry, (xs, rows), options):
                 carry, (ys, reaps) = found
                 return [*carry, *ys], on.condense(reaps)
+
+        if not on.action.adds and _may_part(eqn, (args, rows), on, sites):
+            steps = Steps(lambda c, x: _gather(run_body(c, x), on, sites), carry, (xs, rows))
+            if found := steps.at_once(carry, (xs, rows), reverse=eqn.params["reverse"]):
+                carry, (ys, appended) = found
+                return [*carry, *ys], _from_loop_axis(appended, on, sites)
 
         def step(state: Any, inputs: Any) -> Any:
             carry, last, total = state
@@ -84,10 +90,7 @@ class ScanRule(Construct):
         init = (carry, kept.start(certain=True), added.start())
         state, (ys, appended) = lax.scan(step, init, (xs, rows), **_jax.scan_options(eqn))
         carry, last, total = state
-        appended = [
-            dataclasses.replace(r, record=on.from_loop_axis(r.record, sites[r.site.path]))
-            for r in appended
-        ]
+        appended = _from_loop_axis(appended, on, sites)
         appended += added.finish(total) + kept.finish(last, empty=wiring.length == 0)
         return [*carry, *ys], appended
 
@@ -116,6 +119,20 @@ def _may_part(eqn: jex.JaxprEqn, args: Any, on: Interpreter, sites: Sites) -> bo
     leaves = jax.tree.leaves(args)
     varies = any(_jax.varying_axes(jax.typeof(x)) for x in leaves)  # in a shard_map, step by step
     return on.action.at_once and not clobbers and not varies and bool(eqn.params["length"])
+
+
+def _gather(results: Any, on: Interpreter, sites: Sites) -> Any:
+    """Results of a step, with one record for each site."""
+    carry, (ys, reaps) = results
+    return carry, (ys, list(on.gather(reaps, sites).values()))
+
+
+def _from_loop_axis(reaps: list[Any], on: Interpreter, sites: Sites) -> list[Any]:
+    """Stacked records, with the axis of the loop moved from the front to its place."""
+    return [
+        dataclasses.replace(r, record=on.from_loop_axis(r.record, sites[r.site.path]))
+        for r in reaps
+    ]
 
 
 def _live(scan: _wiring.Scan, live_outs: Mask, liveness: Liveness) -> tuple[Mask, Mask]:

@@ -1,0 +1,113 @@
+"""Dependence of elements on elements, as an array of a program follows the axes of a site.
+
+For each value of a program and each site of interest, a `Use` for each axis of the site tells
+which elements along that axis an element of the value may depend on.
+"""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+ALL = "all"
+
+
+@dataclasses.dataclass(frozen=True)
+class Aligned:
+    """Index along an axis of the value, less one of the lags."""
+
+    axis: int
+    lags: frozenset[int] = frozenset([0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """Index of the present step of a scan, less one of the lags."""
+
+    loop: int
+    lags: frozenset[int] = frozenset([0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Indexed:
+    """Index read from an array of integers with these axes of the value; `read` gives the array."""
+
+    axes: tuple[int, ...]
+    term: Hashable
+    read: Callable[[], Any] = dataclasses.field(compare=False)
+
+
+Use = Aligned | Step | Indexed | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A site that a value depends on; with a `start`, only in the first step of that loop."""
+
+    path: tuple[Hashable, ...]
+    start: int | None = None
+
+
+Uses = Mapping[Source, tuple[Use, ...]]
+
+
+def join(*several: Uses) -> dict[Source, tuple[Use, ...]]:
+    """The dependences of a value made element by element from others of the same shape."""
+    joined: dict[Source, tuple[Use, ...]] = {}
+    for uses in several:
+        for source, new in uses.items():
+            old = joined.get(source, new)
+            joined[source] = tuple(map(_join_axis, old, new))
+    return joined
+
+
+def _join_axis(a: Use, b: Use) -> Use:
+    if a == b:
+        return a
+    for kind, place in ((Aligned, "axis"), (Step, "loop")):
+        if isinstance(a, kind) and isinstance(b, kind) and getattr(a, place) == getattr(b, place):
+            return dataclasses.replace(a, lags=a.lags | b.lags)  # pyright: ignore
+    return ALL
+
+
+def map_uses(uses: Uses, fn: Callable[[Use], Use]) -> dict[Source, tuple[Use, ...]]:
+    """Dependences with `fn` applied to the use of each axis."""
+    return {source: tuple(map(fn, each)) for source, each in uses.items()}
+
+
+def move_axes(uses: Uses, places: Sequence[int | None]) -> dict[Source, tuple[Use, ...]]:
+    """Dependences of a value whose axis i has become axis `places[i]`; None if it is mixed."""
+
+    def move(use: Use) -> Use:
+        match use:
+            case Aligned(axis, lags):
+                place = places[axis]
+                return ALL if place is None else Aligned(place, lags)
+            case Indexed(axes):
+                moved = [places[axis] for axis in axes]
+                return ALL if None in moved else dataclasses.replace(use, axes=tuple(moved))  # pyright: ignore
+        return use
+
+    return map_uses(uses, move)
+
+
+def mix(uses: Uses) -> dict[Source, tuple[Use, ...]]:
+    """Dependences of a value each of whose elements may depend on all elements."""
+    return map_uses(uses, lambda use: use if isinstance(use, Step) else ALL)
+
+
+def index_along(
+    uses: Uses, axis: int, index: Indexed, places: Sequence[int | None]
+) -> dict[Source, tuple[Use, ...]]:
+    """Dependences of a value made by an index array along one axis; others move to `places`."""
+
+    def along(use: Use) -> Use:
+        return index if use == Aligned(axis) else use
+
+    others = {s: each for s, each in uses.items() if Aligned(axis) not in each}
+    out = move_axes(others, places)
+    for source, each in uses.items():
+        if source not in others:
+            kept = {source: tuple(use for use in each if use != Aligned(axis))}
+            moved = iter(move_axes(kept, places)[source])
+            out[source] = tuple(along(u) if u == Aligned(axis) else next(moved) for u in each)
+    return out

@@ -1,0 +1,309 @@
+"""Variable elimination over tables of log factors, with plates and chains."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ppl.core.factors import (
+    EliminationError,
+    Factor,
+    Local,
+    Plate,
+    Variable,
+    log_sum_exp,
+    multiply,
+    sampled_log_sum_exp,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chains:
+    """Plates along which variables depend on earlier ones, and the variables before the first step.
+
+    Attributes:
+        plates: The plates of chains.
+        starts: By variable, the variable that stands for it before the first step.
+    """
+
+    plates: Collection[Plate] = ()
+    starts: Mapping[Variable, Variable] = dataclasses.field(default_factory=dict)
+
+
+class Eliminator:
+    """Sum over the states of all variables, in an order of least cost.
+
+    Args:
+        sizes: The number of states of each variable.
+        plates: The plates of each variable.
+        chains: The chains.
+        most: The largest number of states in one table, over its variables.
+        describe: Words for variables and sizes, for errors.
+        key: A random key, to draw states instead of weighing them, by the gradient of the sum.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[Variable, int],
+        plates: Mapping[Variable, frozenset[Plate]],
+        chains: Chains,
+        most: int,
+        describe: Callable[[Collection[Variable]], str],
+        key: jax.Array | None = None,
+    ):
+        self._sizes, self._plates, self._chains = sizes, plates, chains
+        self._most, self._describe = most, describe
+        self._key, self._num_keys = key, 0
+
+    def run(self, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors without variables, whose sum over all elements is the log of the sum."""
+        left, done = list(factors), []
+        starts = set(self._chains.starts.values())
+        while True:
+            left = [self._reduce(self._scatter(f)) for f in left]
+            done += [f for f in left if not f.locals]
+            left = [f for f in left if f.locals]
+            if not left:
+                return done
+            remaining = {x.variable for f in left for x in f.locals}
+            largest = [
+                v
+                for v in remaining
+                if not any(self._plates[v] < self._plates[u] for u in remaining)
+            ]
+            chained = [v for v in largest if self._is_in_chain(v, left)]
+            single = [v for v in largest if v not in starts and v not in chained]
+            if single or not chained:
+                left = self._sum_out(
+                    min(single or largest, key=lambda v: self._cost(v, left)), left
+                )
+            else:
+                left = self._sum_chain(chained[0], left)
+
+    def _is_in_chain(self, v: Variable, factors: Sequence[Factor]) -> bool:
+        lags = {x.lag for f in factors for x in f.locals if x.variable == v}
+        return lags != {0}
+
+    def _cost(self, v: Variable, factors: Sequence[Factor]) -> tuple[int, str]:
+        return self._size(self._with(v, factors)), repr(v)
+
+    def _with(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        return [f for f in factors if any(x.variable == v for x in f.locals)]
+
+    def _size(self, factors: Sequence[Factor]) -> int:
+        found = {x for f in factors for x in f.locals}
+        return math.prod(self._sizes[x.variable] for x in found)
+
+    def _check(self, factors: Sequence[Factor]) -> None:
+        if (size := self._size(factors)) > self._most:
+            together = {x.variable for f in factors for x in f.locals}
+            raise EliminationError(
+                f"marginalize: {self._describe(together)} depend on one another, and must be "
+                f"summed together over {size} states, more than most={self._most}. Sum out fewer "
+                "sites, or raise most."
+            )
+
+    def _plates_of(self, x: Local) -> frozenset[Plate]:
+        """The plates that a local varies over."""
+        own = self._plates[x.variable] - {g.target for g in x.gathers}
+        return own.union(*(g.plates for g in x.gathers))
+
+    def _reduce(self, factor: Factor) -> Factor:
+        """The product over plates that no variable of the factor stands in."""
+        if not factor.locals:
+            return factor
+        kept = frozenset().union(*map(self._plates_of, factor.locals))
+        axes = [
+            i for i, x in enumerate(factor.labels) if not isinstance(x, Local) and x not in kept
+        ]
+        labels = tuple(x for i, x in enumerate(factor.labels) if i not in axes)
+        return Factor(labels, jnp.sum(factor.table, tuple(axes))) if axes else factor
+
+    def _scatter(self, factor: Factor) -> Factor:
+        """The product over elements that read the same element of a variable at indices."""
+        for x in factor.locals:
+            here = {p for g in x.gathers for p in g.plates}
+            others = [self._plates_of(y) for y in factor.locals if y != x]
+            if x.gathers and not any(here & plates for plates in others):
+                return self._scatter(self._scatter_one(factor, x))
+        return factor
+
+    def _scatter_one(self, factor: Factor, x: Local) -> Factor:
+        over = tuple(dict.fromkeys(p for g in x.gathers for p in g.plates))
+        rest = tuple(y for y in factor.labels if y not in over)
+        table = factor.over((*over, *rest))
+        index = []
+        for gather in x.gathers:
+            sizes = [
+                n if p in gather.plates else 1 for p, n in zip(over, table.shape, strict=False)
+            ]
+            array = jnp.asarray(gather.read())
+            order = sorted(range(len(gather.plates)), key=lambda i: over.index(gather.plates[i]))
+            array = jnp.transpose(array, order).reshape(sizes)
+            index.append(jnp.broadcast_to(array, table.shape[: len(over)]))
+        shape = tuple(g.size for g in x.gathers)
+        empty = jnp.zeros((*shape, *table.shape[len(over) :]), table.dtype)
+        table = empty.at[tuple(index)].add(table)
+        labels = tuple(Local(x.variable, x.lag) if y == x else y for y in rest)
+        targets = tuple(g.target for g in x.gathers)
+        plates = [y for y in (*targets, *labels) if not isinstance(y, Local)]
+        wanted = (*plates, *(y for y in labels if isinstance(y, Local)))
+        return Factor(wanted, Factor((*targets, *labels), table).over(wanted))
+
+    def _sum_out(self, v: Variable, factors: Sequence[Factor]) -> list[Factor]:
+        """Factors in which one variable has been summed out."""
+        mine = self._with(v, factors)
+        self._check(mine)
+        product = multiply(mine)
+        self._check_plates(product, self._plates[v], {v})
+        label = Local(v)
+        if label not in product.labels or any(
+            x.variable == v and x != label for x in product.locals
+        ):
+            self._refuse(product)
+        rest = tuple(x for x in product.labels if x != label)
+        table = self._log_sum(product.over((*rest, label)))
+        return [f for f in factors if f not in mine] + [Factor(rest, table)]
+
+    def _check_plates(
+        self, product: Factor, plates: Collection[Plate], summed: Collection[Variable]
+    ) -> None:
+        if not set(product.plates) <= set(plates):
+            self._refuse(product)
+
+    def _refuse(self, product: Factor) -> None:
+        together = {x.variable for x in product.locals}
+        raise EliminationError(
+            f"marginalize: each element of {self._describe(together)} meets many elements of the "
+            "others, so that all of them would have to be summed together. Sum out one of these "
+            "sites, or let each element depend on few others."
+        )
+
+    def _next_key(self) -> Any:
+        self._num_keys += 1
+        return None if self._key is None else jax.random.fold_in(self._key, self._num_keys)
+
+    def _log_sum(self, x: Any, key: Any = None) -> Any:
+        """The log of the sum over the last axis, weighed or sampled."""
+        if self._key is None:
+            return log_sum_exp(x)
+        return sampled_log_sum_exp(x, self._next_key() if key is None else key)
+
+    def _sum_chain(self, v: Variable, factors: list[Factor]) -> list[Factor]:
+        """Factors in which all variables of a chain have been summed out, step by step."""
+        found = self._plates[v].intersection(self._chains.plates)
+        moving = {p for p in found if any(x.lag for f in self._with(v, factors) for x in f.locals)}
+        group = [u for u in self._plates if self._plates[u] & found]
+        group = [u for u in group if self._with(u, factors)]
+        mine = [f for f in factors if any(x.variable in group for x in f.locals)]
+        self._check(mine)
+        product = multiply(mine)
+        if len(moving) != 1 or any(self._plates[u] != self._plates[v] for u in group):
+            self._refuse(product)
+        self._check_plates(product, self._plates[v], group)
+        if any(x.gathers for x in product.locals if x.variable in group):
+            self._refuse(product)
+        (time,) = moving
+        lags = {x.lag for x in product.locals if x.variable in group}
+        if min(lags) < 0 < max(lags):
+            self._refuse(product)
+        sign = -1 if min(lags) < 0 else 1
+        order = max(abs(lag) for lag in lags)
+        before, factors = self._initial(group, sign, order, factors)
+        if any(f not in factors for f in mine):  # A start meets later steps.
+            self._refuse(product)
+        used = {id(f) for f in mine}
+        lead = [p for p in product.plates if p != time]
+        lead += [x for x in product.locals if x.variable not in group]
+        lead += [x for f in before for x in f.labels if x not in lead and not _is_of(x, group)]
+        states = [[Local(u, sign * lag) for u in group] for lag in range(order + 1)]
+        count = math.prod(self._sizes[u] for u in group)
+        sizes = self._label_sizes([product, *before])
+
+        def flatten(factor: Factor, front: Sequence[Any], lags: Sequence[int]) -> Any:
+            """The table with one axis of all states for each lag, and all steps."""
+            ends = [x for lag in lags for x in states[lag]]
+            table = factor.over((*front, *ends))
+            full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
+            full += [self._sizes[x.variable] for x in ends]
+            table = jnp.broadcast_to(table, full)
+            return table.reshape(*full[: len(front)], *[count] * len(lags))
+
+        present = [f for f in mine if all(not x.lag for x in f.locals if x.variable in group)]
+        across = [f for f in mine if f not in present]
+        steps = [flatten(multiply(across), (time, *lead), range(order + 1))]
+        if present:
+            table = flatten(multiply(present), (time, *lead), [0])
+            steps.append(jnp.expand_dims(table, range(table.ndim, table.ndim + order - 1)))
+        shape = tuple(sizes[x] for x in lead) + (count,) * order
+        missing = [u for u in group if u not in self._chains.starts or not before]
+        start = flatten(multiply(before), lead, range(1, order + 1)) if before else 0.0
+        start = start - order * sum(math.log(self._sizes[u]) for u in missing)
+        alpha = jnp.broadcast_to(start, shape).astype(steps[0].dtype)
+        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0))
+        return [f for f in factors if id(f) not in used] + [self._ordered(result)]
+
+    def _ordered(self, factor: Factor) -> Factor:
+        labels = (*factor.plates, *factor.locals)
+        return Factor(labels, factor.over(labels))
+
+    def _initial(
+        self, group: Sequence[Variable], sign: int, order: int, factors: list[Factor]
+    ) -> tuple[list[Factor], list[Factor]]:
+        """Factors of the states before the first step, and all others."""
+        starts = {self._chains.starts[u]: u for u in group if u in self._chains.starts}
+        before = [f for f in factors if any(x.variable in starts for x in f.locals)]
+        rename = lambda x: (  # noqa: E731
+            Local(starts[x.variable], sign) if _is_of(x, starts) else x
+        )
+        renamed = [Factor(tuple(map(rename, f.labels)), f.table) for f in before]
+        return renamed, [f for f in factors if f not in before]
+
+    def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
+        return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
+
+    def _forward(self, alpha: Any, steps: list[Any], order: int, reverse: bool) -> Any:
+        """The log normaliser of each step given those before, by the forward algorithm.
+
+        `steps` holds log weights of states with those before, and perhaps of present states alone.
+        """
+        keys = None
+        if self._key is not None:
+            keys = jax.random.split(self._next_key(), len(steps[0]))
+
+        def step(alpha: Any, inputs: Any) -> Any:
+            (across, *present), key = inputs
+            joint = jnp.expand_dims(alpha, alpha.ndim - order) + across
+            new = functools.reduce(jnp.add, present, self._log_sum(joint, key))
+            states = tuple(range(new.ndim - order, new.ndim))
+            top = lax.stop_gradient(jnp.max(new, states))
+            top = jnp.where(jnp.isfinite(top), top, 0.0)
+            new = new - jnp.expand_dims(top, states)
+            return new, (new, top)
+
+        _, (alphas, tops) = lax.scan(step, alpha, (steps, keys), reverse=reverse)
+        if reverse:
+            return self._normalizers(alpha, alphas[::-1], tops[::-1], order)[::-1]
+        return self._normalizers(alpha, alphas, tops, order)
+
+    def _normalizers(self, start: Any, alphas: Any, tops: Any, order: int) -> Any:
+        """Log normalizers from the weights after each step, which are scaled by `tops`."""
+        totals = self._all(jnp.concatenate([start[None], alphas]), order, self._next_key())
+        now, before = totals[1:], totals[:-1]
+        was_possible = before > -jnp.inf
+        now = jnp.where(was_possible, now, 0.0)
+        before = jnp.where(was_possible, before, 0.0)
+        return (tops + now - before).at[0].add(totals[0])
+
+    def _all(self, alpha: Any, order: int, key: Any) -> Any:
+        """The log of the sum over the states of all lags."""
+        return self._log_sum(alpha.reshape(*alpha.shape[: alpha.ndim - order], -1), key)
+
+
+def _is_of(label: Any, variables: Collection[Variable]) -> bool:
+    return isinstance(label, Local) and label.variable in variables

@@ -1,0 +1,247 @@
+"""Summation: the log probability of a program with some of its sites summed out."""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ppl.analysis.element_dependence import Aligned, Indexed, Source
+from ppl.analysis.scopes import ScopeReader
+from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
+from ppl.core.elimination import Chains, Eliminator
+from ppl.core.factors import EliminationError, Factor, Gather, Local, Variable
+from ppl.core.score_tables import Coordinate, Evaluator, Table
+from ppl.core.sum_structure import Problem
+from ppl.harvest._program import Program
+from ppl.harvest._site_names import describe
+from ppl.harvest._survey import Path
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Summation:
+    """Sum of the density of a program over the states of some of its sites.
+
+    Two sums are equal if their programs have the same equations, joined in the same way.
+
+    Attributes:
+        jaxpr: The program, without constants.
+        states: The states of each summed site.
+        most: The largest number of states in one table.
+        scored: The paths of the sites whose scores depend on the summed sites, and of these.
+    """
+
+    jaxpr: Any
+    states: Mapping[Path, np.ndarray]
+    most: int
+    scored: tuple[Path, ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the programs and the sums are the same."""
+        return isinstance(other, Summation) and self._fingerprint == other._fingerprint
+
+    def __hash__(self) -> int:
+        """The hash of all that a sum is compared by."""
+        return hash(self._fingerprint)
+
+    @functools.cached_property
+    def _fingerprint(self) -> Any:
+        states = tuple((path, tuple(x.tolist())) for path, x in self.states.items())
+        program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
+        return program, states, self.most, self.scored
+
+    @functools.cached_property
+    def _abstract(self) -> Problem:
+        """The structure of the sum; indices are not known."""
+        return self._problem([None] * len(self.jaxpr.invars), {})
+
+    @property
+    def moving(self) -> frozenset[Path]:
+        """Latent sites whose map from unconstrained space depends on a summed site."""
+        return self._abstract.moving
+
+    @functools.cached_property
+    def groups(self) -> dict[Path, Any]:
+        """For each score, a key that is equal for scores of one sum."""
+        problem = self._abstract
+        return {path: problem.group(path) for path in self.scored}
+
+    @functools.cached_property
+    def untouched(self) -> frozenset[Path]:
+        """Scores that depend on no summed site, given the values of all others."""
+        problem = self._abstract
+        return frozenset(path for path in self.scored if not problem.touches(path))
+
+    def log_prob(
+        self, group: Any, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]
+    ) -> jax.Array:
+        """The log of the sum over the sites of one group, apart for independent elements."""
+        return _total(self._eliminate(group, inputs, plants, {}, None))
+
+    def draw(
+        self,
+        key: jax.Array,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+    ) -> dict[Path, Any]:
+        """A joint draw of all summed sites given all others, as their values."""
+        problem = self._abstract
+        dtype = jnp.result_type(float)
+        probes = {
+            path: jnp.zeros((*problem.scopes[path].shape, len(states)), dtype)
+            for path, states in self.states.items()
+        }
+
+        def total(probes: Mapping[Path, Any]) -> Any:
+            sums = []
+            for i, group in enumerate(dict.fromkeys(self.groups.values())):
+                at = jax.random.fold_in(key, i)
+                sums.append(jnp.sum(_total(self._eliminate(group, inputs, plants, probes, at))))
+            return sum(sums)
+
+        one_hot = jax.grad(total)(probes)
+        evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, {})
+        return {path: evaluator.value(path, jnp.argmax(x, -1)) for path, x in one_hot.items()}
+
+    def _problem(self, inputs: Sequence[Any], plants: Mapping[Path, Sequence[Any]]) -> Problem:
+        reader = ScopeReader(self.states, self.scored, plants)
+        scopes = reader.read(self.jaxpr, inputs)
+        return Problem(scopes, self.states, reader.causes, frozenset(reader.moving))
+
+    def _program(self, inputs: Sequence[Any]) -> Program:
+        return Program(self.jaxpr, list(inputs), [], lambda leaves: leaves)
+
+    def _eliminate(
+        self,
+        group: Any,
+        inputs: Sequence[Any],
+        plants: Mapping[Path, Sequence[Any]],
+        probes: Mapping[Path, Any],
+        key: Any,
+    ) -> list[Factor]:
+        problem = self._problem(inputs, plants)
+        paths = [path for path in self.scored if problem.group(path) == group]
+        for path in paths:
+            if (count := problem.num_configurations(path)) > self.most:
+                raise EliminationError(self._explain(problem, path, count))
+        tables = {path: problem.table(path) for path in paths}
+        evaluator = Evaluator(self._program(inputs), self.states, problem.scopes, plants)
+        scores = evaluator.evaluate(tables)
+        for path, probe in probes.items():
+            if path in scores:
+                scores[path] = scores[path] + probe.astype(scores[path].dtype)
+        factors = [
+            factor
+            for path in paths
+            for factor in _factors(problem, path, tables[path], scores[path])
+        ]
+        return _eliminator(problem, factors, self.most, key).run(factors)
+
+    def _explain(self, problem: Problem, path: Path, count: int) -> str:
+        sites = {source.path for source in problem.scopes[path].uses}
+        causes = [f"{describe(p)}: {problem.causes[p]}" for p in sites if p in problem.causes]
+        states = "astronomically many" if count >= 2**62 else str(count)
+        return (
+            f"marginalize: site {describe(path)} depends on many elements of "
+            f"{', '.join(map(describe, sorted(sites)))} at once, which take {states} states "
+            f"together, more than most={self.most}."
+            f"{' ' + '; '.join(causes) + '.' if causes else ''} Let each element depend on few of "
+            "them, let a loop carry the last states alone, or raise most."
+        )
+
+
+def _total(factors: Sequence[Factor]) -> Any:
+    """The sum of factors: one factor keeps its elements apart."""
+    if len(factors) == 1:
+        return factors[0].table
+    same = {f.labels for f in factors}
+    tables = [f.table if len(same) == 1 else jnp.sum(f.table) for f in factors]
+    return functools.reduce(jnp.add, tables)
+
+
+def _eliminator(problem: Problem, factors: Sequence[Factor], most: int, key: Any) -> Eliminator:
+    variables = {x.variable for f in factors for x in f.locals}
+    plates = {
+        v: frozenset(
+            plate
+            for axis in range(len(problem.scopes[v.path].shape))
+            if (plate := problem.plate(v.path, axis)) not in problem.enumerated
+        )
+        for v in variables
+    }
+    sizes = {v: len(problem.states[v.path]) for v in variables}
+    chained = {
+        problem.plate(source.path, axis)
+        for scope in problem.scopes.values()
+        for source, uses in scope.uses.items()
+        for axis, use in enumerate(uses)
+        if isinstance(use, Aligned) and use.lags != {0}
+    }
+    starts = {}
+    for before, chain in problem.starts.items():
+        for v in variables:
+            if v.path == chain and Variable(before, v.element) in variables:
+                starts[v] = Variable(before, v.element)
+
+    def words(together: Collection[Variable]) -> str:
+        paths = dict.fromkeys(describe(v.path) for v in sorted(together, key=repr))
+        counts = {p: sum(describe(v.path) == p for v in together) for p in paths}
+        return ", ".join(f"{p} ({n} elements)" if n > 1 else f"site {p}" for p, n in counts.items())
+
+    return Eliminator(sizes, plates, Chains(chained, starts), most, words, key)
+
+
+def _factors(problem: Problem, path: Path, table: Table, score: Any) -> list[Factor]:
+    """The factors of a score: one for each element along its enumerated axes."""
+    num, scope = len(table.coordinates), problem.scopes[path]
+    axes = range(len(scope.shape))
+    plates = [problem.plate_of_score(path, axis) for axis in axes]
+    split = [axis for axis in axes if plates[axis] in problem.enumerated]
+    found = []
+    for index in itertools.product(*(range(scope.shape[axis]) for axis in split)):
+        at = dict(zip(split, index, strict=True))
+        part = score[(*[slice(None)] * num, *(at.get(axis, slice(None)) for axis in axes))]
+        labels = [_local(problem, path, c, at) for c in table.coordinates]
+        labels += [plates[axis] for axis in axes if axis not in at]
+        if path in problem.states:
+            labels.append(Local(Variable(path, index)))
+        found.append(_merge_labels(labels, part))
+    return found
+
+
+def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -> Local:
+    """The variable that a coordinate stands for, at an index along the enumerated axes."""
+    element, gathers = [], []
+    shape = problem.scopes[c.path].shape
+    uses = next(u for s, u in problem.scopes[path].uses.items() if s == Source(c.path))
+    for axis, (use, fixed) in enumerate(zip(uses, c.element, strict=True)):
+        plate = problem.plate(c.path, axis)
+        if fixed is not None:
+            element.append(fixed)
+        elif plate in problem.enumerated:
+            assert isinstance(use, Aligned)
+            element.append(at[use.axis])
+        elif isinstance(use, Indexed):
+            over = tuple(problem.plate_of_score(path, i) for i in use.axes if i not in at)
+            where = tuple(at.get(i, slice(None)) for i in use.axes)
+            read = lambda use=use, where=where: jnp.asarray(use.read())[where]  # noqa: E731
+            gathers.append(Gather(plate, over, (use.term, str(where)), shape[axis], read))
+    return Local(Variable(c.path, tuple(element)), c.lag, tuple(gathers))
+
+
+def _merge_labels(labels: Sequence[Any], table: Any) -> Factor:
+    """A factor in whose table each label has one axis; equal labels take the diagonal."""
+    labels = list(labels)
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            table = jnp.diagonal(table, axis1=i, axis2=j)
+            labels = [x for k, x in enumerate(labels) if k not in (i, j)] + [label]
+    wanted = [x for x in labels if not isinstance(x, Local)]
+    wanted += [x for x in labels if isinstance(x, Local)]
+    return Factor(tuple(wanted), Factor(tuple(labels), table).over(wanted))

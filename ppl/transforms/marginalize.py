@@ -1,0 +1,297 @@
+"""marginalize: discrete sites summed out of a model."""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+from ppl.analysis.dependence import Dependence
+from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.states import find_states
+from ppl.core.summation import Summation
+from ppl.harvest._names import suggest_names
+from ppl.harvest._plants import ByPath
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._site_names import describe, join_scopes
+from ppl.harvest._sow import Site, sow_p
+from ppl.harvest._survey import Path
+from ppl.primitives.draw_primitive import Draw, draw_p
+from ppl.primitives.site_kinds import (
+    DETERMINISTIC,
+    FACTOR,
+    LATENT,
+    RANDOM,
+    Hidden,
+    kind_of,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Enumerate:
+    """Strategy of `marginalize`: the states of a discrete site are summed over.
+
+    Attributes:
+        most: The largest number of states that one table may have; a larger sum is an error.
+    """
+
+    most: int = 2**16
+
+
+def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) -> Model:
+    """Sum discrete latent sites out of a model, exactly.
+
+    The result is a model of the other sites, with the density
+
+        p(others) = sum over all states of the summed sites of p(summed, others)
+
+    It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
+    values of summed sites given the others are drawn by `recover`.
+
+    Which elements depend on which is read off the program of the model, so that the sum costs as
+    much as one written by hand:
+
+    | summed elements | cost |
+    |---|---|
+    | n that are independent given the rest, with K states | n K |
+    | a chain in a scan of T steps, that looks back h steps | T K^(h+1) |
+    | few that depend on one another | variable elimination, in an order of least cost |
+
+    Sites that depend on summed ones stand at the top level of the new model. The sites that depend
+    on the same summed ones are scored together, at the last of them, with one number for each
+    group of elements that is independent of the others. In a chain it is log p(y[t] | y[0], ...,
+    y[t-1]).
+
+    Args:
+        model: A function of a random key.
+        sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from them
+            to `Enumerate(most=...)`.
+
+    Returns:
+        A model without these sites.
+
+    Raises:
+        TypeError: If `sites` is neither.
+        ValueError: When the result is called or transformed, if a name is unknown, a site is not
+            latent or has infinitely many states, or the sum is larger than `most`.
+
+    Example:
+        >>> import ppl, distributions as dist
+        >>> def model(key):
+        ...     z = ppl.sample(key, dist.Bernoulli(probs=0.25), name="z")
+        ...     return ppl.sample(key, dist.Normal(4.0 * z, 1.0), name="y")
+        >>> summed = ppl.marginalize(model, ["z"])
+        >>> round(ppl.log_density(summed)({"y": 0.0}).item(), 4)
+        -1.2065
+
+    References:
+        Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
+        Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
+    """
+    if isinstance(sites, str) or not isinstance(sites, Collection):
+        raise TypeError(f"marginalize: expected names of sites, got {sites!r}.")
+    strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
+    for name, strategy in strategies.items():
+        if not isinstance(name, str) or not isinstance(strategy, Enumerate):
+            raise TypeError(
+                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), got "
+                f"{name!r}: {strategy!r}."
+            )
+    return Partial(_Marginalized(tuple(strategies.items())), as_pytree(model))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Marginalized:
+    """A marginalized model, as a function of the model and its arguments."""
+
+    strategies: tuple[tuple[str, Enumerate], ...]
+
+    def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        program = trace_model(model, key, args, kwargs)
+        rewriting = _Rewriting(model, program, dict(self.strategies))
+        return rewriting.run(key)
+
+
+class _Rewriting:
+    """One run of a marginalized model, which sows its sites."""
+
+    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Enumerate]):
+        self._program = program
+        run = ModelRun(model, program, Look())
+        run.check_kinds()
+        self._found = run.sites
+        self._summed = self._find_summed(run, strategies)
+        graph = Dependence()(program.jaxpr).sites
+        self._parents = {path: sown.parents | sown.earlier for path, sown in graph.items()}
+        after = [p for p in graph if p not in self._summed and self._reaches(p, cuts=False)]
+        self._moved = [p for p in after if self._tag(p) == RANDOM]
+        self._factors = [p for p in after if self._tag(p) == FACTOR]
+        derived = [p for p in after if self._tag(p) == DETERMINISTIC]
+        recovered = [p for p in derived if self._reaches(p, cuts=True)]
+        self._derived = frozenset(derived).difference(recovered)
+        before = [p for p in self._found if self._tag(p) == Hidden.RECOVERED]
+        self._recovered = (*recovered, *before)
+        self._kept = frozenset(graph).difference(self._summed, after)
+        most = max(strategy.most for strategy in strategies.values()) if strategies else 1
+        scored = (*self._summed, *self._moved, *self._factors)
+        states = find_states(program.jaxpr, self._summed)
+        self._summation = Summation(program.jaxpr, states, most, scored)
+        self._plants: dict[Path, tuple[Any, ...]] = {}
+        at = len(program.consts)
+        self._inputs = [x for i, x in enumerate(program.inputs)]
+        self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
+
+    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Enumerate]) -> list[Path]:
+        by_name = {join_scopes(path): path for path in run.sites}
+        latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
+        for name in strategies:
+            path = by_name.get(name)
+            if path is None:
+                raise ValueError(
+                    f"marginalize: {run.name} has no site {name!r}. {suggest_names(latent)}"
+                )
+            if path not in latent:
+                raise ValueError(
+                    f"marginalize: site {describe(path)} of {run.name} is "
+                    f"{kind_of(run.sites[path].site)}. {suggest_names(latent)}"
+                )
+        return [by_name[name] for name in strategies]
+
+    def _tag(self, path: Path) -> Any:
+        return self._found[path].site.tag
+
+    def _reaches(self, path: Path, *, cuts: bool) -> bool:
+        """Whether a site depends on a summed one; with `cuts`, only if not by random sites."""
+        seen, new = set(), set(self._parents[path])
+        while new:
+            if any(p in self._summed for p in new):
+                return True
+            seen |= new
+            through = [p for p in new if not (cuts and self._tag(p) == RANDOM)]
+            new = {q for p in through for q in self._parents[p]} - seen
+        return False
+
+    def run(self, key: Any) -> Any:
+        """The output of the model, drawn with all of its sites sown."""
+        kept = Harvester(self._program, Resow(kept=self._kept)).run({}, live_outs=False)[1]
+        self._plants |= {path: tuple(x) for path, x in kept.items()}
+        hosts = self._find_hosts()
+        for path in self._moved:
+            self._sow_moved(path, key, path in hosts.values())
+        for group, host in hosts.items():
+            if host in self._factors:
+                log_prob = self._summation.log_prob(group, self._inputs, self._plants)
+                self._sow(host, [log_prob], tag=FACTOR)
+        self._sow_recovered(key)
+        program, action = self._program, Look(wanted=self._derived)
+        outs, derived = Harvester(program, action).run(self._plants)
+        for path, value in derived.items():
+            self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
+        return program.unflatten(outs)
+
+    def _find_hosts(self) -> dict[Any, Path]:
+        """By group of scores, the site at which they are scored: the last random one, if it can."""
+        groups: dict[Any, list[Path]] = {}
+        for path in (*self._moved, *self._factors):
+            groups.setdefault(self._summation.groups[path], []).append(path)
+        hosts = {}
+        for group, paths in groups.items():
+            random = [p for p in paths if p in self._moved]
+            factors = [p for p in paths if p in self._factors]
+            if not random or any(self._needs_later(p, random[-1]) for p in factors):
+                hosts[group] = factors[-1]
+            else:
+                hosts[group] = random[-1]
+        return hosts
+
+    def _needs_later(self, path: Path, host: Path) -> bool:
+        """Whether a score needs a moved site that is sown behind the host."""
+        later = self._moved[self._moved.index(host) + 1 :]
+        return bool(self._ancestors(path) & set(later))
+
+    def _ancestors(self, path: Path) -> set[Path]:
+        found, new = set(), set(self._parents[path])
+        while new:
+            found |= new
+            new = {q for p in new for q in self._parents[p]} - found
+        return found
+
+    def _sow_moved(self, path: Path, key: Any, is_host: bool) -> None:
+        """Sow a site that depends on summed ones, with what is known of its distribution."""
+        site = self._found[path].site
+        if path in self._summation.moving:
+            raise ValueError(
+                f"marginalize: the support of site {describe(path)} depends on a summed site, so "
+                "that it has no unconstrained space of its own. Condition on it first, or give it "
+                "a support that does not."
+            )
+        first = {p: self._first_states(p) for p in self._summed}
+        look = Look(wanted=frozenset([path]))
+        drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
+        plants = {**self._plants, **drawn}
+        value = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
+        look = Look(wanted=frozenset([path]), distributions=True)
+        base = None
+        if not self._found[path].branches:
+            nothing = [jnp.zeros(a.shape, a.dtype) for a in self._found[path].collapse().avals]
+            plants = {**self._plants, **first, path: tuple(nothing)}
+            base = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
+        plants = ByPath(self._plants)
+        d = Marginal(base, self._inputs, plants, self._summation, path, is_host)
+        leaves = self._sow(path, jax.tree.leaves(value), tag=RANDOM, note=site.note, d=d, key=key)
+        self._plants[path] = tuple(leaves)
+
+    def _first_states(self, path: Path) -> tuple[Any, ...]:
+        """A summed site with all elements in the first state."""
+        (aval,) = self._found[path].collapse().avals
+        state = jnp.asarray(self._summation.states[path][0], aval.dtype)
+        return (jnp.broadcast_to(state, aval.shape),)
+
+    def _sow(
+        self,
+        path: Path,
+        leaves: Sequence[Any],
+        *,
+        tag: Any,
+        note: Any = None,
+        d: Any = None,
+        key: Any = None,
+    ) -> list[Any]:
+        """Sow leaves at the top level under the name of a site."""
+        site = self._found[path].site
+        extras, tree = jax.tree.flatten(d)
+        new = Site(
+            tag,
+            site.name,
+            "append",
+            site.tree,
+            tree,
+            tag if note is None else note,
+            site.scope,
+            has_key=key is not None,
+        )
+        keys = [] if key is None else [key]
+        return sow_p.bind(*leaves, *map(jnp.asarray, extras), *keys, site=new)
+
+    def _sow_recovered(self, key: Any) -> None:
+        """Sow a draw of the summed sites, which is not evaluated unless it is asked for."""
+        paths = (*self._summed, *self._recovered)
+        d = Recovery(self._inputs, ByPath(self._plants), self._summation, self._recovered)
+        values = [
+            jax.tree.unflatten(self._found[p].site.tree, self._found[p].collapse().avals)
+            for p in paths
+        ]
+        num = len(self._summed)
+        avals, tree = jax.tree.flatten([values[:num], values[num:]])
+        leaves, of_distribution = jax.tree.flatten(d)
+        name = " ".join(map(join_scopes, paths))
+        static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
+        drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
+        tree = jax.tree.structure(ByPath(dict(zip(paths, values, strict=True))))
+        extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
+        sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
+        sow_p.bind(*drawn, site=sown)

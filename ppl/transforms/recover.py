@@ -1,0 +1,152 @@
+"""recover: draws of what marginalize has summed out, given the rest."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ppl.common.arguments import Arguments
+from ppl.core.captured_constants import trace_and_fingerprint
+from ppl.core.model_pytree import Model, as_pytree
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.harvest import _values
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._names import nest_by_path
+from ppl.harvest._plants import ByPath
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.primitives.sample import check_key
+from ppl.primitives.site_kinds import RANDOM, Hidden
+from ppl.transforms.predict import Complete, PredictionPlan, check_draws
+
+_CHUNK_ELEMENTS = 2**22  # numbers drawn in one chunk by default: 16 MiB of int32
+
+
+@dataclasses.dataclass(frozen=True)
+class TakeRecovered(SiteAction):
+    """Action of `recover`: plants draws, and records the draws of summed sites."""
+
+    tags: ClassVar = (RANDOM,)
+
+    def matches(self, site: Site) -> bool:
+        """Whether the site is random, or a draw of summed ones."""
+        return super().matches(site) or site.tag == Hidden.RECOVERED
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted or sown value, and a record of a recovered one."""
+        values = operands.values if plant is None else plant
+        if site.tag != Hidden.RECOVERED:
+            return values, None
+        return values, _by_path(jax.tree.unflatten(site.tree, values), site.scope)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recover:
+    """Distribution of what was summed out, made by `recover`; a call draws from it.
+
+    Attributes:
+        model: The marginalized model, as a pytree.
+        draws: Values of its latent sites by name.
+        chunk_size: How many draws are made at once, or None for the default.
+    """
+
+    model: Model
+    draws: Any
+    chunk_size: int | None
+
+    def __call__(self, key: jax.Array, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Values of summed sites, and of deterministic ones that depend on them."""
+        check_key("recover", key)
+        arguments, data = Arguments.split(args, kwargs)
+        program = trace_model(self.model, None, args, kwargs)
+        recovered = ModelRun(self.model, program, TakeRecovered())
+        hidden = [f for f in recovered.sites.values() if f.site.tag == Hidden.RECOVERED]
+        if not hidden:
+            raise ValueError(
+                f"recover: {recovered.name} has no summed sites. Give the model that "
+                "ppl.marginalize made, or one that was made of it."
+            )
+        run = ModelRun(self.model, program, Complete())
+        batch, draws = check_draws("recover", run, self.draws)
+        size = sum(math.prod(a.shape) for f in hidden for a in f.collapse().avals)
+        chunk = self.chunk_size or max(1, _CHUNK_ELEMENTS // max(size, 1))
+        _, numbers = trace_and_fingerprint(lambda _: None, self.model, arguments, data)
+        num_at_once = max(1, min(int(chunk), math.prod(batch)))
+        plan = RecoveryPlan(arguments, batch, num_at_once, False, numbers)
+        return _recover_all(plan, self.model, data, key, draws)
+
+
+def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> ByPath:
+    """Drawn values by path, those of a sum within the sum included."""
+    found = ByPath()
+    for path, x in drawn.items():
+        found |= _by_path(x, scope) if isinstance(x, ByPath) else {(*scope, *path): x}
+    return found
+
+
+class RecoveryPlan(PredictionPlan):
+    """Static part of a call of `recover`."""
+
+    def one(self, model: Model, data: list[Any], key: Any, index: Any, draw: Any) -> Any:
+        """The recovered values for one draw."""
+        args, kwargs = self.arguments.join(data)
+        key = jax.random.fold_in(key, index)
+        run = ModelRun(model, trace_model(model, key, args, kwargs), TakeRecovered())
+        found = run.run(draw, live_outs=False)[1]
+        return nest_by_path({path: x for record in found.values() for path, x in record.items()})
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _recover_all(plan: RecoveryPlan, model: Model, data: Any, key: Any, draws: Any) -> Any:
+    one = lambda of: plan.one(model, data, key, *of)  # noqa: E731
+    flat = jax.tree.map(plan.flat, draws)
+    values = lax.map(one, (jnp.arange(plan.num_draws), flat), batch_size=plan.chunk_size)
+    return jax.tree.map(lambda x: x.reshape(*plan.batch, *x.shape[1:]), values)
+
+
+def recover(model: Model, draws: Mapping[str, Any], *, chunk_size: int | None = None) -> Recover:
+    """Draw the sites that `marginalize` has summed out, given draws of the others.
+
+    The draws are exact and joint: for a chain, backward sampling after the forward algorithm.
+
+    Args:
+        model: A model made by `marginalize`, perhaps conditioned since.
+        draws: Values of its latent sites by name, nested as the scopes are, with the same axes in
+            front, as in the result of a sampler: (chain, draw, ...).
+        chunk_size: How many draws are made at once; by default as many as make 2^22 numbers.
+
+    Returns:
+        A function `(key, *args, **kwargs) -> dict` of the values of the summed sites, and of the
+        deterministic sites that depend on them, with the axes of the draws in front.
+
+    Raises:
+        TypeError: If `draws` is no dict.
+        ValueError: When called, if nothing was summed out, a name is unknown, or the axes of the
+            draws do not agree.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, ppl, distributions as dist
+        >>> def model(key):
+        ...     shift = ppl.sample(key, dist.Normal(0.0, 1.0), name="shift")
+        ...     z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+        ...     ppl.sample(key, dist.Normal(shift + 9.0 * z, 1.0), name="y")
+        >>> summed = ppl.condition(ppl.marginalize(model, ["z"]), {"y": 9.0})
+        >>> z = ppl.recover(summed, {"shift": jnp.zeros(3)})(jax.random.key(0))["z"]
+        >>> print(z.astype(int))
+        [1 1 1]
+    """
+    if not isinstance(draws, Mapping):
+        instead = " Give its draws: result.draws." if hasattr(draws, "draws") else ""
+        raise TypeError(f"recover: expected a dict of draws, got {draws!r}.{instead}")
+    is_count = isinstance(chunk_size, int | np.integer) and not isinstance(chunk_size, bool)
+    if chunk_size is not None and not (is_count and chunk_size >= 1):
+        raise ValueError(
+            f"recover: chunk_size must be an integer of at least 1, got {chunk_size!r}."
+        )
+    return Recover(as_pytree(model), _values.convert_foreign_arrays(dict(draws)), chunk_size)

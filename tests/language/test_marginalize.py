@@ -1,0 +1,270 @@
+"""marginalize: sums equal those over all joint states, with derivatives; draws given the rest."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import distributions as dist
+import ppl
+from tests.language.sums import SUMS
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+def sum_by_force(case):
+    """The log density with all joint states summed, and these states."""
+    posterior = case.posterior()
+    nodes = ppl.graph(posterior)().nodes
+    shapes = {name: nodes[name].shape for name in case.summed}
+    places = [n for n, shape in shapes.items() for _ in range(int(np.prod(shape)))]
+    rows = np.array(list(itertools.product(*(case.summed[n] for n in places))))
+    joint = {}
+    for name, shape in shapes.items():
+        mine = rows[:, [n == name for n in places]].reshape(-1, *shape)
+        joint[name] = jnp.asarray(mine).astype(nodes[name].dtype)
+
+    def log_densities(values):
+        return jax.vmap(lambda z: ppl.log_density(posterior)({**values, **z}))(joint)
+
+    return log_densities, joint
+
+
+def values_of(case):
+    values = {"mu": jnp.asarray(case.mu)}
+    if case.name == "latent_between":
+        values["x"] = jnp.array([0.1, 2.0, 1.0, -1.0, 0.5])
+    return values
+
+
+QUICK = ["mapped", "classes_of_groups", "totals", "markov_from_site", "markov_second_order"]
+QUICK += ["markov_with_mixture", "switching_autoregression"]
+
+
+@pytest.mark.quick_rows(*QUICK)
+@pytest.mark.parametrize("case", SUMS, ids=lambda case: case.name)
+def test_sums_equal_those_over_all_joint_states(case):
+    log_densities, _ = sum_by_force(case)
+    summed = ppl.marginalize(case.posterior(), list(case.summed))
+    values = values_of(case)
+
+    @jax.jit
+    def both(values):
+        def by_force(values):
+            return jax.nn.logsumexp(log_densities(values))
+
+        found = []
+        for f in (ppl.log_density(summed), by_force):
+            slope = jax.grad(f)
+            along = lambda mu, slope=slope: slope({**values, "mu": mu})["mu"]  # noqa: E731
+            found.append((f(values), slope(values), jax.grad(along)(values["mu"])))
+        return found
+
+    ours, exact = both(values)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11), ours, exact)
+
+
+def chi_square(codes, weights):
+    """The chi-square statistic of draws, in standard deviations from its mean."""
+    expected = weights * codes.size
+    observed = np.bincount(codes, minlength=weights.size)
+    small = expected < 5
+    expected = np.append(expected[~small], expected[small].sum())
+    observed = np.append(observed[~small], observed[small].sum())
+    kept = expected > 0
+    num = kept.sum() - 1
+    return (np.sum((observed - expected)[kept] ** 2 / expected[kept]) - num) / np.sqrt(2 * num)
+
+
+NUM_DRAWS = 20_000
+JOINT = ["indexed", "coupled", "global_class", "markov_from_site", "factorial", "nested_loops"]
+
+
+@pytest.mark.quick_rows("markov_from_site")
+@pytest.mark.parametrize("case", [c for c in SUMS if c.name in JOINT], ids=lambda case: case.name)
+def test_recovered_draws_have_the_exact_joint_distribution(case):
+    log_densities, joint = sum_by_force(case)
+    values = values_of(case)
+    weights = np.asarray(jax.nn.softmax(jax.jit(log_densities)(values)))
+    draws = jax.tree.map(lambda x: jnp.broadcast_to(x, (NUM_DRAWS, *x.shape)), values)
+    summed = ppl.marginalize(case.posterior(), list(case.summed))
+    drawn = ppl.recover(summed, draws)(jax.random.key(3))
+    assert {n: x.dtype for n, x in drawn.items()} == {n: x.dtype for n, x in joint.items()}
+
+    def flat(values):
+        return np.concatenate([np.asarray(values[n]).reshape(len(values[n]), -1) for n in joint], 1)
+
+    states, found = flat(joint), flat(drawn)
+    base = (states.max() + 1) ** np.arange(states.shape[1])
+    order = np.argsort(states @ base)
+    codes = np.searchsorted((states @ base)[order], found @ base)
+    assert chi_square(codes, weights[order]) < 4
+
+    if case.name == "indexed":  # Its elements are independent.
+        return
+    rng = np.random.default_rng(0)
+    apart = np.stack([rng.permutation(column) for column in found.T], 1)  # right one by one
+    codes = np.searchsorted((states @ base)[order], apart @ base)
+    assert chi_square(codes, weights[order]) > 4
+
+
+def test_deterministic_values_of_summed_sites_are_recovered():
+    case = next(c for c in SUMS if c.name == "factors")
+    summed = ppl.marginalize(case.model, ["z"])
+    found = ppl.recover(summed, {"mu": jnp.full((2, 3), 0.7)})(jax.random.key(0))
+    assert found["z"].shape == (2, 3, 5)
+    np.testing.assert_array_equal(found["double"], 2 * found["z"])
+
+
+def get_model(name):
+    return next(c for c in SUMS if c.name == name)
+
+
+def test_condition_may_come_after_and_before():
+    case = get_model("markov")
+    before = ppl.marginalize(case.posterior(), ["z"])
+    after = ppl.condition(ppl.marginalize(case.model, ["z"]), case.data)
+    values = {"mu": 0.3}
+    assert ppl.log_density(before)(values) == ppl.log_density(after)(values)
+    np.testing.assert_array_equal(ppl.simulate(after)(jax.random.key(0))["y"], case.data["y"])
+
+
+def test_a_chain_scores_each_step_given_those_before():
+    case = get_model("markov")
+    summed = ppl.marginalize(case.model, ["z"])
+    found = ppl.log_probs(summed)({"mu": 0.3, "y": case.data["y"]})["y"]
+    head = ppl.ignore(case.data["y"], np.arange(5) > 2)
+    first = ppl.log_density(ppl.marginalize(ppl.condition(case.model, {"y": head}), ["z"]))
+    prior = ppl.log_probs(summed)({"mu": 0.3, "y": case.data["y"]})["mu"]
+    np.testing.assert_allclose(found[:3].sum(), first({"mu": 0.3}) - prior, rtol=1e-12)
+
+
+def test_a_long_chain_keeps_its_accuracy_in_single_precision():
+    """A forward algorithm whose weights are not rescaled is off by 1e-4 here."""
+    y = np.random.default_rng(0).normal(size=10_000)
+
+    def model(key, y):
+        mu = ppl.sample(key, dist.Normal(np.zeros(3), 1.0), name="mu")
+
+        def step(z, inputs):
+            key, y = inputs
+            probs = 0.1 + 0.7 * (jnp.arange(3) == z)
+            z = ppl.sample(key, dist.Categorical(probs=probs), name="z")
+            ppl.factor(-0.5 * (y - mu[z]) ** 2, name="y")
+            return z, None
+
+        jax.lax.scan(step, 0, (jax.random.split(key, y.size), y))
+
+    log_density = jax.jit(jax.value_and_grad(ppl.log_density(ppl.marginalize(model, ["z"]))))
+    found = []
+    for dtype in (np.float64, np.float32):
+        with jax.enable_x64(dtype == np.float64):
+            found.append(log_density({"mu": np.array([-1.5, 0.2, 1.8], dtype)}, y.astype(dtype)))
+    (exact, slope), (value, single) = found
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, exact, rtol=1e-6)
+    np.testing.assert_allclose(single["mu"], slope["mu"], rtol=1e-5)
+
+
+def test_impossible_states_give_no_nan():
+    case = get_model("zeros")
+    summed = ppl.marginalize(case.posterior(), ["z"])
+    value, slope = jax.value_and_grad(ppl.log_density(summed))({"mu": -1000.0})
+    assert value < -1000
+    assert np.isfinite(slope["mu"])
+
+
+@pytest.mark.parametrize("name", ["markov_from_site", "coupled", "factors"])
+def test_a_graph_shows_summed_sites_where_they_were(name):
+    case = get_model(name)
+    after = ppl.condition(ppl.marginalize(case.model, list(case.summed)), case.data)
+    before = ppl.graph(case.posterior())()
+    graph = ppl.graph(after)()
+    assert graph.edges == before.edges
+    kinds = {n: "summed" if n in case.summed else node.kind for n, node in before.nodes.items()}
+    assert {n: node.kind for n, node in graph.nodes.items()} == kinds
+    shapes = {n: (node.shape, node.dtype, node.plates) for n, node in before.nodes.items()}
+    assert {n: (node.shape, node.dtype, node.plates) for n, node in graph.nodes.items()} == shapes
+
+
+def model_of_two(key):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    a = ppl.sample(key, dist.Bernoulli(probs=0.4), name="a")
+    b = ppl.sample(key, dist.Categorical(logits=jnp.stack([mu, 1.0 * a, -mu])), name="b")
+    ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
+
+
+@pytest.mark.slow
+def test_sums_of_sums_and_sums_in_scopes():
+    posterior = ppl.condition(model_of_two, {"y": 1.2})
+    at_once = ppl.marginalize(posterior, ["a", "b"])
+    one_by_one = ppl.marginalize(ppl.marginalize(posterior, ["b"]), ["a"])
+    values, draws = {"mu": 0.3}, {"mu": jnp.full(4000, 0.3)}
+    expected = ppl.log_density(at_once)(values)
+    np.testing.assert_allclose(ppl.log_density(one_by_one)(values), expected, rtol=1e-12)
+
+    first, other = (ppl.recover(m, draws)(jax.random.key(1)) for m in (at_once, one_by_one))
+    pairs = [np.mean(3 * z["a"] + z["b"] == np.arange(6)[:, None], 1) for z in (first, other)]
+    np.testing.assert_allclose(*pairs, atol=4 * np.sqrt(0.5 / 4000))
+
+    nested = ppl.nest(at_once, scope="of")
+    np.testing.assert_allclose(ppl.log_density(nested)({"of": values}), expected, rtol=1e-12)
+    again = ppl.recover(nested, {"of": draws})(jax.random.key(1))
+    jax.tree.map(np.testing.assert_array_equal, again, {"of": first})
+    assert ppl.graph(nested)().parents("of.y") == ("of.mu", "of.a", "of.b")
+
+
+def model_of_all_earlier_states(key):
+    def step(total, key):
+        z = ppl.sample(key, dist.Bernoulli(probs=0.5), name="z")
+        total = total + z
+        return total, ppl.sample(key, dist.Normal(total, 1.0), name="y")
+
+    return jax.lax.scan(step, 0.0, jax.random.split(key, 40))[1]
+
+
+def model_of_pairs(key):
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (40,)), name="a")
+    ppl.sample(key, dist.Bernoulli(probs=0.1 + 0.2 * (a[:, None] + a[None, :])), name="y")
+
+
+def model_of_rows_and_columns(key):
+    a = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (40,)), name="a")
+    b = ppl.sample(key, dist.iid(dist.Bernoulli(probs=0.3), (50,)), name="b")
+    ppl.sample(key, dist.Normal(a[:, None] + b[None, :], 1.0), name="y")
+
+
+def model_of_support(key):
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3), name="z")
+    ppl.sample(key, dist.Uniform(0.0, 1.0 + z), name="x")
+
+
+def model_of_counts(key):
+    z = ppl.sample(key, dist.Poisson(3.0), name="z")
+    ppl.sample(key, dist.Normal(z, 1.0), name="y")
+
+
+MISTAKES = {
+    "unknown": (model_of_counts, ["x"], "has no site 'x'. Use one of: 'z', 'y'"),
+    "infinite": (model_of_counts, ["z"], "'z' has the family Poisson, which has infinitely many"),
+    "all steps": (model_of_all_earlier_states, ["z"], "carry of a scan .* depends on all earlier"),
+    "pairs": (model_of_pairs, ["a"], "'y' depends on many elements of 'a' at once"),
+    "crossed": (model_of_rows_and_columns, ["a", "b"], "meets many elements of the others"),
+    "support": (model_of_support, ["z"], "the support of site 'x' depends on a summed site"),
+    "most": (get_model("totals").model, {"z": ppl.Enumerate(most=4)}, "take 8 states together"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_errors_name_the_sites_and_the_remedy(name):
+    model, sites, words = MISTAKES[name]
+    summed = ppl.marginalize(model, sites)
+
+    def simulate_and_score():
+        values = ppl.simulate(summed)(jax.random.key(0))
+        ppl.log_density(summed)(values)
+
+    with pytest.raises(ValueError, match="(?s)marginalize: .*" + words):
+        simulate_and_score()
