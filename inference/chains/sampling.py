@@ -54,8 +54,7 @@ _AXIS = "chain"
 # batch, on the CPU and on an accelerator.
 _MAX_ROWS, _MAX_NUMBERS, _MAX_NUMBERS_MAPPED = 2048, 1 << 18, 1 << 23
 _LOOK_SECONDS = 1.0  # seconds between looks at the divergences of chains that somebody watches
-# Gradients of the first call, and maximal factor by which that budget grows.
-_FIRST_BUDGET, _MAX_GROWTH = 1024, 64
+_FIRST_BUDGET, _MAX_GROWTH = 1024, 64  # gradients of the first call; the most it grows at once
 
 
 def sample(

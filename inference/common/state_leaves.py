@@ -63,3 +63,13 @@ def _as_leaf(x: Any, like: Any) -> Any:
     impls = ("threefry2x32", "rbg", "unsafe_rbg")
     impl = next(name for name in impls if jax.random.key(0, impl=name).dtype == like.dtype)
     return jax.random.wrap_key_data(x, impl=impl)
+
+
+def kinds(tree: Any) -> str:
+    """Paths, dtypes and shapes of the leaves of a tree, as text.
+
+    The text of the tree itself would not do: objects of a user's class may print their address.
+    """
+    name = lambda path: jax.tree_util.keystr(path, simple=True, separator=".")  # noqa: E731
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return ", ".join(f"{name(path)} {x.dtype}{list(x.shape)}".lstrip() for path, x in leaves)

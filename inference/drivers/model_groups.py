@@ -225,7 +225,7 @@ def _log_probs(
         if site is None or site.missing is None:
             groups["log_likelihood" if is_data else "log_prior"][name] = x
             continue
-        missing = np.asarray(site.missing)
+        missing: Any = np.asarray(site.missing)
         missing = missing.all(tuple(range(x.ndim - 2, missing.ndim)))
         for group, mask in (("log_likelihood", ~missing), ("log_prior", missing)):
             if mask.any() and (group == "log_likelihood" or not is_data):

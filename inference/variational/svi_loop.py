@@ -11,6 +11,7 @@ import numpy as np
 
 from inference.common.layout import Layout
 from inference.common.serialization import restore_structure
+from inference.common.state_leaves import kinds
 from inference.common.target import PriorSampler
 from inference.initialization.initial_positions import (
     MAX_ATTEMPTS,
@@ -366,16 +367,6 @@ def check_parameters(problem: Problem, parameters: Any) -> Any:
 
 def _any_position(layout: Layout) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((layout.size,), layout.dtype)
-
-
-def kinds(tree: Any) -> str:
-    """Paths, dtypes and shapes of the leaves of a tree, as text.
-
-    The text of the tree itself would not do: objects of a user's class may print their address.
-    """
-    name = lambda path: jax.tree_util.keystr(path, simple=True, separator=".")  # noqa: E731
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return ", ".join(f"{name(path)} {x.dtype}{list(x.shape)}".lstrip() for path, x in leaves)
 
 
 def _failure(problem: Problem, state: SVIState) -> str:
