@@ -68,7 +68,7 @@ def observe(
 
 
 def _look(likelihood: Likelihood, draw: Any) -> tuple[Any, Any]:
-    """What is missing of the data, and the data."""
+    """Flags of missing data, and the data."""
     return likelihood.missing(draw), likelihood.observed(draw)
 
 
