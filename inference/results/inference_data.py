@@ -6,7 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from inference.common.leaf_names import element_names
+from inference.common.leaf_names import element_names, named_leaves
 
 INSTALL = 'pip install "harvest-ppl[arviz]"'
 _SAMPLES = ("chain", "draw")
@@ -34,6 +34,20 @@ def import_arviz(where: str) -> Any:
 def is_new(arviz: Any) -> bool:
     """Whether ArviZ is 1.0 or newer, whose container is an `xarray.DataTree`."""
     return int(arviz.__version__.split(".")[0]) >= 1
+
+
+def arrays_by_name(draws: Any, sites: Sequence[tuple[str, bool]]) -> dict[str, Any]:
+    """Draws by name of site, in the order of the model.
+
+    Raises:
+        ValueError: if two sites get the same name, as ``"a.b"`` and ``"b"`` within ``"a"``.
+    """
+    order = {name: i for i, (name, _) in enumerate(sites)}
+    leaves = sorted(named_leaves(draws), key=lambda x: order.get(x[0], len(order)))
+    names = [name for name, _ in leaves]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"ArviZ has one name for each array, and two sites are {twice[0]!r}")
+    return dict(leaves)
 
 
 def make_container(

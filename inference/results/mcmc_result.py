@@ -13,7 +13,7 @@ from inference.results.problems import describe_checks, find_problems
 from inference.results.result import Result
 from inference.results.summary import Summary, summarize
 
-_ARVIZ_NAMES = {
+ARVIZ_NAMES = {
     "is_divergent": "diverging",
     "num_steps": "n_steps",
     "depth": "tree_depth",
@@ -95,7 +95,7 @@ class MCMCResult(Result):
         return f"MCMCResult({num_chains} chains x {num_draws} draws: {self._sites()})"
 
     def _statistics(self) -> dict[str, Any]:
-        return {_ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
+        return {ARVIZ_NAMES.get(name, name): x for name, x in self.stats.items()}
 
 
 class _Settings:

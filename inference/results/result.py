@@ -12,7 +12,7 @@ import numpy as np
 from inference.common.leaf_names import named_leaves
 from inference.common.other_names import ExplainsAttributes
 from inference.common.saved import Saved
-from inference.results.inference_data import import_arviz, make_container
+from inference.results.inference_data import arrays_by_name, import_arviz, make_container
 from inference.results.plots import Plots
 from inference.results.summary import Summary
 
@@ -135,13 +135,8 @@ class Result(ExplainsAttributes, Plots, Saved, abc.ABC):
     ) -> Any:
         """ArviZ's container, of all that a model adds or of known data and their predictions."""
         import_arviz("to_arviz")
-        order = {name: i for i, (name, _) in enumerate(self.sites)}
-        leaves = sorted(named_leaves(self.draws), key=lambda x: order.get(x[0], len(order)))
-        groups = {"posterior": dict(leaves), "sample_stats": self._statistics()}
-        if len(groups["posterior"]) < len(leaves):
-            names = [name for name, _ in leaves]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"ArviZ has one name for each array, and two sites are {twice!r}")
+        posterior = arrays_by_name(self.draws, self.sites)
+        groups = {"posterior": posterior, "sample_stats": self._statistics()}
         if model is None:
             if args or kwargs or key is not None:
                 raise TypeError(

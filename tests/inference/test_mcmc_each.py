@@ -40,6 +40,22 @@ def fits():
     return mcmc_each(KEY, posterior, DATA, SCALE, in_axes=(0, None), **BRIEF)
 
 
+def test_arviz_gets_data_sets_as_a_dimension(fits):
+    pytest.importorskip("arviz")
+    data = fits.to_arviz(coords={"dataset": ["a", "b", "c"]})
+    assert data["posterior"]["mu"].dims == ("chain", "draw", "dataset")
+    np.testing.assert_array_equal(data["posterior"]["mu"].sel(dataset="b"), fits[1].draws["mu"])
+    one = fits[2].to_arviz()["sample_stats"]
+    assert set(one.data_vars) == set(data["sample_stats"].data_vars)
+    np.testing.assert_array_equal(data["sample_stats"]["lp"][..., 2], one["lp"])
+    draws = {"theta": np.zeros((3, 2, 5, 4))}
+    more = MCMCResults(draws, {"lp": np.zeros((3, 2, 5))}, None, (), ())
+    named = more.to_arviz(dims={"theta": "item"})
+    assert named["posterior"]["theta"].dims == ("chain", "draw", "dataset", "item")
+    with pytest.raises(TypeError, match="to_arviz: a model adds groups to the result of one data"):
+        fits.to_arviz(posterior)
+
+
 def check(draws, y):
     """Means within 5 standard errors, for half of the draws effective."""
     mean, sd = exact(y)
