@@ -1,8 +1,8 @@
 """Simulation-based calibration of the kernels, and of the sampler, on whole models.
 
-Each report is on 250 or 400 simulations, and fails for a right sampler with a chance of 1e-5: of kernels
-with a given step size; of `mcmc` with one chain, and with so many that they learn one mass matrix;
-and of the chains of a pool, as under `mcmc_each`. A model that is conditioned with another
+Each report is on 250 or 400 simulations, and fails for a right sampler with a chance of 1e-5: of
+kernels with a given step size; of `mcmc` with one chain, and with so many that they learn one mass
+matrix; and of the chains of a pool, as under `mcmc_each`. A model that is conditioned with another
 likelihood than the one simulated must be rejected, as must a sampler whose momenta are too large.
 """
 
