@@ -92,9 +92,11 @@ MAX_SIMULATIONS = 100_000  # of a call
 @pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found_nearly_always(mistake):
-    """In all of 300 reports, which a chance of 98 % would give in 2 of 1000 such tests."""
+    """In 99 % of reports: 10 misses of 300, or 6 of 100, would have a chance of 1e-3."""
     model, fit, settings, size, _ = MISTAKES[mistake]
-    assert not any(x.is_calibrated for x in reports(model, fit, size, 300, 1, **settings))
+    number, allowed = (300, 9) if size <= 1000 else (100, 5)
+    found = reports(model, fit, size, number, 1, **settings)
+    assert sum(x.is_calibrated for x in found) <= allowed
 
 
 RIGHT = {"normal": (model, exact), "weak": (weak, WEAK), "rates": (rates, exact_rates)}
