@@ -91,6 +91,7 @@ def same(one, two):
 
 
 @pytest.mark.usefixtures("_mapped")
+@pytest.mark.slow_rows("dense")
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_next_call_starts_before_draws_are_read(monkeypatch, name):
     """Full rows are sent, the next call is started, the recorder gets them; so are the bits."""
