@@ -125,7 +125,8 @@ def fit(
         now = run.start_fit(key, init) if state is None else run.resume_fit(state)
     if is_over:
         return begun or Fit(now, done)
-    first, parts, moved, is_ended = int(now.step) - len(done), [done], None, False
+    num_done, parts, moved, is_ended = len(done), [done], None, False
+    first = int(now.step) - num_done
     told = _Teller(callback, first, int(now.step), done)
     if feed is None:
         moves = _moves(run, now, first + num_steps, stops=callback is not None)
@@ -135,7 +136,7 @@ def fit(
         for moved in moves:
             parts.append(moved.elbos)
             now = moved.state
-            num_done = int(now.step) - first
+            num_done += len(moved.elbos)
             on_progress(num_done, moved.elbos[-1] if len(moved.elbos) else np.nan)
             is_over = not moved.is_finite or moved.is_settled or num_done == num_steps
             is_ended = told.tell(now, moved.elbos, is_over)
