@@ -319,7 +319,8 @@ def _run(
             "num_superchains": superchains,
         }
     sites = kept_sites(target, recorder.keep)
-    chains = hold_chains(recorder, given, jax.tree.leaves(samples.stats)[0].shape[1])
+    num_drawn = jax.tree.leaves(samples[:2])[0].shape[1]
+    chains = hold_chains(recorder, given, num_drawn)
     return MCMCResult(*samples, settings=tuple(about.items()), sites=sites, chains=chains)
 
 
