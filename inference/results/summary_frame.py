@@ -94,8 +94,9 @@ def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
         entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
         shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
         whole = attrs.get("shapes", {}).get(base, shape)
-        is_whole = entries == list(np.ndindex(shape)) and whole is not None
-        shape = shape if is_whole and shape == tuple(whole) else None
+        is_known = whole is not None and tuple(whole) == shape
+        is_whole = is_known and entries == list(np.ndindex(shape))
+        shape = shape if is_whole else None
         found.append((base, start, stop, base in attrs.get("deterministic", ()), shape))
         start = stop
     return found
