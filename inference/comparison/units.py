@@ -93,7 +93,7 @@ class Units:
         for name, numbers in self.numbers.items():
             kept = numbers >= 0
             for leaf in jax.tree.leaves(data[name]):
-                x = np.asarray(leaf)
+                x: Any = np.asarray(leaf)
                 parts = np.stack([x.real, x.imag], -1) if np.iscomplexobj(x) else x
                 rows = np.asarray(parts, np.float32)[kept] + np.float32(0)  # no -0
                 for unit, row in zip(numbers[kept].tolist(), rows, strict=True):

@@ -222,7 +222,7 @@ def _log_probs(
             groups["log_likelihood" if is_data else "log_prior"][name] = x
             continue
         missing = np.asarray(site.missing)
-        missing = missing.all(tuple(range(x.ndim - 2, missing.ndim)))
+        missing = np.asarray(missing.all(tuple(range(x.ndim - 2, missing.ndim))))
         for group, mask in (("log_likelihood", ~missing), ("log_prior", missing)):
             if mask.any() and (group == "log_likelihood" or not is_data):
                 groups[group][name], masks[group][name] = x, mask

@@ -84,10 +84,11 @@ def make_container(
     for group, values in arrays.items():
         data, indices = {}, dict(labels)
         for name, x in values.items():
-            data[name] = _dims_of(group, name, x, axes, named), x
+            own = _dims_of(group, name, x, axes, named)
+            data[name] = own, x
             mask = (masks or {}).get(group, {}).get(name)
             if mask is not None and not mask.all():
-                data[name] = _take_entries(group, name, *data[name], mask)
+                data[name] = _take_entries(group, name, own, x, mask)
                 indices[f"{name}_entry"] = np.array(element_names(name, mask.shape))[mask.ravel()]
         used = {dim: size for d, x in data.values() for dim, size in zip(d, x.shape, strict=True)}
         indices = {dim: indices.get(dim, np.arange(size)) for dim, size in used.items()}

@@ -94,8 +94,8 @@ def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
         entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
         shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
         whole = attrs.get("shapes", {}).get(base, shape)
-        is_whole = entries == list(np.ndindex(shape)) and whole is not None
-        shape = shape if is_whole and shape == tuple(whole) else None
-        found.append((base, start, stop, base in attrs.get("deterministic", ()), shape))
+        is_whole = whole is not None and shape == tuple(whole) and entries == [*np.ndindex(shape)]
+        is_deterministic = base in attrs.get("deterministic", ())
+        found.append((base, start, stop, is_deterministic, shape if is_whole else None))
         start = stop
     return found
