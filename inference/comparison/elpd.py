@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison import tables
+from inference.comparison.tables import Table
 
 SMALL = 100  # observations; below, standard errors are uncertain
 
 
-@dataclasses.dataclass(frozen=True)
-class ElpdEstimate:
+@dataclasses.dataclass(frozen=True, repr=False)
+class ElpdEstimate(Table):
     r"""Expected log predictive density of a model by cross-validation. It prints as a table.
 
     Attributes:
@@ -50,15 +50,6 @@ class ElpdEstimate:
         if self.pareto_k is None:
             return np.zeros(len(self.names), bool)
         return ~np.asarray(self.is_exact) & ~(np.asarray(self.pareto_k) <= self.largest_k)
-
-    def __str__(self) -> str:
-        """The estimates as a table, with words on how far to trust them."""
-        return tables.as_text(self._rows(), self._notes())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.as_html(self._rows(), self._notes())
 
     def _rows(self) -> list[list[str]]:
         se = f"{self.se:.1f}" if np.isfinite(self.se) else "-"

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from inference.comparison import tables
 from inference.comparison.elpd import SMALL, ElpdEstimate, standard_error
+from inference.comparison.tables import Table
 
 _CLEAR, _LARGE = 2.0, 4.0  # standard errors, and nats, of a difference that means something
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
+@dataclasses.dataclass(frozen=True, repr=False)
+class Comparison(Table):
     """Models in the order of their ELPD, the best first. It prints as a table.
 
     Attributes:
@@ -36,15 +36,6 @@ class Comparison:
     p: np.ndarray
     weight: np.ndarray
     problems: tuple[str, ...]
-
-    def __str__(self) -> str:
-        """The models as a table, with words on how far to trust it."""
-        return tables.as_text(self._rows(), self._notes())
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return tables.as_html(self._rows(), self._notes())
 
     def _rows(self) -> list[list[str]]:
         head = ["", "elpd", "SE", "difference", "SE of difference", "p", "weight"]

@@ -94,9 +94,8 @@ def _sites(names: tuple[str, ...], attrs: dict[str, Any]) -> list[Any]:
         entries = [tuple(map(int, m[2].split(","))) if m else () for m in split[start:stop]]
         shape = tuple(max(axis) + 1 for axis in zip(*entries, strict=False))
         whole = attrs.get("shapes", {}).get(base, shape)
-        is_known = whole is not None and tuple(whole) == shape
-        is_whole = is_known and entries == list(np.ndindex(shape))
-        shape = shape if is_whole else None
-        found.append((base, start, stop, base in attrs.get("deterministic", ()), shape))
+        is_whole = whole is not None and shape == tuple(whole) and entries == [*np.ndindex(shape)]
+        is_deterministic = base in attrs.get("deterministic", ())
+        found.append((base, start, stop, is_deterministic, shape if is_whole else None))
         start = stop
     return found

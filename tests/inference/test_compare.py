@@ -117,7 +117,8 @@ def test_words_on_a_bad_pareto_k():
     bad = estimate(TERMS[1] - 1, pareto_k=k)
     found = inference.compare({"good": estimate(TERMS[0]), "bad": bad})
     assert "bad: 1 of 150 Pareto k above 0.7, 1.20 for y[7]" in found.problems[0]
-    assert "weight" in str(found)
+    assert "weight" in str(found) == repr(found)
+    assert repr(bad) == str(bad) != ""
     assert "<table>" in found._repr_html_()
 
 
