@@ -215,7 +215,7 @@ def _lost_chain_problems(
         return
     with np.errstate(invalid="ignore"):  # the mean of inf and -inf
         means = np.asarray(stats["log_density"], np.float64).mean(1)
-    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars))
+    is_lost = find_lost(means, settings.get("num_coordinates", num_scalars), least=0.0)
     lost = np.flatnonzero(is_lost)
     if lost.size:
         verb, whose, them = ("is", "its", "it") if lost.size == 1 else ("are", "their", "them")
