@@ -40,6 +40,7 @@ from ppl.transforms.graph import Graph as Graph
 from ppl.transforms.graph import graph as graph
 from ppl.transforms.intervene import intervene as intervene
 from ppl.transforms.marginalize import Enumerate as Enumerate
+from ppl.transforms.marginalize import Gaussian as Gaussian
 from ppl.transforms.marginalize import marginalize as marginalize
 from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict
@@ -65,6 +66,7 @@ __all__ = [
     "Circular",
     "Coordinates",
     "Enumerate",
+    "Gaussian",
     "Graph",
     "NonCentered",
     "PartiallyCentered",

@@ -233,6 +233,10 @@ class Summation:
         program = tuple(fingerprint_constants(self.jaxpr, ())), fingerprint_wiring(self.jaxpr)
         return program, states, self.most, self.scored
 
+    def start(self, path: Path) -> Any:
+        """A state that all elements of a site may have."""
+        return self.states[path][0]
+
     @functools.cached_property
     def _abstract(self) -> Problem:
         """The structure of the sum; indices are not known."""

@@ -10,6 +10,7 @@ from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
 from ppl.common import distribution_protocol
+from ppl.core.gaussian_integral import GaussianIntegral, find_equal_inputs
 from ppl.core.model_pytree import Model, as_pytree
 from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
 from ppl.core.states import find_states
@@ -45,6 +46,21 @@ class Enumerate:
     most: int = 2**16
 
 
+@dataclasses.dataclass(frozen=True)
+class Gaussian:
+    """Strategy of `marginalize`: sites that are jointly normal given all others are integrated out.
+
+    Attributes:
+        most: The largest number of elements that are coupled as a whole, whose precision matrix is
+            dense; more are an error.
+    """
+
+    most: int = 2**12
+
+
+Strategy = Enumerate | Gaussian
+
+
 @register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Marginal(distribution_protocol.DistributionWrapper):
@@ -66,7 +82,7 @@ class Marginal(distribution_protocol.DistributionWrapper):
     base: Any
     inputs: list[Any]
     plants: ByPath
-    summation: Summation = dataclasses.field(metadata={"static": True})
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     path: Path = dataclasses.field(metadata={"static": True})
     is_host: bool = dataclasses.field(metadata={"static": True})
 
@@ -92,7 +108,7 @@ class Recovery:
 
     inputs: list[Any]
     plants: ByPath
-    summation: Summation = dataclasses.field(metadata={"static": True})
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
     recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
 
     def sample(self, key: jax.Array) -> list[Any]:
@@ -145,7 +161,7 @@ class _Look(SiteAction):
         return values, jax.tree.unflatten(site.tree, values)
 
 
-def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) -> Model:
+def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -> Model:
     """Sum discrete latent sites out of a model, exactly.
 
     The result is a model of the other sites, with the density
@@ -199,19 +215,23 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Enumerate]) 
         raise TypeError(f"marginalize: expected names of sites, got {sites!r}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
     for name, strategy in strategies.items():
-        if not isinstance(name, str) or not isinstance(strategy, Enumerate):
+        if not isinstance(name, str) or not isinstance(strategy, Strategy):
             raise TypeError(
-                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate(), got "
-                f"{name!r}: {strategy!r}."
+                "marginalize: expected names of sites, or a dict from them to ppl.Enumerate() or "
+                f"ppl.Gaussian(), got {name!r}: {strategy!r}."
             )
-    return Partial(_Marginalized(tuple(strategies.items())), as_pytree(model))
+    model = as_pytree(model)
+    for kind in (Gaussian, Enumerate):  # Given discrete sites, others are jointly normal.
+        mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
+        model = Partial(_Marginalized(mine), model) if mine else model
+    return model
 
 
 @dataclasses.dataclass(frozen=True)
 class _Marginalized:
     """A marginalized model, as a function of the model and its arguments."""
 
-    strategies: tuple[tuple[str, Enumerate], ...]
+    strategies: tuple[tuple[str, Strategy], ...]
 
     def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
         program = trace_model(model, key, args, kwargs)
@@ -219,10 +239,26 @@ class _Marginalized:
         return rewriting.run(key)
 
 
+def _take_out(
+    program: Program,
+    sites: Sequence[Path],
+    strategies: Collection[Strategy],
+    scored: tuple[Path, ...],
+) -> Summation | GaussianIntegral:
+    """The sum or the integral over some sites, all of which have strategies of one kind."""
+    most = max((strategy.most for strategy in strategies), default=1)
+    if any(isinstance(strategy, Gaussian) for strategy in strategies):
+        equal = find_equal_inputs(program.inputs)
+        integral = GaussianIntegral(program.jaxpr, tuple(sites), most, scored, equal)
+        integral.check()
+        return integral
+    return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored)
+
+
 class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
-    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Enumerate]):
+    def __init__(self, model: Model, program: Program, strategies: Mapping[str, Strategy]):
         self._program = program
         run = ModelRun(model, program, _Look())
         run.check_kinds()
@@ -237,16 +273,14 @@ class _Rewriting:
         self._recovered = tuple(p for p in derived if self._reaches(p, cuts=True))
         self._derived = frozenset(derived) - frozenset(self._recovered)
         self._kept = frozenset(graph).difference(self._summed, after)
-        most = max(strategy.most for strategy in strategies.values()) if strategies else 1
         scored = (*self._summed, *self._moved, *self._factors)
-        states = find_states(program.jaxpr, self._summed)
-        self._summation = Summation(program.jaxpr, states, most, scored)
+        self._summation = _take_out(program, self._summed, strategies.values(), scored)
         self._plants: dict[Path, tuple[Any, ...]] = {}
         at = len(program.consts)
         self._inputs = [x for i, x in enumerate(program.inputs)]
         self._inputs[at] = None  # The key: nothing is drawn where all sites are planted.
 
-    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Enumerate]) -> list[Path]:
+    def _find_summed(self, run: ModelRun, strategies: Mapping[str, Strategy]) -> list[Path]:
         by_name = {join_scopes(path): path for path in run.sites}
         latent = [path for path in run.sites if kind_of(run.sites[path].site) == LATENT]
         for name in strategies:
@@ -349,7 +383,7 @@ class _Rewriting:
     def _first_states(self, path: Path) -> tuple[Any, ...]:
         """A summed site with all elements in the first state."""
         (aval,) = self._found[path].collapse().avals
-        state = jnp.asarray(self._summation.states[path][0], aval.dtype)
+        state = jnp.asarray(self._summation.start(path), aval.dtype)
         return (jnp.broadcast_to(state, aval.shape),)
 
     def _sow(
