@@ -17,6 +17,8 @@ from ppl.common import import_names as _import_names
 from ppl.common import other_names as _other_names
 from ppl.common.missing_data import ignore as ignore
 from ppl.common.missing_data import impute as impute
+from ppl.core.marginal_strategies import Enumerate as Enumerate
+from ppl.core.marginal_strategies import Gaussian as Gaussian
 from ppl.harvest import call_and_reap as call_and_reap
 from ppl.harvest import nest as nest
 from ppl.harvest import plant as plant
@@ -39,8 +41,6 @@ from ppl.transforms.from_density import from_density as from_density
 from ppl.transforms.graph import Graph as Graph
 from ppl.transforms.graph import graph as graph
 from ppl.transforms.intervene import intervene as intervene
-from ppl.transforms.marginalize import Enumerate as Enumerate
-from ppl.transforms.marginalize import Gaussian as Gaussian
 from ppl.transforms.marginalize import marginalize as marginalize
 from ppl.transforms.predict import Predict as Predict
 from ppl.transforms.predict import predict as predict

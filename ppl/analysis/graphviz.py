@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ppl.analysis.plates import Plate
-from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED
+from ppl.primitives.site_kinds import DETERMINISTIC, FACTOR, LATENT, OBSERVED, SUMMED
 
 _STYLES = {
     LATENT: {},
+    SUMMED: {"style": "dashed"},
     OBSERVED: {"style": "filled", "fillcolor": "lightgrey"},
     DETERMINISTIC: {"peripheries": "2"},
     FACTOR: {"shape": "square", "style": "filled", "fillcolor": "black", "width": "0.15"},

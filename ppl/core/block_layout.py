@@ -101,7 +101,7 @@ class BlockLayout:
             size = math.prod(place.shape) // (self.num_plates * self.num_steps)
             moved = tuple(place.shape[i] for i in place.order)
             part = steps[:, :, start : start + size].reshape(moved)
-            found[path] = jnp.transpose(part, np.argsort(place.order))
+            found[path] = jnp.transpose(part, tuple(np.argsort(place.order).tolist()))
             start += size
         return found
 
@@ -257,14 +257,14 @@ class _Axes:
                 for b, other, _ in score:
                     if key is not None and key == other:
                         self._join(a, b)
-        self._reach: dict[frozenset[Axis], int] = {}
+        self._reach: dict[frozenset[Axis], float] = {}
         for each in set(self._class.values()):
             self._reach[each] = max((self._reach_in(score, each) for score in reads), default=0)
         lagged = sorted(
             (c for c, reach in self._reach.items() if 0 < reach < math.inf), key=self._order
         )
         for each in lagged[1:]:  # One chain only: other times are dense.
-            self._reach[each] = math.inf  # pyright: ignore[reportArgumentType]
+            self._reach[each] = math.inf
 
     def _order(self, each: frozenset[Axis]) -> Any:
         return -self.length(each), repr(sorted(each, key=repr))
@@ -291,7 +291,7 @@ class _Axes:
 
     def reach(self, each: frozenset[Axis]) -> int:
         """How many steps apart elements of a class may be that one score depends on."""
-        return self._reach[each]
+        return int(self._reach[each])
 
     def of_site(self, path: Path, ndim: int) -> dict[frozenset[Axis], int]:
         """The classes among the axes of a site that no score couples as a whole."""

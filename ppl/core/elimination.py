@@ -1,117 +1,25 @@
-"""Variable elimination over tables of log factors, with plates and chains.
-
-A factor is a table whose axes are labelled: by a plate, along which its elements are independent
-given the variables, or by a variable, whose states run along the axis.
-"""
+"""Variable elimination over tables of log factors, with plates and chains."""
 
 import dataclasses
+import functools
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-Plate = Hashable
-
-
-@dataclasses.dataclass(frozen=True)
-class Variable:
-    """A site, or one element of it: `element` is its index along the axes that are no plates."""
-
-    path: tuple[Hashable, ...]
-    element: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Gather:
-    """An axis of a variable, read at indices that vary over other plates.
-
-    Attributes:
-        target: The plate of the variable.
-        plates: The plates that the indices vary over.
-        term: A key, equal for equal indices.
-        size: The number of elements of the variable along the axis.
-        read: Gives the array of indices.
-    """
-
-    target: Plate
-    plates: tuple[Plate, ...]
-    term: Hashable
-    size: int
-    read: Callable[[], Any] = dataclasses.field(compare=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class Local:
-    """A variable as a factor sees it: earlier in a chain by a lag, or read at indices."""
-
-    variable: Variable
-    lag: int = 0
-    gathers: tuple[Gather, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Factor:
-    """A table of log weights; its axes are labelled by plates, then by locals."""
-
-    labels: tuple[Any, ...]
-    table: Any
-
-    @property
-    def locals(self) -> tuple[Local, ...]:
-        """The variables of the factor."""
-        return tuple(x for x in self.labels if isinstance(x, Local))
-
-    @property
-    def plates(self) -> tuple[Plate, ...]:
-        """The plates of the factor."""
-        return tuple(x for x in self.labels if not isinstance(x, Local))
-
-    def over(self, labels: Sequence[Any]) -> Any:
-        """The table with axes for all of `labels`, of size 1 where the factor has none."""
-        order = [self.labels.index(x) for x in labels if x in self.labels]
-        table = jnp.transpose(self.table, order)
-        return jnp.expand_dims(table, [i for i, x in enumerate(labels) if x not in self.labels])
-
-
-class EliminationError(ValueError):
-    """Error for a sum that is too large, or of a form that has no exact elimination."""
-
-
-def multiply(factors: Sequence[Factor]) -> Factor:
-    """The product of factors, over the union of their labels."""
-    labels = dict.fromkeys(p for f in factors for p in f.plates)
-    labels |= dict.fromkeys(x for f in factors for x in f.locals)
-    total = factors[0].over(tuple(labels))
-    for factor in factors[1:]:
-        total = total + factor.over(tuple(labels))
-    return Factor(tuple(labels), total)
-
-
-def log_sum_exp(x: Any) -> Any:
-    """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
-    top = lax.stop_gradient(jnp.max(x, -1, keepdims=True))
-    top = jnp.where(jnp.isfinite(top), top, 0.0)
-    is_none = x == -jnp.inf
-    weights = jnp.where(is_none, 0.0, jnp.exp(jnp.where(is_none, top, x) - top))
-    total = jnp.sum(weights, -1)
-    is_zero = total == 0
-    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top[..., 0])
-
-
-def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
-    """`log_sum_exp`, with the gradient of one state drawn in proportion to its weight.
-
-    The gradient of a sum with respect to a table of log weights is then a joint draw of its
-    variables, each as a one-hot vector.
-    """
-    value = lax.stop_gradient(x)
-    drawn = jnp.argmax(value + jax.random.gumbel(key, x.shape, x.dtype), -1)[..., None]
-    chosen = jnp.take_along_axis(x, drawn, -1)[..., 0]
-    chosen = jnp.where(jnp.isfinite(chosen), chosen, 0.0)
-    return log_sum_exp(value) + chosen - lax.stop_gradient(chosen)
+from ppl.core.factors import (
+    EliminationError,
+    Factor,
+    Local,
+    Plate,
+    Variable,
+    log_sum_exp,
+    multiply,
+    sampled_log_sum_exp,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -318,24 +226,26 @@ class Eliminator:
         sizes = self._label_sizes([product, *before])
 
         def flatten(factor: Factor, front: Sequence[Any], lags: Sequence[int]) -> Any:
-            """The table with one axis of all states for each lag."""
+            """The table with one axis of all states for each lag, and all steps."""
             ends = [x for lag in lags for x in states[lag]]
             table = factor.over((*front, *ends))
-            full = [sizes[x] if x in lead else n for x, n in zip(front, table.shape, strict=False)]
+            full = [sizes[x] if x == time else n for x, n in zip(front, table.shape, strict=False)]
             full += [self._sizes[x.variable] for x in ends]
             table = jnp.broadcast_to(table, full)
             return table.reshape(*full[: len(front)], *[count] * len(lags))
 
-        steps = flatten(product, (time, *lead), range(order + 1))
-        if before:
-            alpha = flatten(multiply(before), lead, range(1, order + 1))
-            missing = [u for u in group if u not in self._chains.starts]
-            alpha = alpha - order * sum(math.log(self._sizes[u]) for u in missing)
-        else:
-            shape = steps.shape[1 : 1 + len(lead)] + (count,) * order
-            alpha = jnp.full(shape, -order * math.log(count), steps.dtype)
-        table = self._forward(alpha, steps, order, sign < 0)
-        result = Factor((time, *lead), table)
+        present = [f for f in mine if all(not x.lag for x in f.locals if x.variable in group)]
+        across = [f for f in mine if f not in present]
+        steps = [flatten(multiply(across), (time, *lead), range(order + 1))]
+        if present:
+            table = flatten(multiply(present), (time, *lead), [0])
+            steps.append(jnp.expand_dims(table, range(table.ndim, table.ndim + order - 1)))
+        shape = tuple(sizes[x] for x in lead) + (count,) * order
+        missing = [u for u in group if u not in self._chains.starts or not before]
+        start = flatten(multiply(before), lead, range(1, order + 1)) if before else 0.0
+        start = start - order * sum(math.log(self._sizes[u]) for u in missing)
+        alpha = jnp.broadcast_to(start, shape).astype(steps[0].dtype)
+        result = Factor((time, *lead), self._forward(alpha, steps, order, sign < 0))
         return [f for f in factors if id(f) not in used] + [self._ordered(result)]
 
     def _ordered(self, factor: Factor) -> Factor:
@@ -357,16 +267,19 @@ class Eliminator:
     def _label_sizes(self, factors: Sequence[Factor]) -> dict[Any, int]:
         return {x: n for f in factors for x, n in zip(f.labels, f.table.shape, strict=True)}
 
-    def _forward(self, alpha: Any, steps: Any, order: int, reverse: bool) -> Any:
-        """The log normaliser of each step given those before, by the forward algorithm."""
+    def _forward(self, alpha: Any, steps: list[Any], order: int, reverse: bool) -> Any:
+        """The log normaliser of each step given those before, by the forward algorithm.
+
+        `steps` holds log weights of states with those before, and perhaps of present states alone.
+        """
         keys = None
         if self._key is not None:
-            keys = jax.random.split(self._next_key(), len(steps))
+            keys = jax.random.split(self._next_key(), len(steps[0]))
 
         def step(alpha: Any, inputs: Any) -> Any:
-            log_weights, key = inputs
-            joint = jnp.expand_dims(alpha, alpha.ndim - order) + log_weights
-            new = self._log_sum(joint, key)
+            (across, *present), key = inputs
+            joint = jnp.expand_dims(alpha, alpha.ndim - order) + across
+            new = functools.reduce(jnp.add, present, self._log_sum(joint, key))
             states = tuple(range(new.ndim - order, new.ndim))
             top = lax.stop_gradient(jnp.max(new, states))
             top = jnp.where(jnp.isfinite(top), top, 0.0)

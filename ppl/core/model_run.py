@@ -1,19 +1,16 @@
 """Model runs: a model traced to a program, and evaluated under an action at its sites."""
 
-import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 
 from ppl.analysis.ignored_dependence import check_ignored
 from ppl.analysis.key_reuse import check_keys
 from ppl.analysis.misplaced_sites import explain
 from ppl.common import distribution_protocol
-from ppl.common.lift import lift
 from ppl.core.foreign_models import explaining_foreign_models
 from ppl.core.model_pytree import Model, check_callable, name_of, unwrap_model
 from ppl.core.site_cache import cached_at_site, lift_to_leaves
@@ -22,7 +19,7 @@ from ppl.harvest._interpreter import Action, Operands
 from ppl.harvest._names import fit_plant, paths_in, suggest_names
 from ppl.harvest._program import Harvester, Program, trace
 from ppl.harvest._site_names import describe, join_scopes
-from ppl.harvest._sow import Axis, Site
+from ppl.harvest._sow import Site
 from ppl.harvest._survey import Found, MisplacedError, Path, Sites, SowError, Survey
 from ppl.harvest.rules import CONSTRUCTS
 from ppl.primitives.site_kinds import (
@@ -147,44 +144,6 @@ def log_prob(
     if site.tag == FACTOR:
         return distribution_protocol.sum_all(values[0]) if summed else values[0]
     return cached_at_site(_only_log_prob, site, values, operands.extras, summed=summed)[1]
-
-
-def replace_distribution(
-    site: Site, operands: Operands, make: Callable[[Any], Any], by_element: Sequence[Any] = ()
-) -> tuple[Site, Operands]:
-    """Replace the distribution of a random site by `make(distribution)`, a wrapper around it.
-
-    Args:
-        site: The site.
-        operands: Its operands.
-        make: A function from the distribution to the wrapper.
-        by_element: Arrays in the wrapper with the axes of the site in front. All other arrays that
-            the wrapper adds are equal for all elements.
-
-    Returns:
-        The site and its operands with the wrapper.
-    """
-    made = []
-
-    def make_for_element(*leaves: Any) -> tuple[()]:
-        wrapped, tree = jax.tree.flatten(make(jax.tree.unflatten(site.extra_tree, leaves)))
-        places = {id(leaf): place for place, leaf in enumerate(leaves)}
-        made.append((tree, [(places.get(id(leaf)), leaf) for leaf in wrapped]))
-        return ()
-
-    # Abstract elements: the structure has to know parameters without the axes of `vmap`.
-    jax.eval_shape(lift(make_for_element, site.axes), *operands.extras)
-    tree, leaves = made[-1]
-    mapped = {id(leaf) for leaf in by_element}
-
-    def maps(axis: Axis) -> Iterator[bool]:
-        for place, leaf in leaves:
-            yield id(leaf) in mapped if place is None else axis.mapped[place]
-
-    axes = tuple(dataclasses.replace(axis, mapped=tuple(maps(axis))) for axis in site.axes)
-    site = dataclasses.replace(site, extra_tree=tree, axes=axes)
-    extras = (leaf if place is None else operands.extras[place] for place, leaf in leaves)
-    return site, dataclasses.replace(operands, extras=tuple(map(jnp.asarray, extras)))
 
 
 _FOUND = {LATENT: "sampled", OBSERVED: "sampled", DETERMINISTIC: "recorded", FACTOR: "added"}

@@ -16,7 +16,7 @@ from jax.extend import core as jex
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, map_equations, raw
+from ppl.harvest._jaxprs import Jaxpr, jaxprs_in, raw
 
 
 def _debug_effect() -> type:
@@ -200,23 +200,6 @@ def scan_sizes(eqn: jex.JaxprEqn) -> tuple[int, int]:
 def scan_options(eqn: jex.JaxprEqn) -> dict[str, Any]:
     """Options of `jax.lax.scan` to make the same loop again."""
     return {k: eqn.params[k] for k in ("length", "reverse", "unroll")}
-
-
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`lax.switch` without its clamp, by the index of a cond equation.
-
-    The index is in range. XLA does not see that, and would keep a clamp in each harvested cond.
-    """
-    call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
-    jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
-    given = raw(jaxpr)[0].invars[0]
-
-    def unclamped(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
-        is_cond = eqn.primitive is jex.primitives.cond_p
-        return eqn.replace(invars=[given, *eqn.invars[1:]]) if is_cond else eqn
-
-    outs = evaluate(map_equations(jaxpr, unclamped), jax.tree.leaves((index, operands)))
-    return jax.tree.unflatten(jax.tree.structure(out), outs)
 
 
 def jit_options(eqn: jex.JaxprEqn) -> dict[str, Any]:

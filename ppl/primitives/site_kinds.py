@@ -6,6 +6,7 @@ from ppl.harvest._sow import Site
 
 LATENT, OBSERVED, DETERMINISTIC, FACTOR = "latent", "observed", "deterministic", "factor"
 RANDOM = "random"  # the tag of latent and observed sites; each other kind is its own tag
+SUMMED = "summed"  # in graphs: a latent site that was summed out
 PARAM = "param"  # the tag of parameters of guides
 TAGS = (RANDOM, DETERMINISTIC, FACTOR)
 

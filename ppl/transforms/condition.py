@@ -28,9 +28,9 @@ from ppl.core.model_run import (
     ModelRun,
     SiteAction,
     apply_at_site,
-    replace_distribution,
     trace_model,
 )
+from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest import _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands

@@ -10,16 +10,15 @@ from typing import Any
 
 import jax
 
-from ppl.analysis.dependence import Dependence, SownSite
 from ppl.analysis.graphviz import dot
 from ppl.analysis.plates import Plate, find_plates
 from ppl.common.text_table import html_table, table
 from ppl.core.model_pytree import Model
 from ppl.core.model_run import ModelRun, trace_model
+from ppl.core.summed_sites import GraphSite, find_with_summed
 from ppl.harvest._names import suggest_names
 from ppl.harvest._site_names import join_scopes
-from ppl.harvest._survey import Found, Path, show
-from ppl.primitives.site_kinds import kind_of
+from ppl.harvest._survey import Path, show
 from ppl.transforms.trace import Inspect
 
 Edge = tuple[str, str]
@@ -30,7 +29,8 @@ class Node:
     """A site of a model.
 
     Attributes:
-        kind: "latent", "observed", "deterministic" or "factor".
+        kind: "latent", "observed", "deterministic", "factor", or "summed" for a site that
+            `marginalize` has taken out.
         family: The name of its distribution, or the names of those in the branches of a `cond`; ''
             for a deterministic site or a factor.
         value: The shape and dtype of its value, a `jax.ShapeDtypeStruct` or a pytree of them, with
@@ -119,6 +119,7 @@ class Graph:
         | part | drawn as |
         |---|---|
         | latent site | a circle |
+        | summed site | a dashed circle |
         | observed site | a shaded circle |
         | deterministic site | a circle with a double line |
         | factor | a black square |
@@ -178,6 +179,7 @@ def graph(model: Model) -> Callable[..., Graph]:
     | observed | keeps its parents; its children are the sites that use its data |
     | fixed by `intervene` | deterministic; its only parent is the predicate of a `cond` around it |
     | hidden by `block` | no node: its children depend on its parents |
+    | taken out by `marginalize` | summed; all dependences are those of the model before |
 
     A program keeps only the size of a `vmap` axis, and its `axis_name` if it has one. Two sites
     share a plate if they have an axis of the same size and name at the same place, unless one
@@ -215,11 +217,12 @@ def graph(model: Model) -> Callable[..., Graph]:
 
     def drawn(*args: Any, **kwargs: Any) -> Graph:
         program = trace_model(model, None, args, kwargs)
-        run = ModelRun(model, program, Inspect())
-        sown = Dependence()(program.jaxpr).sites
+        ModelRun(model, program, Inspect())  # checks the sites
+        sites = find_with_summed(program.jaxpr)
+        sown = {path: site.sown for path, site in sites.items()}
         names = {path: join_scopes(path) for path in sown}
         plates = find_plates(sown)
-        nodes = {names[p]: _node(run.sites[p], sown[p], plates[p]) for p in sown}
+        nodes = {names[path]: _node(site, plates[path]) for path, site in sites.items()}
         direct = _edges(names, {path: site.parents for path, site in sown.items()})
         return Graph(nodes, direct, _edges(names, {p: site.earlier for p, site in sown.items()}))
 
@@ -235,9 +238,9 @@ def _edges(names: Mapping[Path, str], parents: Mapping[Path, Collection[Path]]) 
     )
 
 
-def _node(found: Found, sown: SownSite, plates: tuple[Plate, ...]) -> Node:
-    value = jax.tree.unflatten(found.site.tree, found.collapse().avals)
-    return Node(kind_of(found.site), " | ".join(sown.families), value, plates)
+def _node(site: GraphSite, plates: tuple[Plate, ...]) -> Node:
+    value = jax.tree.unflatten(site.found.site.tree, site.found.collapse().avals)
+    return Node(site.kind, " | ".join(site.sown.families), value, plates)
 
 
 def _row(name: str, node: Node, parents: Collection[str]) -> tuple[str, ...]:

@@ -14,7 +14,8 @@ from ppl.common.arguments import Arguments
 from ppl.common.missing_data import Ignored, Imputed, is_imputed
 from ppl.core.captured_constants import trace_and_fingerprint
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path, paths_in

@@ -9,21 +9,16 @@ import jax.numpy as jnp
 from jax.tree_util import Partial
 
 from ppl.analysis.dependence import Dependence
-from ppl.common import distribution_protocol
-from ppl.core.gaussian_integral import GaussianIntegral, find_equal_inputs
+from ppl.core.marginal_sites import Look, Marginal, Recovery, Resow, SummedProgram
+from ppl.core.marginal_strategies import Enumerate, Gaussian, Strategy, take_out
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, apply_at_site, trace_model
-from ppl.core.states import find_states
-from ppl.core.summation import Summation
-from ppl.harvest._harvest import sow_again
-from ppl.harvest._interpreter import Operands
+from ppl.core.model_run import ModelRun, trace_model
 from ppl.harvest._names import suggest_names
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe, join_scopes
 from ppl.harvest._sow import Site, sow_p
 from ppl.harvest._survey import Path
-from ppl.harvest.pytrees import register_dataclass
 from ppl.primitives.draw_primitive import Draw, draw_p
 from ppl.primitives.site_kinds import (
     DETERMINISTIC,
@@ -33,132 +28,6 @@ from ppl.primitives.site_kinds import (
     Hidden,
     kind_of,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Enumerate:
-    """Strategy of `marginalize`: the states of a discrete site are summed over.
-
-    Attributes:
-        most: The largest number of states that one table may have; a larger sum is an error.
-    """
-
-    most: int = 2**16
-
-
-@dataclasses.dataclass(frozen=True)
-class Gaussian:
-    """Strategy of `marginalize`: sites that are jointly normal given all others are integrated out.
-
-    Attributes:
-        most: The largest number of elements that are coupled as a whole, whose precision matrix is
-            dense; more are an error.
-    """
-
-    most: int = 2**12
-
-
-Strategy = Enumerate | Gaussian
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Marginal(distribution_protocol.DistributionWrapper):
-    """The distribution of a site that depends on summed ones, which are summed out.
-
-    Sites that depend on the same summed sites are scored together, at one of them; the others have
-    the log probability 0.
-
-    Attributes:
-        base: The distribution of the site for some states of the summed sites: its support and its
-            map from unconstrained space.
-        inputs: The inputs of the program.
-        plants: The values of other sites.
-        summation: The sum.
-        path: The path of the site.
-        is_host: Whether the sum is scored here.
-    """
-
-    base: Any
-    inputs: list[Any]
-    plants: ByPath
-    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
-    path: Path = dataclasses.field(metadata={"static": True})
-    is_host: bool = dataclasses.field(metadata={"static": True})
-
-    def log_prob(self, value: Any) -> jax.Array:
-        """The log of the sum over all states, one number for each group that is independent."""
-        plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
-        if not self.is_host:
-            return jnp.zeros(())
-        return self.summation.log_prob(self.summation.groups[self.path], self.inputs, plants)
-
-    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
-        """The value at a position, and the log density of the position."""
-        value, log_density = distribution_protocol.constrain(self.base, position)
-        log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
-        log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
-        return value, log_det + distribution_protocol.sum_all(self.log_prob(value))
-
-
-@register_dataclass
-@dataclasses.dataclass(frozen=True)
-class Recovery:
-    """The joint distribution of summed sites, and of what depends on them, given all others."""
-
-    inputs: list[Any]
-    plants: ByPath
-    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
-    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
-
-    def sample(self, key: jax.Array) -> list[Any]:
-        """The values of the summed sites, then those of the recorded ones."""
-        drawn = self.summation.draw(key, self.inputs, self.plants)
-        program = Program(self.summation.jaxpr, self.inputs, [], lambda leaves: leaves)
-        plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
-        action = _Look(wanted=frozenset(self.recorded))
-        found = Harvester(program, action).run(plants, live_outs=False)[1]
-        return [list(drawn.values()), [found[path] for path in self.recorded]]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Resow(SiteAction):
-    """Action that sows some sites again and records their values; all others are hidden."""
-
-    kept: frozenset[Path] = frozenset()
-    resows = True
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        return True, True, site.path in self.kept
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The site sown again, and its value."""
-        if site.path not in self.kept:
-            return operands.values, None
-        values = sow_again(site, operands)
-        return values, list(values) if site.tag == RANDOM else None
-
-
-@dataclasses.dataclass(frozen=True)
-class _Look(SiteAction):
-    """Action that plants values, and records the values or the distributions of some sites."""
-
-    wanted: frozenset[Path] = frozenset()
-    distributions: bool = False
-
-    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
-        is_wanted = site.path in self.wanted
-        return not planted, False, self.distributions and is_wanted
-
-    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
-        """The planted value, or the drawn one, and what is recorded."""
-        values = operands.values if plant is None else plant
-        if site.path not in self.wanted:
-            return values, None
-        if self.distributions:
-            of = lambda _, d: distribution_protocol.with_all_batch_axes(d)  # noqa: E731
-            return values, apply_at_site(site, operands, values, of)
-        return values, jax.tree.unflatten(site.tree, values)
 
 
 def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -> Model:
@@ -239,28 +108,12 @@ class _Marginalized:
         return rewriting.run(key)
 
 
-def _take_out(
-    program: Program,
-    sites: Sequence[Path],
-    strategies: Collection[Strategy],
-    scored: tuple[Path, ...],
-) -> Summation | GaussianIntegral:
-    """The sum or the integral over some sites, all of which have strategies of one kind."""
-    most = max((strategy.most for strategy in strategies), default=1)
-    if any(isinstance(strategy, Gaussian) for strategy in strategies):
-        equal = find_equal_inputs(program.inputs)
-        integral = GaussianIntegral(program.jaxpr, tuple(sites), most, scored, equal)
-        integral.check()
-        return integral
-    return Summation(program.jaxpr, find_states(program.jaxpr, sites), most, scored)
-
-
 class _Rewriting:
     """One run of a marginalized model, which sows its sites."""
 
     def __init__(self, model: Model, program: Program, strategies: Mapping[str, Strategy]):
         self._program = program
-        run = ModelRun(model, program, _Look())
+        run = ModelRun(model, program, Look())
         run.check_kinds()
         self._found = run.sites
         self._summed = self._find_summed(run, strategies)
@@ -270,11 +123,13 @@ class _Rewriting:
         self._moved = [p for p in after if self._tag(p) == RANDOM]
         self._factors = [p for p in after if self._tag(p) == FACTOR]
         derived = [p for p in after if self._tag(p) == DETERMINISTIC]
-        self._recovered = tuple(p for p in derived if self._reaches(p, cuts=True))
-        self._derived = frozenset(derived) - frozenset(self._recovered)
+        recovered = [p for p in derived if self._reaches(p, cuts=True)]
+        self._derived = frozenset(derived).difference(recovered)
+        before = [p for p in self._found if self._tag(p) == Hidden.RECOVERED]
+        self._recovered = (*recovered, *before)
         self._kept = frozenset(graph).difference(self._summed, after)
         scored = (*self._summed, *self._moved, *self._factors)
-        self._summation = _take_out(program, self._summed, strategies.values(), scored)
+        self._summation = take_out(program, self._summed, strategies.values(), scored)
         self._plants: dict[Path, tuple[Any, ...]] = {}
         at = len(program.consts)
         self._inputs = [x for i, x in enumerate(program.inputs)]
@@ -312,7 +167,7 @@ class _Rewriting:
 
     def run(self, key: Any) -> Any:
         """The output of the model, drawn with all of its sites sown."""
-        kept = Harvester(self._program, _Resow(kept=self._kept)).run({}, live_outs=False)[1]
+        kept = Harvester(self._program, Resow(kept=self._kept)).run({}, live_outs=False)[1]
         self._plants |= {path: tuple(x) for path, x in kept.items()}
         hosts = self._find_hosts()
         for path in self._moved:
@@ -322,7 +177,7 @@ class _Rewriting:
                 log_prob = self._summation.log_prob(group, self._inputs, self._plants)
                 self._sow(host, [log_prob], tag=FACTOR)
         self._sow_recovered(key)
-        program, action = self._program, _Look(wanted=self._derived)
+        program, action = self._program, Look(wanted=self._derived)
         outs, derived = Harvester(program, action).run(self._plants)
         for path, value in derived.items():
             self._sow(path, jax.tree.leaves(value), tag=DETERMINISTIC)
@@ -365,11 +220,11 @@ class _Rewriting:
                 "a support that does not."
             )
         first = {p: self._first_states(p) for p in self._summed}
-        look = _Look(wanted=frozenset([path]))
+        look = Look(wanted=frozenset([path]))
         drawn = {} if kind_of(site) == LATENT else first  # Data do not depend on draws.
         plants = {**self._plants, **drawn}
         value = Harvester(self._program, look).run(plants, live_outs=False)[1][path]
-        look = _Look(wanted=frozenset([path]), distributions=True)
+        look = Look(wanted=frozenset([path]), distributions=True)
         base = None
         if not self._found[path].branches:
             nothing = [jnp.zeros(a.shape, a.dtype) for a in self._found[path].collapse().avals]
@@ -427,7 +282,6 @@ class _Rewriting:
         static = Draw(f"recover {name}", of_distribution, tree, tuple(avals))
         drawn = draw_p.bind(key, *map(jnp.asarray, leaves), draw=static)
         tree = jax.tree.structure(ByPath(dict(zip(paths, values, strict=True))))
-        site = Site(
-            Hidden.RECOVERED, name, "append", tree, jax.tree.structure(None), Hidden.RECOVERED
-        )
-        sow_p.bind(*drawn, site=site)
+        extras = jax.tree.structure(SummedProgram(self._summation, self._recovered))
+        sown = Site(Hidden.RECOVERED, name, "append", tree, extras, Hidden.RECOVERED)
+        sow_p.bind(*drawn, site=sown)

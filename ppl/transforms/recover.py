@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import jax
@@ -18,7 +18,9 @@ from ppl.core.model_run import ModelRun, SiteAction, trace_model
 from ppl.harvest import _values
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._names import nest_by_path
+from ppl.harvest._plants import ByPath
 from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
 from ppl.primitives.sample import check_key
 from ppl.primitives.site_kinds import RANDOM, Hidden
 from ppl.transforms.predict import Complete, PredictionPlan, check_draws
@@ -39,8 +41,9 @@ class TakeRecovered(SiteAction):
     def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
         """The planted or sown value, and a record of a recovered one."""
         values = operands.values if plant is None else plant
-        is_recovered = site.tag == Hidden.RECOVERED
-        return values, jax.tree.unflatten(site.tree, values) if is_recovered else None
+        if site.tag != Hidden.RECOVERED:
+            return values, None
+        return values, _by_path(jax.tree.unflatten(site.tree, values), site.scope)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,6 +80,14 @@ class Recover:
         num_at_once = max(1, min(int(chunk), math.prod(batch)))
         plan = RecoveryPlan(arguments, batch, num_at_once, False, numbers)
         return _recover_all(plan, self.model, data, key, draws)
+
+
+def _by_path(drawn: Mapping[Path, Any], scope: tuple[Hashable, ...]) -> ByPath:
+    """Drawn values by path, those of a sum within the sum included."""
+    found = ByPath()
+    for path, x in drawn.items():
+        found |= _by_path(x, scope) if isinstance(x, ByPath) else {(*scope, *path): x}
+    return found
 
 
 class RecoveryPlan(PredictionPlan):

@@ -13,7 +13,8 @@ from ppl.analysis.constant_sites import find_constant_sites
 from ppl.common import distribution_protocol
 from ppl.common.missing_data import Imputed
 from ppl.core.model_pytree import Model, as_pytree
-from ppl.core.model_run import ModelRun, SiteAction, replace_distribution, trace_model
+from ppl.core.model_run import ModelRun, SiteAction, trace_model
+from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._site_names import describe, join_scopes

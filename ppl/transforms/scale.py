@@ -10,7 +10,8 @@ from jax.tree_util import Partial
 
 from ppl.common import distribution_protocol
 from ppl.core.model_pytree import as_pytree
-from ppl.core.model_run import SiteAction, replace_distribution
+from ppl.core.model_run import SiteAction
+from ppl.core.replaced_distribution import replace_distribution
 from ppl.harvest import _jax, _values
 from ppl.harvest._harvest import sow_again
 from ppl.harvest._interpreter import Operands

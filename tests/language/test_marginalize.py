@@ -141,12 +141,79 @@ def test_a_chain_scores_each_step_given_those_before():
     np.testing.assert_allclose(found[:3].sum(), first({"mu": 0.3}) - prior, rtol=1e-12)
 
 
+def test_a_long_chain_keeps_its_accuracy_in_single_precision():
+    """A forward algorithm whose weights are not rescaled is off by 1e-4 here."""
+    y = np.random.default_rng(0).normal(size=10_000)
+
+    def model(key, y):
+        mu = ppl.sample(key, dist.Normal(np.zeros(3), 1.0), name="mu")
+
+        def step(z, inputs):
+            key, y = inputs
+            probs = 0.1 + 0.7 * (jnp.arange(3) == z)
+            z = ppl.sample(key, dist.Categorical(probs=probs), name="z")
+            ppl.factor(-0.5 * (y - mu[z]) ** 2, name="y")
+            return z, None
+
+        jax.lax.scan(step, 0, (jax.random.split(key, y.size), y))
+
+    log_density = jax.jit(jax.value_and_grad(ppl.log_density(ppl.marginalize(model, ["z"]))))
+    found = []
+    for dtype in (np.float64, np.float32):
+        with jax.enable_x64(dtype == np.float64):
+            found.append(log_density({"mu": np.array([-1.5, 0.2, 1.8], dtype)}, y.astype(dtype)))
+    (exact, slope), (value, single) = found
+    assert value.dtype == np.float32
+    np.testing.assert_allclose(value, exact, rtol=1e-6)
+    np.testing.assert_allclose(single["mu"], slope["mu"], rtol=1e-5)
+
+
 def test_impossible_states_give_no_nan():
     case = get_model("zeros")
     summed = ppl.marginalize(case.posterior(), ["z"])
     value, slope = jax.value_and_grad(ppl.log_density(summed))({"mu": -1000.0})
     assert value < -1000
     assert np.isfinite(slope["mu"])
+
+
+@pytest.mark.parametrize("name", ["markov_from_site", "coupled", "factors"])
+def test_a_graph_shows_summed_sites_where_they_were(name):
+    case = get_model(name)
+    after = ppl.condition(ppl.marginalize(case.model, list(case.summed)), case.data)
+    before = ppl.graph(case.posterior())()
+    graph = ppl.graph(after)()
+    assert graph.edges == before.edges
+    kinds = {n: "summed" if n in case.summed else node.kind for n, node in before.nodes.items()}
+    assert {n: node.kind for n, node in graph.nodes.items()} == kinds
+    shapes = {n: (node.shape, node.dtype, node.plates) for n, node in before.nodes.items()}
+    assert {n: (node.shape, node.dtype, node.plates) for n, node in graph.nodes.items()} == shapes
+
+
+def model_of_two(key):
+    mu = ppl.sample(key, dist.Normal(0.0, 1.0), name="mu")
+    a = ppl.sample(key, dist.Bernoulli(probs=0.4), name="a")
+    b = ppl.sample(key, dist.Categorical(logits=jnp.stack([mu, 1.0 * a, -mu])), name="b")
+    ppl.sample(key, dist.Normal(mu * a + b, 1.0), name="y")
+
+
+@pytest.mark.slow
+def test_sums_of_sums_and_sums_in_scopes():
+    posterior = ppl.condition(model_of_two, {"y": 1.2})
+    at_once = ppl.marginalize(posterior, ["a", "b"])
+    one_by_one = ppl.marginalize(ppl.marginalize(posterior, ["b"]), ["a"])
+    values, draws = {"mu": 0.3}, {"mu": jnp.full(4000, 0.3)}
+    expected = ppl.log_density(at_once)(values)
+    np.testing.assert_allclose(ppl.log_density(one_by_one)(values), expected, rtol=1e-12)
+
+    first, other = (ppl.recover(m, draws)(jax.random.key(1)) for m in (at_once, one_by_one))
+    pairs = [np.mean(3 * z["a"] + z["b"] == np.arange(6)[:, None], 1) for z in (first, other)]
+    np.testing.assert_allclose(*pairs, atol=4 * np.sqrt(0.5 / 4000))
+
+    nested = ppl.nest(at_once, scope="of")
+    np.testing.assert_allclose(ppl.log_density(nested)({"of": values}), expected, rtol=1e-12)
+    again = ppl.recover(nested, {"of": draws})(jax.random.key(1))
+    jax.tree.map(np.testing.assert_array_equal, again, {"of": first})
+    assert ppl.graph(nested)().parents("of.y") == ("of.mu", "of.a", "of.b")
 
 
 def model_of_all_earlier_states(key):

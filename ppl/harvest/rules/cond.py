@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core as jex
 
-from ppl.harvest import _jax, _values, _wiring
+from ppl.harvest import _jax, _jaxprs, _values, _wiring
 from ppl.harvest._construct import Construct, Threading, register
 from ppl.harvest._interpreter import Opened, Reaped, Results
 from ppl.harvest._jaxprs import Jaxpr
@@ -67,7 +67,7 @@ class CondRule(Construct):
 
         index, *operands = args
         branches = [branch(jaxpr) for jaxpr in eqn.params["branches"]]
-        outs, records = _jax.switch(index, branches, operands, plants.take(sites))
+        outs, records = _switch_unclamped(index, branches, operands, plants.take(sites))
         return outs, [Reaped(r, pred, site) for (r, pred), site in zip(records, sown, strict=True)]
 
     def thread(
@@ -133,3 +133,21 @@ def _check_agree(path: Path, branches: Sequence[Found | None]) -> None:
                     "branch "
                     f"{i}. Make them agree, or sow the result of the cond.",
                 )
+
+
+def _switch_unclamped(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """`lax.switch` without its clamp, by the index of a cond equation.
+
+    The index is in range. XLA does not see that, and would keep a clamp in each harvested cond.
+    """
+    call = lambda *args: lax.switch(args[0], branches, *args[1:])  # noqa: E731
+    jaxpr, out = jax.make_jaxpr(call, return_shape=True)(index, *operands)
+    given = _jaxprs.raw(jaxpr)[0].invars[0]
+
+    def unclamped(eqn: jex.JaxprEqn) -> jex.JaxprEqn:
+        is_cond = eqn.primitive is jex.primitives.cond_p
+        return eqn.replace(invars=[given, *eqn.invars[1:]]) if is_cond else eqn
+
+    program = _jaxprs.map_equations(jaxpr, unclamped)
+    outs = _jax.evaluate(program, jax.tree.leaves((index, operands)))
+    return jax.tree.unflatten(jax.tree.structure(out), outs)

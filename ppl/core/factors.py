@@ -1,0 +1,111 @@
+"""Factors: tables of log weights with labelled axes, their products and sums.
+
+An axis is labelled by a plate, along which elements are independent given the variables, or by a
+variable, whose states run along the axis.
+"""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+Plate = Hashable
+
+
+@dataclasses.dataclass(frozen=True)
+class Variable:
+    """A site, or one element of it: `element` is its index along the axes that are no plates."""
+
+    path: tuple[Hashable, ...]
+    element: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+    """An axis of a variable, read at indices that vary over other plates.
+
+    Attributes:
+        target: The plate of the variable.
+        plates: The plates that the indices vary over.
+        term: A key, equal for equal indices.
+        size: The number of elements of the variable along the axis.
+        read: Gives the array of indices.
+    """
+
+    target: Plate
+    plates: tuple[Plate, ...]
+    term: Hashable
+    size: int
+    read: Callable[[], Any] = dataclasses.field(compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Local:
+    """A variable as a factor sees it: earlier in a chain by a lag, or read at indices."""
+
+    variable: Variable
+    lag: int = 0
+    gathers: tuple[Gather, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Factor:
+    """A table of log weights; its axes are labelled by plates, then by locals."""
+
+    labels: tuple[Any, ...]
+    table: Any
+
+    @property
+    def locals(self) -> tuple[Local, ...]:
+        """The variables of the factor."""
+        return tuple(x for x in self.labels if isinstance(x, Local))
+
+    @property
+    def plates(self) -> tuple[Plate, ...]:
+        """The plates of the factor."""
+        return tuple(x for x in self.labels if not isinstance(x, Local))
+
+    def over(self, labels: Sequence[Any]) -> Any:
+        """The table with axes for all of `labels`, of size 1 where the factor has none."""
+        order = [self.labels.index(x) for x in labels if x in self.labels]
+        table = jnp.transpose(self.table, order)
+        return jnp.expand_dims(table, [i for i, x in enumerate(labels) if x not in self.labels])
+
+
+class EliminationError(ValueError):
+    """Error for a sum that is too large, or of a form that has no exact elimination."""
+
+
+def multiply(factors: Sequence[Factor]) -> Factor:
+    """The product of factors, over the union of their labels."""
+    labels = dict.fromkeys(p for f in factors for p in f.plates)
+    labels |= dict.fromkeys(x for f in factors for x in f.locals)
+    total = factors[0].over(tuple(labels))
+    for factor in factors[1:]:
+        total = total + factor.over(tuple(labels))
+    return Factor(tuple(labels), total)
+
+
+def log_sum_exp(x: Any) -> Any:
+    """The log of the sum of exponentials over the last axis; gradients are 0 at -inf."""
+    top = lax.stop_gradient(jnp.max(x, -1))
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    total = jnp.sum(jnp.exp(x - top[..., None]), -1)
+    is_zero = total == 0
+    return jnp.where(is_zero, -jnp.inf, jnp.log(jnp.where(is_zero, 1.0, total)) + top)
+
+
+def sampled_log_sum_exp(x: Any, key: jax.Array) -> Any:
+    """`log_sum_exp`, with the gradient of one state drawn in proportion to its weight.
+
+    The gradient of a sum with respect to a table of log weights is then a joint draw of its
+    variables, each as a one-hot vector.
+    """
+    value = lax.stop_gradient(x)
+    drawn = jnp.argmax(value + jax.random.gumbel(key, x.shape, x.dtype), -1)[..., None]
+    chosen = jnp.take_along_axis(x, drawn, -1)[..., 0]
+    chosen = jnp.where(jnp.isfinite(chosen), chosen, 0.0)
+    return log_sum_exp(value) + chosen - lax.stop_gradient(chosen)

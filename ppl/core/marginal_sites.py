@@ -1,0 +1,144 @@
+"""Sites of a marginalized model: their distributions, and the actions that rewrite them."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ppl.common import distribution_protocol
+from ppl.core.gaussian_integral import GaussianIntegral
+from ppl.core.model_run import SiteAction, apply_at_site
+from ppl.core.summation import Summation
+from ppl.harvest._harvest import sow_again
+from ppl.harvest._interpreter import Operands
+from ppl.harvest._plants import ByPath
+from ppl.harvest._program import Harvester, Program
+from ppl.harvest._sow import Site
+from ppl.harvest._survey import Path
+from ppl.harvest.pytrees import register_dataclass
+from ppl.primitives.site_kinds import RANDOM, Hidden
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Marginal(distribution_protocol.DistributionWrapper):
+    """The distribution of a site that depends on summed ones, which are summed out.
+
+    Sites that depend on the same summed sites are scored together, at one of them; the others have
+    the log probability 0.
+
+    Attributes:
+        base: The distribution of the site for some states of the summed sites: its support and its
+            map from unconstrained space.
+        inputs: The inputs of the program.
+        plants: The values of other sites.
+        summation: The sum.
+        path: The path of the site.
+        is_host: Whether the sum is scored here.
+    """
+
+    base: Any
+    inputs: list[Any]
+    plants: ByPath
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    path: Path = dataclasses.field(metadata={"static": True})
+    is_host: bool = dataclasses.field(metadata={"static": True})
+
+    def log_prob(self, value: Any) -> jax.Array:
+        """The log of the sum over all states, one number for each group that is independent."""
+        plants = {**self.plants, self.path: tuple(jax.tree.leaves(value))}
+        if not self.is_host:
+            return jnp.zeros(())
+        return self.summation.log_prob(self.summation.groups[self.path], self.inputs, plants)
+
+    def constrain(self, position: Any) -> tuple[Any, jax.Array]:
+        """The value at a position, and the log density of the position."""
+        value, log_density = distribution_protocol.constrain(self.base, position)
+        log_prob = distribution_protocol.sum_all(distribution_protocol.log_prob(self.base, value))
+        log_det = jnp.where(jnp.isfinite(log_prob), log_density - log_prob, 0.0)
+        return value, log_det + distribution_protocol.sum_all(self.log_prob(value))
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Recovery:
+    """The joint distribution of summed sites, and of what depends on them, given all others."""
+
+    inputs: list[Any]
+    plants: ByPath
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+
+    def sample(self, key: jax.Array) -> list[Any]:
+        """The values of the summed sites, then those of the recorded ones."""
+        drawn = self.summation.draw(key, self.inputs, self.plants)
+        again = jax.random.fold_in(key, len(drawn))  # for sites that were summed out before
+        inputs = [again if x is None else x for x in self.inputs]
+        program = Program(self.summation.jaxpr, inputs, [], lambda leaves: leaves)
+        plants = {**self.plants, **{path: (x,) for path, x in drawn.items()}}
+        action = Look(wanted=frozenset(self.recorded))
+        found = Harvester(program, action).run(plants, live_outs=False)[1]
+        return [list(drawn.values()), [found[path] for path in self.recorded]]
+
+
+@register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SummedProgram:
+    """The program that sites were summed out of; it has no leaves.
+
+    Attributes:
+        summation: The sum.
+        recorded: Deterministic sites that depend on the summed ones, and draws of sites that were
+            summed out before.
+    """
+
+    summation: Summation | GaussianIntegral = dataclasses.field(metadata={"static": True})
+    recorded: tuple[Path, ...] = dataclasses.field(metadata={"static": True})
+
+
+@dataclasses.dataclass(frozen=True)
+class Resow(SiteAction):
+    """Action that sows some sites again and records their values; all others are hidden."""
+
+    kept: frozenset[Path] = frozenset()
+    resows = True
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """All operands of a site that is kept."""
+        return True, True, site.path in self.kept
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The site sown again, and its value."""
+        if site.path not in self.kept:
+            return operands.values, None
+        values = sow_again(site, operands)
+        return values, list(values) if site.tag == RANDOM else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Look(SiteAction):
+    """Action that plants values, and records the values or the distributions of some sites."""
+
+    wanted: frozenset[Path] = frozenset()
+    distributions: bool = False
+
+    def matches(self, site: Site) -> bool:
+        """Whether the site is one of a model, or a draw of sites that were summed out before."""
+        return super().matches(site) or site.tag == Hidden.RECOVERED
+
+    def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
+        """The value, if nothing is planted, and the distribution if it is wanted."""
+        is_wanted = site.path in self.wanted
+        return not planted, False, self.distributions and is_wanted
+
+    def at(self, site: Site, operands: Operands, plant: Any) -> tuple[Sequence[Any], Any]:
+        """The planted value, or the drawn one, and what is recorded."""
+        values = operands.values if plant is None else plant
+        if site.path not in self.wanted:
+            return values, None
+        if self.distributions:
+            of = lambda _, d: distribution_protocol.with_all_batch_axes(d)  # noqa: E731
+            return values, apply_at_site(site, operands, values, of)
+        return values, jax.tree.unflatten(site.tree, values)

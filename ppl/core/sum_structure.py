@@ -1,0 +1,186 @@
+"""Structure of a sum: which axes of sites and scores are one plate, chains, enumerated elements."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ppl.analysis.element_dependence import ALL, Aligned, Source, Use, join
+from ppl.analysis.scopes import Scope
+from ppl.core.score_tables import Coordinate, Table
+from ppl.harvest._survey import Path
+
+
+class _Classes:
+    """Disjoint sets (union-find)."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Any, Any] = {}
+
+    def find(self, x: Any) -> Any:
+        """The representative of the set of an element."""
+        while (up := self._parent.get(x, x)) != x:
+            x = up
+        return x
+
+    def join(self, a: Any, b: Any) -> None:
+        """Unite two sets."""
+        a, b = self.find(a), self.find(b)
+        if a != b:
+            self._parent[max(a, b, key=repr)] = min(a, b, key=repr)
+
+
+class Problem:
+    """Structure of a sum, from the scopes of all scores: plates, chains, enumerated axes.
+
+    Axes of sites and of scores are one plate where their elements correspond.
+    """
+
+    def __init__(
+        self,
+        scopes: Mapping[Path, Scope],
+        states: Mapping[Path, np.ndarray],
+        causes: Mapping[Path, str],
+        moving: frozenset[Path],
+    ):
+        self.states, self.causes, self.moving = states, causes, moving
+        self.starts = _pair_starts(scopes, states)
+        self.scopes = {path: self._without_starts(scope) for path, scope in scopes.items()}
+        self._classes, self._groups = _Classes(), _Classes()
+        for path, scope in self.scopes.items():
+            all_uses = list(scope.uses.items())
+            if path in states:
+                all_uses.append((Source(path), tuple(map(Aligned, range(len(scope.shape))))))
+            for source, uses in all_uses:
+                self._groups.join(("score", path), ("score", source.path))
+                for axis, use in enumerate(uses):
+                    if isinstance(use, Aligned):
+                        self._classes.join(("site", source.path, axis), ("score", path, use.axis))
+        self.enumerated = self._find_enumerated()
+
+    def _without_starts(self, scope: Scope) -> Scope:
+        """The scope where starts that belong to no chain count in all steps."""
+        uses: dict[Source, Any] = {}
+        for source, each in scope.uses.items():
+            chain = self.starts.get(source.path)
+            is_start = chain is not None and Source(chain) in scope.uses
+            kept = source if is_start else Source(source.path)
+            uses = join(uses, {kept: each})
+        return dataclasses.replace(scope, uses=uses)
+
+    def _find_enumerated(self) -> set[Any]:
+        """Plates whose elements are enumerated one by one, as some score depends on all of them."""
+        found: set[Any] = set()
+        while True:
+            size = len(found)
+            for scope in self.scopes.values():
+                for source, uses in scope.uses.items():
+                    for axis, use in enumerate(uses):
+                        plate = self.plate(source.path, axis)
+                        if use == ALL or (plate in found and not _is_plain(use)):
+                            found.add(plate)
+            if len(found) == size:
+                return found
+
+    def plate(self, path: Path, axis: int) -> Any:
+        """The plate of an axis of a summed site."""
+        return self._classes.find(("site", path, axis))
+
+    def plate_of_score(self, path: Path, axis: int) -> Any:
+        """The plate of an axis of a score."""
+        return self._classes.find(("score", path, axis))
+
+    def group(self, path: Path) -> Any:
+        """A key, equal for scores that depend on one another through summed sites."""
+        return self._groups.find(("score", path))
+
+    def touches(self, path: Path) -> bool:
+        """Whether a score depends on a summed site."""
+        return bool(self.scopes[path].uses) or path in self.states
+
+    def use(self, path: Path, axis: int, use: Use) -> Use:
+        """The use of an axis: all elements, if they are enumerated and not aligned."""
+        is_all = self.plate(path, axis) in self.enumerated and not _is_plain(use)
+        return ALL if is_all else use
+
+    def table(self, path: Path) -> Table:
+        """The coordinates that a score depends on."""
+        found: dict[Coordinate, None] = {}
+        time, starts = {}, {}
+        for source, raw in self.scopes[path].uses.items():
+            if source.start is not None:
+                starts[source.path] = self.starts[source.path]
+                continue
+            uses = [self.use(source.path, axis, use) for axis, use in enumerate(raw)]
+            lags = frozenset([0])
+            for use in uses:
+                if isinstance(use, Aligned) and use.lags != {0}:
+                    time[source.path], lags = use.axis, use.lags
+            shape = self.scopes[source.path].shape
+            ranges = [
+                range(n) if use == ALL else [None] for use, n in zip(uses, shape, strict=True)
+            ]
+            for lag in range(min(lags), max(lags) + 1):
+                for element in itertools.product(*ranges):
+                    found[Coordinate(source.path, element, lag)] = None
+        return Table(tuple(found), time, starts)
+
+    def num_configurations(self, path: Path) -> int:
+        """The number of configurations that a score is evaluated for; infinite if astronomic."""
+        total = 1.0
+        for source, raw in self.scopes[path].uses.items():
+            shape = self.scopes[source.path].shape
+            pairs = zip(raw, shape, strict=True)
+            num = math.prod(
+                n for axis, (use, n) in enumerate(pairs) if self.use(source.path, axis, use) == ALL
+            )
+            if source.start is None:
+                total *= float(len(self.states[source.path])) ** min(num, 1000)
+        return int(total) if total < 2**62 else 2**62
+
+
+def _is_plain(use: Use) -> bool:
+    return isinstance(use, Aligned) and use.lags == {0}
+
+
+def _is_used_later(scope: Scope, path: Path, chain: Path) -> bool:
+    """Whether a score depends on a site in all steps of a loop, or together with the chain."""
+    uses = scope.uses
+    return Source(path) in uses and (bool(scope.loops) or Source(chain) in uses)
+
+
+def _pair_starts(
+    scopes: Mapping[Path, Scope], states: Mapping[Path, np.ndarray]
+) -> dict[Path, Path]:
+    """By path of a site that only first steps depend on, the site of the chain that follows it."""
+    pairs: dict[Path, set[Path]] = {}
+    for scope in scopes.values():
+        begins = [source.path for source in scope.uses if source.start is not None]
+        chains = [
+            source.path
+            for source, uses in scope.uses.items()
+            if source.start is None
+            and any(isinstance(u, Aligned) and u.lags in ({1}, {-1}) for u in uses)
+        ]
+        for path in begins:
+            pairs.setdefault(path, set()).update(chains if len(chains) == len(begins) == 1 else ())
+    lags = {
+        abs(lag)
+        for scope in scopes.values()
+        for uses in scope.uses.values()
+        for use in uses
+        if isinstance(use, Aligned)
+        for lag in use.lags
+    }
+    found = {}
+    for path, chains in pairs.items():
+        if len(chains) == 1 and max(lags, default=0) == 1:
+            (chain,) = chains
+            is_alike = np.array_equal(states[path], states[chain])
+            stays = any(_is_used_later(scope, path, chain) for scope in scopes.values())
+            if is_alike and not stays and chain not in found.values():
+                found[path] = chain
+    return found

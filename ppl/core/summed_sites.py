@@ -1,0 +1,64 @@
+"""Sites that `marginalize` has taken out of a program, with their dependences before that."""
+
+import dataclasses
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import jax
+
+from ppl.analysis.dependence import Dependence, Earlier, SownSite
+from ppl.harvest._survey import Found, Path, Survey
+from ppl.harvest.rules import CONSTRUCTS
+from ppl.primitives.site_kinds import FACTOR, SUMMED, TAGS, Hidden, kind_of
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSite:
+    """A site with its kind and its dependences."""
+
+    found: Found
+    sown: SownSite
+    kind: str
+
+
+def find_with_summed(jaxpr: Any) -> dict[Path, GraphSite]:
+    """All sites of a program, those summed out of it included, as they depend on one another."""
+    look = lambda matches: Survey(matches, lambda _: False, CONSTRUCTS)(jaxpr)  # noqa: E731
+    found = look(lambda site: site.tag in TAGS)
+    graph = Dependence()(jaxpr).sites
+    sites = {p: GraphSite(found[p], graph[p], kind_of(found[p].site)) for p in graph}
+    for hidden in look(lambda site: site.tag == Hidden.RECOVERED).values():
+        summed = jax.tree.unflatten(hidden.site.extra_tree, [])
+        sites = _restore(sites, summed, hidden.site.scope)
+    return sites
+
+
+def _restore(
+    sites: Mapping[Path, GraphSite], summed: Any, scope: tuple[Hashable, ...]
+) -> dict[Path, GraphSite]:
+    """The sites with those of a sum, in the order of its program."""
+    restored = {}
+    for path, site in find_with_summed(summed.summation.jaxpr).items():
+        now = sites.get((*scope, *path))
+        before = dataclasses.replace(site, sown=_move_into_scope(site.sown, scope))
+        if now is not None:
+            is_alike = now.found.site.tag == site.found.site.tag
+            sown = before.sown if is_alike else now.sown
+            restored[*scope, *path] = dataclasses.replace(now, sown=sown)
+        elif path in summed.summation.sites:
+            restored[*scope, *path] = dataclasses.replace(before, kind=SUMMED)
+        elif path in summed.recorded or site.kind in (FACTOR, SUMMED):
+            restored[*scope, *path] = before
+    return restored | {path: site for path, site in sites.items() if path not in restored}
+
+
+def _move_into_scope(sown: SownSite, scope: tuple[Hashable, ...]) -> SownSite:
+    def move(source: Any) -> Any:
+        if isinstance(source, tuple):
+            return (*scope, *source)
+        return Earlier((*scope, *source.path)) if isinstance(source, Earlier) else source
+
+    parts = [
+        dataclasses.replace(part, sources=frozenset(map(move, part.sources))) for part in sown.parts
+    ]
+    return dataclasses.replace(sown, parts=tuple(parts))
