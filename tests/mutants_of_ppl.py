@@ -180,4 +180,22 @@ MUTANTS = (
         tests=("tests/language/test_missing.py",),
         keyword="ignored_value_has_no",
     ),
+    Mutant(
+        name="factor-left-out-of-sum",
+        file="ppl/core/elimination.py",
+        old="product = multiply(mine)\n        self._check_plates",
+        new="product = multiply(mine[:1])\n        self._check_plates",
+        breaks="a sum over the states of a site leaves one of its factors out",
+        tests=("tests/language/test_marginalize.py",),
+        keyword="sums_equal",
+    ),
+    Mutant(
+        name="states-of-filtered-weights",
+        file="ppl/core/elimination.py",
+        old="+ across\n",
+        new="+ (across if self._key is None else jnp.zeros_like(across))\n",
+        breaks="recover draws the states of a chain without a look at later ones",
+        tests=("tests/language/test_marginalize.py", "tests/language/test_hidden_markov.py"),
+        keyword="recovered",
+    ),
 )

@@ -23,6 +23,10 @@ OTHER_NAMES = {
         "ppl.predict(model, draws)(key, *args), or ppl.predict(model, 1000) for draws of the prior",
     ),
     **dict.fromkeys(("log_likelihood", "compute_log_likelihood"), "ppl.log_probs(model)"),
+    **dict.fromkeys(
+        ("config_enumerate", "infer_discrete", "recover_marginals", "MarginalMixture"),
+        "ppl.marginalize(model, names), and ppl.recover for draws of what it sums out",
+    ),
     **dict.fromkeys(("render_model", "model_to_graphviz"), "ppl.graph(model)(*args)"),
     **dict.fromkeys(
         ("initialize_model", "potential_energy"), "ppl.unconstrain(model, *args), its log density"

@@ -48,11 +48,19 @@ class Problem:
     ):
         self.states, self.causes, self.moving = states, causes, moving
         self.starts = _pair_starts(scopes, states)
+        self._join_axes(scopes)
+        unrolled = [p for p, chain in self.starts.items() if self._is_unrolled(chain)]
+        if unrolled:  # Their starts are elements beside others.
+            self.starts = {p: x for p, x in self.starts.items() if p not in unrolled}
+            self._join_axes(scopes)
+
+    def _join_axes(self, scopes: Mapping[Path, Scope]) -> None:
+        """Find plates, groups of scores, and plates whose elements are enumerated."""
         self.scopes = {path: self._without_starts(scope) for path, scope in scopes.items()}
         self._classes, self._groups = _Classes(), _Classes()
         for path, scope in self.scopes.items():
             all_uses = list(scope.uses.items())
-            if path in states:
+            if path in self.states:
                 all_uses.append((Source(path), tuple(map(Aligned, range(len(scope.shape))))))
             for source, uses in all_uses:
                 self._groups.join(("score", path), ("score", source.path))
@@ -60,6 +68,14 @@ class Problem:
                     if isinstance(use, Aligned):
                         self._classes.join(("site", source.path, axis), ("score", path, use.axis))
         self.enumerated = self._find_enumerated()
+
+    def _is_unrolled(self, chain: Path) -> bool:
+        """Whether the steps of a chain are enumerated one by one."""
+        return any(
+            not _is_plain(use) and self.plate(chain, axis) in self.enumerated
+            for scope in self.scopes.values()
+            for axis, use in enumerate(scope.uses.get(Source(chain), ()))
+        )
 
     def _without_starts(self, scope: Scope) -> Scope:
         """The scope where starts that belong to no chain count in all steps."""

@@ -235,8 +235,10 @@ def _local(problem: Problem, path: Path, c: Coordinate, at: Mapping[int, int]) -
             assert isinstance(use, Aligned)
             element.append(at[use.axis])
         elif isinstance(use, Indexed):
-            over = tuple(problem.plate_of_score(path, i) for i in use.axes)
-            gathers.append(Gather(plate, over, use.term, shape[axis], use.read))
+            over = tuple(problem.plate_of_score(path, i) for i in use.axes if i not in at)
+            where = tuple(at.get(i, slice(None)) for i in use.axes)
+            read = lambda use=use, where=where: jnp.asarray(use.read())[where]  # noqa: E731
+            gathers.append(Gather(plate, over, (use.term, str(where)), shape[axis], read))
     return Local(Variable(c.path, tuple(element)), c.lag, tuple(gathers))
 
 
