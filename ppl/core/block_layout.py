@@ -7,6 +7,7 @@ these axes are inner; all others make the border.
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 from ppl.analysis.element_dependence import ALL, Aligned, Indexed, Use
 from ppl.analysis.scopes import Scope
 from ppl.core.block_matrices import BlockMatrix, BlockVector
-from ppl.harvest._sow import Site
 from ppl.harvest._survey import Path
 
 Axis = tuple[Path, int]  # an axis of a site: in the body, then the loops, innermost first
@@ -40,16 +40,24 @@ class BlockLayout:
     Attributes:
         inner: The inner sites with their axes in order.
         shapes: The shapes of the sites of the border.
-        num_plates: The number of elements of all plates together.
+        plates: The sizes of the plates.
         num_steps: The length of the chain.
         reach: How many steps apart elements may be that one score depends on.
+        score_axes: For each score, its axes along the plates; None if elements of the plates are
+            not apart, as there is a border, or an index reads them.
     """
 
     inner: Mapping[Path, Place]
     shapes: Mapping[Path, tuple[int, ...]]
-    num_plates: int = 0
+    plates: tuple[int, ...] = (0,)
     num_steps: int = 1
     reach: int = 0
+    score_axes: Mapping[Path, tuple[int, ...]] | None = None
+
+    @property
+    def num_plates(self) -> int:
+        """The number of elements of all plates together."""
+        return math.prod(self.plates)
 
     @property
     def _steps_in_block(self) -> int:
@@ -85,6 +93,19 @@ class BlockLayout:
         """A vector of zeros."""
         shape = self.num_plates, self.num_blocks, self.size_of_block
         return BlockVector(jnp.zeros(shape, dtype), jnp.zeros(self.size_of_border, dtype))
+
+    def total(self, scores: Mapping[Path, jax.Array]) -> jax.Array:
+        """The sum of scores, for each element of the plates if these are apart."""
+        if self.score_axes is None:
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
+        found = []
+        for path, score in scores.items():
+            axes = self.score_axes[path]
+            others = [i for i in range(score.ndim) if i not in axes]
+            found.append(
+                jnp.sum(jnp.transpose(score, (*axes, *others)), range(len(axes), score.ndim))
+            )
+        return functools.reduce(jnp.add, found)
 
     def values(self, x: BlockVector) -> dict[Path, jax.Array]:
         """The values of all sites."""
@@ -132,9 +153,10 @@ class BlockLayout:
             columns = jax.vmap(jax.vmap(inner_column, (None, 0)), (0, None))
             found = columns(jnp.arange(colors), jnp.arange(d)).inner  # (colors, d, n, t, d)
             found = jnp.transpose(found, (0, 2, 3, 4, 1))
-            diagonal = found[steps % colors, :, steps]
-            below = found[steps[:-1] % colors, :, steps[1:]]
-            diagonal, below = jnp.moveaxis(diagonal, 0, 1), jnp.moveaxis(below, 0, 1)
+            diagonal = found[0]
+            if t > 1:
+                diagonal = jnp.moveaxis(found[steps % colors, :, steps], 0, 1)
+                below = jnp.moveaxis(found[steps[:-1] % colors, :, steps[1:]], 0, 1)
         sides, border = jnp.zeros((n, t, d, 0), dtype), jnp.zeros((0, 0), dtype)
         if m:
             found = jax.vmap(border_column, out_axes=-1)(jnp.arange(m))
@@ -165,6 +187,8 @@ def find_layout(
     best, size = None, 1
     for path in sites:
         mine = classes.of_site(path, len(shapes[path]))
+        recorded = _recorded_axes(scopes[path], len(shapes[path]))
+        mine = dict(sorted(mine.items(), key=lambda item: recorded.index(item[1])))
         count = math.prod(classes.length(c) for c in mine)
         if count > size:
             best, size = mine, count
@@ -172,6 +196,10 @@ def find_layout(
         return BlockLayout({}, {path: shapes[path] for path in sites})
     time = next((c for c in best if classes.reach(c)), None)
     plates = [c for c in best if c != time]
+    score_axes = {
+        path: _axes_of_score(scopes[path], read, plates)
+        for path, read in zip(scopes, reads, strict=True)
+    }
     inner = {}
     for path in sites:
         ndim = len(shapes[path])
@@ -181,13 +209,30 @@ def find_layout(
             wanted = [mine[c] for c in plates] + ([mine[time]] if time is not None else [])
             wanted += [i for i in range(ndim) if i not in wanted]
             inner[path] = Place(shapes[path], tuple(recorded.index(i) for i in wanted))
+    border = {path: shapes[path] for path in sites if path not in inner}
+    are_apart = plates and not border and all(x is not None for x in score_axes.values())
     return BlockLayout(
         inner,
-        {path: shapes[path] for path in sites if path not in inner},
-        math.prod(classes.length(c) for c in plates),
+        border,
+        tuple(classes.length(c) for c in plates),
         1 if time is None else classes.length(time),
         0 if time is None else classes.reach(time),
+        score_axes if are_apart else None,  # pyright: ignore[reportArgumentType]
     )
+
+
+def _axes_of_score(
+    scope: Scope, reads: "Sequence[Read]", plates: Sequence[frozenset[Axis]]
+) -> tuple[int, ...] | None:
+    """The axes of a score as it is recorded along the plates; None if it lacks one."""
+    found = []
+    for plate in plates:
+        keys = {key for axis, key, _ in reads if axis in plate}
+        key = keys.pop() if len(keys) == 1 else None
+        if key is None or key[0] != "aligned":
+            return None
+        found.append(scope.layout.index(key[1]))
+    return tuple(found)
 
 
 def _recorded_axes(scope: Scope, ndim: int) -> list[int]:
@@ -195,12 +240,8 @@ def _recorded_axes(scope: Scope, ndim: int) -> list[int]:
     num_inner = ndim - len(scope.loops)
     order = list(range(num_inner))
     for depth in range(len(scope.loops)):
-        order.insert(_num_axes_outside(scope.site, depth + 1), num_inner + depth)
+        order.insert(scope.site.num_axes_outside(depth + 1), num_inner + depth)
     return order
-
-
-def _num_axes_outside(site: Site, depth: int) -> int:
-    return site.num_axes_outside(depth)
 
 
 def _length(

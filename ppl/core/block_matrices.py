@@ -66,21 +66,25 @@ class BlockFactor:
     sides: jax.Array
     border: jax.Array
 
-    def half_log_det(self) -> jax.Array:
-        """The sum of the logarithms of the diagonal."""
-        entries = [jnp.diagonal(x, axis1=-2, axis2=-1) for x in (self.diagonal, self.border)]
-        return sum((jnp.sum(jnp.log(x)) for x in entries), jnp.zeros(()))
+    def pivots(self) -> tuple[jax.Array, jax.Array]:
+        """The diagonal: inner entries and those of the border."""
+        inner, border = (jnp.diagonal(x, axis1=-2, axis2=-1) for x in (self.diagonal, self.border))
+        return inner, border
 
     def solve(self, x: BlockVector) -> BlockVector:
         """The solution of `L y = x`."""
         inner = _solve_blocks(self.diagonal, self.below, x.inner[..., None])[..., 0]
+        if not self.border.size:
+            return BlockVector(inner, x.border)
         rest = x.border - _einsum("ntdi,ntd->i", self.sides, inner)
         return BlockVector(inner, _solve(self.border, rest[:, None])[:, 0])
 
     def solve_transposed(self, x: BlockVector) -> BlockVector:
         """The solution of `L^T y = x`."""
-        border = _solve(self.border, x.border[:, None], transposed=True)[:, 0]
-        rest = x.inner - _einsum("ntdi,i->ntd", self.sides, border)
+        border, rest = x.border, x.inner
+        if self.border.size:
+            border = _solve(self.border, border[:, None], transposed=True)[:, 0]
+            rest = rest - _einsum("ntdi,i->ntd", self.sides, border)
         inner = _solve_blocks_transposed(self.diagonal, self.below, rest[..., None])[..., 0]
         return BlockVector(inner, border)
 

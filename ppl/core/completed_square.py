@@ -20,7 +20,7 @@ class CompletedSquare:
 
     Attributes:
         mode: A point, near the maximum.
-        height: The log density there.
+        height: The log density there, with an axis for each plate if their elements are apart.
         slope: The gradient there, multiplied by the inverse of the factor.
         factor: The Cholesky factor of `P`.
         num_elements: The number of variables.
@@ -35,17 +35,24 @@ class CompletedSquare:
     @functools.cached_property
     def log_det(self) -> jax.Array:
         """Half the log determinant of the precision."""
-        return self.factor.half_log_det()
+        return self._total(*map(jnp.log, self.factor.pivots()))
 
     @property
     def is_improper(self) -> jax.Array:
         """Whether the precision is not positive definite."""
         return ~jnp.isfinite(self.log_det)
 
+    def _total(self, inner: jax.Array, border: jax.Array) -> jax.Array:
+        """The sum of all entries, apart for elements of plates if the height is."""
+        if self.height.ndim:
+            return jnp.sum(inner, (1, 2)).reshape(self.height.shape)
+        return jnp.sum(inner) + jnp.sum(border)
+
     def log_integral(self) -> jax.Array:
         """The log of the integral, minus infinity where it does not exist."""
-        rest = sum(jnp.sum(jnp.square(x)) for x in jax.tree.leaves(self.slope)) / 2
-        found = self.height + rest - self.log_det + self.num_elements * _LOG_TWO_PI / 2
+        num = self.num_elements // max(self.height.size, 1)
+        rest = self._total(jnp.square(self.slope.inner), jnp.square(self.slope.border)) / 2
+        found = self.height + rest - self.log_det + num * _LOG_TWO_PI / 2
         return jnp.where(self.is_improper, -jnp.inf, found)
 
     def draw(self, key: jax.Array) -> BlockVector:

@@ -102,10 +102,11 @@ class GaussianIntegral:
             rest = [group for group in groups if group not in parts]
             groups = [*rest, frozenset[Any]().union(*parts)] if parts else rest
         order = {group: tuple(p for p in self.sites if p in group) for group in groups}
-        return {
-            path: next((order[g] for g in groups if g & degree.variables), ())
-            for path, degree in self._degrees.items()
-        }
+        found = {}
+        for path, degree in self._degrees.items():
+            depends = degree.variables | ({path} & set(self.sites))  # A flat prior is constant.
+            found[path] = next((order[g] for g in groups if g & depends), ())
+        return found
 
     def check(self) -> None:
         """Check that the integral exists as far as the program tells.
@@ -159,10 +160,10 @@ class GaussianIntegral:
         inputs: Sequence[Any],
         plants: Mapping[Path, Sequence[Any]],
     ) -> jax.Array:
-        """The log of the integral over the sites of one group."""
+        """The log of the integral over the sites of one group, apart for elements of plates."""
         if not group:
             scores = self._scores([p for p, g in self.groups.items() if not g], inputs, plants)
-            return _sum_all(scores)
+            return functools.reduce(jnp.add, map(jnp.sum, scores.values()))
         return self._complete_square(group, inputs, plants).log_integral()
 
     def draw(
@@ -199,14 +200,17 @@ class GaussianIntegral:
         def log_density(x: BlockVector) -> jax.Array:
             values = {path: (v,) for path, v in self._values(layout, x).items()}
             scores = self._scores(paths, inputs, {**plants, **values})
-            return _sum_all(scores)
+            return layout.total(scores)
 
-        slope, multiply = jax.linearize(jax.grad(log_density), layout.zeros(dtype))
+        total = lambda x: jnp.sum(log_density(x))  # noqa: E731
+        slope, multiply = jax.linearize(jax.grad(total), layout.zeros(dtype))
         is_finite = [jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(slope)]
         factor = precision_of(layout, multiply, dtype).factor()
         mode = lax.stop_gradient(factor.solve_transposed(factor.solve(slope)))
-        height, slope = jax.value_and_grad(log_density)(mode)
-        square = CompletedSquare(mode, height, factor.solve(slope), factor, layout.num_elements)
+        slope = jax.grad(total)(mode)
+        square = CompletedSquare(
+            mode, log_density(mode), factor.solve(slope), factor, layout.num_elements
+        )
         is_wrong = square.is_improper & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(
@@ -230,8 +234,3 @@ def _missing(aval: Any) -> jax.Array:
     """NaN in place of a value that nothing reads."""
     is_inexact = jnp.issubdtype(aval.dtype, jnp.inexact)
     return jnp.full(aval.shape, jnp.nan if is_inexact else 0, aval.dtype)
-
-
-def _sum_all(scores: Mapping[Path, jax.Array]) -> jax.Array:
-    """The sum of scores; those in loops have axes."""
-    return sum((jnp.sum(x) for x in scores.values()), jnp.zeros(()))

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 from ppl.analysis.degree import CONSTANT, Degree, find_degrees
 from ppl.common import distribution_protocol
-from ppl.core.model_run import SiteAction, apply_at_site, score
+from ppl.core.model_run import SiteAction, apply_at_site
+from ppl.core.score_tables import score_parts
 from ppl.harvest._interpreter import Operands
 from ppl.harvest._plants import ByPath
 from ppl.harvest._program import Harvester, Program
@@ -21,7 +22,7 @@ from ppl.primitives.site_kinds import FACTOR, RANDOM
 
 @dataclasses.dataclass(frozen=True)
 class Score(SiteAction):
-    """Action that plants values and records the scores of some sites, each summed.
+    """Action that plants values and records the scores of some sites.
 
     Attributes:
         wanted: The sites whose scores are recorded.
@@ -31,7 +32,6 @@ class Score(SiteAction):
     wanted: frozenset[Path] = frozenset()
     checked: frozenset[Path] = frozenset()
     tags: ClassVar = (RANDOM, FACTOR)
-    batched: ClassVar[bool] = False
     at_once: ClassVar[bool] = True
 
     def reads(self, site: Site, planted: bool) -> tuple[bool, bool, bool]:
@@ -45,7 +45,7 @@ class Score(SiteAction):
             apply_at_site(site, operands, values, lambda _, d: _check_real(site, values, d))
         if site.path not in self.wanted:
             return values, None
-        return score(site, operands, values, summed=True)
+        return score_parts(site, operands, values)
 
 
 def find_score_degrees(
@@ -75,7 +75,7 @@ def find_score_degrees(
         program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
         action = Score(frozenset(scored), frozenset(sites))
         found = Harvester(program, action).run(plants, live_outs=False)[1]
-        return [found[path] for path in scored]
+        return [jnp.sum(found[path]) for path in scored]
 
     traced = jax.make_jaxpr(scores)(inputs, ByPath(shapes))
 

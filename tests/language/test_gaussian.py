@@ -297,3 +297,36 @@ def test_a_mixed_model_has_its_closed_form():
     exact = -0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(covariance)[1])
     exact += -15 * np.log(2 * np.pi) + np.sum(0.5 * np.log(2 / np.pi) - scale**2 / 2)
     np.testing.assert_allclose(found, exact, rtol=1e-12)
+
+
+def mixture(key):
+    """Of each element, a class and a level are latent."""
+    shift = ppl.sample(key, dist.Normal(0.0, 1.0), name="shift")
+    z = ppl.sample(key, dist.Bernoulli(probs=0.3 * jnp.ones(4)), name="z")
+    x = ppl.sample(key, dist.Normal(jnp.where(z, 1.0, -1.0) + shift, 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 0.5), name="y")
+
+
+def test_discrete_sites_are_summed_element_by_element_after_normal_ones():
+    y = np.array([0.3, 1.2, -0.4, 0.1])
+    summed = ppl.marginalize(
+        ppl.condition(mixture, {"y": y}), {"z": ppl.Enumerate(most=2), "x": ppl.Gaussian()}
+    )
+    density = np.stack([0.7 * np.exp(-0.4 * (y + 1) ** 2), 0.3 * np.exp(-0.4 * (y - 1) ** 2)])
+    exact = np.log(density.sum(0) / np.sqrt(2 * np.pi * 1.25))
+    np.testing.assert_allclose(
+        jax.jit(ppl.log_probs(summed))({"shift": 0.0})["y"], exact, rtol=1e-12
+    )
+
+    num = 40_000
+    drawn = ppl.recover(summed, {"shift": jnp.zeros(num)})(jax.random.key(0))
+    chance = density[1] / density.sum(0)
+    error = 4.5 / np.sqrt(num)
+    assert np.all(np.abs(np.mean(drawn["z"], 0) - chance) < error * np.sqrt(chance * (1 - chance)))
+    loc = np.stack([(4 * y - 1) / 5, (4 * y + 1) / 5])
+    for k in (0, 1):  # Given the class, the level is normal.
+        mine = np.asarray(drawn["z"]) == k
+        rest = np.where(mine, drawn["x"] - loc[k], 0.0)
+        count = mine.sum(0)
+        assert np.all(np.abs(rest.sum(0) / count) < 4.5 * np.sqrt(0.2 / count))
+        assert np.all(np.abs((rest**2).sum(0) / count - 0.2) < 4.5 * 0.2 * np.sqrt(2 / count))
