@@ -10,7 +10,7 @@ those of its operands.
 | quotients, triangular solves | that of the numerator, if the denominator is constant |
 | powers by an integer | the power times that of the base |
 | `select_n`, gathers, conditions | the largest of the branches', if the index is constant |
-| `is_finite` and the test for NaN | 0: values are finite |
+| tests for NaN and infinity | 0: values are finite |
 | loops | a fixed point of the carry |
 | all others | infinity, unless all operands are constant |
 """
@@ -21,6 +21,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax.extend import core as jex
 
 from ppl.harvest import _jax, _jaxprs
@@ -58,7 +59,7 @@ _LINEAR = frozenset(
 _BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
 # Linear in the first operands, as many as given; the others must be constant.
 _LINEAR_IN_FIRST = {"div": 1, "dynamic_slice": 1, "gather": 1, "dynamic_update_slice": 2}
-_NOT_A_NUMBER = frozenset(["eq", "ne"])
+_COMPARISONS = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 
 
 def find_degrees(jaxpr: Jaxpr, operands: Sequence[Degree]) -> list[Degree]:
@@ -165,8 +166,12 @@ def _of_convert(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
 
 
 def _of_comparison(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
-    """A value is compared with itself to find NaN."""
-    return 0 if eqn.invars[0] is eqn.invars[1] and operands[0].degree <= 2 else math.inf
+    """A value is compared with itself to find NaN, and with infinity; both tell nothing of it."""
+    a, b = eqn.invars
+    is_same = a is b and eqn.primitive.name in ("eq", "ne")
+    is_infinite = any(isinstance(v, jex.Literal) and np.all(np.isinf(v.val)) for v in (a, b))
+    is_guard = (is_same or is_infinite) and _largest(operands) < math.inf
+    return 0 if is_guard else math.inf
 
 
 def _of_finite(eqn: jex.JaxprEqn, operands: Sequence[Degree]) -> float:
@@ -178,7 +183,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(_LINEAR, _of_linear),
     **dict.fromkeys(_BILINEAR, _of_bilinear),
     **dict.fromkeys(_LINEAR_IN_FIRST, _of_first),
-    **dict.fromkeys(_NOT_A_NUMBER, _of_comparison),
+    **dict.fromkeys(_COMPARISONS, _of_comparison),
     **dict.fromkeys(["triangular_solve", "custom_linear_solve", "tridiagonal_solve"], _of_last),
     **dict.fromkeys(["scatter", "scatter-add", "scatter_add"], _of_scatter),
     **dict.fromkeys(["integer_pow", "square", "pow"], _of_power),

@@ -211,7 +211,7 @@ class GaussianIntegral:
         square = CompletedSquare(
             mode, log_density(mode), factor.solve(slope), factor, layout.num_elements
         )
-        is_wrong = square.is_improper & jnp.all(jnp.stack(is_finite))
+        is_wrong = jnp.any(square.is_improper) & jnp.all(jnp.stack(is_finite))
         if not _jax.is_traced(is_wrong) and is_wrong:
             raise ValueError(
                 f"marginalize: {join_names(group)} are improper given the rest: their precision "

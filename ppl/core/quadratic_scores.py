@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from ppl.analysis.degree import CONSTANT, Degree, find_degrees
 from ppl.common import distribution_protocol
+from ppl.common.missing_data import is_imputed
 from ppl.core.model_run import SiteAction, apply_at_site
 from ppl.core.score_tables import score_parts
 from ppl.harvest._interpreter import Operands
@@ -110,6 +111,11 @@ def _check_real(site: Site, values: Sequence[Any], d: Any) -> tuple[()]:
                 if is_discrete
                 else "Draw its parts as sites of their own."
             )
+        )
+    if is_imputed(site):
+        raise ValueError(
+            f"{where} is observed in part, by ppl.impute. Condition on it with ppl.ignore, which "
+            "integrates over missing outcomes by itself, or leave it among the sites to sample."
         )
     support = getattr(d, "support", None)
     is_real = distribution_protocol.is_real(d) if support is None else support.is_unrestricted

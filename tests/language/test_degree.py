@@ -58,6 +58,7 @@ ROWS = [
     (lambda x, c: x[jnp.argmax(c)], 1),
     (lambda x, c: jnp.where(c > 1.0, x, -x) + jnp.cumsum(x), 1),
     (lambda x, c: jnp.where(jnp.isnan(x), 0.0, x), 1),
+    (lambda x, c: jnp.where(x == -jnp.inf, x, 2.0 * x), 1),
     (lambda x, c: jnp.zeros(4).at[1].set(x[0]).at[np.array([0, 1])].add(x[:2]), 1),
     (lambda x, c: jnp.linalg.solve(jnp.diag(c), x), 1),
     (lambda x, c: jax.scipy.linalg.solve_triangular(MATRIX, x, lower=True), 1),

@@ -119,8 +119,9 @@ def test_single_precision_holds_far_from_zero():
     np.testing.assert_allclose(ppl.log_density(summed)({}), exact, rtol=1e-6)
 
 
-def refused(model, sites=("x",), **kwargs):
-    return ppl.marginalize(model, dict.fromkeys(sites, ppl.Gaussian(**kwargs)))
+def refused(data, model, sites=("x",), most=100):
+    posterior = ppl.condition(model, data)
+    return ppl.marginalize(posterior, dict.fromkeys(sites, ppl.Gaussian(most)))
 
 
 def scaled(key):
@@ -166,29 +167,36 @@ def wide(key):
     ppl.sample(key, dist.Normal(jnp.sum(x), 1.0), name="y")
 
 
+def local(key):
+    x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+    ppl.sample(key, dist.Normal(x, 1.0), name="y")
+
+
+GAPS = np.array([0.3, np.nan, 1.0])
 REFUSED = [
-    (lambda: refused(scaled), {"y": 0.5}, r"site 'y' is not quadratic in 'x', by the operation"),
-    (lambda: refused(logistic), {"y": 1}, r"site 'y' is not quadratic in 'x'"),
-    (lambda: refused(heavy_tailed), {}, r"site 'x' is not quadratic in 'x'"),
-    (lambda: refused(positive), {}, r"site 'x' has the family Flat, whose support is not"),
-    (lambda: refused(product, "xz"), {"y": 0.5}, r"not jointly quadratic in 'x', 'z'.*'square'"),
-    (lambda: refused(discrete), {}, r"site 'x' is no array of real numbers.*ppl.Enumerate"),
-    (lambda: refused(unknown_level), {}, r"'x' is improper given the rest"),
-    (lambda: refused(two_unknown_levels, "xz"), {"y": 0.5}, r"'x', 'z' are improper given"),
-    (lambda: refused(wide, most=8), {"y": 0.5}, r"9 elements of 'x' are coupled as a whole"),
-    (lambda: refused(wide, ["v"]), {"y": 0.5}, r"has no site 'v'"),
+    ((scaled,), {"y": 0.5}, r"site 'y' is not quadratic in 'x', by the operation"),
+    ((logistic,), {"y": 1}, r"site 'y' is not quadratic in 'x'"),
+    ((heavy_tailed,), {}, r"site 'x' is not quadratic in 'x'"),
+    ((positive,), {}, r"site 'x' has the family Flat, whose support is not"),
+    ((product, "xz"), {"y": 0.5}, r"not jointly quadratic in 'x', 'z'.*'square'"),
+    ((discrete,), {}, r"site 'x' is no array of real numbers.*ppl.Enumerate"),
+    ((unknown_level,), {}, r"'x' is improper given the rest"),
+    ((two_unknown_levels, "xz"), {"y": 0.5}, r"'x', 'z' are improper given"),
+    ((wide, "x", 8), {"y": 0.5}, r"9 elements of 'x' are coupled as a whole"),
+    ((local, "xy"), {"y": ppl.impute(GAPS)}, r"'y' is observed in part, by ppl.im"),
+    ((wide, ["v"]), {"y": 0.5}, r"has no site 'v'"),
 ]
 
 
 @pytest.mark.parametrize("row", range(len(REFUSED)))
 def test_what_is_no_gaussian_integral_is_refused(row):
-    make, data, message = REFUSED[row]
+    arguments, data, message = REFUSED[row]
     with pytest.raises(ValueError, match=message):
-        ppl.log_density(ppl.condition(make(), data))({})
+        ppl.log_density(refused(data, *arguments))({})
 
 
 def test_one_of_two_factors_of_a_product_is_integrated():
-    summed = ppl.condition(refused(product), {"y": 0.5})
+    summed = refused({"y": 0.5}, product)
     exact = -0.5 * (0.5**2 / 5 + np.log(5) + 2.0**2 + 2 * np.log(2 * np.pi))
     np.testing.assert_allclose(ppl.log_density(summed)({"z": 2.0}), exact, rtol=1e-12)
 
@@ -330,3 +338,26 @@ def test_discrete_sites_are_summed_element_by_element_after_normal_ones():
         count = mine.sum(0)
         assert np.all(np.abs(rest.sum(0) / count) < 4.5 * np.sqrt(0.2 / count))
         assert np.all(np.abs((rest**2).sum(0) / count - 0.2) < 4.5 * 0.2 * np.sqrt(2 / count))
+
+
+def test_ignored_data_and_scaled_likelihoods_stay_quadratic():
+    def model(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3), 1.0), name="x")
+        likelihood = lambda key: ppl.sample(key, dist.Normal(x, 0.5), name="y")  # noqa: E731
+        ppl.scale(likelihood, 2.0)(key)
+
+    posterior = ppl.condition(model, {"y": ppl.ignore(GAPS, np.isnan(GAPS))})
+    summed = ppl.marginalize(posterior, {"x": ppl.Gaussian()})
+    known = GAPS[[0, 2]]  # The square of a normal density of scale 0.5 is one of scale 0.5 / 2^0.5.
+    exact = np.sum(-0.5 * (known**2 / 1.125 + np.log(2 * np.pi * 1.125)))
+    exact += 2 * np.log(np.sqrt(2 * np.pi / 8) * 2 / np.pi)
+    np.testing.assert_allclose(jax.jit(ppl.log_density(summed))({}), exact, rtol=1e-12)
+
+
+def test_single_precision_stays_single():
+    def model(key):
+        x = ppl.sample(key, dist.Normal(jnp.zeros(3, jnp.float32), jnp.float32(1.0)), name="x")
+        ppl.sample(key, dist.Normal(x, jnp.float32(0.5)), name="y")
+
+    summed = refused({"y": np.ones(3, np.float32)}, model)
+    assert ppl.log_density(summed)({}).dtype == jnp.float32
