@@ -30,6 +30,8 @@ from ppl.primitives.factor import factor as factor
 from ppl.primitives.module import module as module
 from ppl.primitives.param import param as param
 from ppl.primitives.sample import sample as sample
+from ppl.transforms.auto_marginal import MarginalPlan as MarginalPlan
+from ppl.transforms.auto_marginal import auto_marginal as auto_marginal
 from ppl.transforms.block import block as block
 from ppl.transforms.condition import condition as condition
 from ppl.transforms.coordinates import Coordinates as Coordinates
@@ -68,6 +70,7 @@ __all__ = [
     "Enumerate",
     "Gaussian",
     "Graph",
+    "MarginalPlan",
     "NonCentered",
     "PartiallyCentered",
     "Predict",
@@ -78,6 +81,7 @@ __all__ = [
     "Trace",
     "Transformed",
     "Unconstrained",
+    "auto_marginal",
     "auto_reparam",
     "block",
     "call_and_reap",

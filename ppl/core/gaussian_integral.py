@@ -16,7 +16,7 @@ from ppl.core.block_layout import BlockLayout, find_layout
 from ppl.core.block_matrices import BlockVector
 from ppl.core.captured_constants import fingerprint_constants, fingerprint_wiring
 from ppl.core.completed_square import CompletedSquare, precision_of
-from ppl.core.quadratic_scores import Score, find_score_degrees, join_names
+from ppl.core.quadratic_scores import Score, TracedScores, join_names
 from ppl.harvest import _jax
 from ppl.harvest._program import Harvester, Program
 from ppl.harvest._site_names import describe
@@ -116,6 +116,15 @@ class GaussianIntegral:
         """
         _ = self._degrees
 
+    def check_size(self) -> None:
+        """Check that few elements are coupled as a whole.
+
+        Raises:
+            ValueError: If they are more than `most`.
+        """
+        for group in filter(None, dict.fromkeys(self.groups.values())):
+            self._layout(group)
+
     @functools.cached_property
     def _degrees(self) -> dict[Path, Degree]:
         plants = {
@@ -123,7 +132,7 @@ class GaussianIntegral:
             for path, found in self._found.items()
             if found.site.tag == RANDOM
         }
-        return find_score_degrees(self.jaxpr, plants, self.sites, self.scored)
+        return TracedScores.of(self.jaxpr, plants, self.scored, self.sites).check(self.sites)
 
     def _program(self, inputs: Sequence[Any]) -> Program:
         return Program(self.jaxpr, list(inputs), [], lambda leaves: leaves)

@@ -49,55 +49,79 @@ class Score(SiteAction):
         return score_parts(site, operands, values)
 
 
-def find_score_degrees(
-    jaxpr: Any,
-    plants: Mapping[Path, Sequence[Any]],
-    sites: Sequence[Path],
-    scored: Sequence[Path],
-) -> dict[Path, Degree]:
-    """The degree of each score in some sites together.
+@dataclasses.dataclass(frozen=True)
+class TracedScores:
+    """The scores of a program, each summed, as a program of its inputs and all random values.
 
-    Args:
-        jaxpr: The program, without constants.
-        plants: The abstract values of all random sites.
-        sites: The sites.
-        scored: The sites whose scores matter.
-
-    Raises:
-        ValueError: If a site is not real, or not jointly normal with the others.
+    Attributes:
+        jaxpr: The program of the scores.
+        names: For each of its inputs, the path of the site whose value it is.
+        scored: The sites whose scores are its results.
     """
-    inputs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
-    shapes = {
-        p: [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in each] for p, each in plants.items()
-    }
-    names = [None] * len(inputs) + [path for path, each in shapes.items() for _ in each]
 
-    def scores(inputs: Any, plants: Any) -> list[jax.Array]:
-        program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
-        action = Score(frozenset(scored), frozenset(sites))
-        found = Harvester(program, action).run(plants, live_outs=False)[1]
-        return [jnp.sum(found[path]) for path in scored]
+    jaxpr: Any
+    names: Sequence[Path | None]
+    scored: Sequence[Path]
 
-    traced = jax.make_jaxpr(scores)(inputs, ByPath(shapes))
+    @classmethod
+    def of(
+        cls,
+        jaxpr: Any,
+        plants: Mapping[Path, Sequence[Any]],
+        scored: Sequence[Path],
+        checked: Collection[Path] = (),
+    ) -> "TracedScores":
+        """The scores of a program.
 
-    def degrees(variables: Collection[Path]) -> dict[Path, Degree]:
+        Args:
+            jaxpr: The program, without constants.
+            plants: The abstract values of all random sites.
+            scored: The sites whose scores matter.
+            checked: Sites that must be arrays of real numbers without bounds.
+
+        Raises:
+            ValueError: If a checked site is not real.
+        """
+        inputs = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in jaxpr.invars]
+        shapes = {
+            path: [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in each]
+            for path, each in plants.items()
+        }
+        names = [None] * len(inputs) + [path for path, each in shapes.items() for _ in each]
+
+        def scores(inputs: Any, plants: Any) -> list[jax.Array]:
+            program = Program(jaxpr, list(inputs), [], lambda leaves: leaves)
+            action = Score(frozenset(scored), frozenset(checked))
+            found = Harvester(program, action).run(plants, live_outs=False)[1]
+            return [jnp.sum(found[path]) for path in scored]
+
+        return cls(jax.make_jaxpr(scores)(inputs, ByPath(shapes)), names, scored)
+
+    def degrees(self, sites: Collection[Path]) -> dict[Path, Degree]:
+        """The degree of each score in some sites together."""
         operands = [
-            Degree(1, frozenset([name])) if name in variables else CONSTANT for name in names
+            Degree(1, frozenset([name])) if name in sites else CONSTANT for name in self.names
         ]
-        return dict(zip(scored, find_degrees(traced, operands), strict=True))
+        return dict(zip(self.scored, find_degrees(self.jaxpr, operands), strict=True))
 
-    found, alone = degrees(sites), {path: degrees([path]) for path in sites}
-    for path, degree in found.items():
-        if degree.cause is not None:
-            guilty = [site for site in sites if alone[site][path].cause is not None]
-            raise ValueError(_explain_degree(path, degree.cause, guilty))
-    for path in sites:
-        if max(degree.degree for degree in alone[path].values()) < 2:
-            raise ValueError(
-                f"marginalize: site {describe(path)} is improper given the rest, as no score is "
-                "quadratic in it. Give it a proper prior, or data that depend on it."
-            )
-    return found
+    def check(self, sites: Sequence[Path]) -> dict[Path, Degree]:
+        """The degree of each score in some sites together, at most 2.
+
+        Raises:
+            ValueError: If the sites are not jointly normal given all others.
+        """
+        found, alone = self.degrees(sites), {path: self.degrees([path]) for path in sites}
+        for path, degree in found.items():
+            if degree.cause is not None:
+                guilty = [site for site in sites if alone[site][path].cause is not None]
+                raise ValueError(_explain_degree(path, degree.cause, guilty))
+        for path in sites:
+            if max(degree.degree for degree in alone[path].values()) < 2:
+                raise ValueError(
+                    f"marginalize: site {describe(path)} is improper given the rest, as no score "
+                    "is quadratic in it. Give it a proper prior, or data that depend on it."
+                )
+        return found
 
 
 def _check_real(site: Site, values: Sequence[Any], d: Any) -> tuple[()]:

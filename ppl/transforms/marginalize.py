@@ -1,7 +1,7 @@
 """marginalize: discrete sites summed out of a model."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -29,13 +29,17 @@ from ppl.primitives.site_kinds import (
     kind_of,
 )
 
+Rule = Callable[[Model], Callable[..., Mapping[str, Strategy]]]
 
-def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -> Model:
-    """Sum discrete latent sites out of a model, exactly.
+
+def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy] | Rule) -> Model:
+    """Take latent sites out of a model, exactly: discrete ones are summed, normal ones integrated.
 
     The result is a model of the other sites, with the density
 
         p(others) = sum over all states of the summed sites of p(summed, others)
+
+    or an integral in place of the sum, for sites that are jointly normal given all others.
 
     It can be conditioned, scaled, sampled by `inference.mcmc` and so on, before or after. The
     values of summed sites given the others are drawn by `recover`.
@@ -48,6 +52,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -
     | n that are independent given the rest, with K states | n K |
     | a chain in a scan of T steps, that looks back h steps | T K^(h+1) |
     | few that depend on one another | variable elimination, in an order of least cost |
+    | n normal blocks of d that are independent given the rest | n d^3 |
+    | d normal states in a scan of T steps | T d^3 |
 
     Sites that depend on summed ones stand at the top level of the new model. The sites that depend
     on the same summed ones are scored together, at the last of them, with one number for each
@@ -56,8 +62,9 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -
 
     Args:
         model: A function of a random key.
-        sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from them
-            to `Enumerate(most=...)`.
+        sites: Names of discrete latent sites, "scope.name" for one in a scope; or a dict from names
+            to `Enumerate(most=...)` or `Gaussian(most=...)`; or a rule that gives such a dict,
+            `auto_marginal`.
 
     Returns:
         A model without these sites.
@@ -65,7 +72,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -
     Raises:
         TypeError: If `sites` is neither.
         ValueError: When the result is called or transformed, if a name is unknown, a site is not
-            latent or has infinitely many states, or the sum is larger than `most`.
+            latent, has infinitely many states or is not normal given the rest, or the sum is larger
+            than `most`.
 
     Example:
         >>> import ppl, distributions as dist
@@ -80,6 +88,8 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -
         Obermeyer et al., "Tensor variable elimination for plated factor graphs", ICML (2019).
         Rabiner, "A tutorial on hidden Markov models", Proceedings of the IEEE 77 (1989).
     """
+    if callable(sites) and not isinstance(sites, type):
+        return Partial(_MarginalizedByRule(sites), as_pytree(model))
     if isinstance(sites, str) or not isinstance(sites, Collection):
         raise TypeError(f"marginalize: expected names of sites, got {sites!r}.")
     strategies = dict(sites) if isinstance(sites, Mapping) else dict.fromkeys(sites, Enumerate())
@@ -94,6 +104,17 @@ def marginalize(model: Model, sites: Collection[str] | Mapping[str, Strategy]) -
         mine = tuple((n, s) for n, s in strategies.items() if isinstance(s, kind))
         model = Partial(_Marginalized(mine), model) if mine else model
     return model
+
+
+@dataclasses.dataclass(frozen=True)
+class _MarginalizedByRule:
+    """A model marginalized by a rule, which looks at the model with its arguments."""
+
+    rule: Rule
+
+    def __call__(self, model: Model, key: Any, *args: Any, **kwargs: Any) -> Any:
+        strategies = self.rule(model)(*args, **kwargs)
+        return marginalize(model, strategies)(key, *args, **kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
