@@ -258,7 +258,7 @@ Read = tuple[Axis, Key | None, frozenset[int]]  # an axis, its index in a score 
 def _read(
     scope: Scope, path: Path, is_site: bool, shapes: Mapping[Path, tuple[int, ...]]
 ) -> list[Read]:
-    """What an element of a score reads of each axis."""
+    """The index along each axis by which an element of a score reads it."""
     found: list[Read] = []
     for source, uses in scope.uses.items():
         found += [((source.path, i), *_key(use)) for i, use in enumerate(uses)]
@@ -331,7 +331,7 @@ class _Axes:
         return self._length(next(iter(each)))
 
     def reach(self, each: frozenset[Axis]) -> int:
-        """How many steps apart elements of a class may be that one score depends on."""
+        """The number of steps between elements of a class that one score may depend on."""
         return int(self._reach[each])
 
     def of_site(self, path: Path, ndim: int) -> dict[frozenset[Axis], int]:

@@ -259,7 +259,7 @@ def kalman(y, transition, loading, noise, step, mean, covariance):
     return total
 
 
-def test_a_state_space_model_has_the_likelihood_of_the_kalman_filter():
+def test_a_state_space_model_has_the_likelihood_of_kalman():
     rng = np.random.default_rng(0)
     transition = np.array([[0.9, 0.3], [-0.4, 0.8]])
     loading = rng.normal(size=(3, 2))
@@ -315,7 +315,7 @@ def mixture(key):
     ppl.sample(key, dist.Normal(x, 0.5), name="y")
 
 
-def test_discrete_sites_are_summed_element_by_element_after_normal_ones():
+def test_discrete_sites_are_summed_by_element_after_normal_ones():
     y = np.array([0.3, 1.2, -0.4, 0.1])
     summed = ppl.marginalize(
         ppl.condition(mixture, {"y": y}), {"z": ppl.Enumerate(most=2), "x": ppl.Gaussian()}
