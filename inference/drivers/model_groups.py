@@ -106,21 +106,22 @@ def _run(model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[P
 
     def run(model: Any, args: Any, kwargs: Any) -> dict[Path, Any]:
         sites = ppl.trace(model)(jax.random.key(0), *args, **kwargs).sites
-        found = {path: site for path, site in _flatten(sites) if site.kind != "factor"}
+        found = {path: site for path, site in flatten_sites(sites) if site.kind != "factor"}
         kinds.update({path: site.kind for path, site in found.items()})
-        return {p: (site.value, _missing(site.distribution)) for p, site in found.items()}
+        return {p: (site.value, missing_entries(site.distribution)) for p, site in found.items()}
 
     values = _call(run, model, args, kwargs)  # in a jit, as data may be NaN where they are missing
     return {path: _Site(kind, *values[path]) for path, kind in kinds.items()}
 
 
-def _flatten(sites: Any, scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+def flatten_sites(sites: Any, scope: Path = ()) -> Iterator[tuple[Path, ppl.SiteTrace]]:
+    """Sites of a trace by path."""
     for name, site in sites.items():
         path = (*scope, name)
-        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else _flatten(site, path)
+        yield from ((path, site),) if isinstance(site, ppl.SiteTrace) else flatten_sites(site, path)
 
 
-def _missing(d: Any) -> Any:
+def missing_entries(d: Any) -> Any:
     """Mask of the missing entries of a site observed in part, else None."""
     while isinstance(d, DistributionWrapper):
         if isinstance(d, Imputed | Ignored):
@@ -149,11 +150,14 @@ def _data_of(site: _Site) -> Any:
 def _call(function: Callable[..., Any], model: Any, args: Any, kwargs: Any, *more: Any) -> Any:
     """`function(model, args, kwargs, *more)` in a jit, whose arguments are all arrays."""
     arguments, data = Arguments.split(args, kwargs)
+    # Leaves alone, as JAX keeps thousands of tree structures, with models in them.
+    leaves, structure = jax.tree.flatten((as_pytree(model), data, more))
 
-    def call(model: Any, data: Any, more: Any) -> Any:
+    def call(leaves: list[Any]) -> Any:
+        model, data, more = jax.tree.unflatten(structure, leaves)
         return function(model, *arguments.join(data), *more)
 
-    return jax.jit(call)(as_pytree(model), data, more)
+    return jax.jit(call)(leaves)
 
 
 def _latent_draws(draws: Mapping[str, Any], sites: Mapping[Path, _Site]) -> dict[Path, Any]:
