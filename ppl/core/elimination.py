@@ -21,6 +21,7 @@ from ppl.core.factors import (
     sampled_log_sum_exp,
 )
 from ppl.core.parallel_filter import is_parallel, log_normalizers
+from ppl.harvest._values import vary_alike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,6 +274,7 @@ class Eliminator:
 
         `steps` holds log weights of states with those before, and perhaps of present states alone.
         """
+        alpha, *steps = vary_alike([alpha, *steps])
         if order == 1 and self._key is None:
             matrices = functools.reduce(lambda x, y: x + y[..., None], steps[1:], steps[0])
             if is_parallel(matrices):

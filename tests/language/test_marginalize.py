@@ -89,7 +89,7 @@ def test_a_chain_by_an_associative_scan_is_that_by_a_loop(name, monkeypatch):
     jax.tree.map(close, in_parallel, by_loop)
 
 
-def test_an_associative_scan_keeps_its_accuracy_in_single_precision():
+def test_an_associative_scan_is_accurate_in_single_precision():
     rng = np.random.default_rng(0)
     steps = rng.normal(size=(2000, 3, 3)) - 5.0
     steps[7, 1] = -np.inf
@@ -215,6 +215,31 @@ def test_a_sum_under_transformations_of_jax():
             np.testing.assert_allclose(values, alone, rtol=1e-12)
             np.testing.assert_allclose(slopes, found[0][1], rtol=1e-12)
     assert len(traces) == 1
+
+
+@pytest.mark.parametrize("is_parallel", [False, True])
+def test_chains_split_over_the_shards_of_a_mesh(is_parallel, monkeypatch):
+    monkeypatch.setattr(elimination, "is_parallel", lambda _: is_parallel)
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+    y = np.resize(get_model("markov").data["y"], (4, 5))
+
+    def model(key, y):
+        def chain(key, y):
+            def step(z, inputs):
+                key, y = inputs
+                z = ppl.sample(key, dist.Bernoulli(probs=jnp.array([0.2, 0.6])[z]), name="z")
+                ppl.factor(-((y - z) ** 2), name="y")
+                return z, None
+
+            jax.lax.scan(step, 0, (jax.random.split(key, y.size), y))
+
+        jax.vmap(chain)(jax.random.split(key, len(y)), y)
+
+    log_density = lambda y: ppl.log_density(ppl.marginalize(model, ["z"]))({}, y)  # noqa: E731
+    of_shard = lambda y: jax.lax.psum(log_density(y), "i")  # noqa: E731
+    rows = jax.P("i")
+    split = jax.jit(jax.shard_map(of_shard, mesh=mesh, in_specs=rows, out_specs=jax.P()))
+    np.testing.assert_allclose(split(y), jax.jit(log_density)(y), rtol=1e-12)
 
 
 def test_a_long_chain_keeps_its_accuracy_in_single_precision():
